@@ -1,0 +1,326 @@
+//! Connecting: hosts in turn, addresses of each, authentication.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+use std::time::Instant;
+
+use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
+
+use crate::connect_error::{Attempt, Cause, ConnectError};
+use crate::env::name_of;
+use crate::error::system_message;
+use crate::hosts::{Host, Place};
+use crate::modes::{LoadBalance, TargetSessionAttrs};
+use crate::params::Params;
+use crate::session::Session;
+use crate::stream::Stream;
+
+/// Bytes received at once.
+pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
+
+impl Cause {
+    /// What is tried after this: another address, another host, or nothing.
+    fn next(&self) -> Next {
+        match self {
+            Cause::Connect { .. } | Cause::Timeout => Next::Address,
+            Cause::Resolve { .. } | Cause::WrongKind(_) => Next::Host,
+            Cause::Startup {
+                error: StartupError::Server(error),
+                ..
+            } if error.sqlstate() == SqlState::CANNOT_CONNECT_NOW => Next::Host,
+            _ => Next::Nothing,
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Next {
+    Address,
+    Host,
+    Nothing,
+}
+
+/// An address of a host, and how messages name it.
+struct Target {
+    endpoint: Endpoint,
+    what: String,
+}
+
+enum Endpoint {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
+
+/// Tries the hosts in turn.
+pub(crate) fn connect(params: &Params) -> Result<Session, ConnectError> {
+    let wanted = params.target_session_attrs;
+    // A second round takes what the first would not.
+    let rounds = match wanted {
+        TargetSessionAttrs::PreferStandby => {
+            &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any][..]
+        }
+        _ => &[wanted],
+    };
+    let mut attempts = Vec::new();
+    let hosts = in_order(params);
+    for &wanted in rounds {
+        for host in &hosts {
+            match try_host(params, host, wanted, &mut attempts) {
+                Ok(session) => return Ok(session),
+                Err(Next::Nothing) => return Err(ConnectError { attempts }),
+                Err(Next::Address | Next::Host) => {}
+            }
+        }
+    }
+    Err(ConnectError { attempts })
+}
+
+/// Tries the addresses of a host in turn.
+fn try_host(
+    params: &Params,
+    host: &Host,
+    wanted: TargetSessionAttrs,
+    attempts: &mut Vec<Attempt>,
+) -> Result<Session, Next> {
+    let mut targets = targets(host).map_err(|cause| {
+        let what = String::new();
+        attempts.push(Attempt { what, cause });
+        Next::Host
+    })?;
+    if params.load_balance_hosts == LoadBalance::Random {
+        shuffle(&mut targets);
+    }
+    for target in targets {
+        let cause = match try_target(params, host, &target.endpoint, wanted) {
+            Ok(session) => return Ok(session),
+            Err(cause) => cause,
+        };
+        let next = cause.next();
+        let what = target.what;
+        attempts.push(Attempt { what, cause });
+        if next != Next::Address {
+            return Err(next);
+        }
+    }
+    Err(Next::Host)
+}
+
+fn try_target(
+    params: &Params,
+    host: &Host,
+    endpoint: &Endpoint,
+    wanted: TargetSessionAttrs,
+) -> Result<Session, Cause> {
+    let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
+    let unix = matches!(endpoint, Endpoint::Unix(_));
+    let stream = match endpoint {
+        Endpoint::Unix(path) => Stream::connect_unix(path, deadline),
+        Endpoint::Tcp(address) => Stream::connect_tcp(*address, deadline, &params.keepalives),
+    };
+    let mut stream = stream.map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
+        _ => Cause::Connect { error, unix },
+    })?;
+    if let (true, Some(user)) = (unix, &params.require_peer) {
+        check_peer(&stream, user)?;
+    }
+    let mut startup = params.startup(host);
+    let (unread, status) = match start(&mut stream, &mut startup, deadline) {
+        Ok(ready) => ready,
+        Err(Cause::Startup { error, .. }) => {
+            let refused = matches!(&error, StartupError::Server(error)
+                if error.sqlstate() == SqlState::INVALID_PASSWORD);
+            let from_file = params.password.is_none() && startup.used_password();
+            return Err(Cause::Startup {
+                error,
+                password_file: host.password_file.clone().filter(|_| refused && from_file),
+            });
+        }
+        Err(cause) => return Err(cause),
+    };
+    let mut session = Session::new(stream, unread, startup.into_facts(), status);
+    check_kind(&mut session, wanted)?;
+    Ok(session)
+}
+
+/// Exchanges messages until the session is ready; gives what came after that.
+fn start(
+    stream: &mut Stream,
+    startup: &mut Startup,
+    deadline: Option<Instant>,
+) -> Result<(Vec<u8>, TxStatus), Cause> {
+    let refused = |error| Cause::Startup {
+        error,
+        password_file: None,
+    };
+    let mut out = Vec::new();
+    startup
+        .first(&mut out)
+        .map_err(|error| refused(error.into()))?;
+    let mut buffer = vec![0; RECEIVE_BYTES];
+    loop {
+        let sent = send_all(stream, &out, deadline);
+        out.clear();
+        // A server that refuses at once may close before it has read; its reason is worth more.
+        let received = receive(stream, &mut buffer, deadline);
+        let bytes = match (sent, received) {
+            (_, Ok(bytes)) if bytes > 0 => bytes,
+            (Err(cause), _) | (_, Err(cause)) => return Err(cause),
+            (Ok(()), Ok(_)) => return Err(Cause::Closed),
+        };
+        let mut input = buffer.get(..bytes).unwrap_or_default();
+        match startup.feed(&mut input, &mut out) {
+            Ok(Progress::NeedMore) => {}
+            Ok(Progress::Ready(status)) => return Ok((input.to_vec(), status)),
+            Err(error) => return Err(refused(error)),
+        }
+    }
+}
+
+fn send_all(stream: &mut Stream, mut out: &[u8], deadline: Option<Instant>) -> Result<(), Cause> {
+    while !out.is_empty() {
+        match stream.try_send(out) {
+            Ok(sent) => out = out.get(sent..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                stream.wait(true, deadline).map_err(io_cause)?;
+            }
+            Err(error) => return Err(io_cause(error)),
+        }
+    }
+    Ok(())
+}
+
+fn receive(
+    stream: &mut Stream,
+    buffer: &mut [u8],
+    deadline: Option<Instant>,
+) -> Result<usize, Cause> {
+    loop {
+        match stream.try_recv(buffer) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                stream.wait(false, deadline).map_err(io_cause)?;
+            }
+            received => return received.map_err(io_cause),
+        }
+    }
+}
+
+fn io_cause(error: io::Error) -> Cause {
+    match error.kind() {
+        io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Cause::Closed,
+        _ => Cause::Io(error),
+    }
+}
+
+/// The addresses of a host.
+fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
+    if let Some(path) = host.socket() {
+        return Ok(vec![Target {
+            what: format!(
+                "connection to server on socket \"{}\" failed: ",
+                path.display()
+            ),
+            endpoint: Endpoint::Unix(path),
+        }]);
+    }
+    let shown = host.display();
+    let looked_up = match &host.place {
+        Place::Address { address, .. } => address.as_str(),
+        _ => shown.as_str(),
+    };
+    let addresses = (looked_up, host.port)
+        .to_socket_addrs()
+        .map_err(|error| Cause::Resolve {
+            name: looked_up.to_owned(),
+            why: resolver_message(&error),
+        })?;
+    let target = |address: SocketAddr| {
+        let ip = address.ip().to_string();
+        let at = if ip == shown {
+            format!("\"{shown}\"")
+        } else {
+            format!("\"{shown}\" ({ip})")
+        };
+        Target {
+            what: format!("connection to server at {at}, port {} failed: ", host.port),
+            endpoint: Endpoint::Tcp(address),
+        }
+    };
+    Ok(addresses.map(target).collect())
+}
+
+/// What the resolver said, without what Rust puts before it.
+fn resolver_message(error: &io::Error) -> String {
+    let text = system_message(error);
+    let prefix = "failed to lookup address information: ";
+    text.strip_prefix(prefix).unwrap_or(&text).to_owned()
+}
+
+fn in_order(params: &Params) -> Vec<&Host> {
+    let mut hosts: Vec<_> = params.hosts.iter().collect();
+    if params.load_balance_hosts == LoadBalance::Random {
+        shuffle(&mut hosts);
+    }
+    hosts
+}
+
+/// Fisher and Yates' shuffle. Without randomness the order stays as it is.
+fn shuffle<T>(items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        let Ok(random) = getrandom::u64() else {
+            return;
+        };
+        // The bias of the remainder is beyond notice for lists of hosts.
+        let other = random % (last as u64 + 1);
+        items.swap(last, other as usize);
+    }
+}
+
+fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
+    let uid = stream.peer_uid().map_err(|error| {
+        let why = system_message(&error);
+        Cause::WrongPeer(format!("could not get peer credentials: {why}"))
+    })?;
+    let peer = name_of(uid).map_err(|error| Cause::WrongPeer(error.to_string()))?;
+    if peer == user {
+        Ok(())
+    } else {
+        Err(Cause::WrongPeer(format!(
+            "requirepeer specifies \"{user}\", but actual peer user name is \"{peer}\""
+        )))
+    }
+}
+
+/// Whether the session is of the kind that is wanted.
+fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), Cause> {
+    use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
+    let (parameter, query) = match wanted {
+        Any | PreferStandby => return Ok(()),
+        ReadWrite | ReadOnly => (
+            "default_transaction_read_only",
+            "SHOW transaction_read_only",
+        ),
+        Primary | Standby => ("in_hot_standby", "SELECT pg_catalog.pg_is_in_recovery()"),
+    };
+    let on = match session.parameter(parameter).map(|value| value == "on") {
+        // From PostgreSQL 14 on the server tells by itself.
+        Some(on) => {
+            let standby = session.parameter("in_hot_standby") == Some("on");
+            on || (matches!(wanted, ReadWrite | ReadOnly) && standby)
+        }
+        None => {
+            let answer = session.query_one_value(query);
+            let value = answer.map_err(|error| Cause::Kind(error.to_string()))?;
+            matches!(value.as_deref(), Some("on" | "t"))
+        }
+    };
+    match (wanted, on) {
+        (ReadWrite, true) => Err(Cause::WrongKind("session is read-only")),
+        (ReadOnly, false) => Err(Cause::WrongKind("session is not read-only")),
+        (Primary, true) => Err(Cause::WrongKind("server is in hot standby mode")),
+        (Standby, false) => Err(Cause::WrongKind("server is not in hot standby mode")),
+        _ => Ok(()),
+    }
+}

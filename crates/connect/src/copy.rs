@@ -1,0 +1,162 @@
+//! COPY FROM STDIN.
+
+use std::io;
+
+use pgdyno_wire::frontend;
+
+use crate::link::Event;
+use crate::session::Session;
+use crate::session_error::SessionError;
+
+/// Bytes collected before they are sent.
+const BUFFER_BYTES: usize = 256 * 1024;
+/// Type and length of CopyData.
+const HEADER_BYTES: usize = 5;
+/// Longest CopyData that is made: far below the protocol's bound.
+const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
+
+/// A COPY under way: takes the stream of its data in pieces of any size.
+///
+/// It must come to [`CopyIn::finish`] or [`CopyIn::abort`]; when it is dropped before, the session
+/// is unusable and the server gives the COPY up once the session is dropped too.
+#[derive(Debug)]
+pub struct CopyIn<'a> {
+    session: &'a mut Session,
+    /// Place for a header, and the data after it.
+    frame: Vec<u8>,
+    /// Whether the server still wants data.
+    open: bool,
+}
+
+impl<'a> CopyIn<'a> {
+    pub(crate) fn new(session: &'a mut Session) -> Self {
+        let mut frame = Vec::with_capacity(HEADER_BYTES + BUFFER_BYTES + BUFFER_BYTES / 4);
+        frame.extend_from_slice(&[0; HEADER_BYTES]);
+        CopyIn {
+            session,
+            frame,
+            open: true,
+        }
+    }
+
+    /// Adds data.
+    ///
+    /// # Errors
+    /// The server has refused what was sent before, or the connection is gone. The COPY is then
+    /// over, and every further call gives [`SessionError::Unusable`].
+    pub fn write(&mut self, data: &[u8]) -> Result<(), SessionError> {
+        self.write_with(|buffer| buffer.extend_from_slice(data))
+    }
+
+    /// Adds data in place: `fill` appends to the buffer, best a number of rows at a time, and
+    /// leaves alone what is in it.
+    ///
+    /// # Errors
+    /// As [`CopyIn::write`].
+    pub fn write_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Result<(), SessionError> {
+        if !self.open {
+            return Err(SessionError::Unusable);
+        }
+        fill(&mut self.frame);
+        if self.frame.len() < BUFFER_BYTES {
+            return Ok(());
+        }
+        let result = self.flush();
+        self.open &= result.is_ok();
+        result
+    }
+
+    /// Ends the COPY; gives the rows that were copied.
+    ///
+    /// # Errors
+    /// The server refused the data, or the connection is gone.
+    pub fn finish(mut self) -> Result<u64, SessionError> {
+        if !self.open {
+            return Err(SessionError::Unusable);
+        }
+        self.flush()?;
+        let mut done = Vec::new();
+        frontend::copy_done(&mut done);
+        self.session.send(&done)?;
+        self.outcome()
+    }
+
+    /// Makes the COPY fail, for this reason. The session goes on.
+    ///
+    /// # Errors
+    /// The connection is gone, or the reason holds a zero byte.
+    pub fn abort(mut self, reason: &str) -> Result<(), SessionError> {
+        if !self.open {
+            return Ok(());
+        }
+        self.session.send_copy_fail(reason)?;
+        match self.outcome() {
+            Ok(_) | Err(SessionError::Server(_)) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends what was collected, unless the server has refused the data before.
+    fn flush(&mut self) -> Result<(), SessionError> {
+        if self.session.refusal_waits()? {
+            // The server has left the COPY by itself: only its answer is to be read.
+            return Err(self.outcome().err().unwrap_or(SessionError::Unexpected(
+                "could not go on with COPY: the server ended it",
+            )));
+        }
+        let data_bytes = self.frame.len().saturating_sub(HEADER_BYTES);
+        if (1..=MAX_FRAME_BYTES).contains(&data_bytes) {
+            // One message, in place.
+            let header = header(data_bytes);
+            for (place, byte) in self.frame.iter_mut().zip(header) {
+                *place = byte;
+            }
+            self.session.send(&self.frame)?;
+        } else {
+            let data = self.frame.get(HEADER_BYTES..).unwrap_or_default();
+            for piece in data.chunks(MAX_FRAME_BYTES) {
+                self.session.send(&header(piece.len()))?;
+                self.session.send(piece)?;
+            }
+        }
+        self.frame.resize(HEADER_BYTES, 0);
+        Ok(())
+    }
+
+    /// Reads to the end of the answer.
+    fn outcome(&mut self) -> Result<u64, SessionError> {
+        let mut copied = 0;
+        let mut failure = None;
+        loop {
+            match self.session.next()? {
+                Event::Ready(status) => {
+                    self.session.ready(status);
+                    return failure.map_or(Ok(copied), Err);
+                }
+                Event::Complete { rows, .. } => copied = rows.unwrap_or(0),
+                Event::Error(error) => {
+                    failure.get_or_insert(SessionError::Server(error));
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// The header of CopyData with so many bytes, at most [`MAX_FRAME_BYTES`].
+fn header(data_bytes: usize) -> [u8; HEADER_BYTES] {
+    let [l0, l1, l2, l3] = (data_bytes as u32 + 4).to_be_bytes();
+    [b'd', l0, l1, l2, l3]
+}
+
+impl io::Write for CopyIn<'_> {
+    fn write(&mut self, data: &[u8]) -> io::Result<usize> {
+        CopyIn::write(self, data).map_err(io::Error::other)?;
+        Ok(data.len())
+    }
+
+    /// Does nothing: data goes out when there is enough of it, and by [`CopyIn::finish`].
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

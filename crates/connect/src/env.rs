@@ -1,0 +1,172 @@
+//! What parameters may be taken from besides the command line: variables, the user, the home.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Uid, User};
+
+use crate::error::ParamError;
+
+/// Where servers put their sockets when nobody says otherwise: Debian's place, then upstream's.
+const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
+/// Where system-wide configuration is looked for when PGSYSCONFDIR is not set.
+const SYSTEM_CONFIG_DIRS: [&str; 2] = ["/etc/postgresql-common", "/etc"];
+
+/// Environment variables and what else the system knows about the user, as a value.
+#[derive(Clone)]
+pub struct Env {
+    vars: HashMap<String, String>,
+    user: UserSource,
+    socket_dirs: Vec<PathBuf>,
+}
+
+/// Where the name of the user comes from.
+#[derive(Clone)]
+enum UserSource {
+    /// The system's user database, by the effective user ID.
+    System,
+    /// Given.
+    Fixed(String),
+}
+
+impl Env {
+    /// The environment of this process. Variables that are not UTF-8 are left out.
+    pub fn from_process() -> Self {
+        let vars = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Env {
+            vars,
+            user: UserSource::System,
+            socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// An environment with this user and no variables.
+    pub fn empty(user: impl Into<String>) -> Self {
+        Env {
+            vars: HashMap::new(),
+            user: UserSource::Fixed(user.into()),
+            socket_dirs: SOCKET_DIRS.iter().map(PathBuf::from).collect(),
+        }
+    }
+
+    /// The same with a variable set.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.vars.insert(name.into(), value.into());
+        self
+    }
+
+    /// The same with other places for sockets, the most likely first.
+    #[must_use]
+    pub fn with_socket_dirs(mut self, dirs: impl IntoIterator<Item = PathBuf>) -> Self {
+        self.socket_dirs = dirs.into_iter().collect();
+        self
+    }
+
+    /// A variable.
+    pub fn var(&self, name: &str) -> Option<&str> {
+        self.vars.get(name).map(String::as_str)
+    }
+
+    /// Where sockets may be when no host is given.
+    pub fn socket_dirs(&self) -> &[PathBuf] {
+        &self.socket_dirs
+    }
+
+    /// The name of the operating system's user.
+    ///
+    /// # Errors
+    /// The user database has no such user, or cannot be read.
+    pub fn user_name(&self) -> Result<String, ParamError> {
+        match &self.user {
+            UserSource::Fixed(name) => Ok(name.clone()),
+            UserSource::System => name_of(Uid::effective().as_raw()),
+        }
+    }
+
+    /// The user's home: HOME, else what the user database says.
+    pub fn home(&self) -> Option<PathBuf> {
+        if let Some(home) = self.var("HOME").filter(|home| !home.is_empty()) {
+            return Some(PathBuf::from(home));
+        }
+        match self.user {
+            UserSource::Fixed(_) => None,
+            UserSource::System => Some(User::from_uid(Uid::effective()).ok()??.dir),
+        }
+    }
+
+    /// The system-wide service files that may exist, in the order in which they are tried.
+    pub fn system_service_files(&self) -> Vec<PathBuf> {
+        match self.var("PGSYSCONFDIR") {
+            Some(dir) => vec![Path::new(dir).join("pg_service.conf")],
+            None => SYSTEM_CONFIG_DIRS
+                .iter()
+                .map(|dir| Path::new(dir).join("pg_service.conf"))
+                .collect(),
+        }
+    }
+}
+
+impl std::fmt::Debug for Env {
+    /// Names of variables only: values may be passwords.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut names: Vec<_> = self.vars.keys().collect();
+        names.sort();
+        f.debug_struct("Env").field("names", &names).finish()
+    }
+}
+
+/// The name of a user by number.
+pub(crate) fn name_of(uid: u32) -> Result<String, ParamError> {
+    match User::from_uid(Uid::from_raw(uid)) {
+        Ok(Some(user)) => Ok(user.name),
+        Ok(None) => Err(ParamError::User(format!(
+            "local user with ID {uid} does not exist"
+        ))),
+        Err(errno) => Err(ParamError::User(format!(
+            "could not look up local user ID {uid}: {}",
+            errno.desc()
+        ))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn given_values_win() {
+        let env = Env::empty("alice").with("HOME", "/home/alice");
+        assert_eq!(env.user_name().as_deref(), Ok("alice"));
+        assert_eq!(env.home(), Some(PathBuf::from("/home/alice")));
+        assert_eq!(Env::empty("alice").home(), None);
+    }
+
+    #[test]
+    fn the_system_knows_root() {
+        assert_eq!(name_of(0).as_deref(), Ok("root"));
+        assert_eq!(
+            name_of(4_000_000_000).map_err(|e| e.to_string()),
+            Err("local user with ID 4000000000 does not exist".to_owned())
+        );
+    }
+
+    #[test]
+    fn values_of_variables_are_not_shown() {
+        let env = Env::empty("alice").with("PGPASSWORD", "hunter2");
+        let shown = format!("{env:?}");
+        assert!(shown.contains("PGPASSWORD") && !shown.contains("hunter2"));
+    }
+
+    #[test]
+    fn system_service_files_follow_pgsysconfdir() {
+        let env = Env::empty("alice").with("PGSYSCONFDIR", "/x");
+        assert_eq!(
+            env.system_service_files(),
+            [PathBuf::from("/x/pg_service.conf")]
+        );
+        assert_eq!(Env::empty("alice").system_service_files().len(), 2);
+    }
+}

@@ -1,0 +1,86 @@
+//! What can be wrong with connection parameters, in libpq's words.
+
+use std::fmt;
+
+/// Connection parameters that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ParamError {
+    /// There is no option of this name.
+    UnknownOption(String),
+    /// There is no option of this name that a URI can carry.
+    UnknownUriParameter(String),
+    /// A connection string that cannot be read, and why.
+    Syntax(String),
+    /// A value that the option does not take.
+    InvalidValue {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A value that should be a whole number.
+    InvalidInteger {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+    },
+    /// A value that asks for something this program does not have; the whole message.
+    Unsupported(String),
+    /// Lists of hosts, addresses or ports that do not match; the whole message.
+    HostLists(String),
+    /// A port that is none.
+    InvalidPort(String),
+    /// A service that cannot be found or read; the whole message.
+    Service(String),
+    /// The name of the user cannot be found out; the whole message.
+    User(String),
+}
+
+impl fmt::Display for ParamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ParamError::UnknownOption(name) => write!(f, "invalid connection option \"{name}\""),
+            ParamError::UnknownUriParameter(name) => {
+                write!(f, "invalid URI query parameter: \"{name}\"")
+            }
+            ParamError::InvalidValue { option, value } => {
+                write!(f, "invalid {option} value: \"{value}\"")
+            }
+            ParamError::InvalidInteger { option, value } => write!(
+                f,
+                "invalid integer value \"{value}\" for connection option \"{option}\""
+            ),
+            ParamError::InvalidPort(port) => write!(f, "invalid port number: \"{port}\""),
+            ParamError::Syntax(text)
+            | ParamError::Unsupported(text)
+            | ParamError::HostLists(text)
+            | ParamError::Service(text)
+            | ParamError::User(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for ParamError {}
+
+/// The system's words for an error, without the number that Rust adds.
+pub(crate) fn system_message(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    match (error.raw_os_error(), text.rfind(" (os error ")) {
+        (Some(_), Some(at)) => text[..at].to_owned(),
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn system_messages_have_no_number() {
+        let refused = std::io::Error::from_raw_os_error(111);
+        assert_eq!(system_message(&refused), "Connection refused");
+        let own = std::io::Error::other("own (os error text)");
+        assert_eq!(system_message(&own), "own (os error text)");
+    }
+}

@@ -1,0 +1,129 @@
+//! The options that a connection string may have: those of libpq in PostgreSQL 18.
+
+use std::collections::BTreeMap;
+
+use crate::error::ParamError;
+
+/// Names of options, each with the variable that stands for it when there is one.
+const KEYWORDS: &[(&str, Option<&str>)] = &[
+    ("application_name", Some("PGAPPNAME")),
+    ("channel_binding", Some("PGCHANNELBINDING")),
+    ("client_encoding", Some("PGCLIENTENCODING")),
+    ("connect_timeout", Some("PGCONNECT_TIMEOUT")),
+    ("dbname", Some("PGDATABASE")),
+    ("fallback_application_name", None),
+    ("gssdelegation", Some("PGGSSDELEGATION")),
+    ("gssencmode", Some("PGGSSENCMODE")),
+    ("gsslib", Some("PGGSSLIB")),
+    ("host", Some("PGHOST")),
+    ("hostaddr", Some("PGHOSTADDR")),
+    ("keepalives", None),
+    ("keepalives_count", None),
+    ("keepalives_idle", None),
+    ("keepalives_interval", None),
+    ("krbsrvname", Some("PGKRBSRVNAME")),
+    ("load_balance_hosts", Some("PGLOADBALANCEHOSTS")),
+    ("max_protocol_version", Some("PGMAXPROTOCOLVERSION")),
+    ("min_protocol_version", Some("PGMINPROTOCOLVERSION")),
+    ("oauth_client_id", None),
+    ("oauth_client_secret", None),
+    ("oauth_issuer", None),
+    ("oauth_scope", None),
+    ("options", Some("PGOPTIONS")),
+    ("passfile", Some("PGPASSFILE")),
+    ("password", Some("PGPASSWORD")),
+    ("port", Some("PGPORT")),
+    ("replication", None),
+    ("require_auth", Some("PGREQUIREAUTH")),
+    ("requirepeer", Some("PGREQUIREPEER")),
+    ("scram_client_key", None),
+    ("scram_server_key", None),
+    ("service", Some("PGSERVICE")),
+    ("servicefile", Some("PGSERVICEFILE")),
+    ("ssl_max_protocol_version", Some("PGSSLMAXPROTOCOLVERSION")),
+    ("ssl_min_protocol_version", Some("PGSSLMINPROTOCOLVERSION")),
+    ("sslcert", Some("PGSSLCERT")),
+    ("sslcertmode", Some("PGSSLCERTMODE")),
+    ("sslcompression", Some("PGSSLCOMPRESSION")),
+    ("sslcrl", Some("PGSSLCRL")),
+    ("sslcrldir", Some("PGSSLCRLDIR")),
+    ("sslkey", Some("PGSSLKEY")),
+    ("sslkeylogfile", None),
+    ("sslmode", Some("PGSSLMODE")),
+    ("sslnegotiation", Some("PGSSLNEGOTIATION")),
+    ("sslpassword", None),
+    ("sslrootcert", Some("PGSSLROOTCERT")),
+    ("sslsni", Some("PGSSLSNI")),
+    ("target_session_attrs", Some("PGTARGETSESSIONATTRS")),
+    ("tcp_user_timeout", None),
+    ("user", Some("PGUSER")),
+];
+
+/// The option of this name.
+pub fn find(name: &str) -> Option<&'static str> {
+    let known = KEYWORDS.iter().map(|(known, _)| *known);
+    known.into_iter().find(|known| *known == name)
+}
+
+/// All options that have a variable, with it.
+pub(crate) fn with_variable() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KEYWORDS
+        .iter()
+        .filter_map(|(name, variable)| Some((*name, (*variable)?)))
+}
+
+/// Options and their values, as text. It may hold passwords, so it cannot be shown.
+#[derive(Clone, Default)]
+pub struct Settings(BTreeMap<&'static str, String>);
+
+impl Settings {
+    /// The value of an option, if it was given; it may be empty.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    /// Sets an option, over what it was.
+    ///
+    /// # Errors
+    /// There is no such option.
+    pub fn set(&mut self, name: &str, value: impl Into<String>) -> Result<(), ParamError> {
+        let name = find(name).ok_or_else(|| ParamError::UnknownOption(name.to_owned()))?;
+        self.0.insert(name, value.into());
+        Ok(())
+    }
+
+    /// Sets a known option, unless it was given before.
+    pub(crate) fn set_default(&mut self, name: &'static str, value: impl Into<String>) {
+        self.0.entry(name).or_insert_with(|| value.into());
+    }
+
+    /// Sets all options that `others` has.
+    pub(crate) fn extend(&mut self, others: Settings) {
+        self.0.extend(others.0);
+    }
+
+    /// All options that were given.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        self.0.iter().map(|(name, value)| (*name, value.as_str()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_sorted_and_single() {
+        assert!(KEYWORDS.is_sorted_by(|a, b| a.0 < b.0));
+    }
+
+    #[test]
+    fn unknown_options_are_refused() {
+        let mut settings = Settings::default();
+        let error = settings.set("hots", "x").expect_err("unknown");
+        assert_eq!(error.to_string(), "invalid connection option \"hots\"");
+        assert_eq!(settings.set("host", "x"), Ok(()));
+        settings.set_default("host", "y");
+        assert_eq!(settings.get("host"), Some("x"));
+    }
+}

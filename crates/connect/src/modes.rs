@@ -1,0 +1,129 @@
+//! Options that take one of a few words.
+
+use crate::error::ParamError;
+
+/// Declares an enum of words, with the option's name and a reader.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident of $option:literal { $($(#[$doc:meta])* $variant:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl $name {
+            /// Reads the word of a connection string.
+            ///
+            /// # Errors
+            /// There is no such word.
+            pub fn parse(text: &str) -> Result<Self, ParamError> {
+                match text {
+                    $($word => Ok($name::$variant),)*
+                    _ => Err(ParamError::InvalidValue {
+                        option: $option,
+                        value: text.to_owned(),
+                    }),
+                }
+            }
+
+            /// The word of a connection string.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $($name::$variant => $word,)*
+                }
+            }
+        }
+    };
+}
+
+words! {
+    /// Whether the connection is encrypted, and what is verified.
+    SslMode of "sslmode" {
+        /// Never.
+        Disable = "disable",
+        /// If the server insists.
+        Allow = "allow",
+        /// If the server can.
+        Prefer = "prefer",
+        /// Always.
+        Require = "require",
+        /// Always, with a certificate of a known authority.
+        VerifyCa = "verify-ca",
+        /// Always, and the certificate has the name of the host.
+        VerifyFull = "verify-full",
+    }
+}
+
+words! {
+    /// What kind of session will do.
+    TargetSessionAttrs of "target_session_attrs" {
+        /// Every.
+        Any = "any",
+        /// One that can write.
+        ReadWrite = "read-write",
+        /// One that cannot write.
+        ReadOnly = "read-only",
+        /// One on a server that is not in hot standby.
+        Primary = "primary",
+        /// One on a server in hot standby.
+        Standby = "standby",
+        /// One on a server in hot standby if there is one among the hosts, else every.
+        PreferStandby = "prefer-standby",
+    }
+}
+
+words! {
+    /// In which order hosts are tried.
+    LoadBalance of "load_balance_hosts" {
+        /// As they were given.
+        Disable = "disable",
+        /// At random.
+        Random = "random",
+    }
+}
+
+words! {
+    /// Whether authentication is bound to the TLS channel.
+    ChannelBindingMode of "channel_binding" {
+        /// Never.
+        Disable = "disable",
+        /// If it can be.
+        Prefer = "prefer",
+        /// Always.
+        Require = "require",
+    }
+}
+
+words! {
+    /// Whether GSSAPI encrypts the connection.
+    GssEncMode of "gssencmode" {
+        /// Never.
+        Disable = "disable",
+        /// If it can be.
+        Prefer = "prefer",
+        /// Always.
+        Require = "require",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_read_and_written() {
+        for word in [
+            "any",
+            "read-write",
+            "read-only",
+            "primary",
+            "standby",
+            "prefer-standby",
+        ] {
+            let read = TargetSessionAttrs::parse(word).map(TargetSessionAttrs::as_str);
+            assert_eq!(read, Ok(word));
+        }
+        let error = SslMode::parse("maybe").expect_err("no such word");
+        assert_eq!(error.to_string(), "invalid sslmode value: \"maybe\"");
+    }
+}

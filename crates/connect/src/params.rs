@@ -1,0 +1,394 @@
+//! All parameters of a connection, resolved once.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pgdyno_wire::scram::{ChannelBinding, KeyCache};
+use pgdyno_wire::{Startup, StartupParams};
+use zeroize::Zeroizing;
+
+use crate::conninfo;
+use crate::env::Env;
+use crate::error::ParamError;
+use crate::hosts::{self, Host};
+use crate::keyword::{self, Settings};
+use crate::modes::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs};
+use crate::pgpass::{Key, PasswordFile};
+use crate::secret::Secret;
+use crate::service;
+
+/// Settings that libpq takes from variables and sends when a session starts.
+const SESSION_VARIABLES: [(&str, &str); 3] = [
+    ("PGDATESTYLE", "datestyle"),
+    ("PGTZ", "timezone"),
+    ("PGGEQO", "geqo"),
+];
+
+/// What parameters are resolved from, besides the environment.
+///
+/// Later fields win over earlier ones. An empty value of `options` or `overrides` counts as not
+/// given, as in libpq.
+#[derive(Clone, Copy, Default)]
+pub struct Sources<'a> {
+    /// Options of a command line that stand below a connection string, as psql and pgbench have it.
+    pub options: &'a [(&'a str, String)],
+    /// The name of a database, or a connection string.
+    pub target: Option<&'a str>,
+    /// Options that stand above everything.
+    pub overrides: &'a [(&'a str, String)],
+}
+
+/// Probes by which TCP finds out that the other side is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Keepalives {
+    /// Whether to probe at all.
+    pub enabled: bool,
+    /// Idle time before the first probe; the system's default when `None`.
+    pub idle: Option<Duration>,
+    /// Time between probes; the system's default when `None`.
+    pub interval: Option<Duration>,
+    /// Probes before giving up; the system's default when `None`.
+    pub count: Option<u32>,
+    /// How long sent data may stay without an answer; the system's default when `None`.
+    pub user_timeout: Option<Duration>,
+}
+
+/// The parameters of a connection, complete and checked. Made by [`Params::resolve`].
+///
+/// Clones share what SCRAM has derived from the password, so that of many connections only the
+/// first pays for it.
+#[derive(Clone, Debug)]
+pub struct Params {
+    /// The hosts to try; at least one.
+    pub hosts: Vec<Host>,
+    /// Role to log in as.
+    pub user: String,
+    /// Database.
+    pub dbname: String,
+    /// The password that was given, for every host; those of a password file stand with the hosts.
+    pub password: Option<Secret>,
+    /// Name of the application: `application_name`, else `fallback_application_name`.
+    pub application_name: Option<String>,
+    /// Options for the server's command line.
+    pub options: Option<String>,
+    /// Encoding of the client.
+    pub client_encoding: Option<String>,
+    /// Replication mode, for a walsender.
+    pub replication: Option<String>,
+    /// Other settings to start the session with: names and values.
+    pub session_settings: Vec<(String, String)>,
+    /// How long an attempt at one address may take; forever when `None`.
+    pub connect_timeout: Option<Duration>,
+    /// Encryption.
+    pub sslmode: SslMode,
+    /// What kind of session will do.
+    pub target_session_attrs: TargetSessionAttrs,
+    /// Order of the hosts.
+    pub load_balance_hosts: LoadBalance,
+    /// TCP's probes.
+    pub keepalives: Keepalives,
+    /// The user that the server must run as, on a unix socket.
+    pub require_peer: Option<String>,
+    /// What should be said to the user, such as a password file that others can read.
+    pub warnings: Vec<String>,
+    scram_keys: KeyCache,
+}
+
+impl Params {
+    /// Resolves parameters: `overrides`, then the connection string, then the service file, then
+    /// variables, then built-in defaults.
+    ///
+    /// # Errors
+    /// A parameter is unknown, malformed or asks for something that is not there.
+    pub fn resolve(
+        target: Option<&str>,
+        overrides: &[(&str, String)],
+        env: &Env,
+    ) -> Result<Params, ParamError> {
+        let sources = Sources {
+            target,
+            overrides,
+            ..Sources::default()
+        };
+        Params::resolve_from(sources, env)
+    }
+
+    /// The same from options on both sides of the connection string.
+    ///
+    /// # Errors
+    /// As [`Params::resolve`].
+    pub fn resolve_from(sources: Sources<'_>, env: &Env) -> Result<Params, ParamError> {
+        let settings = gather(sources, env)?;
+        refuse_unsupported(&settings)?;
+        let given = |name| settings.get(name).filter(|text| !text.is_empty());
+        let owned = |name| given(name).map(str::to_owned);
+        let user = match given("user") {
+            Some(user) => user.to_owned(),
+            None => env.user_name()?,
+        };
+        let mut params = Params {
+            hosts: hosts::resolve(&settings, env)?,
+            dbname: owned("dbname").unwrap_or_else(|| user.clone()),
+            user,
+            password: given("password").map(Secret::new),
+            application_name: owned("application_name")
+                .or_else(|| owned("fallback_application_name")),
+            options: owned("options"),
+            client_encoding: given("client_encoding").map(|name| encoding(name, env)),
+            replication: owned("replication"),
+            session_settings: session_settings(env),
+            connect_timeout: seconds(&settings, "connect_timeout")?,
+            sslmode: word(&settings, "sslmode", SslMode::Prefer, SslMode::parse)?,
+            target_session_attrs: word(
+                &settings,
+                "target_session_attrs",
+                TargetSessionAttrs::Any,
+                TargetSessionAttrs::parse,
+            )?,
+            load_balance_hosts: word(
+                &settings,
+                "load_balance_hosts",
+                LoadBalance::Disable,
+                LoadBalance::parse,
+            )?,
+            keepalives: Keepalives {
+                enabled: integer(&settings, "keepalives")?.is_none_or(|on| on != 0),
+                idle: seconds(&settings, "keepalives_idle")?,
+                interval: seconds(&settings, "keepalives_interval")?,
+                count: positive(&settings, "keepalives_count")?,
+                user_timeout: positive(&settings, "tcp_user_timeout")?
+                    .map(|ms| Duration::from_millis(ms.into())),
+            },
+            require_peer: owned("requirepeer"),
+            warnings: Vec::new(),
+            scram_keys: KeyCache::default(),
+        };
+        refuse_tls(params.sslmode)?;
+        if params.password.is_none() {
+            params.read_password_file(given("passfile"), env);
+        }
+        Ok(params)
+    }
+
+    /// The same parameters with a password that was asked for.
+    #[must_use]
+    pub fn with_password(mut self, password: Secret) -> Params {
+        for host in &mut self.hosts {
+            host.password = None;
+            host.password_file = None;
+        }
+        self.password = Some(password);
+        self
+    }
+
+    /// The start of a session at one of the hosts, for a caller with sockets of its own.
+    pub fn startup(&self, host: &Host) -> Startup {
+        let mut settings: Vec<(String, String)> = Vec::new();
+        for (name, value) in [
+            ("replication", &self.replication),
+            ("options", &self.options),
+            ("application_name", &self.application_name),
+            ("client_encoding", &self.client_encoding),
+        ] {
+            let value = value.as_ref().map(|text| (name.to_owned(), text.clone()));
+            settings.extend(value);
+        }
+        settings.extend_from_slice(&self.session_settings);
+        let password = self.password.as_ref().or(host.password.as_ref());
+        Startup::new(StartupParams {
+            user: self.user.clone(),
+            database: Some(self.dbname.clone()),
+            settings,
+            password: password.map(|text| Zeroizing::new(text.reveal().as_bytes().to_vec())),
+            channel_binding: ChannelBinding::Unsupported,
+            scram_keys: self.scram_keys.clone(),
+        })
+    }
+
+    /// The connection as a connection string without the password, for messages.
+    pub fn display(&self) -> String {
+        let hosts: Vec<_> = self.hosts.iter().map(Host::display).collect();
+        let ports: Vec<_> = self
+            .hosts
+            .iter()
+            .map(|host| host.port.to_string())
+            .collect();
+        [
+            ("host", hosts.join(",")),
+            ("port", ports.join(",")),
+            ("dbname", self.dbname.clone()),
+            ("user", self.user.clone()),
+        ]
+        .map(|(name, value)| format!("{name}={}", conninfo::quote(&value)))
+        .join(" ")
+    }
+
+    /// Looks for a password of each host.
+    fn read_password_file(&mut self, given: Option<&str>, env: &Env) {
+        let default = || env.home().map(|home| home.join(".pgpass"));
+        let Some(path) = given.map(PathBuf::from).or_else(default) else {
+            return;
+        };
+        let (file, warning) = PasswordFile::read(&path);
+        self.warnings.extend(warning);
+        for host in &mut self.hosts {
+            host.password = host.password_hosts(env).iter().find_map(|name| {
+                file.find(Key {
+                    host: name,
+                    port: host.port,
+                    dbname: &self.dbname,
+                    user: &self.user,
+                })
+            });
+            host.password_file = host.password.as_ref().map(|_| path.clone());
+        }
+    }
+}
+
+/// Puts all sources together, the strongest first.
+fn gather(sources: Sources<'_>, env: &Env) -> Result<Settings, ParamError> {
+    let mut settings = Settings::default();
+    set_all(&mut settings, sources.options)?;
+    match sources.target {
+        Some(text) if conninfo::is_conninfo(text) => settings.extend(conninfo::parse(text)?),
+        Some(name) if !name.is_empty() => settings.set("dbname", name)?,
+        _ => {}
+    }
+    set_all(&mut settings, sources.overrides)?;
+    service::apply(&mut settings, env)?;
+    for (name, variable) in keyword::with_variable() {
+        if let Some(value) = env.var(variable) {
+            settings.set_default(name, value);
+        }
+    }
+    Ok(settings)
+}
+
+fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), ParamError> {
+    for (name, value) in pairs {
+        if value.is_empty() {
+            keyword::find(name).ok_or_else(|| ParamError::UnknownOption((*name).to_owned()))?;
+        } else {
+            settings.set(name, value.as_str())?;
+        }
+    }
+    Ok(())
+}
+
+/// Refuses what would weaken a connection if it were ignored.
+fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
+    let refuse = |message: String| Err(ParamError::Unsupported(message));
+    let binding = word(
+        settings,
+        "channel_binding",
+        ChannelBindingMode::Prefer,
+        ChannelBindingMode::parse,
+    )?;
+    if binding == ChannelBindingMode::Require {
+        return refuse(
+            "channel_binding value \"require\" invalid when SSL support is not compiled in"
+                .to_owned(),
+        );
+    }
+    let gss = word(
+        settings,
+        "gssencmode",
+        GssEncMode::Prefer,
+        GssEncMode::parse,
+    )?;
+    if gss == GssEncMode::Require {
+        return refuse(
+            "gssencmode value \"require\" invalid when GSSAPI support is not compiled in"
+                .to_owned(),
+        );
+    }
+    if settings
+        .get("sslnegotiation")
+        .is_some_and(|mode| mode == "direct")
+    {
+        return refuse(
+            "sslnegotiation value \"direct\" invalid when SSL support is not compiled in"
+                .to_owned(),
+        );
+    }
+    for (name, harmless) in [
+        ("require_auth", &[""][..]),
+        ("min_protocol_version", &["", "3.0"]),
+        ("scram_client_key", &[""]),
+        ("scram_server_key", &[""]),
+        ("oauth_issuer", &[""]),
+    ] {
+        let value = settings.get(name).unwrap_or("");
+        if !harmless.contains(&value) {
+            return refuse(format!("connection option \"{name}\" is not supported"));
+        }
+    }
+    Ok(())
+}
+
+fn refuse_tls(mode: SslMode) -> Result<(), ParamError> {
+    match mode {
+        SslMode::Disable | SslMode::Allow | SslMode::Prefer => Ok(()),
+        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
+            Err(ParamError::Unsupported(format!(
+                "sslmode value \"{}\" invalid when SSL support is not compiled in",
+                mode.as_str()
+            )))
+        }
+    }
+}
+
+fn word<T>(
+    settings: &Settings,
+    name: &str,
+    default: T,
+    parse: impl FnOnce(&str) -> Result<T, ParamError>,
+) -> Result<T, ParamError> {
+    settings.get(name).map_or(Ok(default), parse)
+}
+
+/// A whole number, spaces around it allowed.
+fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, ParamError> {
+    let read = |text: &str| {
+        let number = text.trim().parse();
+        number.map_err(|_| ParamError::InvalidInteger {
+            option: name,
+            value: text.to_owned(),
+        })
+    };
+    settings.get(name).map(read).transpose()
+}
+
+/// A number over 0; others count as not given.
+fn positive(settings: &Settings, name: &'static str) -> Result<Option<u32>, ParamError> {
+    let number = integer(settings, name)?.and_then(|number| u32::try_from(number).ok());
+    Ok(number.filter(|&number| number > 0))
+}
+
+fn seconds(settings: &Settings, name: &'static str) -> Result<Option<Duration>, ParamError> {
+    let number = positive(settings, name)?;
+    Ok(number.map(|seconds| Duration::from_secs(seconds.into())))
+}
+
+/// `auto` is the encoding of the locale: UTF-8 or nothing in particular.
+fn encoding(name: &str, env: &Env) -> String {
+    if name != "auto" {
+        return name.to_owned();
+    }
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .find_map(|variable| env.var(variable).filter(|text| !text.is_empty()))
+        .unwrap_or("C")
+        .to_ascii_lowercase();
+    let utf8 = locale.ends_with("utf-8") || locale.ends_with("utf8");
+    if utf8 { "UTF8" } else { "SQL_ASCII" }.to_owned()
+}
+
+fn session_settings(env: &Env) -> Vec<(String, String)> {
+    let given = |(variable, name): (&str, &str)| {
+        let value = env.var(variable)?;
+        let wanted = !value.eq_ignore_ascii_case("default");
+        wanted.then(|| (name.to_owned(), value.to_owned()))
+    };
+    SESSION_VARIABLES.into_iter().filter_map(given).collect()
+}

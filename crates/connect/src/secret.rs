@@ -1,0 +1,50 @@
+//! Text that is never shown.
+
+use std::fmt;
+
+use zeroize::Zeroizing;
+
+/// A password: shown as `***`, wiped when dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Keeps this text.
+    pub fn new(text: impl Into<String>) -> Self {
+        Secret(Zeroizing::new(text.into()))
+    }
+
+    /// The text itself; mind where it goes.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether there is no text.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn never_shown() {
+        let secret = Secret::new("hunter2");
+        assert_eq!(format!("{secret} {secret:?} {secret:#?}"), "*** *** ***");
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+}

@@ -1,0 +1,347 @@
+//! A small blocking session, for set-up queries and COPY.
+
+use pgdyno_wire::startup::{CancelKey, Facts};
+use pgdyno_wire::{ServerError, TxStatus, frontend};
+
+use crate::attempt;
+use crate::connect_error::ConnectError;
+use crate::copy::CopyIn;
+use crate::link::{Event, Link};
+use crate::params::Params;
+use crate::session_error::SessionError;
+use crate::stream::Stream;
+
+/// What one statement gave.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultSet {
+    /// Names of the columns; none when the statement gives no rows.
+    pub columns: Vec<String>,
+    /// Rows of text; `None` is NULL. Bytes that are not UTF-8 are replaced.
+    pub rows: Vec<Vec<Option<String>>>,
+    /// The command's tag, such as `INSERT 0 5`; empty for an empty query.
+    pub tag: String,
+    /// Rows returned or affected, when the tag says it.
+    pub row_count: Option<u64>,
+}
+
+/// What a session leaves to one who goes on with its socket.
+#[derive(Debug)]
+pub struct SessionParts {
+    /// The socket, blocking.
+    pub stream: Stream,
+    /// What the server told: parameters, and the key for cancelling.
+    pub facts: Facts,
+    /// Bytes received but not read; they come before what the socket gives.
+    pub unread: Vec<u8>,
+}
+
+/// A session that waits for its answers.
+///
+/// Dropping it closes the socket; [`Session::close`] takes leave first.
+pub struct Session {
+    link: Link,
+    out: Vec<u8>,
+    status: TxStatus,
+    usable: bool,
+    /// The server's version as it says it, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    pub server_version: String,
+    /// The same as a number: 150018 for 15.18, 90624 for 9.6.24; 0 when it cannot be read.
+    pub server_version_num: i32,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session")
+            .field("stream", &self.link.stream)
+            .field("server_version", &self.server_version)
+            .field("status", &self.status)
+            .field("usable", &self.usable)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// Connects to the first host that has a session of the kind wanted.
+    ///
+    /// # Errors
+    /// None has; every attempt with its reason.
+    pub fn connect(params: &Params) -> Result<Session, ConnectError> {
+        attempt::connect(params)
+    }
+
+    pub(crate) fn new(stream: Stream, unread: Vec<u8>, facts: Facts, status: TxStatus) -> Self {
+        let server_version = facts.parameter("server_version").unwrap_or("").to_owned();
+        Session {
+            link: Link::new(stream, unread, facts),
+            out: Vec::new(),
+            status,
+            usable: true,
+            server_version_num: version_number(&server_version),
+            server_version,
+        }
+    }
+
+    /// A parameter that the server told, such as `TimeZone`, with its present value.
+    pub fn parameter(&self, name: &str) -> Option<&str> {
+        self.link.facts.parameter(name)
+    }
+
+    /// All parameters that the server told.
+    pub fn parameters(&self) -> &[(String, String)] {
+        &self.link.facts.parameters
+    }
+
+    /// Process of the backend; 0 when the server did not tell.
+    pub fn backend_pid(&self) -> u32 {
+        self.cancel_key().map_or(0, |key| key.pid)
+    }
+
+    /// The key for cancelling a query of this session.
+    pub fn cancel_key(&self) -> Option<&CancelKey> {
+        self.link.facts.cancel_key.as_ref()
+    }
+
+    /// What the last answer said about the transaction.
+    pub fn transaction_status(&self) -> TxStatus {
+        self.status
+    }
+
+    /// Notices since this was last called, the first 64 of them.
+    pub fn take_notices(&mut self) -> Vec<ServerError> {
+        std::mem::take(&mut self.link.facts.notices)
+    }
+
+    /// Runs one or more statements by the simple protocol; gives a result for each.
+    ///
+    /// # Errors
+    /// The server refused one of them, or the connection is gone. A statement that wants COPY is
+    /// refused too; [`Session::copy_in`] does that.
+    pub fn simple_query(&mut self, sql: &str) -> Result<Vec<ResultSet>, SessionError> {
+        self.send_query(sql)?;
+        let mut results = Vec::new();
+        let mut current = ResultSet::default();
+        let mut failure = None;
+        loop {
+            match self.next()? {
+                Event::Ready(status) => {
+                    self.ready(status);
+                    return failure.map_or(Ok(results), Err);
+                }
+                Event::Columns(columns) => current.columns = columns,
+                Event::Row(row) => current.rows.push(row),
+                Event::Complete { tag, rows } => {
+                    current.tag = tag;
+                    current.row_count = rows;
+                    results.push(std::mem::take(&mut current));
+                }
+                Event::EmptyQuery => results.push(std::mem::take(&mut current)),
+                Event::Error(error) => {
+                    failure.get_or_insert(SessionError::Server(error));
+                }
+                Event::CopyIn => {
+                    let what = "could not run query: it wants COPY data";
+                    failure.get_or_insert(SessionError::Unexpected(what));
+                    self.send_copy_fail(what)?;
+                }
+                Event::CopyOut => {
+                    let what = "could not run query: it gives COPY data";
+                    failure.get_or_insert(SessionError::Unexpected(what));
+                }
+                // There is no good end to it.
+                Event::CopyBoth => {
+                    return Err(SessionError::Unexpected(
+                        "could not run query: it starts replication",
+                    ));
+                }
+            }
+        }
+    }
+
+    /// The first column of the first row of the last statement; `None` is NULL.
+    ///
+    /// # Errors
+    /// As [`Session::simple_query`], or there is no row.
+    pub fn query_one_value(&mut self, sql: &str) -> Result<Option<String>, SessionError> {
+        let result = self.simple_query(sql)?.pop().unwrap_or_default();
+        let row = result.rows.into_iter().next();
+        row.and_then(|row| row.into_iter().next())
+            .ok_or(SessionError::Unexpected(
+                "could not take a value: the query gave no row",
+            ))
+    }
+
+    /// Runs statements whose rows do not matter; gives the rows affected by the last one, 0 when
+    /// its tag does not say it.
+    ///
+    /// # Errors
+    /// As [`Session::simple_query`].
+    pub fn execute(&mut self, sql: &str) -> Result<u64, SessionError> {
+        let last = self.simple_query(sql)?.pop();
+        Ok(last.and_then(|result| result.row_count).unwrap_or(0))
+    }
+
+    /// Starts a `COPY ... FROM STDIN`, a single statement.
+    ///
+    /// # Errors
+    /// The server refused it, it is no such statement, or the connection is gone.
+    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, SessionError> {
+        self.send_query(sql)?;
+        let mut failure = None;
+        loop {
+            match self.next()? {
+                Event::CopyIn => return Ok(CopyIn::new(self)),
+                Event::Ready(status) => {
+                    self.ready(status);
+                    return Err(failure.unwrap_or(SessionError::Unexpected(
+                        "could not start COPY: the statement is not COPY FROM STDIN",
+                    )));
+                }
+                Event::Error(error) => {
+                    failure.get_or_insert(SessionError::Server(error));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// The socket with everything that one needs to go on with it.
+    ///
+    /// # Errors
+    /// The session is unusable, or a message was received in the meantime, or half of one.
+    pub fn into_parts(self) -> Result<SessionParts, SessionError> {
+        if !self.usable || !self.link.is_quiet() {
+            return Err(SessionError::Unusable);
+        }
+        let (stream, facts, unread) = self.link.into_parts();
+        Ok(SessionParts {
+            stream,
+            facts,
+            unread,
+        })
+    }
+
+    /// The socket alone.
+    ///
+    /// # Errors
+    /// The session is unusable, or bytes were received that are not yet read.
+    pub fn into_stream(self) -> Result<Stream, SessionError> {
+        let parts = self.into_parts()?;
+        if parts.unread.is_empty() {
+            Ok(parts.stream)
+        } else {
+            Err(SessionError::Unexpected(
+                "could not hand on the socket: bytes were received that are not yet read",
+            ))
+        }
+    }
+
+    /// Takes leave of the server and closes the socket.
+    ///
+    /// # Errors
+    /// The message could not be sent; the socket is closed all the same.
+    pub fn close(mut self) -> Result<(), SessionError> {
+        let mut leave = Vec::new();
+        frontend::terminate(&mut leave);
+        self.link.send(&leave)
+    }
+
+    /// Sends; after an error the session is unusable.
+    pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
+        let sent = self.link.send(bytes);
+        self.usable &= sent.is_ok();
+        sent
+    }
+
+    /// The next event; after an error the session is unusable.
+    pub(crate) fn next(&mut self) -> Result<Event, SessionError> {
+        let event = self.link.next();
+        self.usable &= event.is_ok();
+        event
+    }
+
+    /// Whether the server has already refused what is being sent.
+    pub(crate) fn refusal_waits(&mut self) -> Result<bool, SessionError> {
+        let received = self.link.receive_ready();
+        if self.link.error_waits() {
+            return Ok(true);
+        }
+        self.usable &= received.is_ok();
+        received.map(|()| false)
+    }
+
+    /// An answer is whole.
+    pub(crate) fn ready(&mut self, status: TxStatus) {
+        self.status = status;
+        self.usable = true;
+    }
+
+    /// Refuses a COPY that was not asked for.
+    pub(crate) fn send_copy_fail(&mut self, reason: &str) -> Result<(), SessionError> {
+        let mut out = Vec::new();
+        frontend::copy_fail(&mut out, reason)?;
+        self.send(&out)
+    }
+
+    /// Sends a query. Until its answer is whole the session counts as unusable.
+    fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
+        if !self.usable {
+            return Err(SessionError::Unusable);
+        }
+        let mut out = std::mem::take(&mut self.out);
+        out.clear();
+        let sent = frontend::query(&mut out, sql)
+            .map_err(SessionError::from)
+            .and_then(|()| {
+                self.usable = false;
+                self.link.send(&out)
+            });
+        self.out = out;
+        sent
+    }
+}
+
+/// A version as libpq counts it: `major * 10000 + minor` from 10 on, three parts of two digits
+/// before.
+fn version_number(version: &str) -> i32 {
+    let mut parts = [0i32; 3];
+    let mut count = 0;
+    for (part, text) in parts.iter_mut().zip(version.splitn(3, '.')) {
+        let digits = text.find(|c: char| !c.is_ascii_digit());
+        let Ok(number) = text[..digits.unwrap_or(text.len())].parse::<i32>() else {
+            break;
+        };
+        *part = number.min(9_999);
+        count += 1;
+        if digits.is_some() {
+            break;
+        }
+    }
+    let [major, minor, revision] = parts;
+    if count < 3 && major >= 10 {
+        major * 10_000 + minor
+    } else {
+        major * 10_000 + minor * 100 + revision
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_as_numbers() {
+        for (version, number) in [
+            ("15.18 (Debian 15.18-0+deb12u1)", 150_018),
+            ("15.18", 150_018),
+            ("18beta1", 180_000),
+            ("19devel", 190_000),
+            ("9.6.24", 90_624),
+            ("9.6", 90_600),
+            ("10.23", 100_023),
+            ("", 0),
+            ("x", 0),
+        ] {
+            assert_eq!(version_number(version), number, "{version}");
+        }
+    }
+}

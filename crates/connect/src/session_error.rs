@@ -1,0 +1,107 @@
+//! What can go wrong in a session.
+
+use std::fmt;
+use std::io;
+
+use pgdyno_wire::{EncodeError, ProtocolError, ServerError, SqlState};
+
+use crate::error::system_message;
+
+/// libpq's words for a server that is gone.
+pub(crate) const CLOSED: &str = "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n\tbefore or while processing the request.";
+
+/// What can go wrong in a session.
+#[derive(Debug)]
+pub enum SessionError {
+    /// The server refused; the session goes on.
+    Server(Box<ServerError>),
+    /// The server closed the connection, perhaps after an error that says why.
+    Closed(Option<Box<ServerError>>),
+    /// Sending or receiving failed.
+    Io(io::Error),
+    /// Not the protocol.
+    Protocol(ProtocolError),
+    /// The query cannot be sent.
+    Encode(EncodeError),
+    /// An answer of another kind than the call expects; what was wrong. The session goes on.
+    Unexpected(&'static str),
+    /// An earlier failure, or a COPY that was not finished, left the session unusable.
+    Unusable,
+}
+
+impl SessionError {
+    /// The server's own error, if there is one.
+    pub fn server_error(&self) -> Option<&ServerError> {
+        match self {
+            SessionError::Server(error) => Some(error),
+            SessionError::Closed(error) => error.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// The code of the server's own error, if there is one.
+    pub fn sqlstate(&self) -> Option<SqlState> {
+        self.server_error().map(ServerError::sqlstate)
+    }
+}
+
+impl fmt::Display for SessionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SessionError::Server(error) => error.fmt(f),
+            SessionError::Closed(None) => f.write_str(CLOSED),
+            SessionError::Closed(Some(error)) => write!(f, "{error}\n{CLOSED}"),
+            SessionError::Io(error) => {
+                write!(
+                    f,
+                    "could not exchange data with server: {}",
+                    system_message(error)
+                )
+            }
+            SessionError::Protocol(error) => error.fmt(f),
+            SessionError::Encode(error) => error.fmt(f),
+            SessionError::Unexpected(what) => f.write_str(what),
+            SessionError::Unusable => {
+                f.write_str("could not use the session: an earlier failure left it unusable")
+            }
+        }
+    }
+}
+
+impl std::error::Error for SessionError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            SessionError::Server(error) => Some(error),
+            SessionError::Closed(Some(error)) => Some(error),
+            SessionError::Io(error) => Some(error),
+            SessionError::Protocol(error) => Some(error),
+            SessionError::Encode(error) => Some(error),
+            SessionError::Closed(None) | SessionError::Unexpected(_) | SessionError::Unusable => {
+                None
+            }
+        }
+    }
+}
+
+impl From<ProtocolError> for SessionError {
+    fn from(error: ProtocolError) -> Self {
+        SessionError::Protocol(error)
+    }
+}
+
+impl From<EncodeError> for SessionError {
+    fn from(error: EncodeError) -> Self {
+        SessionError::Encode(error)
+    }
+}
+
+impl From<io::Error> for SessionError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::ConnectionReset
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::UnexpectedEof => SessionError::Closed(None),
+            _ => SessionError::Io(error),
+        }
+    }
+}

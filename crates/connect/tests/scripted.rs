@@ -1,0 +1,311 @@
+//! Sessions against a scripted server on loopback.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::thread::{self, JoinHandle};
+
+use pgdyno_connect::{Env, Params, Session, SessionError};
+use pgdyno_wire::SqlState;
+
+fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(body.len() + 4).expect("short").to_be_bytes();
+    [&[kind][..], &length, body].concat()
+}
+
+fn hello() -> Vec<u8> {
+    hello_of(false)
+}
+
+fn hello_of(standby: bool) -> Vec<u8> {
+    let in_standby = if standby { "on" } else { "off" };
+    [
+        message(b'R', &[0; 4]),
+        message(b'S', b"server_version\x0014.2\0"),
+        message(b'S', format!("in_hot_standby\0{in_standby}\0").as_bytes()),
+        message(b'S', b"default_transaction_read_only\0on\0"),
+        message(b'Z', b"I"),
+    ]
+    .concat()
+}
+
+fn fatal(code: &str, text: &str) -> Vec<u8> {
+    let body = format!("SFATAL\0VFATAL\0C{code}\0M{text}\0\0");
+    message(b'E', body.as_bytes())
+}
+
+/// Reads one message with a type; `None` at the end of the stream.
+fn read_message(socket: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
+    let mut header = [0; 5];
+    socket.read_exact(&mut header).ok()?;
+    let length = u32::from_be_bytes(header[1..].try_into().expect("four"));
+    let mut body = vec![0; length as usize - 4];
+    socket.read_exact(&mut body).ok()?;
+    Some((header[0], body))
+}
+
+fn read_startup(socket: &mut TcpStream) {
+    let mut length = [0; 4];
+    socket.read_exact(&mut length).expect("a start");
+    let mut body = vec![0; u32::from_be_bytes(length) as usize - 4];
+    socket.read_exact(&mut body).expect("a start");
+}
+
+/// A server that greets each connection and then does what the script says.
+fn serve(
+    connections: usize,
+    script: impl Fn(usize, TcpStream) + Send + 'static,
+) -> (u16, JoinHandle<()>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let thread = thread::spawn(move || {
+        for index in 0..connections {
+            let (mut socket, _) = listener.accept().expect("a client");
+            read_startup(&mut socket);
+            script(index, socket);
+        }
+    });
+    (port, thread)
+}
+
+fn params(text: &str) -> Params {
+    let env = Env::empty("alice").with_socket_dirs([PathBuf::from("/nonexistent")]);
+    Params::resolve(Some(text), &[], &env).expect(text)
+}
+
+fn local(port: u16, more: &str) -> Params {
+    params(&format!("host=127.0.0.1 port={port} {more}"))
+}
+
+#[test]
+fn a_server_that_goes_away_is_named() {
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+        read_message(&mut socket);
+        let text = fatal(
+            "57P01",
+            "terminating connection due to administrator command",
+        );
+        socket.write_all(&text).expect("sent");
+    });
+    let mut session = Session::connect(&local(port, "")).expect("a session");
+    assert_eq!(session.server_version_num, 140_002);
+    let error = session.simple_query("select 1").expect_err("gone");
+    assert_eq!(error.sqlstate(), Some(SqlState::ADMIN_SHUTDOWN));
+    assert_eq!(
+        error.to_string(),
+        "FATAL:  terminating connection due to administrator command\nserver closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n\tbefore or while processing the request."
+    );
+    let after = session.simple_query("select 1").expect_err("unusable");
+    assert!(matches!(after, SessionError::Unusable));
+    assert!(session.into_stream().is_err());
+    server.join().expect("the script");
+}
+
+#[test]
+fn bytes_behind_the_start_are_handed_on() {
+    let (port, server) = serve(2, |_, mut socket| {
+        let notice = message(b'N', b"SNOTICE\0Mhello\0\0");
+        socket.write_all(&[hello(), notice].concat()).expect("sent");
+        read_message(&mut socket);
+    });
+    let session = Session::connect(&local(port, "")).expect("a session");
+    let parts = session.into_parts().expect("at a boundary");
+    assert!(parts.unread.is_empty() || parts.unread.starts_with(b"N"));
+    let known = parts.facts.parameter("server_version");
+    assert_eq!(known, Some("14.2"));
+    drop(parts);
+    let session = Session::connect(&local(port, "")).expect("a session");
+    session.close().expect("taken leave");
+    server.join().expect("the script");
+}
+
+#[test]
+fn kinds_of_session_are_chosen() {
+    // Connections come in the order that the cases below make them.
+    let kinds = [false, false, false, true, true, false, true, false, false];
+    let (port, server) = serve(kinds.len(), move |index, mut socket| {
+        socket.write_all(&hello_of(kinds[index])).expect("sent");
+    });
+    for (attrs, message) in [
+        ("any", None),
+        ("primary", None),
+        ("standby", Some("server is not in hot standby mode")),
+        ("standby", None),
+        ("primary", Some("server is in hot standby mode")),
+        ("read-write", Some("session is read-only")),
+        ("read-only", None),
+    ] {
+        let result = Session::connect(&local(port, &format!("target_session_attrs={attrs}")));
+        let expected = message.map(|text| {
+            format!("connection to server at \"127.0.0.1\", port {port} failed: {text}")
+        });
+        assert_eq!(result.err().map(|error| error.to_string()), expected);
+    }
+    // The first round finds no standby, the second takes what there is.
+    let preferred = local(port, "target_session_attrs=prefer-standby");
+    assert!(Session::connect(&preferred).is_ok());
+    server.join().expect("the script");
+}
+
+#[test]
+fn a_host_that_starts_up_is_passed_over_and_one_that_refuses_is_not() {
+    let (port, server) = serve(3, |index, mut socket| {
+        let answer = match index {
+            0 => fatal("57P03", "the database system is starting up"),
+            2 => fatal("3D000", "database \"alice\" does not exist"),
+            _ => hello(),
+        };
+        socket.write_all(&answer).expect("sent");
+    });
+    let two = params(&format!("host=127.0.0.1,127.0.0.1 port={port},{port}"));
+    assert!(Session::connect(&two).is_ok());
+    let error = Session::connect(&two).expect_err("refused for good");
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "connection to server at \"127.0.0.1\", port {port} failed: FATAL:  database \"alice\" does not exist"
+        )
+    );
+    let known = error.server_error().map(|error| error.sqlstate());
+    assert_eq!(known, Some(SqlState::INVALID_CATALOG_NAME));
+    server.join().expect("the script");
+}
+
+#[test]
+fn failures_to_connect_read_as_libpqs() {
+    let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = free.local_addr().expect("bound").port();
+    drop(free);
+    let refused = Session::connect(&local(port, "")).expect_err("nobody listens");
+    assert_eq!(
+        refused.to_string(),
+        format!(
+            "connection to server at \"127.0.0.1\", port {port} failed: Connection refused\n\tIs the server running on that host and accepting TCP/IP connections?"
+        )
+    );
+    let named = params(&format!("host=somewhere hostaddr=127.0.0.1 port={port}"));
+    let error = Session::connect(&named).expect_err("nobody listens");
+    let start = format!("connection to server at \"somewhere\" (127.0.0.1), port {port} failed: ");
+    assert!(error.to_string().starts_with(&start), "{error}");
+    let socket = Session::connect(&params("port=7")).expect_err("no socket");
+    assert_eq!(
+        socket.to_string(),
+        "connection to server on socket \"/nonexistent/.s.PGSQL.7\" failed: No such file or directory\n\tIs the server running locally and accepting connections on that socket?"
+    );
+    let both = params(&format!("host=/nonexistent,127.0.0.1 port={port}"));
+    let error = Session::connect(&both).expect_err("nobody listens");
+    assert_eq!(error.attempts.len(), 2);
+    assert_eq!(error.to_string().matches("connection to server").count(), 2);
+}
+
+#[test]
+fn a_server_that_says_nothing_runs_into_the_timeout() {
+    let (port, server) = serve(1, |_, mut socket| {
+        // Until the client gives up.
+        assert!(read_message(&mut socket).is_none());
+    });
+    let error = Session::connect(&local(port, "connect_timeout=1")).expect_err("silence");
+    assert_eq!(
+        error.to_string(),
+        format!("connection to server at \"127.0.0.1\", port {port} failed: timeout expired")
+    );
+    server.join().expect("the script");
+}
+
+#[test]
+fn servers_that_hang_up_or_talk_nonsense() {
+    let (port, server) = serve(2, |index, mut socket| {
+        if index == 1 {
+            socket
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n")
+                .expect("sent");
+        }
+    });
+    let hung_up = Session::connect(&local(port, "")).expect_err("closed");
+    assert!(
+        hung_up
+            .to_string()
+            .contains("server closed the connection unexpectedly")
+    );
+    let nonsense = Session::connect(&local(port, "")).expect_err("not the protocol");
+    assert!(
+        nonsense
+            .to_string()
+            .contains("lost synchronization with server")
+    );
+    server.join().expect("the script");
+}
+
+/// A server that floods its client with notices while the client sends: neither may wait for the
+/// other for ever.
+#[test]
+fn both_sides_may_send_at_once() {
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+        let query = read_message(&mut socket).expect("a query");
+        assert_eq!(query.0, b'Q');
+        socket.write_all(&message(b'G', &[0, 0, 0])).expect("sent");
+        let notice = message(
+            b'N',
+            &[b"SNOTICE\0M", &vec![b'x'; 60_000][..], b"\0\0"].concat(),
+        );
+        let mut copied = 0;
+        loop {
+            match read_message(&mut socket).expect("data") {
+                (b'd', data) => {
+                    copied += data.len();
+                    for _ in 0..40 {
+                        socket.write_all(&notice).expect("sent");
+                    }
+                }
+                (b'c', _) => break,
+                other => panic!("not COPY: {other:?}"),
+            }
+        }
+        let tag = format!("COPY {copied}\0");
+        let end = [message(b'C', tag.as_bytes()), message(b'Z', b"I")].concat();
+        socket.write_all(&end).expect("sent");
+    });
+    let mut session = Session::connect(&local(port, "")).expect("a session");
+    let mut copy = session.copy_in("copy t from stdin").expect("COPY");
+    let line = vec![b'1'; 100_000];
+    for _ in 0..200 {
+        copy.write(&line).expect("taken");
+    }
+    assert_eq!(copy.finish().expect("copied"), 20_000_000);
+    assert_eq!(session.take_notices().len(), 64);
+    server.join().expect("the script");
+}
+
+#[test]
+fn a_refused_copy_ends_early_and_the_session_goes_on() {
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+        read_message(&mut socket);
+        let refusal = b"SERROR\0VERROR\0C22P04\0Mmissing data\0\0";
+        let answer = [
+            message(b'G', &[0, 0, 0]),
+            message(b'E', refusal),
+            message(b'Z', b"I"),
+        ];
+        socket.write_all(&answer.concat()).expect("sent");
+        while let Some((kind, _)) = read_message(&mut socket) {
+            if kind == b'Q' {
+                let answer = [message(b'C', b"SELECT 0\0"), message(b'Z', b"I")];
+                socket.write_all(&answer.concat()).expect("sent");
+            }
+        }
+    });
+    let mut session = Session::connect(&local(port, "")).expect("a session");
+    let mut copy = session.copy_in("copy t from stdin").expect("COPY");
+    let chunk = vec![b'x'; 1 << 20];
+    let refused = (0..1_000).find_map(|_| copy.write(&chunk).err());
+    let code = refused.and_then(|error| error.sqlstate());
+    assert_eq!(code, Some(SqlState::BAD_COPY_FILE_FORMAT));
+    assert!(matches!(copy.write(b"x"), Err(SessionError::Unusable)));
+    assert!(matches!(copy.finish(), Err(SessionError::Unusable)));
+    assert!(session.simple_query("select").is_ok());
+    session.close().expect("taken leave");
+    server.join().expect("the script");
+}

@@ -1,0 +1,292 @@
+//! The whole load model against a scripted connection: no server, no sleep.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use pgdyno_connect::{Env, Params};
+use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
+
+use crate::client::Client;
+use crate::clock::Clock;
+use crate::interval::Consequence;
+use crate::message::{Template, templates};
+use crate::poller::Next;
+use crate::schedule::Arrivals;
+use crate::shared::Shared;
+use crate::spec::{Limit, Seeds, Spec, Timing, Tries, WeightedProgram};
+
+const READY: &[u8] = b"Z\0\0\0\x05I";
+const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
+const READY_FAILED: &[u8] = b"Z\0\0\0\x05E";
+
+fn error(sqlstate: &str) -> Vec<u8> {
+    let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0");
+    let mut message = vec![b'E'];
+    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+    message.extend_from_slice(body.as_bytes());
+    message
+}
+
+fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arrivals) -> Spec {
+    let mut symbols = Symbols::new();
+    let source = Source {
+        name: "test".into(),
+        text: script.into(),
+    };
+    let program =
+        compile(&parse(&source).expect("it parses"), mode, &mut symbols).expect("it compiles");
+    let (seeds, _) = Seeds::draw(&mut Rng::seed(1), 1, 1, false);
+    let env = Env::empty("u");
+    Spec {
+        params: Params::resolve(Some("host=/nowhere user=u dbname=d"), &[], &env)
+            .expect("it is complete"),
+        programs: vec![WeightedProgram { program, weight: 1 }],
+        symbols: Arc::new(symbols),
+        initial: vec![],
+        mode,
+        clients: 1,
+        workers: 1,
+        limit,
+        warmup: Duration::ZERO,
+        arrivals,
+        latency_limit: None,
+        tries,
+        timing: Timing::Statements,
+        exit_on_abort: false,
+        seeds,
+    }
+}
+
+/// A client with everything that it needs, driven by hand.
+struct Bench<'a> {
+    client: Client,
+    shared: Shared<'a>,
+}
+
+impl<'a> Bench<'a> {
+    fn new(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Self {
+        let shared = Shared::new(0, spec, templates, Clock::start(), stop);
+        Self {
+            client: Client::new(0, &shared),
+            shared,
+        }
+    }
+
+    fn begin(&mut self) -> Next {
+        let now = self.shared.clock.now();
+        self.client.begin(now, &mut self.shared)
+    }
+
+    fn answer(&mut self, bytes: &[u8]) -> Next {
+        self.client.received(bytes, &mut self.shared)
+    }
+
+    fn sent(&self) -> String {
+        String::from_utf8_lossy(self.client.outgoing()).into_owned()
+    }
+}
+
+macro_rules! bench {
+    ($bench:ident, $spec:expr) => {
+        let spec = $spec;
+        let all =
+            vec![templates(0, &spec.programs[0].program, spec.mode).expect("short statements")];
+        let stop = AtomicBool::new(false);
+        #[allow(unused_mut)]
+        let mut $bench = Bench::new(&spec, &all, &stop);
+    };
+}
+
+fn twice(script: &str, mode: QueryMode) -> Spec {
+    spec(
+        script,
+        mode,
+        Limit::Transactions(2),
+        Tries::AtMost(1),
+        Arrivals::Closed,
+    )
+}
+
+#[test]
+fn a_transaction_is_its_statements_in_order() {
+    bench!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
+    assert!(bench.client.in_flight());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    bench.answer(READY);
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), "X\0\0\0\x04");
+    assert!(bench.client.stopped() && !bench.client.in_flight());
+    assert_eq!(bench.shared.recorder.scripts[0].counts.ended(), 2);
+}
+
+#[test]
+fn a_statement_is_parsed_once_when_prepared() {
+    bench!(bench, twice("SELECT :x;\n", QueryMode::Prepared));
+    bench.begin();
+    assert!(
+        bench.sent().starts_with("P\0\0\0\x16P0_0\0SELECT $1;"),
+        "{:?}",
+        bench.sent()
+    );
+    assert!(bench.sent().ends_with("S\0\0\0\x04"));
+    bench.answer(READY);
+    assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
+}
+
+#[test]
+fn answers_may_come_in_any_pieces() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    for byte in &READY[..5] {
+        assert_eq!(bench.answer(&[*byte]), Next::Wait);
+    }
+    assert_eq!(bench.answer(&READY[5..]), Next::Send);
+}
+
+#[test]
+fn a_serialization_failure_rolls_back_and_counts() {
+    bench!(
+        bench,
+        twice("BEGIN;\nUPDATE t SET x = 1;\nEND;\n", QueryMode::Simple)
+    );
+    bench.begin();
+    bench.answer(READY_IN_BLOCK);
+    assert_eq!(
+        bench.answer(&[error("40001"), READY_FAILED.to_vec()].concat()),
+        Next::Send
+    );
+    assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0bBEGIN;\0", "the next transaction");
+    let counts = bench.shared.recorder.scripts[0].counts;
+    assert_eq!(
+        (
+            counts.serialization_failures,
+            counts.succeeded,
+            counts.retried
+        ),
+        (1, 0, 0)
+    );
+    assert_eq!(bench.shared.notes[0].consequence, Consequence::Failed);
+}
+
+#[test]
+fn a_retry_repeats_the_same_random_numbers() {
+    let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
+    bench!(
+        bench,
+        spec(
+            script,
+            QueryMode::Simple,
+            Limit::Transactions(1),
+            Tries::AtMost(3),
+            Arrivals::Closed
+        )
+    );
+    bench.begin();
+    let first = bench.sent();
+    for _ in 0..2 {
+        assert_eq!(
+            bench.answer(&[error("40P01"), READY.to_vec()].concat()),
+            Next::Send
+        );
+        assert_eq!(bench.sent(), first);
+    }
+    bench.answer(&[error("40P01"), READY.to_vec()].concat());
+    assert!(bench.client.stopped());
+    let counts = bench.shared.recorder.scripts[0].counts;
+    assert_eq!(
+        (counts.deadlocks, counts.retried, counts.retries),
+        (1, 1, 2)
+    );
+}
+
+#[test]
+fn any_other_error_aborts_the_client() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    assert_eq!(
+        bench.answer(&[error("42P01"), READY.to_vec()].concat()),
+        Next::Close
+    );
+    assert!(bench.client.aborted() && !bench.client.in_flight());
+    let note = &bench.shared.notes[0];
+    assert_eq!(
+        (note.sqlstate.as_deref(), note.line, note.command),
+        (Some("42P01"), 1, 0)
+    );
+    assert_eq!(bench.shared.recorder.scripts[0].counts.aborted, 1);
+}
+
+#[test]
+fn a_lost_connection_tells_what_the_server_said_last() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    bench.answer(&error("57P01"));
+    bench.client.closed(None, &mut bench.shared);
+    assert!(bench.client.aborted());
+    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
+}
+
+#[test]
+fn a_pipeline_is_one_message_and_waits_for_all() {
+    let script =
+        "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\syncpipeline\nSELECT 3;\n\\endpipeline\n";
+    bench!(bench, twice(script, QueryMode::Extended));
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(bench.sent().matches("SELECT").count(), 3);
+    assert_eq!(bench.answer(READY), Next::Wait, "two Syncs were sent");
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+}
+
+#[test]
+fn latency_counts_from_the_intended_start() {
+    let arrivals = Arrivals::Regular { rate_per_s: 1e9 };
+    bench!(
+        bench,
+        spec(
+            "SELECT 1;\n",
+            QueryMode::Simple,
+            Limit::Transactions(1),
+            Tries::AtMost(1),
+            arrivals
+        )
+    );
+    // the schedule began long before anybody could keep it
+    let began = bench.shared.clock.now();
+    bench.shared.schedule.begin(0);
+    bench.begin();
+    bench.answer(READY);
+    let record = &bench.shared.recorder.scripts[0];
+    assert!(
+        record.latency.moments.min >= began,
+        "the wait before the start is part of it"
+    );
+    assert!(record.lag.max >= began);
+}
+
+#[test]
+fn a_script_without_sql_lets_others_run() {
+    bench!(bench, twice("\\set x 1\n", QueryMode::Simple));
+    assert_eq!(bench.begin(), Next::Wait);
+    assert!(!bench.client.stopped());
+    let now = bench.shared.clock.now();
+    assert_eq!(bench.shared.due(now), Some(0));
+    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Send);
+    assert!(bench.client.stopped());
+}
+
+#[test]
+fn bytes_that_are_no_protocol_end_the_client() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
+    assert!(bench.client.aborted());
+}

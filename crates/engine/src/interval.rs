@@ -1,0 +1,216 @@
+//! One second of records: what workers hand on, and how those of all workers become one.
+
+use std::collections::BTreeMap;
+
+use crate::clock::Nanos;
+use crate::recorder::ScriptRecord;
+
+/// A stretch of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Phase {
+    /// Load that results leave out.
+    WarmUp,
+    /// Counts.
+    Measure,
+    /// Past the deadline, until the last transaction has ended; counts too.
+    Drain,
+}
+
+/// What a server or a script refused, for the record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ErrorNote {
+    /// When, since the engine's start.
+    pub at: Nanos,
+    /// Client's number.
+    pub client: usize,
+    /// Script's number.
+    pub script: usize,
+    /// Command's number in it.
+    pub command: usize,
+    /// Line of the command in the script.
+    pub line: usize,
+    /// What kind of command: `SQL`, `set`, `shell`…
+    pub kind: String,
+    /// Number of the statement's result in which it came.
+    pub query: usize,
+    /// None when it did not come from the server.
+    pub sqlstate: Option<String>,
+    /// `ERROR`, `FATAL`…; None likewise.
+    pub severity: Option<String>,
+    /// What was said.
+    pub message: String,
+    /// More of it.
+    pub detail: Option<String>,
+    /// The server's hint.
+    pub hint: Option<String>,
+    /// What became of the transaction.
+    pub consequence: Consequence,
+}
+
+/// What an error did to its transaction or client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Consequence {
+    /// The transaction is given up; the client goes on.
+    Failed,
+    /// The transaction is tried again.
+    Retried,
+    /// The client stops for good.
+    ClientAborted,
+    /// The connection is gone, and the client with it.
+    ConnectionLost,
+}
+
+/// What one worker did in one interval.
+#[derive(Debug)]
+pub struct Interval {
+    /// Worker's number.
+    pub worker: usize,
+    /// Its bounds, since the engine's start.
+    pub from: Nanos,
+    /// Exclusive end.
+    pub to: Nanos,
+    /// Phase of all of it: intervals are cut where phases change.
+    pub phase: Phase,
+    /// Clients that are connected at its end.
+    pub clients: usize,
+    /// Transactions that have begun and not ended.
+    pub in_flight: usize,
+    /// CPU time of the worker's thread.
+    pub cpu: Nanos,
+    /// Returns from the poller.
+    pub wakeups: u64,
+    /// A record a script.
+    pub scripts: Vec<ScriptRecord>,
+}
+
+/// One interval of the whole engine.
+#[derive(Debug)]
+pub struct Merged {
+    /// Bounds, since the engine's start.
+    pub from: Nanos,
+    /// Exclusive end.
+    pub to: Nanos,
+    /// See [`Phase`].
+    pub phase: Phase,
+    /// Connected clients.
+    pub clients: usize,
+    /// Transactions in flight at its end.
+    pub in_flight: usize,
+    /// CPU time and wake-ups by worker.
+    pub workers: Vec<(Nanos, u64)>,
+    /// A record a script.
+    pub scripts: Vec<ScriptRecord>,
+}
+
+/// Lays the workers' intervals side by side; gives one out when every worker has passed its end.
+#[derive(Debug)]
+pub struct Merger {
+    /// Per worker: how far its intervals have come; None once it has ended.
+    reached: Vec<Option<Nanos>>,
+    open: BTreeMap<Nanos, Merged>,
+}
+
+impl Merger {
+    /// For `workers` that all start at `origin`.
+    #[must_use]
+    pub fn new(workers: usize, origin: Nanos) -> Self {
+        Self {
+            reached: vec![Some(origin); workers],
+            open: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a worker's interval; gives back its emptied records for reuse where it can.
+    pub fn add(&mut self, interval: Interval) -> Option<Vec<ScriptRecord>> {
+        let workers = self.reached.len();
+        self.reached[interval.worker] = Some(interval.to);
+        match self.open.entry(interval.to) {
+            std::collections::btree_map::Entry::Vacant(slot) => {
+                let mut by_worker = vec![(0, 0); workers];
+                by_worker[interval.worker] = (interval.cpu, interval.wakeups);
+                slot.insert(Merged {
+                    from: interval.from,
+                    to: interval.to,
+                    phase: interval.phase,
+                    clients: interval.clients,
+                    in_flight: interval.in_flight,
+                    workers: by_worker,
+                    scripts: interval.scripts,
+                });
+                None
+            }
+            std::collections::btree_map::Entry::Occupied(mut slot) => {
+                let merged = slot.get_mut();
+                merged.from = merged.from.min(interval.from);
+                merged.clients += interval.clients;
+                merged.in_flight += interval.in_flight;
+                merged.workers[interval.worker] = (interval.cpu, interval.wakeups);
+                let mut scripts = interval.scripts;
+                for (all, one) in merged.scripts.iter_mut().zip(&mut scripts) {
+                    all.add(one);
+                    one.clear();
+                }
+                Some(scripts)
+            }
+        }
+    }
+
+    /// A worker has handed on its last interval.
+    pub fn ended(&mut self, worker: usize) {
+        self.reached[worker] = None;
+    }
+
+    /// The next interval that no worker can add to.
+    pub fn take_whole(&mut self) -> Option<Merged> {
+        let passed = self
+            .reached
+            .iter()
+            .flatten()
+            .min()
+            .copied()
+            .unwrap_or(Nanos::MAX);
+        let first = self.open.first_entry()?;
+        (*first.key() <= passed).then(|| first.remove())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recorder::Ending;
+
+    fn interval(worker: usize, from: Nanos, to: Nanos, latency: Nanos) -> Interval {
+        let mut recorder = crate::recorder::Recorder::new(&[vec![]]);
+        recorder.transaction(0, Ending::Succeeded, latency);
+        Interval {
+            worker,
+            from,
+            to,
+            phase: Phase::Measure,
+            clients: 2,
+            in_flight: 1,
+            cpu: 10,
+            wakeups: 3,
+            scripts: recorder.take(None),
+        }
+    }
+
+    #[test]
+    fn an_interval_waits_for_the_slowest_worker() {
+        let mut merger = Merger::new(2, 0);
+        assert!(merger.add(interval(0, 0, 10, 5)).is_none());
+        assert!(merger.add(interval(0, 10, 20, 5)).is_none());
+        assert!(merger.take_whole().is_none());
+        assert!(merger.add(interval(1, 0, 10, 9)).is_some());
+        let first = merger.take_whole().expect("both have passed 10");
+        assert_eq!(
+            (first.from, first.to, first.clients, first.in_flight),
+            (0, 10, 4, 2)
+        );
+        assert_eq!(first.scripts[0].counts.succeeded, 2);
+        assert_eq!(first.scripts[0].latency.moments.max, 9);
+        assert!(merger.take_whole().is_none());
+        merger.ended(1);
+        assert_eq!(merger.take_whole().map(|merged| merged.to), Some(20));
+    }
+}

@@ -1,0 +1,29 @@
+//! The load engine: clients that run compiled scripts over PostgreSQL's protocol, on as few
+//! threads as carry the load, with every latency counted from its intended start.
+//!
+//! ```text
+//! Spec + Programs → run → N × Worker
+//!   Worker     = Poller + Clock + Schedule + Recorder + [Client]      one thread, no locks
+//!   Client     = Exchange + program counter + variable slots + Rng + state
+//! Recorder → Interval (bounded channel) → run → Observer, Report
+//! ```
+
+mod client;
+#[cfg(test)]
+mod client_tests;
+pub mod clock;
+pub mod interval;
+mod message;
+mod poller;
+pub mod recorder;
+pub mod report;
+mod rows;
+pub mod run;
+pub mod schedule;
+mod shared;
+mod shell;
+pub mod spec;
+mod worker;
+
+pub use run::{Connected, Observer, RunError, run};
+pub use spec::Spec;

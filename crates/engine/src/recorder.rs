@@ -1,0 +1,362 @@
+//! What happened, counted where it happens: one recorder a worker, no lock, no allocation between
+//! two transactions.
+
+use hdrhistogram::Histogram;
+
+use crate::clock::{Nanos, SECOND};
+
+/// Latencies above this are recorded as this.
+pub const HIGHEST_LATENCY: Nanos = 3600 * SECOND;
+/// Significant decimal digits that histograms keep.
+pub const SIGNIFICANT_DIGITS: u8 = 3;
+
+/// How a transaction ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// All of the script ran.
+    Succeeded,
+    /// Given up after a serialization failure (40001).
+    SerializationFailure,
+    /// Given up after a deadlock (40P01).
+    Deadlock,
+    /// Its client gave up in it, after any other error or a lost connection.
+    Aborted,
+    /// Never started: its intended start was too long ago.
+    Skipped,
+}
+
+/// Transactions by ending.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Ended well.
+    pub succeeded: u64,
+    /// Given up after SQLSTATE 40001.
+    pub serialization_failures: u64,
+    /// Given up after SQLSTATE 40P01.
+    pub deadlocks: u64,
+    /// Those in which a client gave up; pgbench counts them nowhere.
+    pub aborted: u64,
+    /// Never started.
+    pub skipped: u64,
+    /// Succeeded or failed after at least one retry.
+    pub retried: u64,
+    /// Retries, all together.
+    pub retries: u64,
+    /// Succeeded, but above the latency limit.
+    pub late: u64,
+}
+
+impl Counts {
+    /// Begun and given up.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.serialization_failures + self.deadlocks + self.aborted
+    }
+
+    /// Transactions that ended, one way or another.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.succeeded + self.failed() + self.skipped
+    }
+
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        self.succeeded += other.succeeded;
+        self.serialization_failures += other.serialization_failures;
+        self.deadlocks += other.deadlocks;
+        self.aborted += other.aborted;
+        self.skipped += other.skipped;
+        self.retried += other.retried;
+        self.retries += other.retries;
+        self.late += other.late;
+    }
+}
+
+/// Exact moments beside a histogram: a mean from buckets would be off by their width.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Moments {
+    /// Values recorded.
+    pub count: u64,
+    /// Sum, nanoseconds.
+    pub sum: f64,
+    /// Sum of squares, nanoseconds squared.
+    pub sum_of_squares: f64,
+    /// Largest value, nanoseconds.
+    pub max: Nanos,
+    /// Smallest value, nanoseconds; 0 when there is none.
+    pub min: Nanos,
+}
+
+impl Moments {
+    /// Counts one value.
+    #[inline]
+    pub fn record(&mut self, value: Nanos) {
+        let v = value as f64;
+        self.min = if self.count == 0 {
+            value
+        } else {
+            self.min.min(value)
+        };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum += v;
+        self.sum_of_squares += v * v;
+    }
+
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 {
+            other.min
+        } else {
+            self.min.min(other.min)
+        };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.sum_of_squares += other.sum_of_squares;
+    }
+
+    /// Arithmetic mean, nanoseconds; 0 without values.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 {
+            0.0
+        } else {
+            self.sum / self.count as f64
+        }
+    }
+
+    /// Standard deviation of the population, nanoseconds.
+    #[must_use]
+    pub fn stddev(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let mean = self.mean();
+        (self.sum_of_squares / self.count as f64 - mean * mean)
+            .max(0.0)
+            .sqrt()
+    }
+}
+
+/// Latencies: a histogram and the exact moments of what it holds.
+#[derive(Debug, Clone)]
+pub struct Latencies {
+    /// HDR histogram, nanoseconds.
+    pub histogram: Histogram<u64>,
+    /// Exact sums.
+    pub moments: Moments,
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        let histogram = Histogram::new_with_bounds(1, HIGHEST_LATENCY, SIGNIFICANT_DIGITS)
+            .expect("the bounds are constants that the histogram takes");
+        Self {
+            histogram,
+            moments: Moments::default(),
+        }
+    }
+}
+
+impl Latencies {
+    /// Counts one latency; none is lost, those out of range are clamped.
+    #[inline]
+    pub fn record(&mut self, latency: Nanos) {
+        self.histogram.saturating_record(latency.max(1));
+        self.moments.record(latency);
+    }
+
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        if other.moments.count > 0 {
+            self.histogram
+                .add(&other.histogram)
+                .expect("all histograms have the same bounds");
+            self.moments.add(&other.moments);
+        }
+    }
+
+    /// Empties without giving memory back.
+    pub fn clear(&mut self) {
+        if self.moments.count > 0 {
+            self.histogram.reset();
+            self.moments = Moments::default();
+        }
+    }
+}
+
+/// One script's transactions in a stretch of time.
+#[derive(Debug, Clone, Default)]
+pub struct ScriptRecord {
+    /// Transactions by ending.
+    pub counts: Counts,
+    /// Latency of succeeded transactions, from the intended start.
+    pub latency: Latencies,
+    /// Schedule lag: actual start minus intended start (open loop only).
+    pub lag: Moments,
+}
+
+impl ScriptRecord {
+    /// Adds `other` to this.
+    pub fn add(&mut self, other: &Self) {
+        self.counts.add(&other.counts);
+        self.latency.add(&other.latency);
+        self.lag.add(&other.lag);
+    }
+
+    /// Empties without giving memory back.
+    pub fn clear(&mut self) {
+        self.counts = Counts::default();
+        self.latency.clear();
+        self.lag = Moments::default();
+    }
+}
+
+/// One command's executions since measuring began.
+#[derive(Debug, Clone, Default)]
+pub struct CommandRecord {
+    /// Latency of one execution.
+    pub latency: Latencies,
+    /// Executions that failed and were not retried.
+    pub failures: u64,
+    /// Executions that failed and were retried.
+    pub retries: u64,
+}
+
+impl CommandRecord {
+    /// Adds `other` to this.
+    pub fn add(&mut self, other: &Self) {
+        self.latency.add(&other.latency);
+        self.failures += other.failures;
+        self.retries += other.retries;
+    }
+}
+
+/// What a worker has recorded and not yet handed on.
+#[derive(Debug)]
+pub struct Recorder {
+    /// A record a script, of the interval that is open.
+    pub scripts: Vec<ScriptRecord>,
+    /// A record a command of each script, since measuring began; None where it is not timed.
+    pub commands: Vec<Vec<Option<CommandRecord>>>,
+}
+
+impl Recorder {
+    /// For scripts with the given commands; `timed` says which of them are timed.
+    #[must_use]
+    pub fn new(timed: &[Vec<bool>]) -> Self {
+        Self {
+            scripts: timed.iter().map(|_| ScriptRecord::default()).collect(),
+            commands: timed.iter().map(|script| blank(script)).collect(),
+        }
+    }
+
+    /// Counts a transaction's end. `latency` matters for succeeded ones only.
+    #[inline]
+    pub fn transaction(&mut self, script: usize, ending: Ending, latency: Nanos) {
+        let record = &mut self.scripts[script];
+        match ending {
+            Ending::Succeeded => {
+                record.counts.succeeded += 1;
+                record.latency.record(latency);
+            }
+            Ending::SerializationFailure => record.counts.serialization_failures += 1,
+            Ending::Deadlock => record.counts.deadlocks += 1,
+            Ending::Aborted => record.counts.aborted += 1,
+            Ending::Skipped => record.counts.skipped += 1,
+        }
+    }
+
+    /// Counts one execution of a command, if it is timed.
+    #[inline]
+    pub fn command(&mut self, script: usize, command: usize, latency: Nanos) {
+        if let Some(record) = &mut self.commands[script][command] {
+            record.latency.record(latency);
+        }
+    }
+
+    /// Forgets the commands so far: measuring begins now.
+    pub fn begin_measuring(&mut self) {
+        for record in self.commands.iter_mut().flatten().flatten() {
+            *record = CommandRecord::default();
+        }
+    }
+
+    /// Whether nothing was recorded in the open interval.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.scripts
+            .iter()
+            .all(|script| script.counts == Counts::default())
+    }
+
+    /// Hands out the interval's records and goes on with `fresh` ones.
+    pub fn take(&mut self, fresh: Option<Vec<ScriptRecord>>) -> Vec<ScriptRecord> {
+        let fresh = fresh.unwrap_or_else(|| vec![ScriptRecord::default(); self.scripts.len()]);
+        std::mem::replace(&mut self.scripts, fresh)
+    }
+}
+
+fn blank(timed: &[bool]) -> Vec<Option<CommandRecord>> {
+    timed
+        .iter()
+        .map(|&is| is.then(CommandRecord::default))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_are_exact() {
+        let mut moments = Moments::default();
+        for value in [2, 4, 4, 4, 5, 5, 7, 9] {
+            moments.record(value);
+        }
+        assert_eq!((moments.mean(), moments.stddev()), (5.0, 2.0));
+        assert_eq!((moments.min, moments.max), (2, 9));
+    }
+
+    #[test]
+    fn merging_equals_recording_together() {
+        let (mut a, mut b, mut both) = (
+            Latencies::default(),
+            Latencies::default(),
+            Latencies::default(),
+        );
+        for value in 1..1000u64 {
+            let target = if value % 3 == 0 { &mut a } else { &mut b };
+            target.record(value * 1000);
+            both.record(value * 1000);
+        }
+        a.add(&b);
+        assert_eq!(a.histogram, both.histogram);
+        assert_eq!(a.moments, both.moments);
+    }
+
+    #[test]
+    fn latencies_out_of_range_are_kept() {
+        let mut latencies = Latencies::default();
+        latencies.record(0);
+        latencies.record(2 * HIGHEST_LATENCY);
+        assert_eq!(latencies.histogram.len(), 2);
+        assert_eq!(latencies.moments.max, 2 * HIGHEST_LATENCY);
+    }
+
+    #[test]
+    fn a_warm_up_leaves_no_command_behind() {
+        let mut recorder = Recorder::new(&[vec![true, false]]);
+        recorder.command(0, 0, 5);
+        recorder.command(0, 1, 5);
+        recorder.begin_measuring();
+        recorder.command(0, 0, 7);
+        let record = recorder.commands[0][0].as_ref().expect("it is timed");
+        assert_eq!(record.latency.moments.sum, 7.0);
+        assert!(recorder.commands[0][1].is_none());
+    }
+}

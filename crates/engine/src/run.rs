@@ -1,0 +1,335 @@
+//! From a [`Spec`] to a [`Report`]: connects the clients, starts the workers together, merges what
+//! they hand on.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
+use std::thread;
+
+use pgdyno_connect::{ConnectError, Session};
+use pgdyno_wire::EncodeError;
+
+use crate::client::Client;
+use crate::clock::{Clock, Nanos};
+use crate::interval::{ErrorNote, Merged, Merger};
+use crate::message::{Template, templates};
+use crate::poller::{Epoll, Poller};
+use crate::recorder::ScriptRecord;
+use crate::report::{End, Outcome, Report, Totals};
+use crate::shared::Shared;
+use crate::spec::{Limit, Spec, share_of};
+use crate::worker::{Links, Timetable, Word, Worker, WorkerEnd};
+
+/// Intervals that may wait for a slow reader before workers begin to join them.
+const WORDS_IN_FLIGHT: usize = 256;
+
+/// Is told what happens, as it happens.
+pub trait Observer {
+    /// All clients are connected; the load begins at `origin`.
+    fn connected(&mut self, connected: &Connected);
+
+    /// An interval is whole.
+    fn interval(&mut self, merged: &Merged);
+
+    /// Something went wrong in a script or a session.
+    fn error(&mut self, note: &ErrorNote);
+}
+
+/// The instant after connecting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Connected {
+    /// Time from the first connection's begin to the last one's end.
+    pub connecting: Nanos,
+    /// First transaction's instant.
+    pub origin: Nanos,
+    /// Start of measuring, after the warm-up.
+    pub measure: Nanos,
+    /// `epoll`
+    pub io: &'static str,
+}
+
+/// Why there is no report.
+#[derive(Debug)]
+pub enum RunError {
+    /// A client could not connect; nothing was run.
+    Connect {
+        /// Its number.
+        client: usize,
+        /// In libpq's words.
+        error: Box<ConnectError>,
+    },
+    /// A statement is too long for the protocol.
+    Statement(EncodeError),
+    /// The system refused a thread, a descriptor or the poller.
+    System(io::Error),
+    /// Stopped before all clients were connected.
+    Interrupted,
+}
+
+impl std::fmt::Display for RunError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Connect { client, error } => write!(
+                f,
+                "{error}\ncould not create connection for client {client}"
+            ),
+            Self::Statement(error) => write!(f, "could not send a statement: {error}"),
+            Self::System(error) => write!(f, "could not run the load: {error}"),
+            Self::Interrupted => f.write_str("interrupted while connecting"),
+        }
+    }
+}
+
+impl std::error::Error for RunError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Connect { error, .. } => Some(error),
+            Self::Statement(error) => Some(error),
+            Self::System(error) => Some(error),
+            Self::Interrupted => None,
+        }
+    }
+}
+
+/// How a worker's connecting went.
+enum Ready {
+    /// From, to.
+    Connected(Nanos, Nanos),
+    Failed(RunError),
+}
+
+/// Runs `spec` to its end or until `stop` is set.
+///
+/// # Errors
+/// When the load could not begin. What happens later is in the report.
+pub fn run(
+    spec: &Spec,
+    clock: Clock,
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
+) -> Result<Report, RunError> {
+    let templates: Vec<Vec<Template>> = spec
+        .programs
+        .iter()
+        .enumerate()
+        .map(|(script, p)| templates(script, &p.program, spec.mode))
+        .collect::<Result<_, _>>()
+        .map_err(RunError::Statement)?;
+    let (words, heard) = sync_channel(WORDS_IN_FLIGHT);
+    let (ready, readiness) = channel();
+    thread::scope(|scope| {
+        let mut starts = Vec::new();
+        let mut recycling = Vec::new();
+        for number in 0..spec.workers {
+            let (start, started) = channel();
+            let (give_back, recycled) = channel();
+            starts.push(start);
+            recycling.push(give_back);
+            let links = Links {
+                words: words.clone(),
+                recycled,
+            };
+            let (ready, templates) = (ready.clone(), &templates);
+            let body = move || {
+                work(
+                    number, spec, templates, clock, stop, &ready, &started, links,
+                )
+            };
+            thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn_scoped(scope, body)
+                .map_err(RunError::System)?;
+        }
+        drop((words, ready));
+        let connecting = await_all(&readiness, spec.workers, stop)?;
+        let timetable = timetable(spec, clock.now());
+        for start in &starts {
+            // a worker that is gone has said why
+            let _ = start.send(timetable);
+        }
+        observer.connected(&Connected {
+            connecting,
+            origin: timetable.origin,
+            measure: timetable.measure,
+            io: Epoll::NAME,
+        });
+        let begun = Begun {
+            timetable,
+            connecting,
+        };
+        listen(spec, &begun, &heard, &recycling, stop, observer)
+    })
+}
+
+fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
+    let measure = origin + spec.warmup.as_nanos() as Nanos;
+    let deadline = match spec.limit {
+        Limit::Transactions(_) => None,
+        Limit::Duration(duration) => Some(measure + duration.as_nanos() as Nanos),
+    };
+    Timetable {
+        origin,
+        measure,
+        deadline,
+    }
+}
+
+/// A worker's thread.
+#[expect(
+    clippy::too_many_arguments,
+    reason = "all that a thread is given, and nothing groups it"
+)]
+fn work(
+    number: usize,
+    spec: &Spec,
+    templates: &[Vec<Template>],
+    clock: Clock,
+    stop: &AtomicBool,
+    ready: &Sender<Ready>,
+    started: &Receiver<Timetable>,
+    links: Links,
+) {
+    let share = share_of(spec.clients, spec.workers, number);
+    let from = clock.now();
+    let poller = match connect_all(spec, share.clone(), stop) {
+        Ok(poller) => poller,
+        Err(error) => {
+            let _ = ready.send(Ready::Failed(error));
+            return;
+        }
+    };
+    let _ = ready.send(Ready::Connected(from, clock.now()));
+    // without a word the run does not begin
+    let Ok(timetable) = started.recv() else {
+        return;
+    };
+    let shared = Shared::new(number, spec, templates, clock, stop);
+    let clients = share.clone().map(|id| Client::new(id, &shared)).collect();
+    Worker::new(
+        number,
+        share.start,
+        clients,
+        poller,
+        shared,
+        timetable,
+        links,
+    )
+    .run();
+}
+
+fn connect_all(
+    spec: &Spec,
+    share: std::ops::Range<usize>,
+    stop: &AtomicBool,
+) -> Result<Epoll, RunError> {
+    let mut poller = Epoll::new().map_err(RunError::System)?;
+    for (token, client) in share.enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            return Err(RunError::Interrupted);
+        }
+        let session = Session::connect(&spec.params).map_err(|error| RunError::Connect {
+            client,
+            error: Box::new(error),
+        })?;
+        let stream = session
+            .into_stream()
+            .map_err(|error| RunError::System(io::Error::other(error)))?;
+        poller.add(token, stream.into()).map_err(RunError::System)?;
+    }
+    Ok(poller)
+}
+
+/// Waits until every worker is connected; the time that took.
+fn await_all(
+    readiness: &Receiver<Ready>,
+    workers: usize,
+    stop: &AtomicBool,
+) -> Result<Nanos, RunError> {
+    let (mut first, mut last) = (Nanos::MAX, 0);
+    let mut failure = None;
+    // every worker says one thing, and then waits for the start with its sender in hand
+    for ready in readiness.iter().take(workers) {
+        match ready {
+            Ready::Connected(from, to) => {
+                first = first.min(from);
+                last = last.max(to);
+            }
+            Ready::Failed(error) => {
+                // the others need not go on connecting
+                stop.store(true, Ordering::Relaxed);
+                failure.get_or_insert(error);
+            }
+        }
+    }
+    failure.map_or(Ok(last.saturating_sub(first)), Err)
+}
+
+struct Begun {
+    timetable: Timetable,
+    connecting: Nanos,
+}
+
+/// Merges what workers say until the last of them has ended.
+fn listen(
+    spec: &Spec,
+    begun: &Begun,
+    heard: &Receiver<Word>,
+    recycling: &[Sender<Vec<ScriptRecord>>],
+    stop: &AtomicBool,
+    observer: &mut impl Observer,
+) -> Result<Report, RunError> {
+    let mut merger = Merger::new(spec.workers, begun.timetable.origin);
+    let mut totals = Totals::new(spec.programs.len());
+    let mut ends: Vec<WorkerEnd> = Vec::new();
+    for word in heard {
+        match word {
+            Word::Error(note) => {
+                if note.at >= begun.timetable.measure {
+                    totals.error(&note);
+                }
+                observer.error(&note);
+            }
+            Word::Interval(interval) => {
+                let worker = interval.worker;
+                if let Some(used) = merger.add(interval) {
+                    let _ = recycling[worker].send(used);
+                }
+            }
+            Word::Ended(mut end) => {
+                merger.ended(end.worker);
+                totals.commands(std::mem::take(&mut end.commands));
+                ends.push(end);
+            }
+        }
+        while let Some(mut merged) = merger.take_whole() {
+            observer.interval(&merged);
+            totals.interval(&merged);
+            merged.scripts.iter_mut().for_each(ScriptRecord::clear);
+            let _ = recycling[0].send(merged.scripts);
+        }
+    }
+    if let Some(failure) = ends.iter_mut().find_map(|end| end.failure.take()) {
+        return Err(RunError::System(failure));
+    }
+    Ok(totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun)))
+}
+
+fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
+    if ends.iter().any(|end| end.aborted > 0) {
+        Outcome::Aborted
+    } else if stop.load(Ordering::Relaxed) {
+        Outcome::Interrupted
+    } else {
+        Outcome::Finished
+    }
+}
+
+fn sum_up(ends: &[WorkerEnd], begun: &Begun) -> End {
+    let last_end = ends.iter().map(|end| end.last_end).max().unwrap_or(0);
+    End {
+        in_flight: ends.iter().map(|end| end.in_flight as u64).sum(),
+        clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
+        measured: last_end.saturating_sub(begun.timetable.measure),
+        connecting: begun.connecting,
+    }
+}

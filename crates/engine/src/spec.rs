@@ -1,0 +1,187 @@
+//! What is to be run, complete: nothing inside the engine asks whether an option was given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgdyno_connect::Params;
+use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
+
+use crate::schedule::Arrivals;
+
+/// When a client stops.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limit {
+    /// After this many transactions, whatever became of them.
+    Transactions(u64),
+    /// At the first end of a transaction after this long.
+    Duration(Duration),
+}
+
+/// How often a transaction is tried after a serialization failure or a deadlock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tries {
+    /// At most this often; 1 is pgbench's default.
+    AtMost(u32),
+    /// Until the deadline or the latency limit.
+    Unlimited,
+}
+
+impl Tries {
+    /// Whether any transaction may be tried again.
+    #[must_use]
+    pub fn may_retry(self) -> bool {
+        self != Self::AtMost(1)
+    }
+
+    /// Whether a transaction that was tried `tries` times may be tried once more.
+    #[must_use]
+    pub fn allows_another(self, tries: u32) -> bool {
+        match self {
+            Self::AtMost(most) => tries < most,
+            Self::Unlimited => true,
+        }
+    }
+}
+
+/// Which commands have their latency recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Timing {
+    /// SQL statements only.
+    Statements,
+    /// Meta commands too, as pgbench's `-r` prints them: two clock readings more for each.
+    EveryCommand,
+}
+
+/// A script and how often it is chosen.
+#[derive(Debug)]
+pub struct WeightedProgram {
+    /// The compiled script.
+    pub program: Program,
+    /// Its share, of the sum of all.
+    pub weight: u32,
+}
+
+/// A variable's value before the first transaction.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Initial {
+    /// As the command line has it; its type is found when it is used.
+    Text(String),
+    /// A whole number.
+    Int(i64),
+    /// The client's own number.
+    ClientId,
+}
+
+/// A whole run of the engine.
+#[derive(Debug)]
+pub struct Spec {
+    /// How every client connects.
+    pub params: Params,
+    /// Scripts; at least one, with a sum of weights above zero.
+    pub programs: Vec<WeightedProgram>,
+    /// Names of the programs' variables.
+    pub symbols: Arc<Symbols>,
+    /// Variables as every client starts with them.
+    pub initial: Vec<(SlotId, Initial)>,
+    /// Protocol that the programs were compiled for.
+    pub mode: QueryMode,
+    /// Sessions; at least one.
+    pub clients: usize,
+    /// Threads; from one to `clients`.
+    pub workers: usize,
+    /// When a client stops; counted after the warm-up.
+    pub limit: Limit,
+    /// Load before measuring begins.
+    pub warmup: Duration,
+    /// Closed or open loop.
+    pub arrivals: Arrivals,
+    /// A transaction slower than this is late; in an open loop, one that could only start later
+    /// than this is skipped.
+    pub latency_limit: Option<Duration>,
+    /// Tries of a transaction.
+    pub tries: Tries,
+    /// Which latencies are recorded.
+    pub timing: Timing,
+    /// Stop all clients as soon as one gives up.
+    pub exit_on_abort: bool,
+    /// Random sequences, drawn from the base sequence in pgbench's order.
+    pub seeds: Seeds,
+}
+
+/// Seeds of all random sequences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seeds {
+    /// One a client, for the functions of scripts.
+    pub clients: Vec<u64>,
+    /// One a worker, for the choice of scripts.
+    pub choice: Vec<u64>,
+    /// One a worker, for the gaps of an open loop.
+    pub arrivals: Vec<u64>,
+}
+
+impl Seeds {
+    /// Draws in pgbench's order: every client's functions, then `default_seed` (returned when
+    /// `draw_default_seed`), then for each worker choice, arrivals and log sampling.
+    #[must_use]
+    pub fn draw(
+        base: &mut pgdyno_script::Rng,
+        clients: usize,
+        workers: usize,
+        draw_default_seed: bool,
+    ) -> (Self, Option<u64>) {
+        let of_clients = (0..clients).map(|_| base.next_u64()).collect();
+        let default_seed = draw_default_seed.then(|| base.next_u64());
+        let mut seeds = Self {
+            clients: of_clients,
+            choice: Vec::new(),
+            arrivals: Vec::new(),
+        };
+        for _ in 0..workers {
+            seeds.choice.push(base.next_u64());
+            seeds.arrivals.push(base.next_u64());
+            let _log_sampling = base.next_u64();
+        }
+        (seeds, default_seed)
+    }
+}
+
+/// How many of `clients` worker `worker` of `workers` has, as pgbench shares them out.
+#[must_use]
+pub fn share_of(clients: usize, workers: usize, worker: usize) -> std::ops::Range<usize> {
+    let mut first = 0;
+    for before in 0..worker {
+        first += (clients - first + workers - before - 1) / (workers - before);
+    }
+    first..first + (clients - first + workers - worker - 1) / (workers - worker)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_client_has_one_worker() {
+        for (clients, workers) in [(1, 1), (7, 3), (64, 5), (10, 10)] {
+            let shares: Vec<_> = (0..workers)
+                .map(|w| share_of(clients, workers, w))
+                .collect();
+            assert_eq!(
+                shares.iter().cloned().flatten().collect::<Vec<_>>(),
+                (0..clients).collect::<Vec<_>>()
+            );
+            let sizes: Vec<_> = shares.iter().map(ExactSizeIterator::len).collect();
+            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
+        }
+    }
+
+    #[test]
+    fn seeds_come_in_pgbench_order() {
+        let mut base = pgdyno_script::Rng::seed(5432);
+        let order: Vec<_> = (0..9).map(|_| base.next_u64()).collect();
+        let (seeds, default_seed) = Seeds::draw(&mut pgdyno_script::Rng::seed(5432), 2, 2, true);
+        assert_eq!(seeds.clients, order[..2]);
+        assert_eq!(default_seed, Some(order[2]));
+        assert_eq!(seeds.choice, [order[3], order[6]]);
+        assert_eq!(seeds.arrivals, [order[4], order[7]]);
+    }
+}

@@ -1,0 +1,260 @@
+//! What happens, as JSON Lines: the contract is `docs/reference/events.md`, version 1.
+
+use std::fs::File;
+use std::io::{self, Write};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::Histogram;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use pgdyno_engine::clock::{Clock, Nanos};
+use pgdyno_engine::interval::{Consequence, ErrorNote, Merged, Phase};
+use pgdyno_engine::recorder::{Latencies, Moments, ScriptRecord};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::options::EventSink;
+
+/// Version of the event stream.
+pub const VERSION: u32 = 1;
+
+/// Errors a second that are written out; all are counted.
+const ERRORS_A_SECOND: u32 = 20;
+
+/// Writes events; each line is flushed whole.
+pub struct Events {
+    sink: Option<Box<dyn Write + Send>>,
+    clock: Clock,
+    origin: Nanos,
+    sequence: u64,
+    serializer: V2DeflateSerializer,
+    blob: Vec<u8>,
+    second_of_errors: (u64, u32),
+}
+
+impl Events {
+    /// Opens the sink; None writes nothing.
+    ///
+    /// # Errors
+    /// When the file cannot be created.
+    pub fn open(sink: Option<&EventSink>, clock: Clock) -> io::Result<Self> {
+        let sink: Option<Box<dyn Write + Send>> = match sink {
+            None => None,
+            Some(EventSink::Stdout) => Some(Box::new(io::stdout())),
+            Some(EventSink::File(path)) => Some(Box::new(File::create(path)?)),
+        };
+        Ok(Self {
+            sink,
+            clock,
+            origin: 0,
+            sequence: 0,
+            serializer: V2DeflateSerializer::new(),
+            blob: Vec::new(),
+            second_of_errors: (0, 0),
+        })
+    }
+
+    /// Whether anybody reads.
+    #[must_use]
+    pub fn wanted(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    /// Writes one event of kind `event`; `fields` is an object.
+    ///
+    /// # Errors
+    /// When the reader is gone or the disk is full; the run is then to stop.
+    pub fn write(&mut self, event: &str, fields: Value) -> io::Result<()> {
+        let Some(sink) = &mut self.sink else {
+            return Ok(());
+        };
+        let mut line = json!({ "event": event, "t_us": self.clock.now() / 1000 });
+        if let (Some(line), Value::Object(fields)) = (line.as_object_mut(), fields) {
+            line.extend(fields);
+        }
+        let mut text = line.to_string();
+        text.push('\n');
+        sink.write_all(text.as_bytes())?;
+        sink.flush()
+    }
+
+    /// The first transaction's instant, from which intervals count.
+    pub fn set_origin(&mut self, origin: Nanos) {
+        self.origin = origin;
+    }
+
+    /// An `interval` event.
+    ///
+    /// # Errors
+    /// See [`Events::write`].
+    pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
+        if !self.wanted() {
+            return Ok(());
+        }
+        let scripts: Vec<Value> = merged
+            .scripts
+            .iter()
+            .enumerate()
+            .filter(|(_, script)| script.counts.ended() > 0)
+            .map(|(id, script)| self.script(id, script))
+            .collect();
+        let workers: Vec<Value> = merged
+            .workers
+            .iter()
+            .map(|(cpu, wakeups)| json!({ "cpu_us": cpu / 1000, "wakeups": wakeups }))
+            .collect();
+        let fields = json!({
+            "seq": self.sequence,
+            "from_us": (merged.from - self.origin) / 1000,
+            "to_us": (merged.to - self.origin) / 1000,
+            "phase": phase(merged.phase),
+            "clients": merged.clients,
+            "in_flight": merged.in_flight,
+            "workers": workers,
+            "scripts": scripts,
+        });
+        self.sequence += 1;
+        self.write("interval", fields)
+    }
+
+    fn script(&mut self, id: usize, record: &ScriptRecord) -> Value {
+        let mut script = counts(record);
+        script["script"] = json!(id);
+        if record.latency.moments.count > 0 {
+            script["latency_ns"] = json!(IntervalLatency::of(&record.latency));
+            script["histogram"] = json!(self.histogram(&record.latency.histogram));
+        }
+        script
+    }
+
+    /// A histogram as every HDR tool reads it.
+    pub fn histogram(&mut self, histogram: &Histogram<u64>) -> String {
+        self.blob.clear();
+        match self.serializer.serialize(histogram, &mut self.blob) {
+            Ok(_) => STANDARD.encode(&self.blob),
+            // deflate into memory does not fail; an empty blob is refused by every reader
+            Err(_) => String::new(),
+        }
+    }
+
+    /// An `error` event, unless there were too many in this second.
+    ///
+    /// # Errors
+    /// See [`Events::write`].
+    pub fn error(&mut self, note: &ErrorNote) -> io::Result<()> {
+        let second = note.at / pgdyno_engine::clock::SECOND;
+        if self.second_of_errors.0 != second {
+            self.second_of_errors = (second, 0);
+        }
+        self.second_of_errors.1 += 1;
+        if self.second_of_errors.1 > ERRORS_A_SECOND {
+            return Ok(());
+        }
+        let fields = json!({
+            "client": note.client,
+            "script": note.script,
+            "command": note.command,
+            "line": note.line,
+            "sqlstate": note.sqlstate,
+            "severity": note.severity,
+            "message": note.message,
+            "detail": note.detail,
+            "hint": note.hint,
+            "consequence": consequence(note.consequence),
+        });
+        self.write("error", fields)
+    }
+}
+
+/// Counts of a script as both `interval` and `end` have them.
+#[must_use]
+pub fn counts(record: &ScriptRecord) -> Value {
+    json!({
+        "succeeded": record.counts.succeeded,
+        "failed": record.counts.failed(),
+        "skipped": record.counts.skipped,
+        "late": record.counts.late,
+        "retried": record.counts.retried,
+        "retries": record.counts.retries,
+        "lag_ns": lag(&record.lag),
+    })
+}
+
+fn lag(lag: &Moments) -> Value {
+    if lag.count == 0 {
+        Value::Null
+    } else {
+        json!({ "mean": lag.mean(), "max": lag.max })
+    }
+}
+
+/// Latency of an interval.
+#[derive(Debug, Serialize)]
+struct IntervalLatency {
+    sum: f64,
+    sum_of_squares: f64,
+    min: Nanos,
+    p50: Nanos,
+    p95: Nanos,
+    p99: Nanos,
+    p999: Nanos,
+    max: Nanos,
+}
+
+impl IntervalLatency {
+    fn of(latencies: &Latencies) -> Self {
+        let Latencies { histogram, moments } = latencies;
+        Self {
+            sum: moments.sum,
+            sum_of_squares: moments.sum_of_squares,
+            min: moments.min,
+            p50: histogram.value_at_quantile(0.50),
+            p95: histogram.value_at_quantile(0.95),
+            p99: histogram.value_at_quantile(0.99),
+            p999: histogram.value_at_quantile(0.999),
+            max: moments.max,
+        }
+    }
+}
+
+/// Latency of a whole run, for the `end` event; null without a success.
+#[must_use]
+pub fn latency(latencies: &Latencies) -> Value {
+    let Latencies { histogram, moments } = latencies;
+    if moments.count == 0 {
+        return Value::Null;
+    }
+    let at = |quantile: f64| histogram.value_at_quantile(quantile);
+    json!({
+        "mean": moments.mean(),
+        "stddev": moments.stddev(),
+        "sum": moments.sum,
+        "sum_of_squares": moments.sum_of_squares,
+        "min": moments.min,
+        "p50": at(0.50),
+        "p75": at(0.75),
+        "p90": at(0.90),
+        "p95": at(0.95),
+        "p99": at(0.99),
+        "p999": at(0.999),
+        "p9999": at(0.9999),
+        "max": moments.max,
+    })
+}
+
+fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::WarmUp => "warm-up",
+        Phase::Measure => "measure",
+        Phase::Drain => "drain",
+    }
+}
+
+fn consequence(consequence: Consequence) -> &'static str {
+    match consequence {
+        Consequence::Failed => "failed",
+        Consequence::Retried => "retried",
+        Consequence::ClientAborted => "client-aborted",
+        Consequence::ConnectionLost => "connection-lost",
+    }
+}

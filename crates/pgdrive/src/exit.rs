@@ -1,0 +1,35 @@
+//! Exit codes: pgbench's, and those of a process that was told to stop.
+
+use std::process::ExitCode;
+
+/// How the process ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exit {
+    /// As asked.
+    Well,
+    /// Usage, set-up, a first connection or a script: no load was made.
+    NotBegun,
+    /// A client was aborted.
+    Aborted,
+    /// Told to stop by this signal.
+    Signalled(i32),
+}
+
+impl Exit {
+    /// The number that the parent sees.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Well => 0,
+            Self::NotBegun => 1,
+            Self::Aborted => 2,
+            Self::Signalled(signal) => 128 + signal as u8,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}

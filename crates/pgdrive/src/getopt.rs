@@ -1,0 +1,241 @@
+//! Options as GNU getopt_long takes them: clusters, abbreviations, operands anywhere.
+//!
+//! A library would have its own rules and wording; scripts and habits made for pgbench rely on
+//! these. The table also makes the help.
+
+use std::fmt;
+
+/// One option.
+#[derive(Debug, Clone, Copy)]
+pub struct Opt {
+    /// Name behind `--`; what the program asks for.
+    pub long: &'static str,
+    /// Letter behind `-`.
+    pub short: Option<char>,
+    /// What its argument is called in the help; None when it takes none.
+    pub argument: Option<&'static str>,
+    /// What it does; lines after the first are indented under it.
+    pub help: &'static str,
+}
+
+/// One thing found on a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Found {
+    /// An option, by its long name, with its argument.
+    Option(&'static str, String),
+    /// Anything else.
+    Operand(String),
+}
+
+/// What getopt_long complains about, in its words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Complaint {
+    /// `--nosuch`
+    Unrecognized(String),
+    /// `-y`
+    Invalid(char),
+    /// `-c` at the end.
+    ShortNeedsArgument(char),
+    /// `--client` at the end.
+    LongNeedsArgument(&'static str),
+    /// `--quiet=yes`
+    TakesNoArgument(&'static str),
+    /// `--p`, with what it may mean.
+    Ambiguous(String, Vec<&'static str>),
+}
+
+impl fmt::Display for Complaint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unrecognized(name) => write!(f, "unrecognized option '--{name}'"),
+            Self::Invalid(letter) => write!(f, "invalid option -- '{letter}'"),
+            Self::ShortNeedsArgument(letter) => {
+                write!(f, "option requires an argument -- '{letter}'")
+            }
+            Self::LongNeedsArgument(name) => write!(f, "option '--{name}' requires an argument"),
+            Self::TakesNoArgument(name) => write!(f, "option '--{name}' doesn't allow an argument"),
+            Self::Ambiguous(name, candidates) => {
+                write!(f, "option '--{name}' is ambiguous; possibilities:")?;
+                candidates
+                    .iter()
+                    .try_for_each(|candidate| write!(f, " '--{candidate}'"))
+            }
+        }
+    }
+}
+
+/// Reads `args` (without the program's name) by `table`: what is good up to the first complaint,
+/// and the complaint. Operands come last, as getopt_long permutes them.
+pub fn parse(
+    table: &[Opt],
+    args: impl IntoIterator<Item = String>,
+) -> (Vec<Found>, Option<Complaint>) {
+    let mut found = Vec::new();
+    let mut operands = Vec::new();
+    let mut args = args.into_iter();
+    let complaint = loop {
+        let Some(arg) = args.next() else { break None };
+        if arg == "--" {
+            operands.extend(args.by_ref().map(Found::Operand));
+        } else if let Some(long) = arg.strip_prefix("--") {
+            match read_long(table, long, &mut args) {
+                Ok(option) => found.push(option),
+                Err(complaint) => break Some(complaint),
+            }
+        } else if let Some(cluster) = arg.strip_prefix('-').filter(|cluster| !cluster.is_empty()) {
+            if let Err(complaint) = read_cluster(table, cluster, &mut args, &mut found) {
+                break Some(complaint);
+            }
+        } else {
+            operands.push(Found::Operand(arg));
+        }
+    };
+    found.append(&mut operands);
+    (found, complaint)
+}
+
+fn read_long(
+    table: &[Opt],
+    text: &str,
+    rest: &mut impl Iterator<Item = String>,
+) -> Result<Found, Complaint> {
+    let (name, value) = match text.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (text, None),
+    };
+    let option = find_long(table, name)?;
+    let value = match (option.argument, value) {
+        (None, Some(_)) => return Err(Complaint::TakesNoArgument(option.long)),
+        (None, None) => String::new(),
+        (Some(_), Some(value)) => value,
+        (Some(_), None) => rest
+            .next()
+            .ok_or(Complaint::LongNeedsArgument(option.long))?,
+    };
+    Ok(Found::Option(option.long, value))
+}
+
+fn find_long<'t>(table: &'t [Opt], name: &str) -> Result<&'t Opt, Complaint> {
+    if let Some(exact) = table.iter().find(|option| option.long == name) {
+        return Ok(exact);
+    }
+    let candidates: Vec<&Opt> = table
+        .iter()
+        .filter(|option| option.long.starts_with(name))
+        .collect();
+    match candidates[..] {
+        [] => Err(Complaint::Unrecognized(name.to_owned())),
+        [one] => Ok(one),
+        _ => Err(Complaint::Ambiguous(
+            name.to_owned(),
+            candidates.iter().map(|o| o.long).collect(),
+        )),
+    }
+}
+
+fn read_cluster(
+    table: &[Opt],
+    cluster: &str,
+    rest: &mut impl Iterator<Item = String>,
+    found: &mut Vec<Found>,
+) -> Result<(), Complaint> {
+    for (at, letter) in cluster.char_indices() {
+        let option = table
+            .iter()
+            .find(|option| option.short == Some(letter))
+            .ok_or(Complaint::Invalid(letter))?;
+        if option.argument.is_none() {
+            found.push(Found::Option(option.long, String::new()));
+            continue;
+        }
+        let attached = &cluster[at + letter.len_utf8()..];
+        let value = if attached.is_empty() {
+            rest.next().ok_or(Complaint::ShortNeedsArgument(letter))?
+        } else {
+            attached.to_owned()
+        };
+        found.push(Found::Option(option.long, value));
+        return Ok(());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TABLE: &[Opt] = &[
+        Opt {
+            long: "client",
+            short: Some('c'),
+            argument: Some("NUM"),
+            help: "",
+        },
+        Opt {
+            long: "connect",
+            short: Some('C'),
+            argument: None,
+            help: "",
+        },
+        Opt {
+            long: "select-only",
+            short: Some('S'),
+            argument: None,
+            help: "",
+        },
+    ];
+
+    fn read(args: &[&str]) -> (Vec<Found>, Option<String>) {
+        let (found, complaint) = parse(TABLE, args.iter().map(ToString::to_string));
+        (found, complaint.map(|complaint| complaint.to_string()))
+    }
+
+    fn option(name: &'static str, value: &str) -> Found {
+        Found::Option(name, value.to_owned())
+    }
+
+    #[test]
+    fn every_way_to_give_an_argument() {
+        for args in [
+            &["-c4"][..],
+            &["-c", "4"],
+            &["--client=4"],
+            &["--client", "4"],
+            &["--cl", "4"],
+        ] {
+            assert_eq!(read(args), (vec![option("client", "4")], None), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn clusters_and_permuted_operands() {
+        let expected = vec![
+            option("select-only", ""),
+            option("client", "4"),
+            Found::Operand("db".into()),
+        ];
+        assert_eq!(read(&["db", "-Sc4"]), (expected, None));
+        let (found, _) = read(&["--", "-S"]);
+        assert_eq!(found, [Found::Operand("-S".into())]);
+    }
+
+    #[test]
+    fn complaints_are_getopts() {
+        let complaint = |args: &[&str]| read(args).1.unwrap_or_default();
+        assert_eq!(complaint(&["--nosuch"]), "unrecognized option '--nosuch'");
+        assert_eq!(complaint(&["-Sy"]), "invalid option -- 'y'");
+        assert_eq!(complaint(&["-c"]), "option requires an argument -- 'c'");
+        assert_eq!(
+            complaint(&["--client"]),
+            "option '--client' requires an argument"
+        );
+        assert_eq!(
+            complaint(&["--connect=1"]),
+            "option '--connect' doesn't allow an argument"
+        );
+        assert_eq!(
+            complaint(&["--c"]),
+            "option '--c' is ambiguous; possibilities: '--client' '--connect'"
+        );
+    }
+}

@@ -1,0 +1,99 @@
+//! The scripts of a load: found, read, parsed and compiled before anything connects.
+
+use std::io::{self, Read, Write};
+
+use pgdyno_engine::spec::WeightedProgram;
+use pgdyno_script::{
+    BUILTINS, Builtin, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse,
+};
+
+use crate::exit::Exit;
+use crate::messages::{Failure, Messages};
+use crate::options::{Origin, ScriptChoice};
+
+/// Compiles `choices`; variables get their slots in `symbols`.
+///
+/// # Errors
+/// In pgbench's words, with file, line and column for what does not parse.
+pub fn load(
+    choices: &[ScriptChoice],
+    mode: QueryMode,
+    symbols: &mut Symbols,
+) -> Result<Vec<WeightedProgram>, Failure> {
+    choices
+        .iter()
+        .map(|choice| {
+            let source = source(&choice.origin)?;
+            let script = parse(&source).map_err(Failure::new)?;
+            let program = compile(&script, mode, symbols).map_err(Failure::new)?;
+            Ok(WeightedProgram {
+                program,
+                weight: choice.weight,
+            })
+        })
+        .collect()
+}
+
+fn source(origin: &Origin) -> Result<Source, Failure> {
+    match origin {
+        Origin::Builtin(prefix) => Ok(find(prefix)?.source()),
+        Origin::File(path) => Ok(Source {
+            name: path.clone(),
+            text: read(path)?,
+        }),
+    }
+}
+
+fn read(path: &str) -> Result<String, Failure> {
+    let read = if path == "-" {
+        let mut text = String::new();
+        io::stdin().read_to_string(&mut text).map(|_| text)
+    } else {
+        std::fs::read_to_string(path)
+    };
+    read.map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied => {
+            Failure::new(format!("could not open file \"{path}\": {}", plain(&error)))
+        }
+        _ => Failure::new(format!("could not read file \"{path}\": {}", plain(&error))),
+    })
+}
+
+/// The system's words without Rust's "(os error 2)".
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
+fn find(prefix: &str) -> Result<Builtin, Failure> {
+    builtin(prefix).map_err(|error| {
+        let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+        Failure::new(error).hint(format!("Available builtin scripts: {}", names.join(", ")))
+    })
+}
+
+/// `-b list`
+pub fn list() -> Exit {
+    write_stderr(&builtin_list())
+}
+
+/// `--show-script`
+pub fn show(name: &str, messages: &Messages) -> Exit {
+    match find(name) {
+        Ok(builtin) => write_stderr(&format!(
+            "-- {}: {}\n{}\n",
+            builtin.name, builtin.description, builtin.text
+        )),
+        Err(failure) => {
+            failure.say(messages);
+            Exit::NotBegun
+        }
+    }
+}
+
+fn write_stderr(text: &str) -> Exit {
+    match io::stderr().write_all(text.as_bytes()) {
+        Ok(()) => Exit::Well,
+        Err(_) => Exit::NotBegun,
+    }
+}

@@ -1,0 +1,277 @@
+//! The summary on standard output, line by line as pgbench prints it.
+
+use std::io::{self, Write};
+
+use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
+use pgdyno_engine::report::Report;
+use pgdyno_engine::spec::{Limit, Spec, Tries};
+use pgdyno_script::QueryMode;
+
+use crate::setup::Partitions;
+
+/// What the summary says besides the report.
+#[derive(Debug)]
+pub struct Shown<'a> {
+    /// What was run.
+    pub spec: &'a Spec,
+    /// Value of `:scale`.
+    pub scale: i64,
+    /// How pgbench_accounts is partitioned.
+    pub partitions: Option<&'a Partitions>,
+    /// Latency was measured from schedule or shown as it went: -P, -R or -L.
+    pub latency_measured: bool,
+    /// -r
+    pub per_command: bool,
+    /// --failures-detailed
+    pub failures_detailed: bool,
+}
+
+/// Writes the summary of `report`.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+    head(out, shown)?;
+    let counts = report.counts();
+    match shown.spec.limit {
+        Limit::Transactions(each) => {
+            writeln!(out, "number of transactions per client: {each}")?;
+            let all = each * shown.spec.clients as u64;
+            writeln!(
+                out,
+                "number of transactions actually processed: {}/{all}",
+                counts.succeeded
+            )?;
+        }
+        Limit::Duration(duration) => {
+            writeln!(out, "duration: {} s", duration.as_secs_f64())?;
+            writeln!(
+                out,
+                "number of transactions actually processed: {}",
+                counts.succeeded
+            )?;
+        }
+    }
+    let total = total(&counts);
+    // the rest would be division by nothing
+    if total == 0 {
+        return Ok(());
+    }
+    failures(out, "", shown, &counts)?;
+    if let Some(limit) = shown.spec.latency_limit {
+        writeln!(
+            out,
+            "number of transactions above the {:.1} ms latency limit: {}/{} ({:.3}%)",
+            limit.as_secs_f64() * 1e3,
+            counts.late,
+            counts.succeeded,
+            percent(counts.late, counts.succeeded),
+        )?;
+    }
+    if shown.latency_measured {
+        simple_stats(out, "latency", &report.latency().moments)?;
+    } else {
+        let including = if failed(&counts) > 0 {
+            " (including failures)"
+        } else {
+            ""
+        };
+        let mean_ms = report.measured_s() * 1e3 * shown.spec.clients as f64 / total as f64;
+        writeln!(out, "latency average = {mean_ms:.3} ms{including}")?;
+    }
+    let lag = report.lag();
+    if lag.count > 0 {
+        let (mean_ms, max_ms) = (lag.mean() / 1e6, lag.max as f64 / 1e6);
+        writeln!(
+            out,
+            "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
+        )?;
+    }
+    writeln!(
+        out,
+        "initial connection time = {:.3} ms",
+        report.connecting as f64 / 1e6
+    )?;
+    writeln!(
+        out,
+        "tps = {:.6} (without initial connection time)",
+        report.tps()
+    )?;
+    scripts(out, shown, report, total)
+}
+
+fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
+    let name = match &shown.spec.programs[..] {
+        [one] => &one.program.name,
+        _ => "multiple scripts",
+    };
+    writeln!(out, "transaction type: {name}")?;
+    writeln!(out, "scaling factor: {}", shown.scale)?;
+    if let Some(partitions) = shown.partitions {
+        writeln!(
+            out,
+            "partition method: {}\npartitions: {}",
+            partitions.method, partitions.count
+        )?;
+    }
+    let mode = match shown.spec.mode {
+        QueryMode::Simple => "simple",
+        QueryMode::Extended => "extended",
+        QueryMode::Prepared => "prepared",
+    };
+    writeln!(out, "query mode: {mode}")?;
+    writeln!(out, "number of clients: {}", shown.spec.clients)?;
+    writeln!(out, "number of threads: {}", shown.spec.workers)?;
+    if let Tries::AtMost(most) = shown.spec.tries {
+        writeln!(out, "maximum number of tries: {most}")?;
+    }
+    Ok(())
+}
+
+/// Failures as pgbench counts them: those in which a client gave up are not among them.
+fn failed(counts: &Counts) -> u64 {
+    counts.serialization_failures + counts.deadlocks
+}
+
+fn total(counts: &Counts) -> u64 {
+    counts.succeeded + counts.skipped + failed(counts)
+}
+
+fn percent(part: u64, of: u64) -> f64 {
+    if of == 0 {
+        0.0
+    } else {
+        100.0 * part as f64 / of as f64
+    }
+}
+
+fn failures(
+    out: &mut impl Write,
+    prefix: &str,
+    shown: &Shown<'_>,
+    counts: &Counts,
+) -> io::Result<()> {
+    let total = total(counts);
+    let share = |count| percent(count, total);
+    let mut line = |what: &str, count: u64| {
+        writeln!(
+            out,
+            "{prefix}number of {what}: {count} ({:.3}%)",
+            share(count)
+        )
+    };
+    line("failed transactions", failed(counts))?;
+    if shown.failures_detailed {
+        line("serialization failures", counts.serialization_failures)?;
+        line("deadlock failures", counts.deadlocks)?;
+    }
+    if shown.spec.tries.may_retry() {
+        line("transactions retried", counts.retried)?;
+        writeln!(out, "{prefix}total number of retries: {}", counts.retries)?;
+    }
+    let is_open = shown.spec.arrivals != pgdyno_engine::schedule::Arrivals::Closed;
+    if is_open && shown.spec.latency_limit.is_some() {
+        writeln!(
+            out,
+            "{prefix}number of transactions skipped: {} ({:.3}%)",
+            counts.skipped,
+            share(counts.skipped)
+        )?;
+    }
+    Ok(())
+}
+
+fn simple_stats(out: &mut impl Write, prefix: &str, moments: &Moments) -> io::Result<()> {
+    if moments.count == 0 {
+        return Ok(());
+    }
+    writeln!(out, "{prefix} average = {:.3} ms", moments.mean() / 1e6)?;
+    writeln!(out, "{prefix} stddev = {:.3} ms", moments.stddev() / 1e6)
+}
+
+fn scripts(
+    out: &mut impl Write,
+    shown: &Shown<'_>,
+    report: &Report,
+    total_of_all: u64,
+) -> io::Result<()> {
+    let several = shown.spec.programs.len() > 1;
+    if !several && !shown.per_command {
+        return Ok(());
+    }
+    for (number, record) in report.scripts.iter().enumerate() {
+        if several {
+            script(out, shown, report, number, record, total_of_all)?;
+        }
+        if shown.per_command {
+            let heading = if shown.spec.tries.may_retry() {
+                ", failures and retries"
+            } else {
+                " and failures"
+            };
+            let indent = if several { " - " } else { "" };
+            writeln!(out, "{indent}statement latencies in milliseconds{heading}:")?;
+            commands(out, shown, number, &report.commands[number])?;
+        }
+    }
+    Ok(())
+}
+
+fn script(
+    out: &mut impl Write,
+    shown: &Shown<'_>,
+    report: &Report,
+    number: usize,
+    record: &ScriptRecord,
+    total_of_all: u64,
+) -> io::Result<()> {
+    let programs = &shown.spec.programs;
+    let weight = u64::from(programs[number].weight);
+    let weights: u64 = programs.iter().map(|p| u64::from(p.weight)).sum();
+    let count = total(&record.counts);
+    writeln!(
+        out,
+        "SQL script {}: {}",
+        number + 1,
+        programs[number].program.name
+    )?;
+    writeln!(
+        out,
+        " - weight: {weight} (targets {:.1}% of total)",
+        percent(weight, weights)
+    )?;
+    writeln!(
+        out,
+        " - {count} transactions ({:.1}% of total)",
+        percent(count, total_of_all)
+    )?;
+    if count > 0 {
+        let succeeded = record.counts.succeeded;
+        let tps = succeeded as f64 / report.measured_s();
+        writeln!(
+            out,
+            " - number of transactions actually processed: {succeeded} (tps = {tps:.6})"
+        )?;
+        failures(out, " - ", shown, &record.counts)?;
+    }
+    simple_stats(out, " - latency", &record.latency.moments)
+}
+
+fn commands(
+    out: &mut impl Write,
+    shown: &Shown<'_>,
+    script: usize,
+    records: &[Option<CommandRecord>],
+) -> io::Result<()> {
+    let commands = &shown.spec.programs[script].program.commands;
+    for (command, record) in commands.iter().zip(records) {
+        let Some(record) = record else { continue };
+        let mean_ms = record.latency.moments.mean() / 1e6;
+        write!(out, "   {mean_ms:11.3}  {:10} ", record.failures)?;
+        if shown.spec.tries.may_retry() {
+            write!(out, "{:10} ", record.retries)?;
+        }
+        writeln!(out, "{}", command.text)?;
+    }
+    Ok(())
+}

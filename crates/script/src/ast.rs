@@ -1,0 +1,67 @@
+//! A parsed script: pgbench's list of commands, names not yet resolved.
+
+use crate::expr::Node;
+use crate::program::Capture;
+
+/// The text of a script and what to call it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// The path as given, or a built-in script's description.
+    pub name: String,
+    /// The whole text. As in pgbench, it ends at the first NUL character.
+    pub text: String,
+}
+
+/// A script that is free of syntax errors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Script {
+    /// Name of its source.
+    pub name: String,
+    pub(crate) commands: Vec<Command>,
+}
+
+impl Script {
+    /// How many commands pgbench counts: SQL and backslash commands, `\gset` and
+    /// `\aset` not among them. At least 1.
+    pub fn command_count(&self) -> usize {
+        self.commands.len()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Command {
+    /// Line where it begins, from 1.
+    pub line: u32,
+    /// Name of a backslash command as typed; `SQL` for SQL.
+    pub word: String,
+    /// What reports show: the first line of SQL, a whole backslash command.
+    pub text: String,
+    pub kind: CommandKind,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum CommandKind {
+    Sql { sql: String, capture: Capture },
+    Set { name: String, expr: Expr },
+    SetShell { name: String, args: Vec<String> },
+    Shell { args: Vec<String> },
+    Sleep { amount: SleepText, unit_us: i64 },
+    If(Expr),
+    Elif(Expr),
+    Else,
+    Endif,
+    StartPipeline,
+    SyncPipeline,
+    EndPipeline,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum SleepText {
+    Constant(i64),
+    Variable(String),
+}
+
+/// An expression whose variables have names. Operators are functions: `a > b` is
+/// `b < a`, `-a` is `0 - a` and `~a` is `-1 # a`, which fixes the order of
+/// evaluation too.
+pub(crate) type Expr = Node<Box<str>>;

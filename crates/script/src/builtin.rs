@@ -1,0 +1,173 @@
+//! The built-in scripts.
+
+use std::fmt;
+
+use crate::ast::Source;
+
+/// A built-in script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Builtin {
+    /// What `-b` calls it.
+    pub name: &'static str,
+    /// What reports call it.
+    pub description: &'static str,
+    /// Its text.
+    pub text: &'static str,
+}
+
+impl Builtin {
+    /// The script as a source to parse.
+    pub fn source(&self) -> Source {
+        Source {
+            name: self.description.to_owned(),
+            text: self.text.to_owned(),
+        }
+    }
+}
+
+/// All of them, in the order of `-b list`.
+pub const BUILTINS: [Builtin; 3] = [
+    Builtin {
+        name: "tpcb-like",
+        description: "<builtin: TPC-B (sort of)>",
+        text: r"\set aid random(1, 100000 * :scale)
+\set bid random(1, 1 * :scale)
+\set tid random(1, 10 * :scale)
+\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+",
+    },
+    Builtin {
+        name: "simple-update",
+        description: "<builtin: simple update>",
+        text: r"\set aid random(1, 100000 * :scale)
+\set bid random(1, 1 * :scale)
+\set tid random(1, 10 * :scale)
+\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+",
+    },
+    Builtin {
+        name: "select-only",
+        description: "<builtin: select only>",
+        text: r"\set aid random(1, 100000 * :scale)
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+",
+    },
+];
+
+/// Why a name means no built-in script. Show [`builtin_list`] with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BuiltinError {
+    /// No name begins so.
+    NotFound {
+        /// What was asked for.
+        name: String,
+    },
+    /// Several names begin so.
+    Ambiguous {
+        /// What was asked for.
+        prefix: String,
+        /// How many.
+        count: usize,
+    },
+}
+
+impl fmt::Display for BuiltinError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BuiltinError::NotFound { name } => {
+                write!(f, "no builtin script found for name \"{name}\"")
+            }
+            BuiltinError::Ambiguous { prefix, count } => write!(
+                f,
+                "ambiguous builtin name: {count} builtin scripts found for prefix \"{prefix}\""
+            ),
+        }
+    }
+}
+
+impl std::error::Error for BuiltinError {}
+
+/// The built-in script whose name alone begins with `prefix`.
+///
+/// # Errors
+/// There is none, or more than one.
+pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {
+    let found: Vec<&Builtin> = BUILTINS
+        .iter()
+        .filter(|b| b.name.starts_with(prefix))
+        .collect();
+    match found.as_slice() {
+        [] => Err(BuiltinError::NotFound {
+            name: prefix.to_owned(),
+        }),
+        [one] => Ok(**one),
+        many => Err(BuiltinError::Ambiguous {
+            prefix: prefix.to_owned(),
+            count: many.len(),
+        }),
+    }
+}
+
+/// What `-b list` prints.
+pub fn builtin_list() -> String {
+    let mut list = String::from("Available builtin scripts:\n");
+    for builtin in &BUILTINS {
+        list.push_str(&format!(
+            "  {:>13}: {}\n",
+            builtin.name, builtin.description
+        ));
+    }
+    list.push('\n');
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unique_prefixes() {
+        for (prefix, name) in [
+            ("t", "tpcb-like"),
+            ("si", "simple-update"),
+            ("se", "select-only"),
+        ] {
+            assert_eq!(builtin(prefix).map(|b| b.name), Ok(name));
+        }
+        assert_eq!(
+            builtin("no-such").unwrap_err().to_string(),
+            "no builtin script found for name \"no-such\""
+        );
+        assert_eq!(
+            builtin("s").unwrap_err().to_string(),
+            "ambiguous builtin name: 2 builtin scripts found for prefix \"s\""
+        );
+    }
+
+    #[test]
+    fn the_list() {
+        assert_eq!(
+            builtin_list(),
+            "Available builtin scripts:\n      tpcb-like: <builtin: TPC-B (sort of)>\n  \
+             simple-update: <builtin: simple update>\n    select-only: <builtin: select only>\n\n"
+        );
+    }
+
+    #[test]
+    fn they_parse() {
+        let counts = BUILTINS.map(|b| crate::parse(&b.source()).unwrap().command_count());
+        assert_eq!(counts, [11, 9, 2]);
+    }
+}

@@ -1,0 +1,46 @@
+//! The script language of pgbench 18, compiled.
+//!
+//! ```text
+//! Source ─parse▶ Script ─compile▶ Program (immutable, shared by all clients)
+//!                                   + Vars, Rng (one of each a client) ─▶ values, SQL text
+//! ```
+//!
+//! [`parse`] reads a whole file and reports every syntax error in pgbench's own
+//! words. [`compile`] resolves variable names to slots and conditions to jumps,
+//! so that nothing is looked up by name while a program runs. A [`Program`] does
+//! no I/O: the engine walks its [`Op`]s and asks it for values and SQL text.
+
+mod ast;
+mod builtin;
+mod compile;
+mod error;
+mod expr;
+mod expr_parser;
+mod functions;
+mod hash;
+mod lexer;
+mod lower;
+mod number;
+mod parser;
+mod permute;
+mod program;
+mod random;
+mod shell;
+mod sql_scanner;
+mod substitute;
+mod value;
+mod vars;
+
+pub use ast::{Script, Source};
+pub use builtin::{BUILTINS, Builtin, BuiltinError, builtin, builtin_list};
+pub use compile::compile;
+pub use error::{CompileError, EvalError, InvalidName, ParseError, SyntaxError};
+pub use expr::Expr;
+pub use parser::parse;
+pub use program::{
+    Capture, Command, Op, Piece, Program, QueryMode, SleepAmount, Sql, Statement, Target,
+};
+pub use random::Rng;
+pub use shell::{ShellArg, shell_result};
+pub use value::Value;
+pub use vars::{SlotId, Symbols, Vars, valid_name};

@@ -1,0 +1,311 @@
+//! Variables: names once for a run, values once for a client.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::error::{EvalError, InvalidName};
+use crate::program::Target;
+use crate::value::{Fault, TextFault, Value};
+
+/// Where a variable's value is in every client's [`Vars`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SlotId(u32);
+
+impl SlotId {
+    /// Index from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Whether a variable can have this name: ASCII letters, digits, `_` and any
+/// character beyond ASCII; no digit first; not empty.
+pub fn valid_name(name: &str) -> bool {
+    !name.starts_with(|c: char| c.is_ascii_digit())
+        && !name.is_empty()
+        && name.bytes().all(is_name_byte)
+}
+
+/// Whether a byte can be within a variable's name.
+pub(crate) fn is_name_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
+}
+
+/// All variable names that the programs of a run know.
+#[derive(Clone, Debug, Default)]
+pub struct Symbols {
+    names: Vec<Box<str>>,
+    slots: HashMap<Box<str>, SlotId>,
+}
+
+impl Symbols {
+    /// No names yet.
+    pub fn new() -> Symbols {
+        Symbols::default()
+    }
+
+    /// The slot of a name, given out now if it is new. The name is not checked:
+    /// expressions may read names that nothing can assign.
+    pub fn slot(&mut self, name: &str) -> SlotId {
+        if let Some(slot) = self.slots.get(name) {
+            return *slot;
+        }
+        let slot = SlotId(u32::try_from(self.names.len()).unwrap_or(u32::MAX));
+        self.names.push(name.into());
+        self.slots.insert(name.into(), slot);
+        slot
+    }
+
+    /// The slot of a name, if any program reads or assigns it.
+    pub fn lookup(&self, name: &str) -> Option<SlotId> {
+        self.slots.get(name).copied()
+    }
+
+    /// Where to store a column of `\gset` or `\aset`; None if no program reads it.
+    pub fn column(&self, context: &'static str, name: &str) -> Result<Option<SlotId>, InvalidName> {
+        if valid_name(name) {
+            Ok(self.lookup(name))
+        } else {
+            Err(InvalidName {
+                context,
+                name: name.to_owned(),
+            })
+        }
+    }
+
+    /// The name of a slot.
+    pub fn name(&self, slot: SlotId) -> &str {
+        &self.names[slot.index()]
+    }
+
+    /// How many names there are, hence slots.
+    pub fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    /// Whether there is no name.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Content {
+    Unset,
+    /// `value` holds it.
+    Value,
+    /// `text` holds it, and nobody asked for its type yet.
+    Text,
+    /// `text` holds it and `value` is what it means in an expression.
+    TypedText,
+}
+
+#[derive(Clone, Debug)]
+struct Slot {
+    content: Content,
+    value: Value,
+    /// Kept when a value replaces a text, so that the next text needs no memory.
+    text: Vec<u8>,
+}
+
+/// The variables of one client.
+#[derive(Clone, Debug)]
+pub struct Vars {
+    symbols: Arc<Symbols>,
+    slots: Vec<Slot>,
+}
+
+impl Vars {
+    /// All variables of `symbols`, unset. Compile every program before.
+    pub fn new(symbols: Arc<Symbols>) -> Vars {
+        let unset = Slot {
+            content: Content::Unset,
+            value: Value::Null,
+            text: Vec::new(),
+        };
+        let slots = vec![unset; symbols.len()];
+        Vars { symbols, slots }
+    }
+
+    /// The names.
+    pub fn symbols(&self) -> &Symbols {
+        &self.symbols
+    }
+
+    /// Assigns a value.
+    #[inline]
+    pub fn set_value(&mut self, slot: SlotId, value: Value) {
+        let slot = &mut self.slots[slot.index()];
+        slot.content = Content::Value;
+        slot.value = value;
+    }
+
+    /// Assigns a text, as `-D` and `\gset` do. Expressions see it typed: see
+    /// [`Vars::get`]; SQL sees it as it is.
+    pub fn set_text(&mut self, slot: SlotId, text: &[u8]) {
+        let slot = &mut self.slots[slot.index()];
+        slot.content = Content::Text;
+        slot.text.clear();
+        slot.text.extend_from_slice(text);
+    }
+
+    /// Assigns to the target of `\set` or `\setshell` (`context`).
+    #[inline]
+    pub fn assign(
+        &mut self,
+        target: &Target,
+        context: &'static str,
+        value: Value,
+    ) -> Result<(), InvalidName> {
+        match target {
+            Target::Slot(slot) => {
+                self.set_value(*slot, value);
+                Ok(())
+            }
+            Target::Invalid(name) => Err(InvalidName {
+                context,
+                name: name.to_string(),
+            }),
+        }
+    }
+
+    /// The value as an expression sees it. A text is typed the first time: null,
+    /// boolean, integer or double.
+    ///
+    /// # Errors
+    /// The variable is not set, or its text is none of these.
+    #[inline]
+    pub fn get(&mut self, slot: SlotId) -> Result<Value, Box<EvalError>> {
+        let content = &self.slots[slot.index()];
+        match content.content {
+            Content::Value | Content::TypedText => Ok(content.value),
+            Content::Text => self.type_text(slot),
+            Content::Unset => Err(self.undefined(slot)),
+        }
+    }
+
+    /// Appends the value as SQL shows it; false, and nothing, if it is not set.
+    pub fn write_text(&self, slot: SlotId, out: &mut Vec<u8>) -> bool {
+        let slot = &self.slots[slot.index()];
+        match slot.content {
+            Content::Unset => return false,
+            Content::Value => slot.value.write_text(out),
+            Content::Text | Content::TypedText => out.extend_from_slice(&slot.text),
+        }
+        true
+    }
+
+    /// Whether the variable has a value.
+    pub fn is_set(&self, slot: SlotId) -> bool {
+        self.slots[slot.index()].content != Content::Unset
+    }
+
+    #[cold]
+    fn undefined(&self, slot: SlotId) -> Fault {
+        let name = self.symbols.name(slot).to_owned();
+        Box::new(EvalError::UndefinedVariable { name })
+    }
+
+    #[cold]
+    fn type_text(&mut self, id: SlotId) -> Result<Value, Fault> {
+        let slot = &mut self.slots[id.index()];
+        match Value::from_text(&slot.text) {
+            Ok(value) => {
+                slot.value = value;
+                slot.content = Content::TypedText;
+                Ok(value)
+            }
+            Err(fault) => {
+                let text = String::from_utf8_lossy(&slot.text).into_owned();
+                Err(Box::new(match fault {
+                    TextFault::OutOfRange => EvalError::BigintOutOfRange { text },
+                    TextFault::NotAnInteger => EvalError::NotABigint { text },
+                    // pgbench fails on an empty text without a word; a word helps.
+                    TextFault::Malformed | TextFault::Empty => {
+                        let name = self.symbols.name(id).to_owned();
+                        EvalError::MalformedVariable { name, text }
+                    }
+                }))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(name: &str) -> (Vars, SlotId) {
+        let mut symbols = Symbols::new();
+        let slot = symbols.slot(name);
+        (Vars::new(Arc::new(symbols)), slot)
+    }
+
+    fn text(vars: &Vars, slot: SlotId) -> Option<String> {
+        let mut out = Vec::new();
+        vars.write_text(slot, &mut out)
+            .then(|| String::from_utf8(out).unwrap())
+    }
+
+    #[test]
+    fn names() {
+        for name in ["a", "_", "A9", "é", "x_1"] {
+            assert!(valid_name(name), "{name}");
+        }
+        for name in ["", "9a", "a b", ".", "?column?", "a$"] {
+            assert!(!valid_name(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_has_one_slot() {
+        let mut symbols = Symbols::new();
+        let (a, b) = (symbols.slot("a"), symbols.slot("b"));
+        assert_eq!(
+            (symbols.slot("a"), symbols.lookup("b"), symbols.len()),
+            (a, Some(b), 2)
+        );
+        assert_eq!((symbols.name(b), symbols.lookup("c")), ("b", None));
+        assert_eq!(symbols.column("gset", "a"), Ok(Some(a)));
+        assert_eq!(symbols.column("gset", "unread"), Ok(None));
+        let error = symbols.column("gset", "?column?").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "gset: invalid variable name: \"?column?\""
+        );
+    }
+
+    #[test]
+    fn text_stays_as_it_is_in_sql_and_is_typed_in_expressions() {
+        let (mut vars, x) = one("x");
+        assert_eq!(text(&vars, x), None);
+        assert_eq!(
+            vars.get(x).unwrap_err().to_string(),
+            "undefined variable \"x\""
+        );
+        vars.set_text(x, b"+007");
+        assert_eq!(vars.get(x), Ok(Value::Int(7)));
+        assert_eq!(text(&vars, x).as_deref(), Some("+007"));
+        vars.set_value(x, Value::Null);
+        assert_eq!(text(&vars, x).as_deref(), Some("NULL"));
+        vars.set_text(x, b"on");
+        assert_eq!(vars.get(x), Ok(Value::Bool(true)));
+    }
+
+    #[test]
+    fn texts_that_are_no_values() {
+        let (mut vars, x) = one("x");
+        for (text, message) in [
+            ("bla", "malformed variable \"x\" value: \"bla\""),
+            ("", "malformed variable \"x\" value: \"\""),
+            (
+                "99999999999999999999",
+                "value \"99999999999999999999\" is out of range for type bigint",
+            ),
+            ("+", "invalid input syntax for type bigint: \"+\""),
+        ] {
+            vars.set_text(x, text.as_bytes());
+            assert_eq!(vars.get(x).unwrap_err().to_string(), message);
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Bodies of the server's messages, read in place.
+
+use crate::error::ProtocolError;
+
+/// Longest body of a row, an error or a notice: what PostgreSQL can allocate.
+pub const MAX_MESSAGE_BYTES: u32 = 0x3fff_ffff;
+/// Longest message of every other kind (libpq's bound).
+pub const MAX_SHORT_MESSAGE_BYTES: u32 = 30_000;
+/// What is kept of an error or a notice; the rest is skipped.
+pub const MAX_ERROR_BYTES: u32 = 64 * 1024;
+
+/// What ReadyForQuery says about the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TxStatus {
+    /// Not in a transaction block.
+    Idle,
+    /// In a transaction block.
+    InBlock,
+    /// In a transaction block that has failed; queries are refused until it ends.
+    Failed,
+}
+
+impl TxStatus {
+    /// Reads the body of a ReadyForQuery.
+    pub(crate) fn parse(body: &[u8]) -> Result<TxStatus, ProtocolError> {
+        match body {
+            [b'I'] => Ok(TxStatus::Idle),
+            [b'T'] => Ok(TxStatus::InBlock),
+            [b'E'] => Ok(TxStatus::Failed),
+            _ => Err(malformed(b'Z', "unknown transaction status")),
+        }
+    }
+}
+
+/// The tag of a CommandComplete, such as `INSERT 0 5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandTag<'a>(&'a [u8]);
+
+impl<'a> CommandTag<'a> {
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
+        match body {
+            [tag @ .., 0] => Ok(CommandTag(tag)),
+            _ => Err(malformed(b'C', "command tag without an end")),
+        }
+    }
+
+    /// The tag as bytes.
+    pub fn as_bytes(self) -> &'a [u8] {
+        self.0
+    }
+
+    /// The tag as text; bytes that are not UTF-8 are replaced.
+    pub fn to_text(self) -> String {
+        String::from_utf8_lossy(self.0).into_owned()
+    }
+
+    /// Rows affected or returned, for commands that say it.
+    pub fn rows(self) -> Option<u64> {
+        let number = self.0.rsplit(|&b| b == b' ').next()?;
+        std::str::from_utf8(number).ok()?.parse().ok()
+    }
+}
+
+/// A DataRow: its values as text, in the order of the columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    columns: u16,
+    values: &'a [u8],
+}
+
+impl<'a> Row<'a> {
+    /// Reads the body of a DataRow; all lengths are checked here, once.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
+        let bad = malformed(b'D', "lengths of values do not fit the row");
+        let (columns, values) = split_u16(body).ok_or(bad)?;
+        let mut rest = values;
+        for _ in 0..columns {
+            let (_, tail) = split_value(rest).ok_or(bad)?;
+            rest = tail;
+        }
+        if rest.is_empty() {
+            Ok(Row { columns, values })
+        } else {
+            Err(bad)
+        }
+    }
+
+    /// Number of values.
+    pub fn len(&self) -> usize {
+        usize::from(self.columns)
+    }
+
+    /// Whether the row has no column at all.
+    pub fn is_empty(&self) -> bool {
+        self.columns == 0
+    }
+
+    /// The values; `None` is NULL.
+    pub fn values(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
+        let mut rest = self.values;
+        (0..self.columns).map_while(move |_| {
+            let (value, tail) = split_value(rest)?;
+            rest = tail;
+            Some(value)
+        })
+    }
+
+    /// The value of a column, from 0; outer `None` when there is no such column.
+    pub fn get(&self, column: usize) -> Option<Option<&'a [u8]>> {
+        self.values().nth(column)
+    }
+}
+
+/// A RowDescription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowDescription<'a> {
+    columns: u16,
+    fields: &'a [u8],
+}
+
+/// A column of a RowDescription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Field<'a> {
+    /// Its name, in the client's encoding.
+    pub name: &'a [u8],
+    /// OID of its table, or 0.
+    pub table_oid: u32,
+    /// Its number in that table, or 0.
+    pub table_column: i16,
+    /// OID of its type.
+    pub type_oid: u32,
+    /// Bytes of a value; negative when they vary.
+    pub type_bytes: i16,
+    /// Modifier of its type, or -1.
+    pub type_modifier: i32,
+    /// 0 for text, 1 for binary.
+    pub format: i16,
+}
+
+impl<'a> RowDescription<'a> {
+    /// Reads the body of a RowDescription; all lengths are checked here, once.
+    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
+        let bad = malformed(b'T', "descriptions of columns do not fit the message");
+        let (columns, fields) = split_u16(body).ok_or(bad)?;
+        let mut rest = fields;
+        for _ in 0..columns {
+            let (_, tail) = split_field(rest).ok_or(bad)?;
+            rest = tail;
+        }
+        if rest.is_empty() {
+            Ok(RowDescription { columns, fields })
+        } else {
+            Err(bad)
+        }
+    }
+
+    /// Number of columns.
+    pub fn len(&self) -> usize {
+        usize::from(self.columns)
+    }
+
+    /// Whether there is no column at all.
+    pub fn is_empty(&self) -> bool {
+        self.columns == 0
+    }
+
+    /// The columns.
+    pub fn fields(&self) -> impl Iterator<Item = Field<'a>> + use<'a> {
+        let mut rest = self.fields;
+        (0..self.columns).map_while(move |_| {
+            let (field, tail) = split_field(rest)?;
+            rest = tail;
+            Some(field)
+        })
+    }
+}
+
+/// Cuts a string that ends with a zero byte off the front.
+pub(crate) fn split_cstr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let end = bytes.iter().position(|&b| b == 0)?;
+    Some((&bytes[..end], &bytes[end + 1..]))
+}
+
+/// Cuts a 32-bit number off the front.
+pub(crate) fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u32::from_be_bytes(*number), rest))
+}
+
+/// A malformed message.
+pub(crate) const fn malformed(kind: u8, what: &'static str) -> ProtocolError {
+    ProtocolError::Malformed { kind, what }
+}
+
+fn split_u16(bytes: &[u8]) -> Option<(u16, &[u8])> {
+    let (number, rest) = bytes.split_first_chunk()?;
+    Some((u16::from_be_bytes(*number), rest))
+}
+
+fn split_value(bytes: &[u8]) -> Option<(Option<&[u8]>, &[u8])> {
+    let (length, rest) = split_u32(bytes)?;
+    if length == u32::MAX {
+        return Some((None, rest));
+    }
+    let (value, rest) = rest.split_at_checked(length as usize)?;
+    Some((Some(value), rest))
+}
+
+fn split_field(bytes: &[u8]) -> Option<(Field<'_>, &[u8])> {
+    let (name, rest) = split_cstr(bytes)?;
+    let (table_oid, rest) = split_u32(rest)?;
+    let (table_column, rest) = split_u16(rest)?;
+    let (type_oid, rest) = split_u32(rest)?;
+    let (type_bytes, rest) = split_u16(rest)?;
+    let (type_modifier, rest) = split_u32(rest)?;
+    let (format, rest) = split_u16(rest)?;
+    let field = Field {
+        name,
+        table_oid,
+        table_column: table_column.cast_signed(),
+        type_oid,
+        type_bytes: type_bytes.cast_signed(),
+        type_modifier: type_modifier.cast_signed(),
+        format: format.cast_signed(),
+    };
+    Some((field, rest))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tags_say_their_rows() {
+        for (tag, rows) in [
+            (&b"INSERT 0 5\0"[..], Some(5)),
+            (b"SELECT 100\0", Some(100)),
+            (b"UPDATE 0\0", Some(0)),
+            (b"BEGIN\0", None),
+            (b"CREATE TABLE\0", None),
+            (b"\0", None),
+        ] {
+            assert_eq!(CommandTag::parse(tag).map(CommandTag::rows), Ok(rows));
+        }
+        assert!(CommandTag::parse(b"BEGIN").is_err());
+        assert!(CommandTag::parse(b"").is_err());
+    }
+
+    #[test]
+    fn rows_are_read() {
+        let body = b"\0\x03\0\0\0\x02ab\xff\xff\xff\xff\0\0\0\0";
+        let row = Row::parse(body).expect("a row");
+        let values: Vec<_> = row.values().collect();
+        assert_eq!(values, [Some(&b"ab"[..]), None, Some(&b""[..])]);
+        assert_eq!((row.get(1), row.get(3)), (Some(None), None));
+    }
+
+    #[test]
+    fn rows_with_wrong_lengths_are_refused() {
+        for body in [
+            &b""[..],
+            b"\0",
+            b"\0\x01",
+            b"\0\x01\0\0\0\x02a",
+            b"\0\x01\xff\xff\xff\xfe",
+            b"\0\x01\0\0\0\x01ab",
+        ] {
+            assert!(Row::parse(body).is_err(), "{body:?}");
+        }
+    }
+
+    #[test]
+    fn descriptions_are_read() {
+        let body = b"\0\x01id\0\0\0\0\x07\0\x02\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0";
+        let description = RowDescription::parse(body).expect("a description");
+        let fields: Vec<_> = description.fields().collect();
+        assert_eq!(fields.len(), 1);
+        assert_eq!((fields[0].name, fields[0].type_oid), (&b"id"[..], 23));
+        assert_eq!((fields[0].table_oid, fields[0].table_column), (7, 2));
+        assert_eq!((fields[0].type_bytes, fields[0].type_modifier), (4, -1));
+        assert!(RowDescription::parse(&body[..body.len() - 1]).is_err());
+        assert!(RowDescription::parse(b"\0\x01name without end").is_err());
+    }
+
+    #[test]
+    fn transaction_states() {
+        assert_eq!(TxStatus::parse(b"T"), Ok(TxStatus::InBlock));
+        assert!(TxStatus::parse(b"X").is_err());
+        assert!(TxStatus::parse(b"").is_err());
+    }
+}

@@ -1,0 +1,112 @@
+//! Bind and Execute of one prepared statement, formatted once, with parameters written in place.
+
+use crate::error::EncodeError;
+use crate::frontend::{self, Encoded};
+
+/// Bind and Execute of a prepared statement by the unnamed portal. All parameters and results are
+/// text.
+///
+/// Everything but the values is formatted when it is made; [`BindTemplate::append`] then copies two
+/// stretches and the values, without an allocation when `out` has room.
+#[derive(Clone, Debug)]
+pub struct BindTemplate {
+    /// Bind up to and with the number of parameters.
+    head: Vec<u8>,
+    /// The rest of Bind, and Execute.
+    tail: Vec<u8>,
+    parameters: u16,
+}
+
+impl BindTemplate {
+    /// For a statement with so many parameters.
+    ///
+    /// # Errors
+    /// The name holds a zero byte.
+    pub fn new(statement: &str, parameters: u16) -> Result<Self, EncodeError> {
+        let mut head = Vec::new();
+        frontend::bind(&mut head, "", statement, [])?;
+        head.truncate(head.len() - 4);
+        head.extend_from_slice(&parameters.to_be_bytes());
+        let mut tail = vec![0, 0];
+        frontend::execute(&mut tail, "", 0)?;
+        Ok(BindTemplate {
+            head,
+            tail,
+            parameters,
+        })
+    }
+
+    /// Appends both messages; `write(i, out)` appends the text of parameter `i` (from 0) and gives
+    /// true, or gives false for NULL.
+    ///
+    /// # Errors
+    /// A value is too long; `out` is then as it was before.
+    #[inline]
+    pub fn append(
+        &self,
+        out: &mut Vec<u8>,
+        mut write: impl FnMut(u16, &mut Vec<u8>) -> bool,
+    ) -> Encoded {
+        let start = out.len();
+        out.extend_from_slice(&self.head);
+        for index in 0..self.parameters {
+            let at = out.len();
+            out.extend_from_slice(&[0xff; 4]);
+            if write(index, out) {
+                let bytes = out.len() - at - 4;
+                patch(out, at, start, bytes)?;
+            } else {
+                out.truncate(at + 4);
+            }
+        }
+        // The length leaves out the type, and takes in the two bytes of result formats.
+        let bytes = out.len() - start - 1 + 2;
+        patch(out, start + 1, start, bytes)?;
+        out.extend_from_slice(&self.tail);
+        Ok(())
+    }
+}
+
+/// Writes a length at `at`; cuts the buffer back to `start` when it does not fit.
+#[inline]
+fn patch(out: &mut Vec<u8>, at: usize, start: usize, bytes: usize) -> Encoded {
+    match (i32::try_from(bytes), out.get_mut(at..at + 4)) {
+        (Ok(length), Some(place)) => {
+            place.copy_from_slice(&length.to_be_bytes());
+            Ok(())
+        }
+        _ => {
+            out.truncate(start);
+            Err(EncodeError::TooLong)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_bind_and_execute() {
+        let params = [Some(&b"12345"[..]), None, Some(b""), Some(b"-7")];
+        for count in 0..=params.len() {
+            let mut plain = b"before".to_vec();
+            frontend::bind(&mut plain, "", "P0_3", params[..count].iter().copied())
+                .expect("encodable");
+            frontend::execute(&mut plain, "", 0).expect("encodable");
+            let template = BindTemplate::new("P0_3", count as u16).expect("encodable");
+            let mut out = b"before".to_vec();
+            let appended = template.append(&mut out, |index, out| {
+                let param = params[usize::from(index)];
+                out.extend_from_slice(param.unwrap_or(b"scratch"));
+                param.is_some()
+            });
+            assert_eq!((appended, out), (Ok(()), plain));
+        }
+    }
+
+    #[test]
+    fn names_with_a_zero_byte_are_refused() {
+        assert!(BindTemplate::new("a\0b", 0).is_err());
+    }
+}

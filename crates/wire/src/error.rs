@@ -1,0 +1,307 @@
+//! What can be wrong: the server's own errors, broken streams, messages that cannot be sent.
+
+use std::fmt;
+
+use crate::error_position;
+use crate::sqlstate::SqlState;
+
+/// An ErrorResponse or NoticeResponse with all its fields.
+///
+/// Displayed as libpq does at default verbosity, without a newline at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ServerError {
+    /// Severity as the server's language has it: `ERROR`, `FATAL`, `NOTICE`, ...
+    pub severity: String,
+    /// Severity in English, since PostgreSQL 9.6.
+    pub severity_code: Option<String>,
+    /// The five-character code; `None` when missing or malformed.
+    pub code: Option<SqlState>,
+    /// The primary message.
+    pub message: String,
+    /// A secondary message.
+    pub detail: Option<String>,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// Where in the query, counted in characters from 1.
+    pub position: Option<u32>,
+    /// Where in `internal_query`, counted in characters from 1.
+    pub internal_position: Option<u32>,
+    /// A query that the server made itself.
+    pub internal_query: Option<String>,
+    /// The context: a traceback, innermost first, a line each.
+    pub context: Option<String>,
+    /// Schema of the object concerned.
+    pub schema: Option<String>,
+    /// Table concerned.
+    pub table: Option<String>,
+    /// Column concerned.
+    pub column: Option<String>,
+    /// Data type concerned.
+    pub datatype: Option<String>,
+    /// Constraint concerned.
+    pub constraint: Option<String>,
+    /// Source file of the server that reported it.
+    pub file: Option<String>,
+    /// Line of that file.
+    pub line: Option<u32>,
+    /// Routine of that file.
+    pub routine: Option<String>,
+}
+
+impl ServerError {
+    /// Reads the body of an ErrorResponse or NoticeResponse.
+    ///
+    /// Takes what is there: a body that was cut short gives its last field cut short, unknown
+    /// fields are left out, text that is not UTF-8 has its bad bytes replaced.
+    pub fn parse(body: &[u8]) -> ServerError {
+        let mut error = ServerError::default();
+        let mut rest = body;
+        while let [kind, tail @ ..] = rest {
+            if *kind == 0 {
+                break;
+            }
+            let end = tail.iter().position(|&b| b == 0).unwrap_or(tail.len());
+            error.set(*kind, &tail[..end]);
+            rest = tail.get(end + 1..).unwrap_or(&[]);
+        }
+        error
+    }
+
+    fn set(&mut self, kind: u8, value: &[u8]) {
+        if kind == b'C' {
+            self.code = SqlState::parse(value);
+            return;
+        }
+        let text = String::from_utf8_lossy(value).into_owned();
+        match kind {
+            b'S' => self.severity = text,
+            b'V' => self.severity_code = Some(text),
+            b'M' => self.message = text,
+            b'D' => self.detail = Some(text),
+            b'H' => self.hint = Some(text),
+            b'P' => self.position = text.parse().ok(),
+            b'p' => self.internal_position = text.parse().ok(),
+            b'q' => self.internal_query = Some(text),
+            b'W' => self.context = Some(text),
+            b's' => self.schema = Some(text),
+            b't' => self.table = Some(text),
+            b'c' => self.column = Some(text),
+            b'd' => self.datatype = Some(text),
+            b'n' => self.constraint = Some(text),
+            b'F' => self.file = Some(text),
+            b'L' => self.line = text.parse().ok(),
+            b'R' => self.routine = Some(text),
+            _ => {}
+        }
+    }
+
+    /// The error code; [`SqlState::UNKNOWN`] when the server sent none.
+    pub fn sqlstate(&self) -> SqlState {
+        self.code.unwrap_or(SqlState::UNKNOWN)
+    }
+
+    /// Whether the server ends the session after this.
+    pub fn is_fatal(&self) -> bool {
+        let severity = self.severity_code.as_deref().unwrap_or(&self.severity);
+        matches!(severity, "FATAL" | "PANIC")
+    }
+
+    /// Whether this is a message for information, not an error.
+    fn is_notice(&self) -> bool {
+        let severity = self.severity_code.as_deref().unwrap_or(&self.severity);
+        matches!(severity, "WARNING" | "NOTICE" | "DEBUG" | "INFO" | "LOG")
+    }
+
+    /// The same text as Display, with the place in `query` shown as libpq shows it
+    /// (`LINE 1: ...` and a caret).
+    pub fn display_with_query(&self, query: &str) -> String {
+        let mut text = String::new();
+        // Writing to a String cannot fail.
+        let _ = self.write_text(&mut text, Some(query));
+        text
+    }
+
+    fn write_text(&self, f: &mut impl fmt::Write, query: Option<&str>) -> fmt::Result {
+        if !self.severity.is_empty() {
+            write!(f, "{}:  ", self.severity)?;
+        }
+        f.write_str(&self.message)?;
+        let place = match (self.position, self.internal_position) {
+            (Some(position), _) => Some((position, query)),
+            (None, Some(position)) => Some((position, self.internal_query.as_deref())),
+            (None, None) => None,
+        };
+        match place {
+            Some((position, Some(text))) => error_position::write(f, text, position)?,
+            Some((position, None)) => write!(f, " at character {position}")?,
+            None => {}
+        }
+        // As libpq's default, the context is shown for errors and not for notices.
+        let context = self.context.as_ref().filter(|_| !self.is_notice());
+        for (label, field) in [
+            ("DETAIL", self.detail.as_ref()),
+            ("HINT", self.hint.as_ref()),
+            ("QUERY", self.internal_query.as_ref()),
+            ("CONTEXT", context),
+        ] {
+            if let Some(text) = field {
+                write!(f, "\n{label}:  {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for ServerError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write_text(f, None)
+    }
+}
+
+impl std::error::Error for ServerError {}
+
+/// A stream that is not PostgreSQL's protocol, or not what may come at this point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProtocolError {
+    /// A message type that no server sends, or none at this point.
+    UnknownMessage {
+        /// The message type.
+        kind: u8,
+        /// The length that its header claims, itself included.
+        length: u32,
+    },
+    /// A length that is too short, or longer than this type of message can be.
+    BadLength {
+        /// The message type.
+        kind: u8,
+        /// The length that its header claims, itself included.
+        length: u32,
+    },
+    /// A body that cannot be read.
+    Malformed {
+        /// The message type.
+        kind: u8,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// More than the bound for everything before the first ReadyForQuery.
+    EndlessStartup,
+}
+
+impl fmt::Display for ProtocolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ProtocolError::UnknownMessage { kind, length }
+            | ProtocolError::BadLength { kind, length } => write!(
+                f,
+                "lost synchronization with server: got message type \"{}\", length {}",
+                kind.escape_ascii(),
+                length.cast_signed()
+            ),
+            ProtocolError::Malformed { kind, what } => {
+                write!(
+                    f,
+                    "invalid message \"{}\" from server: {what}",
+                    kind.escape_ascii()
+                )
+            }
+            ProtocolError::EndlessStartup => {
+                f.write_str("server sent too much before it was ready for a query")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ProtocolError {}
+
+/// A message that cannot be encoded. Nothing of it is in the buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EncodeError {
+    /// A string that the protocol ends with a zero byte has one inside.
+    ZeroByte,
+    /// The message would be longer than the protocol can say.
+    TooLong,
+}
+
+impl fmt::Display for EncodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            EncodeError::ZeroByte => "could not encode message: a string holds a zero byte",
+            EncodeError::TooLong => "could not encode message: it is longer than 2 GiB",
+        })
+    }
+}
+
+impl std::error::Error for EncodeError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_fields_are_read() {
+        let body = b"SFEHLER\0VERROR\0C23505\0Mdup\0Dd\0Hh\0P7\0p8\0qq\0Ww\0ss\0tt\0cc\0dd\0nn\0Ff.c\0L9\0Rr\0zunknown\0\0";
+        let error = ServerError::parse(body);
+        assert_eq!(error.sqlstate(), SqlState::UNIQUE_VIOLATION);
+        assert_eq!(error.severity, "FEHLER");
+        assert_eq!(error.position, Some(7));
+        assert_eq!(error.internal_position, Some(8));
+        assert_eq!(error.line, Some(9));
+        let texts = [
+            (&error.severity_code, "ERROR"),
+            (&error.detail, "d"),
+            (&error.hint, "h"),
+            (&error.internal_query, "q"),
+            (&error.context, "w"),
+            (&error.schema, "s"),
+            (&error.table, "t"),
+            (&error.column, "c"),
+            (&error.datatype, "d"),
+            (&error.constraint, "n"),
+            (&error.file, "f.c"),
+            (&error.routine, "r"),
+        ];
+        for (field, text) in texts {
+            assert_eq!(field.as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn display_is_libpqs() {
+        let body =
+            b"SERROR\0C23505\0Mduplicate key\0DKey (id)=(1) already exists.\0Hno\0Wline 1\0\0";
+        let text = "ERROR:  duplicate key\nDETAIL:  Key (id)=(1) already exists.\nHINT:  no\nCONTEXT:  line 1";
+        assert_eq!(ServerError::parse(body).to_string(), text);
+        let notice = ServerError::parse(b"SNOTICE\0VNOTICE\0Mhello\0Winline_code_block line 1\0\0");
+        assert_eq!(notice.to_string(), "NOTICE:  hello");
+    }
+
+    #[test]
+    fn position_is_shown_in_the_query_when_there_is_one() {
+        let error = ServerError::parse(b"SERROR\0C42601\0Msyntax error at or near \"x\"\0P8\0\0");
+        assert_eq!(
+            error.to_string(),
+            "ERROR:  syntax error at or near \"x\" at character 8"
+        );
+        assert_eq!(
+            error.display_with_query("select x y z"),
+            "ERROR:  syntax error at or near \"x\"\nLINE 1: select x y z\n               ^"
+        );
+    }
+
+    #[test]
+    fn cut_and_broken_bodies_give_what_is_there() {
+        let cut = ServerError::parse(b"SERROR\0C40001\0Mcould not seri");
+        assert_eq!(cut.message, "could not seri");
+        assert_eq!(cut.sqlstate(), SqlState::SERIALIZATION_FAILURE);
+        assert_eq!(ServerError::parse(b"").sqlstate(), SqlState::UNKNOWN);
+        assert_eq!(ServerError::parse(b"M\xff\0\0").message, "\u{fffd}");
+    }
+
+    #[test]
+    fn fatal_goes_by_the_english_severity() {
+        assert!(ServerError::parse(b"SFATAL\0\0").is_fatal());
+        assert!(ServerError::parse(b"SFATALE\0VFATAL\0\0").is_fatal());
+        assert!(!ServerError::parse(b"SERROR\0VERROR\0\0").is_fatal());
+    }
+}

@@ -1,0 +1,185 @@
+//! The hot path of a load engine: what the server answers, scanned as a stream.
+
+use crate::assembler::{Assembler, Kept, Skips};
+use crate::backend::{
+    CommandTag, MAX_ERROR_BYTES, Row, RowDescription, TxStatus, malformed, split_cstr,
+};
+use crate::error::{ProtocolError, ServerError};
+
+/// Whether rows are wanted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Capture {
+    /// Rows, their descriptions and COPY data are skipped without being looked at.
+    #[default]
+    None,
+    /// They are reported.
+    Rows,
+}
+
+/// A reply worth mention. Messages without news (ParseComplete, BindComplete, CloseComplete,
+/// NoData, ParameterDescription, NotificationResponse, FunctionCallResponse) give none.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Reply<'a> {
+    /// ReadyForQuery: the answer to a query or a Sync is whole.
+    Ready(TxStatus),
+    /// A command is complete. Only with completions on.
+    Complete(CommandTag<'a>),
+    /// The query was empty. Only with completions on.
+    EmptyQuery,
+    /// Execute gave as many rows as it was asked for, and there are more. Only with completions on.
+    PortalSuspended,
+    /// The command failed; up to the next Sync the server skips what follows.
+    Error(Box<ServerError>),
+    /// A notice or a warning; it may come at any time.
+    Notice(Box<ServerError>),
+    /// The columns of the rows to come. Only with [`Capture::Rows`].
+    RowDescription(RowDescription<'a>),
+    /// A row. Only with [`Capture::Rows`].
+    Row(Row<'a>),
+    /// The server waits for COPY data.
+    CopyIn,
+    /// The server begins to send COPY data.
+    CopyOut,
+    /// The server begins COPY in both directions (replication only).
+    CopyBoth,
+    /// COPY data from the server. Only with [`Capture::Rows`].
+    CopyData(&'a [u8]),
+    /// The server has sent all its COPY data.
+    CopyDone,
+    /// A setting that clients are told about has a new value.
+    ParameterStatus {
+        /// Its name.
+        name: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+}
+
+/// Scans the answers of one connection, after start-up.
+///
+/// Feed it every chunk that was received, in order, whatever its size. Nothing is buffered but the
+/// bodies of replies that are cut by the end of a chunk: at most 64 KiB of an error (the rest of it
+/// is left out), and a row only when rows are wanted. After an error of the protocol the connection
+/// is of no more use; one that lost the boundaries of messages is repeated by every further call.
+///
+/// ```
+/// use pgdyno_wire::{Capture, Exchange, Reply, TxStatus};
+/// let mut exchange = Exchange::new(Capture::None, false);
+/// let mut chunk: &[u8] = b"2\0\0\0\x04D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+/// assert_eq!(exchange.next(&mut chunk), Ok(Some(Reply::Ready(TxStatus::Idle))));
+/// assert_eq!(exchange.next(&mut chunk), Ok(None));
+/// ```
+#[derive(Debug)]
+pub struct Exchange {
+    assembler: Assembler,
+    capture: Capture,
+    completions: bool,
+    skips: Skips,
+}
+
+/// Messages without news.
+const NEVER_WANTED: Skips = Skips::of(b"123ntAV");
+/// Messages that only [`Capture::Rows`] wants.
+const ROWS: Skips = Skips::of(b"TDd");
+/// Messages that only completions want.
+const COMPLETIONS: Skips = Skips::of(b"CIs");
+
+fn skips(capture: Capture, completions: bool) -> Skips {
+    let mut skips = NEVER_WANTED;
+    if capture == Capture::None {
+        skips = skips.and(ROWS);
+    }
+    if !completions {
+        skips = skips.and(COMPLETIONS);
+    }
+    skips
+}
+
+fn kept(kind: u8) -> Kept {
+    match kind {
+        b'E' | b'N' => Some(MAX_ERROR_BYTES),
+        b'Z' | b'C' | b'D' | b'T' | b'I' | b's' | b'S' | b'G' | b'H' | b'W' | b'c' | b'd' => {
+            Some(u32::MAX)
+        }
+        _ => None,
+    }
+}
+
+impl Exchange {
+    /// A scanner at a message boundary. With `completions` off, the ends of single commands are
+    /// skipped too, and a good answer gives [`Reply::Ready`] alone.
+    pub fn new(capture: Capture, completions: bool) -> Self {
+        Exchange {
+            assembler: Assembler::new(),
+            capture,
+            completions,
+            skips: skips(capture, completions),
+        }
+    }
+
+    /// Whether rows are wanted from the next message on.
+    pub fn set_capture(&mut self, capture: Capture) {
+        self.capture = capture;
+        self.skips = skips(capture, self.completions);
+    }
+
+    /// Whether ends of single commands are wanted from the next message on.
+    pub fn set_completions(&mut self, completions: bool) {
+        self.completions = completions;
+        self.skips = skips(self.capture, completions);
+    }
+
+    /// Whether the stream stands between two messages, so that another reader can take over.
+    pub fn at_boundary(&self) -> bool {
+        self.assembler.at_boundary()
+    }
+
+    /// Consumes from `input` up to and with the next reply worth mention, and gives it; `None` when
+    /// the input is used up.
+    ///
+    /// # Errors
+    /// The stream is not the protocol, or holds a message that cannot come after start-up.
+    #[inline]
+    pub fn next<'s, 'a: 's>(
+        &'s mut self,
+        input: &mut &'a [u8],
+    ) -> Result<Option<Reply<'s>>, ProtocolError> {
+        match self.assembler.pull(input, self.skips, kept)? {
+            Some((b'Z', body)) => Ok(Some(Reply::Ready(TxStatus::parse(body)?))),
+            Some((kind, body)) => reply(kind, body).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Reads the body of a message other than ReadyForQuery.
+fn reply(kind: u8, body: &[u8]) -> Result<Reply<'_>, ProtocolError> {
+    Ok(match kind {
+        b'C' => Reply::Complete(CommandTag::parse(body)?),
+        b'D' => Reply::Row(Row::parse(body)?),
+        b'T' => Reply::RowDescription(RowDescription::parse(body)?),
+        b'E' => Reply::Error(Box::new(ServerError::parse(body))),
+        b'N' => Reply::Notice(Box::new(ServerError::parse(body))),
+        b'I' => Reply::EmptyQuery,
+        b's' => Reply::PortalSuspended,
+        b'G' => Reply::CopyIn,
+        b'H' => Reply::CopyOut,
+        b'W' => Reply::CopyBoth,
+        b'd' => Reply::CopyData(body),
+        b'c' => Reply::CopyDone,
+        _ => {
+            let (name, value) = parameter_status(body)?;
+            Reply::ParameterStatus { name, value }
+        }
+    })
+}
+
+/// Reads the body of a ParameterStatus: name and value.
+pub(crate) fn parameter_status(body: &[u8]) -> Result<(&[u8], &[u8]), ProtocolError> {
+    let strings = || {
+        let (name, rest) = split_cstr(body)?;
+        let (value, rest) = split_cstr(rest)?;
+        rest.is_empty().then_some((name, value))
+    };
+    strings().ok_or(malformed(b'S', "not a name and a value"))
+}

@@ -1,0 +1,30 @@
+//! PostgreSQL's frontend/backend protocol, version 3, without input or output.
+//!
+//! Bytes in, messages out; messages in, bytes out. Nothing here owns a socket, waits or reads a
+//! clock, so everything can be tested and fuzzed without a server.
+//!
+//! - [`frontend`] appends messages to a buffer;
+//! - [`exchange::Exchange`] scans what the server answers, in chunks of any size;
+//! - [`startup::Startup`] goes from the first byte to the first ReadyForQuery;
+//! - [`error::ServerError`] and [`sqlstate::SqlState`] say what the server complained of.
+
+mod assembler;
+pub mod backend;
+pub mod bind_template;
+pub mod error;
+pub mod error_position;
+pub mod exchange;
+pub mod frontend;
+pub mod md5;
+pub mod scram;
+pub mod sqlstate;
+pub mod startup;
+pub mod startup_error;
+
+pub use backend::{CommandTag, Field, Row, RowDescription, TxStatus};
+pub use bind_template::BindTemplate;
+pub use error::{EncodeError, ProtocolError, ServerError};
+pub use exchange::{Capture, Exchange, Reply};
+pub use sqlstate::SqlState;
+pub use startup::{Progress, Startup, StartupParams};
+pub use startup_error::{AuthMethod, StartupError};

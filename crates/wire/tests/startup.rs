@@ -1,0 +1,344 @@
+//! Session starts against scripted servers, also hostile ones.
+
+mod common;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use common::{auth, message, ready};
+use hmac::{Hmac, KeyInit, Mac};
+use pgdyno_wire::{
+    AuthMethod, Progress, ProtocolError, SqlState, Startup, StartupError, StartupParams, TxStatus,
+};
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use zeroize::Zeroizing;
+
+fn params(password: Option<&str>) -> StartupParams {
+    StartupParams {
+        database: Some("bench".to_owned()),
+        settings: vec![("application_name".to_owned(), "test".to_owned())],
+        password: password.map(|text| Zeroizing::new(text.as_bytes().to_vec())),
+        ..StartupParams::new("alice")
+    }
+}
+
+/// Feeds one message after the other; gives the last progress and all answers.
+fn play(startup: &mut Startup, messages: &[Vec<u8>]) -> Result<(Progress, Vec<u8>), StartupError> {
+    let mut out = Vec::new();
+    let mut progress = Progress::NeedMore;
+    for message in messages {
+        progress = startup.feed(&mut message.as_slice(), &mut out)?;
+    }
+    Ok((progress, out))
+}
+
+fn after_auth() -> Vec<Vec<u8>> {
+    vec![
+        auth(0, b""),
+        message(b'S', b"server_version\x0015.18\0"),
+        message(b'S', b"in_hot_standby\0off\0"),
+        message(b'K', b"\0\0\x04\xd2\x01\x02\x03\x04"),
+        ready(b'I'),
+    ]
+}
+
+#[test]
+fn first_message() {
+    let mut out = Vec::new();
+    Startup::new(params(None))
+        .first(&mut out)
+        .expect("encodable");
+    let body = b"\0\x03\0\0user\0alice\0database\0bench\0application_name\0test\0\0";
+    assert_eq!(
+        out[..4],
+        u32::try_from(body.len() + 4).expect("short").to_be_bytes()
+    );
+    assert_eq!(&out[4..], body);
+    let smuggled = StartupParams::new("a\0replication\0on");
+    assert!(Startup::new(smuggled).first(&mut Vec::new()).is_err());
+}
+
+#[test]
+fn trust_collects_the_facts_at_every_cut() {
+    let stream = [
+        message(b'v', b"\0\x03\0\0\0\0\0\x01_pq_.x\0"),
+        message(b'N', b"SNOTICE\0VNOTICE\0Mhello\0\0"),
+        after_auth().concat(),
+    ]
+    .concat();
+    let rest = b"after";
+    for cut in 0..stream.len() {
+        let mut startup = Startup::new(params(None));
+        let mut out = Vec::new();
+        let mut head = &stream[..cut];
+        assert_eq!(startup.feed(&mut head, &mut out), Ok(Progress::NeedMore));
+        let tail = [&stream[cut..], rest].concat();
+        let mut tail = tail.as_slice();
+        assert_eq!(
+            startup.feed(&mut tail, &mut out),
+            Ok(Progress::Ready(TxStatus::Idle))
+        );
+        assert_eq!(tail, rest, "what follows stays");
+        assert!(out.is_empty());
+        assert_eq!(startup.method(), Some(AuthMethod::Trust));
+        assert!(!startup.used_password());
+        let facts = startup.into_facts();
+        assert_eq!(facts.parameter("server_version"), Some("15.18"));
+        let key = facts.cancel_key.expect("a key");
+        assert_eq!((key.pid, key.key.as_slice()), (1234, &[1u8, 2, 3, 4][..]));
+        assert_eq!(
+            facts.negotiated.expect("negotiated").unrecognized,
+            ["_pq_.x"]
+        );
+        assert_eq!(facts.notices.len(), 1);
+    }
+}
+
+#[test]
+fn long_cancel_keys_are_tolerated() {
+    let key = [&b"\0\0\0\x07"[..], &[9; 256]].concat();
+    let messages = [auth(0, b""), message(b'K', &key), ready(b'I')];
+    let mut startup = Startup::new(params(None));
+    play(&mut startup, &messages).expect("ready");
+    let found = startup.facts().cancel_key.clone().expect("a key");
+    assert_eq!(found.key, [9; 256]);
+    assert_eq!(format!("{found:?}"), "CancelKey { pid: 7, key: *** }");
+    let too_long = message(b'K', &[0; 300]);
+    let result = play(&mut Startup::new(params(None)), &[auth(0, b""), too_long]);
+    assert!(matches!(result, Err(StartupError::Protocol(_))));
+}
+
+#[test]
+fn cleartext_and_md5() {
+    let mut startup = Startup::new(params(Some("secret")));
+    let (_, out) = play(&mut startup, &[auth(3, b"")]).expect("an answer");
+    assert_eq!(out, b"p\0\0\0\x0bsecret\0");
+    let (progress, _) = play(&mut startup, &after_auth()).expect("ready");
+    assert_eq!(progress, Progress::Ready(TxStatus::Idle));
+    assert!(startup.used_password());
+    assert_eq!(startup.method(), Some(AuthMethod::Cleartext));
+
+    let mut startup = Startup::new(params(Some("secret")));
+    let (_, out) = play(&mut startup, &[auth(5, &[1, 2, 3, 4])]).expect("an answer");
+    let answer = pgdyno_wire::md5::response(b"alice", b"secret", [1, 2, 3, 4]);
+    assert_eq!(&out[5..40], answer.as_bytes());
+    assert_eq!((out[0], out.len()), (b'p', 5 + 35 + 1));
+}
+
+/// What a server with this password does in SCRAM; `forge` breaks its proof.
+fn scram_server(startup: &mut Startup, password: &[u8], forge: bool) -> Result<(), StartupError> {
+    let mut out = Vec::new();
+    let offer = auth(10, b"SCRAM-SHA-256\0\0");
+    startup.feed(&mut offer.as_slice(), &mut out)?;
+    let first = String::from_utf8(out.split_off(5 + 14 + 4)).expect("ASCII");
+    let bare = first.strip_prefix("n,,").expect("no channel binding");
+    let nonce = bare.strip_prefix("n=,r=").expect("a nonce");
+    let server_first = format!("r={nonce}server,s={},i=4096", BASE64.encode(b"salt"));
+    out.clear();
+    let challenge = auth(11, server_first.as_bytes());
+    startup.feed(&mut challenge.as_slice(), &mut out)?;
+    let last = String::from_utf8(out.split_off(5)).expect("ASCII");
+    let (without_proof, proof) = last.split_once(",p=").expect("a proof");
+    assert_eq!(without_proof, format!("c=biws,r={nonce}server"));
+
+    let hmac = |key: &[u8], text: &[u8]| -> [u8; 32] {
+        let mac = Hmac::<Sha256>::new_from_slice(key).expect("any length");
+        mac.chain_update(text).finalize().into_bytes().into()
+    };
+    let mut salted = [0; 32];
+    pbkdf2::pbkdf2::<Hmac<Sha256>>(password, b"salt", 4096, &mut salted).expect("any length");
+    let signed = format!("{bare},{server_first},{without_proof}");
+    let client_key = hmac(&salted, b"Client Key");
+    let signature = hmac(&Sha256::digest(client_key), signed.as_bytes());
+    let expected: Vec<u8> = client_key
+        .iter()
+        .zip(signature)
+        .map(|(a, b)| a ^ b)
+        .collect();
+    assert_eq!(BASE64.decode(proof).expect("base64"), expected);
+
+    let server_key = hmac(&salted, if forge { b"Forged Key" } else { b"Server Key" });
+    let verdict = format!("v={}", BASE64.encode(hmac(&server_key, signed.as_bytes())));
+    let done = auth(12, verdict.as_bytes());
+    startup.feed(&mut done.as_slice(), &mut out)?;
+    Ok(())
+}
+
+#[test]
+fn scram_proves_both_sides() {
+    let shared = params(Some("pencil"));
+    for _ in 0..2 {
+        let mut startup = Startup::new(shared.clone());
+        scram_server(&mut startup, b"pencil", false).expect("both know the password");
+        let (progress, _) = play(&mut startup, &after_auth()).expect("ready");
+        assert_eq!(progress, Progress::Ready(TxStatus::Idle));
+        assert_eq!(startup.method(), Some(AuthMethod::ScramSha256));
+    }
+    let error = scram_server(&mut Startup::new(shared), b"pencil", true);
+    assert_eq!(
+        error.expect_err("forged").to_string(),
+        "incorrect server signature"
+    );
+}
+
+#[test]
+fn a_server_may_not_skip_its_proof() {
+    let mut startup = Startup::new(params(Some("pencil")));
+    let messages = [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, b"")];
+    let result = play(&mut startup, &messages);
+    assert!(matches!(
+        result,
+        Err(StartupError::Protocol(ProtocolError::Malformed {
+            kind: b'R',
+            ..
+        }))
+    ));
+}
+
+#[test]
+fn methods_that_are_refused() {
+    for (request, text) in [
+        (auth(7, b""), "GSSAPI authentication not supported"),
+        (auth(9, b""), "SSPI authentication not supported"),
+        (auth(2, b""), "Kerberos authentication not supported"),
+        (auth(99, b""), "authentication method 99 not supported"),
+        (
+            auth(10, b"SCRAM-SHA-512\0\0"),
+            "none of the server's SASL authentication mechanisms are supported",
+        ),
+        (
+            auth(10, b"SCRAM-SHA-256-PLUS\0SCRAM-SHA-256\0\0"),
+            "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection",
+        ),
+    ] {
+        let result = play(&mut Startup::new(params(Some("x"))), &[request]);
+        assert_eq!(result.expect_err(text).to_string(), text);
+    }
+}
+
+#[test]
+fn a_missing_password_is_named_as_libpq_names_it() {
+    for request in [
+        auth(3, b""),
+        auth(5, b"salt"),
+        auth(10, b"SCRAM-SHA-256\0\0"),
+    ] {
+        for password in [None, Some("")] {
+            let mut startup = Startup::new(params(password));
+            let error = play(&mut startup, std::slice::from_ref(&request)).expect_err("none");
+            assert_eq!(error, StartupError::PasswordRequired);
+            assert_eq!(error.to_string(), "fe_sendauth: no password supplied");
+            assert!(startup.used_password());
+        }
+    }
+}
+
+#[test]
+fn refusals_of_the_server() {
+    let refusal = message(
+        b'E',
+        b"SFATAL\0VFATAL\0C28P01\0Mpassword authentication failed for user \"alice\"\0\0",
+    );
+    let messages = [auth(3, b""), refusal];
+    let result = play(&mut Startup::new(params(Some("wrong"))), &messages);
+    match result {
+        Err(StartupError::Server(error)) => {
+            assert_eq!(error.sqlstate(), SqlState::INVALID_PASSWORD);
+            assert_eq!(
+                error.to_string(),
+                "FATAL:  password authentication failed for user \"alice\""
+            );
+        }
+        other => panic!("not refused: {other:?}"),
+    }
+    // A parent process that cannot fork says so without a length.
+    let bare = b"Ecould not fork new process for connection: Resource temporarily unavailable\n\0";
+    for cut in 0..bare.len() {
+        let (a, b) = bare.split_at(cut);
+        let result = play(&mut Startup::new(params(None)), &[a.to_vec(), b.to_vec()]);
+        let error = result.expect_err("refused").to_string();
+        assert_eq!(
+            error,
+            "could not fork new process for connection: Resource temporarily unavailable"
+        );
+    }
+}
+
+#[test]
+fn messages_out_of_turn_are_refused() {
+    for messages in [
+        vec![ready(b'I')],
+        vec![message(b'S', b"a\0b\0")],
+        vec![message(b'K', &[0; 8])],
+        vec![message(b'D', b"\0\0")],
+        vec![auth(0, b""), auth(0, b"")],
+        vec![auth(3, b""), auth(5, b"salt")],
+        vec![auth(3, b""), auth(3, b"")],
+        vec![auth(11, b"")],
+        vec![auth(12, b"v=")],
+        vec![auth(5, b"long salt")],
+        vec![auth(10, b"SCRAM-SHA-256")],
+        vec![message(b'R', b"\0")],
+        vec![message(b'v', b"\0\x03\0\0\xff\xff\xff\xff")],
+        vec![b"HTTP/1.1 400 Bad Request".to_vec()],
+    ] {
+        let result = play(&mut Startup::new(params(Some("x"))), &messages);
+        assert!(
+            matches!(result, Err(StartupError::Protocol(_))),
+            "{messages:?}: {result:?}"
+        );
+    }
+}
+
+#[test]
+fn an_endless_start_comes_to_an_end() {
+    let notice = message(b'N', &vec![b'x'; 1 << 20]);
+    let mut startup = Startup::new(params(None));
+    let ended = (0..100).find_map(|_| startup.feed(&mut notice.as_slice(), &mut Vec::new()).err());
+    assert_eq!(
+        ended,
+        Some(StartupError::Protocol(ProtocolError::EndlessStartup))
+    );
+    let parameters = startup.facts().parameters.len();
+    assert!(startup.facts().notices.len() <= 64 && parameters == 0);
+    assert!(
+        startup
+            .feed(&mut notice.as_slice(), &mut Vec::new())
+            .is_err()
+    );
+}
+
+#[test]
+fn secrets_are_not_shown() {
+    let mut startup = Startup::new(params(Some("hunter2")));
+    play(&mut startup, &[auth(10, b"SCRAM-SHA-256\0\0")]).expect("an answer");
+    let shown = format!("{startup:?}");
+    assert!(
+        !shown.contains("hunter2") && shown.contains("***"),
+        "{shown}"
+    );
+    assert!(!shown.contains("104, 117, 110"), "{shown}");
+}
+
+proptest! {
+    #[test]
+    fn random_bytes_never_panic(
+        stream in proptest::collection::vec(prop_oneof![Just(0u8), Just(b'R'), any::<u8>()], 0..200),
+        cut in 0usize..200,
+    ) {
+        let feed = |chunks: &[&[u8]]| {
+            let mut startup = Startup::new(params(Some("x")));
+            let mut out = Vec::new();
+            let mut last = Ok(Progress::NeedMore);
+            for chunk in chunks {
+                last = startup.feed(&mut &chunk[..], &mut out);
+                if last != Ok(Progress::NeedMore) {
+                    break;
+                }
+            }
+            (last, out.len())
+        };
+        let (a, b) = stream.split_at(cut.min(stream.len()));
+        prop_assert_eq!(feed(&[a, b]), feed(&[&stream]));
+    }
+}
