@@ -372,7 +372,10 @@ impl Client {
             Op::StartPipeline if self.in_pipeline => {
                 return Err("already in pipeline mode".to_owned());
             }
-            Op::StartPipeline => self.in_pipeline = true,
+            Op::StartPipeline => {
+                self.in_pipeline = true;
+                self.capture(&Capture::None);
+            }
             Op::SyncPipeline if !self.in_pipeline => return Err("not in pipeline mode".to_owned()),
             Op::SyncPipeline => self.sync(),
             Op::Sql { .. } | Op::Sleep { .. } | Op::EndPipeline => unreachable!("these wait"),
@@ -401,18 +404,13 @@ impl Client {
         shared.templates[self.script][statement].write(&self.vars, *parsed, &mut self.out);
         *parsed = true;
         if self.in_pipeline {
-            return Ok(None);
+            return match capture {
+                Capture::None => Ok(None),
+                Capture::Gset { .. } => Err("\\gset is not allowed in pipeline mode".to_owned()),
+                Capture::Aset { .. } => Err("\\aset is not allowed in pipeline mode".to_owned()),
+            };
         }
-        self.rows.begin(capture);
-        if self.rows.wanted() != self.captures {
-            self.captures = self.rows.wanted();
-            self.exchange.set_capture(if self.captures {
-                wire::Capture::Rows
-            } else {
-                wire::Capture::None
-            });
-            self.exchange.set_completions(self.captures);
-        }
+        self.capture(capture);
         if shared.is_simple {
             self.awaited += 1;
         } else {
@@ -420,6 +418,21 @@ impl Client {
         }
         self.state = State::Waiting;
         Ok(Some(Next::Send))
+    }
+
+    /// From here on rows go where `capture` says.
+    fn capture(&mut self, capture: &Capture) {
+        self.rows.begin(capture);
+        if self.rows.wanted() != self.captures {
+            self.captures = self.rows.wanted();
+            let rows = if self.captures {
+                wire::Capture::Rows
+            } else {
+                wire::Capture::None
+            };
+            self.exchange.set_capture(rows);
+            self.exchange.set_completions(self.captures);
+        }
     }
 
     fn sync(&mut self) {

@@ -27,6 +27,12 @@ use crate::summary::{self, Shown};
 
 /// Runs the load; every failure is said before this returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
+    if options.check {
+        return match scripts::load(&options.scripts, options.mode, &mut Symbols::new()) {
+            Ok(_) => Exit::Well,
+            Err(failure) => refuse(&failure, messages),
+        };
+    }
     let lease = match Lease::take() {
         Ok(lease) => lease,
         Err(error) => {

@@ -122,6 +122,7 @@ pub const BENCHMARK: &[Opt] = &[
         "FILE",
         "write what happens as JSON Lines (\"-\": to standard\noutput, and the summary to standard error)",
     ),
+    long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
 ];
 

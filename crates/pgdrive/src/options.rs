@@ -88,6 +88,8 @@ pub struct Benchmark {
     pub events: Option<EventSink>,
     /// --parent-lease
     pub parent_lease: bool,
+    /// --check
+    pub check: bool,
 }
 
 /// A script by name or file, with its weight.
@@ -192,6 +194,7 @@ struct Given {
     seed: Option<Seed>,
     events: Option<EventSink>,
     parent_lease: bool,
+    check: bool,
     steps: Option<String>,
     fillfactor: Option<u32>,
     quiet: bool,
@@ -291,6 +294,7 @@ fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
             })
         }
         "parent-lease" => given.parent_lease = true,
+        "check" => given.check = true,
         "dbname" => given.connection.dbname = Some(value),
         "host" => given.connection.overrides.push(("host", value)),
         "port" => given.connection.overrides.push(("port", value)),
@@ -403,6 +407,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         seed: given.seed.unwrap_or(Seed::Default),
         events: given.events,
         parent_lease: given.parent_lease,
+        check: given.check,
     })
 }
 

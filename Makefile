@@ -1,0 +1,57 @@
+# Each target sets up what it needs; running one twice changes nothing that is already right.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+BIN := .venv/bin
+CARGO ?= cargo
+export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
+PYTHON := python tests benchmarks hatch_build.py
+SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+
+.PHONY: help demo build test test-rust test-python lint format bench clean
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
+
+demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
+	$(BIN)/pgdyno run quick
+
+build: target/release/pgdrive .venv/.installed ## .venv/bin/pgdyno and target/release/pgdrive
+
+test: test-rust test-python ## everything that CI runs
+
+lint: build ## rustfmt, clippy, ruff, mypy --strict
+	$(CARGO) fmt --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(BIN)/ruff format --check $(PYTHON)
+	$(BIN)/ruff check $(PYTHON)
+	$(BIN)/mypy
+
+format: build ## put the source in shape
+	$(CARGO) fmt
+	$(BIN)/ruff format $(PYTHON)
+	$(BIN)/ruff check --fix $(PYTHON)
+
+bench: build ## pgdrive beside pgbench on one server, interleaved
+	$(BIN)/python benchmarks/engine.py
+
+clean: ## what was built here; not the cache of servers
+	rm -rf target .venv
+
+# the crates' own tests, among them those that need a server: its path is passed to them
+test-rust: build
+	$(BIN)/python tests/server_for_rust.py $(CARGO) test --workspace --locked -- --include-ignored
+
+test-python: build
+	$(BIN)/pytest
+
+target/release/pgdrive: $(SOURCES)
+	$(CARGO) build --release --locked --package pgdrive
+	@touch $@
+
+.venv/bin/uv:
+	python3 -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+
+.venv/.installed: .venv/bin/uv pyproject.toml uv.lock target/release/pgdrive
+	$(BIN)/uv sync --locked --quiet --inexact
+	@touch $@

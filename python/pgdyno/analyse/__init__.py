@@ -1,0 +1,1 @@
+"""Run folders in, values and warnings out: pure functions that never print."""

@@ -1,0 +1,104 @@
+"""Latency histograms: decoded, merged, asked for percentiles.
+
+Histograms are HDR V2 blobs (https://hdrhistogram.github.io/HdrHistogram/), nanoseconds, three significant
+digits. Merging adds counts bucket by bucket, so a percentile of a merge is the percentile of all its
+transactions; percentiles of parts are never averaged, for the mean of two p99 is the p99 of nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from hdrh.codec import HdrCookieException, HdrHistogramSettingsException, HdrLengthException
+from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
+
+from pgdyno.errors import StoreError
+
+
+class HistogramError(StoreError):
+    """A histogram that cannot be decoded: the file that holds it was changed or damaged."""
+
+
+_DECODING_ERRORS = (
+    ValueError,
+    TypeError,
+    IndexError,
+    zlib.error,
+    HdrCookieException,
+    HdrHistogramSettingsException,
+    HdrLengthException,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyHistogram:
+    """Counts of transactions by latency: `highest_ns` (ascending) is the largest latency of each used bucket."""
+
+    highest_ns: NDArray[np.int64]
+    counts: NDArray[np.int64]
+
+    @property
+    def count(self) -> int:
+        """Transactions in it."""
+        return int(self.counts.sum())
+
+    @property
+    def max_ns(self) -> int:
+        """Largest latency, as exact as a bucket is wide (0.1 %)."""
+        return int(self.highest_ns[-1])
+
+    def percentile_ns(self, percentile: float) -> int:
+        """The least latency that `percentile` per cent (0 to 100) of the transactions do not exceed.
+
+        As in HDR Histogram: the highest value equivalent to the bucket in which the running count
+        reaches ceil(percentile / 100 · count), at least one.
+        """
+        return self.percentiles_ns([percentile])[0]
+
+    def percentiles_ns(self, percentiles: Iterable[float]) -> list[int]:
+        """`percentile_ns` of each."""
+        reached = np.cumsum(self.counts)
+        # a rank such as 99.9 / 100 * 1000 may come out as 999.0000000000001
+        ranks = [max(1, int(np.ceil(round(each / 100 * self.count, 6)))) for each in percentiles]
+        at = np.minimum(np.searchsorted(reached, ranks), len(reached) - 1)
+        return [int(value) for value in self.highest_ns[at]]
+
+
+def merge(blobs: Iterable[bytes | str]) -> LatencyHistogram | None:
+    """One histogram of all `blobs` (HDR V2 compressed, as bytes or base64); None when they count nothing.
+
+    Raises HistogramError for a blob that is no such histogram.
+    """
+    values, counts = [], []
+    for blob in blobs:
+        of_blob = _decode(blob)
+        values.append(of_blob[0])
+        counts.append(of_blob[1])
+    if not any(len(each) for each in values):
+        return None
+    highest, place = np.unique(np.concatenate(values), return_inverse=True)
+    total = np.zeros(len(highest), dtype=np.int64)
+    np.add.at(total, place, np.concatenate(counts))
+    return LatencyHistogram(highest, total)
+
+
+def _decode(blob: bytes | str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Used buckets of one blob: the highest latency equivalent to each, and its count."""
+    wrapped = blob if isinstance(blob, str) or blob[:4] == b"HIST" else base64.b64encode(blob)
+    try:
+        histogram = HdrHistogram.decode(wrapped)
+    except _DECODING_ERRORS as error:
+        raise HistogramError(f"cannot read a latency histogram: {str(error) or 'it is not HDR V2'}") from error
+    counts = np.frombuffer(histogram.encoder.payload.counts, dtype=f"i{histogram.word_size}").astype(np.int64)
+    used = np.flatnonzero(counts)
+    # the bucket's place tells its bounds: half of the sub-buckets of each power of two are the next one's lower half
+    half = 1 << histogram.sub_bucket_half_count_magnitude
+    power = np.maximum((used >> histogram.sub_bucket_half_count_magnitude) - 1, 0)
+    sub = np.where(used < half, used, (used & (half - 1)) + half)
+    width = power + histogram.unit_magnitude
+    return ((sub + 1) << width) - 1, counts[used]

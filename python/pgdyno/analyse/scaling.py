@@ -1,0 +1,69 @@
+"""Peak and knee of each curve of throughput by clients, without a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.series import Series
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.warning import AnalysisWarning, WarningCode
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingPoint:
+    """A point with throughput: `summary.tps`, known to be there."""
+
+    summary: PointSummary
+    tps: Estimate
+
+    @property
+    def clients(self) -> int:
+        """Clients of the point."""
+        return self.summary.clients
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingCurve:
+    """Throughput of one series by clients."""
+
+    series: Series
+    points: tuple[ScalingPoint, ...]
+    """Clients ascending; points without a finished trial are not here."""
+    peak: ScalingPoint
+    """Highest mean throughput; the fewer clients of two alike."""
+    knee: ScalingPoint
+    """Fewest clients whose interval overlaps the peak's."""
+    warnings: tuple[AnalysisWarning, ...]
+
+
+def scaling(points: Sequence[PointSummary]) -> list[ScalingCurve]:
+    """A curve for each series that has a finished trial, in the order of `points`."""
+    curves = []
+    for series in dict.fromkeys(point.series for point in points):
+        there = [ScalingPoint(point, point.tps) for point in points if point.series == series and point.tps is not None]
+        if there:
+            curves.append(_curve(series, sorted(there, key=lambda point: point.clients)))
+    return curves
+
+
+def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
+    peak = max(points, key=lambda point: point.tps.mean)
+    knee = next(point for point in points if point.tps.overlaps(peak.tps))
+    warnings = []
+    if len(points) > 1 and peak is points[-1]:
+        warnings.append(
+            AnalysisWarning(
+                WarningCode.PEAK_AT_EDGE,
+                f"peak not reached: the highest throughput is at the most clients measured ({peak.clients:,})",
+            )
+        )
+    if len(points) > 1 and peak.tps.half is None:
+        warnings.append(
+            AnalysisWarning(
+                WarningCode.KNEE_WITHOUT_INTERVALS,
+                "the peak has one trial only: without its interval, the knee says little",
+            )
+        )
+    return ScalingCurve(series, tuple(points), peak, knee, tuple(warnings))

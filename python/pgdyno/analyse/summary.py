@@ -1,0 +1,221 @@
+"""A figure for every point: its trials as one."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.estimate import Estimate, mean_interval
+from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
+from pgdyno.analyse.series import Series, series_in_order
+from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.timeline import trial_timeline
+from pgdyno.analyse.warning import AnalysisWarning, WarningCode
+from pgdyno.records import ErrorCount, Outcome, Summary, TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class PointLatency:
+    """Latency over all transactions of a point, nanoseconds; percentiles are of the merged histogram."""
+
+    mean_ns: float
+    p50_ns: int
+    p90_ns: int
+    p95_ns: int
+    p99_ns: int
+    p999_ns: int
+    max_ns: int
+    """The exact largest, as the trials recorded it; not a bucket's bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Losses:
+    """Transactions that were not served as asked, and what it took to serve others; sums over finished trials."""
+
+    failed: int = 0
+    skipped: int = 0
+    clients_aborted: int = 0
+    retried: int = 0
+    """Transactions that were tried more than once."""
+    retries: int = 0
+    """Further tries of those."""
+
+    @property
+    def errors(self) -> int:
+        """Failed and skipped transactions, and clients that gave up."""
+        return self.failed + self.skipped + self.clients_aborted
+
+
+@dataclass(frozen=True, slots=True)
+class PointSummary:
+    """One point of the sweep on one target, over its finished trials."""
+
+    series: Series
+    clients: int
+    finished: tuple[int, ...]
+    """Numbers of the trials that these figures are from."""
+    failed: tuple[int, ...]
+    """Numbers of the trials that failed or were interrupted, and count for nothing here."""
+    tps: Estimate | None
+    """Mean over trials, with its interval; None when no trial finished."""
+    tps_by_trial: tuple[float, ...]
+    latency: PointLatency | None
+    """None when nothing succeeded."""
+    histogram: LatencyHistogram | None
+    losses: Losses
+    scheduled: int
+    errors: tuple[ErrorCount, ...]
+    """By count, most first."""
+    seconds: tuple[float, ...]
+    """Transactions a second in each second of the measured part: means over the trials."""
+    warnings: tuple[AnalysisWarning, ...]
+
+
+def summarise(run: RunSource) -> list[PointSummary]:
+    """Every point that has a trial: series in order of the plan's targets, clients ascending."""
+    targets = [target.name for target in run.manifest.targets]
+    points = []
+    for series in series_in_order(targets, run.trials):
+        on_series = [trial for trial in run.trials if Series.of(trial.target, trial.point) == series]
+        clients = sorted({trial.point.clients for trial in on_series})
+        points += [
+            _point(run, series, [trial for trial in on_series if trial.point.clients == each]) for each in clients
+        ]
+    return points
+
+
+def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> PointSummary:
+    finished = [
+        (trial, trial.summary) for trial in trials if trial.outcome is Outcome.FINISHED and trial.summary is not None
+    ]
+    numbers = tuple(trial.number for trial, _ in finished)
+    summaries = [summary for _, summary in finished]
+    rates = tuple(summary.tps for summary in summaries)
+    histogram, broken = _merged(run, numbers)
+    latency = _latency(summaries, histogram)
+    losses = _losses(summaries)
+    return PointSummary(
+        series=series,
+        clients=trials[0].point.clients,
+        finished=numbers,
+        failed=tuple(trial.number for trial in trials if trial.number not in numbers),
+        tps=mean_interval(rates) if rates else None,
+        tps_by_trial=rates,
+        latency=latency,
+        histogram=histogram,
+        losses=losses,
+        scheduled=sum(summary.scheduled for summary in summaries),
+        errors=_errors(summaries),
+        seconds=_seconds(run, numbers),
+        warnings=(
+            *_of_trials(trials, finished=len(finished)),
+            *_of_figures(summaries, histogram, broken, losses),
+        ),
+    )
+
+
+def _merged(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHistogram | None, str | None]:
+    """All latencies of the trials, or why they cannot be had: one broken blob must not hide what else is known."""
+    try:
+        return merge(row.histogram for number in numbers for row in run.histograms(number, totals=True)), None
+    except HistogramError as error:
+        return None, str(error)
+
+
+def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None) -> PointLatency | None:
+    """Percentiles of the merge; the mean as Σ(mean · succeeded) / Σ succeeded, which is the mean of all."""
+    measured = [(summary.latency_ns, summary.succeeded) for summary in summaries if summary.latency_ns is not None]
+    if histogram is None or not measured:
+        return None
+    p50, p90, p95, p99, p999 = histogram.percentiles_ns([50, 90, 95, 99, 99.9])
+    count = sum(succeeded for _, succeeded in measured)
+    return PointLatency(
+        mean_ns=math.fsum(latency.mean * succeeded for latency, succeeded in measured) / max(count, 1),
+        p50_ns=p50,
+        p90_ns=p90,
+        p95_ns=p95,
+        p99_ns=p99,
+        p999_ns=p999,
+        max_ns=max(latency.max for latency, _ in measured),
+    )
+
+
+def _losses(summaries: Sequence[Summary]) -> Losses:
+    return Losses(
+        failed=sum(summary.failed for summary in summaries),
+        skipped=sum(summary.skipped for summary in summaries),
+        clients_aborted=sum(summary.clients_aborted for summary in summaries),
+        retried=sum(summary.retried for summary in summaries),
+        retries=sum(summary.retries for summary in summaries),
+    )
+
+
+def _errors(summaries: Sequence[Summary]) -> tuple[ErrorCount, ...]:
+    counts: Counter[tuple[str | None, str]] = Counter()
+    for summary in summaries:
+        for error in summary.errors:
+            counts[error.sqlstate, error.message] += error.count
+    return tuple(
+        ErrorCount(sqlstate=sqlstate, message=message, count=count)
+        for (sqlstate, message), count in counts.most_common()
+    )
+
+
+def _seconds(run: RunSource, numbers: Sequence[int]) -> tuple[float, ...]:
+    """Mean of each second over those trials that reached it."""
+    curves = [[second.tps for second in trial_timeline(run, number).measured()] for number in numbers]
+    longest = max((len(curve) for curve in curves), default=0)
+    means = []
+    for at in range(longest):
+        there = [curve[at] for curve in curves if at < len(curve)]
+        means.append(math.fsum(there) / len(there))
+    return tuple(means)
+
+
+def _of_trials(trials: Sequence[TrialRecord], *, finished: int) -> Iterator[AnalysisWarning]:
+    """What to know of the trials as such."""
+    planned = len(trials)
+    interrupted = sum(trial.outcome is Outcome.INTERRUPTED for trial in trials)
+    failed = planned - finished - interrupted
+    if failed:
+        text = f"{_share(failed, planned)} failed and {_counts_for_nothing(failed)}"
+        yield AnalysisWarning(WarningCode.FAILED_TRIALS, text)
+    if interrupted:
+        was = "was" if interrupted == 1 else "were"
+        text = f"{_share(interrupted, planned)} {was} interrupted and {_counts_for_nothing(interrupted)}"
+        yield AnalysisWarning(WarningCode.INTERRUPTED_TRIALS, text)
+    if finished == 0:
+        yield AnalysisWarning(WarningCode.NO_TRIALS, "no trial finished: no figures")
+    elif finished == 1:
+        yield AnalysisWarning(WarningCode.ONE_TRIAL, "one trial only: no interval")
+    elif finished == 2:
+        text = "two trials only: the interval reaches 12.7 standard errors to each side"
+        yield AnalysisWarning(WarningCode.FEW_TRIALS, text)
+
+
+def _of_figures(
+    summaries: Sequence[Summary], histogram: LatencyHistogram | None, broken: str | None, losses: Losses
+) -> Iterator[AnalysisWarning]:
+    """What to know of what was measured."""
+    if any(summary.latency_ns is None for summary in summaries):
+        text = "a trial in which no transaction succeeded: it has no latency"
+        yield AnalysisWarning(WarningCode.NO_LATENCY, text)
+    elif broken is not None:
+        yield AnalysisWarning(WarningCode.HISTOGRAM_BROKEN, f"{broken}: no percentiles")
+    elif summaries and histogram is None:
+        yield AnalysisWarning(WarningCode.HISTOGRAM_MISSING, "no histogram was kept: no percentiles")
+    if losses.errors:
+        gave_up = "client gave up" if losses.clients_aborted == 1 else "clients gave up"
+        parts = ((losses.failed, "failed"), (losses.skipped, "skipped"), (losses.clients_aborted, gave_up))
+        text = "errors: " + ", ".join(f"{count:,} {word}" for count, word in parts if count)
+        yield AnalysisWarning(WarningCode.ERRORS, text)
+
+
+def _share(count: int, planned: int) -> str:
+    return "the only trial" if planned == 1 else f"{count} of {planned} trials"
+
+
+def _counts_for_nothing(count: int) -> str:
+    return "counts for nothing" if count == 1 else "count for nothing"

@@ -1,0 +1,183 @@
+"""The command line: arguments in, one function a command."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, NoReturn
+
+import typer
+from rich.console import Console
+
+from pgdyno.errors import ExitCode, PgdynoError, PlanError
+
+app = typer.Typer(
+    name="pgdyno",
+    help="A dynamometer for PostgreSQL: put a server on it, drive it with a known load, get figures to trust.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+plan_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at plans before they run.")
+app.add_typer(plan_app, name="plan")
+
+DEFAULT_RUNS = Path("pgdyno-runs")
+
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or a name of `pgdyno plan list`.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
+]
+RunsOption = Annotated[
+    Path,
+    typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders."),
+]
+RunArgument = Annotated[
+    str,
+    typer.Argument(metavar="[RUN]", help="A run folder, its name or the beginning of it; `latest` is the last one."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from pgdyno import __version__
+        from pgdyno.run.engine import find_engine
+
+        typer.echo(f"pgdyno {__version__}")
+        engine = find_engine()
+        typer.echo(f"pgdrive {engine.version} ({engine.path})")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_version, is_eager=True, help="Name the versions of pgdyno and pgdrive."),
+    ] = False,
+) -> None:
+    del version
+
+
+@app.command()
+def run(
+    plan: PlanArgument,
+    runs: RunsOption = DEFAULT_RUNS,
+    overrides: SetOption = None,
+    html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
+    ] = False,
+) -> None:
+    """Run a plan: fetch or find its servers, load them, measure every trial, report.
+
+    Every trial is stored as soon as it ends; Ctrl-C loses at most the one in flight.
+    """
+    from pgdyno.commands.run import run_plan
+
+    raise typer.Exit(run_plan(plan, overrides or [], runs, html=html, csv=csv, quiet=quiet, json=json))
+
+
+@app.command("list")
+def list_(runs: RunsOption = DEFAULT_RUNS, json: JsonOption = False) -> None:
+    """List the runs of a folder, newest first."""
+    from pgdyno.commands.show import list_runs
+
+    list_runs(runs, json=json)
+
+
+@app.command()
+def show(
+    run: RunArgument = "latest",
+    runs: RunsOption = DEFAULT_RUNS,
+    json: JsonOption = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print the trials as CSV.")] = False,
+) -> None:
+    """Show what a run measured: a table of points and a scaling chart."""
+    from pgdyno.commands.show import show_run
+
+    show_run(run, runs, json=json, csv=csv)
+
+
+@app.command()
+def report(
+    run: RunArgument = "latest",
+    runs: RunsOption = DEFAULT_RUNS,
+    html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
+    md: Annotated[Path | None, typer.Option(help="Write a Markdown table, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
+) -> None:
+    """Write a run's report anew: one HTML file that works offline."""
+    from pgdyno.commands.show import write_report
+
+    write_report(run, runs, html=html, md=md, csv=csv)
+
+
+@plan_app.command("check")
+def plan_check(plan: PlanArgument, overrides: SetOption = None) -> None:
+    """Say everything that is wrong with a plan, with lines; exit with 3 if anything is."""
+    from pgdyno.commands.plan import check
+
+    check(plan, overrides or [])
+
+
+@plan_app.command("show")
+def plan_show(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
+    """List the trials of a plan in order, and the time they need."""
+    from pgdyno.commands.plan import show
+
+    show(plan, overrides or [], json=json)
+
+
+@plan_app.command("list")
+def plan_list() -> None:
+    """List the plans that pgdyno brings."""
+    from pgdyno.commands.plan import list_catalogue
+
+    list_catalogue()
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(ExitCode.TERMINATED)
+
+
+def main() -> NoReturn:
+    """Runs the command that was typed; ends with a documented exit code."""
+    signal.signal(signal.SIGTERM, _terminate)
+    try:
+        app(standalone_mode=True)
+    except PgdynoError as error:
+        _say(error)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        Console(stderr=True).print("interrupted")
+        sys.exit(ExitCode.INTERRUPTED)
+    except BrokenPipeError:
+        # whoever read our output has enough of it; the interpreter's own flush must not complain
+        sys.stdout = None
+        sys.exit(ExitCode.OK)
+    sys.exit(ExitCode.OK)
+
+
+def _say(error: PgdynoError) -> None:
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console.print("[red]error:[/red] ", end="")
+    console.print(error.message, markup=False)
+    if isinstance(error, PlanError):
+        from pgdyno.plan.show import problem_lines
+
+        for line in problem_lines(error):
+            console.print(line, markup=False)
+    if error.hint:
+        console.print("[dim]hint:[/dim] ", end="")
+        console.print(error.hint, markup=False)
+
+
+if __name__ == "__main__":
+    main()

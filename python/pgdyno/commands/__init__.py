@@ -1,0 +1,1 @@
+"""What each command of the shell does; `pgdyno.cli` only reads arguments."""

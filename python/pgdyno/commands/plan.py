@@ -1,0 +1,39 @@
+"""`pgdyno plan check | show | list`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from pgdyno.experiment import scripts_of
+from pgdyno.plan import catalogue, load_plan
+from pgdyno.plan.show import show_json, show_lines
+from pgdyno.run import check_scripts, find_engine
+
+
+def check(source: str, overrides: Sequence[str]) -> None:
+    """Says that a plan is good; raises PlanError with all its problems when it is not."""
+    loaded = load_plan(source, overrides)
+    check_scripts(find_engine(), scripts_of(loaded), loaded.source, loaded.folder)
+    Console(highlight=False).print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
+
+
+def show(source: str, overrides: Sequence[str], *, json: bool) -> None:
+    """Prints the trials in order and the time they need. Raises PlanError."""
+    loaded = load_plan(source, overrides)
+    if json:
+        print(show_json(loaded))
+    else:
+        Console(highlight=False).print(show_lines(loaded))
+
+
+def list_catalogue() -> None:
+    """Prints the plans that the package brings."""
+    table = Table(box=None, pad_edge=False, show_header=True, header_style="bold")
+    table.add_column("plan", no_wrap=True)
+    table.add_column("what it measures")
+    for entry in catalogue():
+        table.add_row(entry.name, entry.description)
+    Console(highlight=False).print(table)

@@ -1,0 +1,82 @@
+"""`pgdyno list`, `pgdyno show` and `pgdyno report`: runs that are on disk."""
+
+from __future__ import annotations
+
+import json as json_module
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from pgdyno.commands.output import write_report_file
+from pgdyno.report.export import to_csv, to_json, to_markdown
+from pgdyno.report.html import render_html
+from pgdyno.report.terminal import print_report
+from pgdyno.store import RunEntry, find_run, load_run
+from pgdyno.store import list_runs as stored_runs
+
+
+def list_runs(runs: Path, *, json: bool) -> None:
+    """Prints the runs of a folder, newest first; one that cannot be read says why."""
+    entries = stored_runs(runs)
+    if json:
+        print(json_module.dumps([_as_json(entry) for entry in entries], indent=2))
+        return
+    console = Console(highlight=False)
+    if not entries:
+        console.print(f"no runs in {runs}", markup=False)
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("run", "workload", "targets"):
+        table.add_column(heading, overflow="fold")
+    table.add_column("trials", justify="right")
+    table.add_column("outcome")
+    for entry in entries:
+        table.add_row(*_cells(entry))
+    console.print(table)
+
+
+def _cells(entry: RunEntry) -> list[str]:
+    manifest = entry.manifest
+    if manifest is None:
+        return [entry.name, "", "", "", f"unreadable: {entry.problem}"]
+    targets = ", ".join(target.name for target in manifest.targets)
+    outcome = manifest.outcome.value if manifest.outcome else "not ended"
+    return [entry.name, manifest.workload, targets, f"{entry.trials_done}/{manifest.trials_planned}", outcome]
+
+
+def _as_json(entry: RunEntry) -> dict[str, object]:
+    manifest = entry.manifest.model_dump(mode="json") if entry.manifest else None
+    return {
+        "run": str(entry.path),
+        "trials": entry.trials_done,
+        "problem": entry.problem,
+        "manifest": manifest,
+    }
+
+
+def show_run(run: str, runs: Path, *, json: bool, csv: bool) -> None:
+    """Prints what a run measured. Raises StoreError and UsageError."""
+    data = load_run(find_run(run, runs))
+    if json:
+        print(to_json(data))
+    elif csv:
+        print(to_csv(data), end="")
+    else:
+        print_report(data, Console(highlight=False))
+
+
+def write_report(run: str, runs: Path, *, html: Path | None, md: Path | None, csv: Path | None) -> None:
+    """Writes a run's report anew and says where. Raises StoreError and UsageError."""
+    folder = find_run(run, runs)
+    data = load_run(folder)
+    page = html or folder.path / "report.html"
+    write_report_file(page, render_html(data, str(folder.path)))
+    written = [page]
+    for path, make in ((md, to_markdown), (csv, to_csv)):
+        if path is not None:
+            write_report_file(path, make(data))
+            written.append(path)
+    console = Console(highlight=False)
+    for path in written:
+        console.print(str(path), markup=False, soft_wrap=True)

@@ -1,0 +1,41 @@
+"""The machine that pgdyno itself runs on."""
+
+from __future__ import annotations
+
+import os
+import platform
+from pathlib import Path
+
+from pgdyno.records import Host
+
+
+def describe_host() -> Host:
+    """This machine, as /proc and the system say."""
+    return Host(
+        cpu_model=_cpu_model(Path("/proc/cpuinfo")),
+        cores=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        kernel=platform.release(),
+        os=_os_name(),
+        architecture=platform.machine(),
+    )
+
+
+def _cpu_model(cpuinfo: Path) -> str:
+    try:
+        lines = cpuinfo.read_text().splitlines()
+    except OSError:
+        return "unknown"
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    named = {key.strip(): value.strip() for key, value in fields.items()}
+    # arm64 names no model, only numbers of implementer and part
+    return (
+        named.get("model name") or f"implementer {named.get('CPU implementer', '?')} part {named.get('CPU part', '?')}"
+    )
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.platform())
+    except OSError:
+        return platform.platform()

@@ -1,0 +1,25 @@
+"""Plans: the file, its checks, and the trials that come of it."""
+
+from pgdyno.plan.load import CatalogueEntry, LoadedPlan, catalogue, load_plan
+from pgdyno.plan.model import BUILTIN_SCRIPTS, EmbeddedTarget, LocalTarget, Plan, TargetSpec
+from pgdyno.plan.reserved import RESERVED_SETTINGS
+from pgdyno.plan.scripts import ScriptChoice, parse_script
+from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
+
+__all__ = [
+    "BUILTIN_SCRIPTS",
+    "RESERVED_SETTINGS",
+    "CatalogueEntry",
+    "EmbeddedTarget",
+    "LoadedPlan",
+    "LocalTarget",
+    "Plan",
+    "PlannedTrial",
+    "ScriptChoice",
+    "TargetSpec",
+    "catalogue",
+    "load_plan",
+    "parse_script",
+    "planned_trials",
+    "time_needed_s",
+]

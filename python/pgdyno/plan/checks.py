@@ -1,0 +1,219 @@
+"""What a schema cannot see: files, folders, and fields that must suit each other.
+
+Each section is checked as far as it could be read, so that its problems come with those of the others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from pgdyno.errors import Problem
+from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, Sweep, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.problems import Document, near
+from pgdyno.plan.reserved import refusal
+from pgdyno.plan.scripts import ScriptChoice, parse_script
+
+DEFAULT_CONNECTIONS = 100
+"""max_connections as initdb sets it."""
+PROGRAMS = ("initdb", "postgres")
+
+# pgbench's rule
+_VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
+_M = TypeVar("_M")
+_TARGET: TypeAdapter[TargetSpec] = TypeAdapter(TargetSpec)
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """The parts of a plan that could be read; None for those that could not."""
+
+    targets: dict[str, TargetSpec] = field(default_factory=dict)
+    workload: Workload | None = None
+    sweep: Sweep | None = None
+    trial: TrialSpec | None = None
+
+
+def read_sections(document: Document) -> Sections:
+    """Each section of `document` by itself."""
+    tables = document.data.get("target")
+    targets: dict[str, TargetSpec] = {}
+    for name, table in tables.items() if isinstance(tables, dict) else ():
+        target = _readable_target(table)
+        if target is not None:
+            targets[name] = target
+    return Sections(
+        targets,
+        _readable(Workload.model_validate, document.data.get("workload")),
+        _readable(Sweep.model_validate, document.data.get("sweep")),
+        _readable(TrialSpec.model_validate, document.data.get("trial")),
+    )
+
+
+def _readable_target(table: object) -> TargetSpec | None:
+    # errors begin with the kind; without its settings, a target would be judged by what they would have said
+    return _readable(_TARGET.validate_python, table, at=1, needed="settings")
+
+
+def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, needed: str = "") -> _M | None:
+    """`table` as `validate` makes it, without its wrong keys; None when it cannot do without them.
+
+    `at` is where the key stands in the places of errors.
+    """
+    try:
+        return validate(table)
+    except ValidationError as error:
+        wrong = {each["loc"][at] for each in error.errors() if len(each["loc"]) > at}
+    if not isinstance(table, dict) or not wrong or needed in wrong:
+        return None
+    try:
+        return validate({key: value for key, value in table.items() if key not in wrong})
+    except ValidationError:
+        return None
+
+
+def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
+    """Everything that is wrong with `sections`; files of scripts are found from `folder`."""
+    for name, target in sections.targets.items():
+        yield from _target(name, target, document)
+    if sections.workload is not None:
+        yield from _scripts(sections.workload, document, folder)
+        yield from _variables(sections.workload, document)
+    if sections.sweep is not None:
+        yield from _duplicates(sections.sweep, document)
+        yield from _workers(sections.sweep, document)
+        for name, target in sections.targets.items():
+            yield from _connections(name, target, sections.sweep, document)
+    if sections.trial is not None:
+        yield from _trial(sections.trial, document)
+
+
+# ---- targets ----
+
+
+def _target(name: str, target: TargetSpec, document: Document) -> Iterator[Problem]:
+    for setting in target.settings:
+        reason = refusal(setting)
+        if reason is not None:
+            yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", "remove it")
+    if isinstance(target, LocalTarget):
+        yield from _installation(("target", name), target, document)
+
+
+def _installation(path: tuple[str, ...], target: LocalTarget, document: Document) -> Iterator[Problem]:
+    remedy = "set bin to the folder with initdb and postgres, such as /usr/lib/postgresql/18/bin"
+    if target.bin is None:
+        if shutil.which("pg_config") is None:
+            yield document.problem((*path, "bin"), "is missing, and there is no pg_config on the PATH", remedy)
+        return
+    folder = Path(target.bin).expanduser()
+    if not folder.is_dir():
+        yield document.problem((*path, "bin"), f"there is no folder {folder}", remedy)
+        return
+    for program in PROGRAMS:
+        if not os.access(folder / program, os.X_OK):
+            yield document.problem((*path, "bin"), f"there is no program {program} in {folder}", remedy)
+
+
+# ---- workload ----
+
+
+def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    choices: list[ScriptChoice] = []
+    for place, text in enumerate(workload.scripts):
+        path = ("workload", "scripts", place)
+        try:
+            choice = parse_script(text)
+        except ValueError as error:
+            yield document.problem(path, str(error), 'such as "select-only@3"')
+            continue
+        choices.append(choice)
+        if not choice.builtin:
+            yield from _script_file(choice.name, folder, document, path)
+        elif workload.dataset == "none":
+            message = f"{choice.name} works on pgbench's tables, and dataset is none"
+            yield document.problem(path, message, 'set dataset = "pgbench"')
+    if len(choices) == len(workload.scripts) and sum(choice.weight for choice in choices) == 0:
+        yield document.problem(("workload", "scripts"), "no script has a weight above 0, so nothing would run")
+
+
+def _script_file(name: str, folder: Path, document: Document, path: tuple[str | int, ...]) -> Iterator[Problem]:
+    file = folder / name
+    try:
+        text = file.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        meant = near(name, BUILTIN_SCRIPTS) if "/" not in name else None
+        hint = f"did you mean {meant}?" if meant else f"built-in are {', '.join(BUILTIN_SCRIPTS)}"
+        yield document.problem(path, f"{name} is neither a built-in script nor a file in {folder}", hint)
+    except UnicodeDecodeError as error:
+        line = file.read_bytes().count(b"\n", 0, error.start) + 1
+        yield document.problem(path, f"{file} is not UTF-8 in line {line}")
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        yield document.problem(path, f"cannot read the script {file}: {reason}")
+    else:
+        if not text.strip():
+            yield document.problem(path, f"the script {file} is empty")
+
+
+def _variables(workload: Workload, document: Document) -> Iterator[Problem]:
+    for name, value in workload.variables.items():
+        path = ("workload", "variables", name)
+        if _VARIABLE.fullmatch(name) is None:
+            yield document.problem(path, "is not the name of a variable", "use letters, digits and _")
+        if value == "":
+            yield document.problem(path, "a variable cannot be empty")
+
+
+# ---- sweep and trial ----
+
+
+def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
+    for name in Sweep.model_fields:
+        values: Sequence[int | str] = getattr(sweep, name) or ()
+        for place, value in enumerate(values):
+            if value in values[:place]:
+                message = f"{value} is listed twice"
+                yield document.problem(
+                    ("sweep", name, place), message, "trial.repeats measures every point more than once"
+                )
+
+
+def _workers(sweep: Sweep, document: Document) -> Iterator[Problem]:
+    fewest = min(sweep.clients)
+    for place, workers in enumerate(sweep.workers or ()):
+        if workers > fewest:
+            path = _element(("sweep", "workers"), place, document)
+            message = (
+                f"{workers} workers are more than {fewest} client{'s' if fewest > 1 else ''}: some would do nothing"
+            )
+            yield document.problem(path, message, "leave workers out, or begin clients with as many")
+
+
+def _connections(name: str, target: TargetSpec, sweep: Sweep, document: Document) -> Iterator[Problem]:
+    asked = {key.lower(): value for key, value in target.settings.items()}.get("max_connections", "")
+    if asked and not (asked.isascii() and asked.isdigit()):
+        return  # the server will say what is wrong with it
+    most = int(asked) if asked else DEFAULT_CONNECTIONS
+    clients = max(sweep.clients)
+    if clients >= most:
+        path = _element(("sweep", "clients"), sweep.clients.index(clients), document)
+        message = f"{clients} clients are too many for target {name}: its max_connections is {most}"
+        yield document.problem(path, message, f"set max_connections = {clients + 20} in [target.{name}.settings]")
+
+
+def _trial(trial: TrialSpec, document: Document) -> Iterator[Problem]:
+    if trial.transactions is not None and trial.warmup > 0:
+        yield document.problem(("trial", "warmup"), "goes only with duration, not with transactions")
+
+
+def _element(path: tuple[str | int, ...], place: int, document: Document) -> tuple[str | int, ...]:
+    """`path` of a list's element, or of the value itself where the file has just one."""
+    return (*path, place) if isinstance(document.at(path), list) else path

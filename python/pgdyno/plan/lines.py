@@ -1,0 +1,225 @@
+"""Where each key of a TOML text stands, which `tomllib` does not tell.
+
+The text is known to be valid when it comes here: this scanner finds places, it checks nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+
+Path = tuple[str | int, ...]
+"""Keys, and places in arrays from 0: `("sweep", "clients", 2)`."""
+
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+_INDEX = re.compile(r"\[\s*(\d+)\s*\]")
+_SCALAR = re.compile(r"[^,\]}#\n]*")
+_STRINGS = (
+    re.compile(r'"""(?:\\.|[^\\])*?"""(?:"{0,2})', re.DOTALL),
+    re.compile(r"'''.*?'''(?:'{0,2})", re.DOTALL),
+    re.compile(r'"(?:\\.|[^"\\\n])*"'),
+    re.compile(r"'[^'\n]*'"),
+)
+_SHOWN_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def key_lines(text: str) -> dict[Path, int]:
+    """Line, from 1, of every key and array element of the TOML `text`, tables among them.
+
+    A table that is only implied (`a` by `[a.b]`) stands where it is first implied.
+    """
+    scanner = _Scanner(text)
+    scanner.document()
+    return scanner.lines
+
+
+def dotted(path: Path) -> str:
+    """`path` as people write it: `target.pg18.settings."my.setting"`, `sweep.clients[2]`."""
+    parts: list[str] = []
+    for part in path:
+        if isinstance(part, int):
+            parts.append(f"[{part}]")
+            continue
+        quoted = '"' + part.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        shown = part if _SHOWN_BARE.fullmatch(part) else quoted
+        parts.append(f".{shown}" if parts else shown)
+    return "".join(parts)
+
+
+def split_assignment(text: str) -> tuple[Path, str]:
+    """`path=value` in two: the keys, written as in TOML with `[2]` for an array's element, and the rest.
+
+    Raises ValueError with what is wrong.
+    """
+    scanner = _Scanner(text)
+    try:
+        path = scanner.key(indices=True)
+    except _NoKeyError as error:
+        raise ValueError("expected a key, such as trial.repeats") from error
+    scanner.skip(_SPACE)
+    if not text.startswith("=", scanner.at):
+        raise ValueError("expected KEY=VALUE")
+    return path, text[scanner.at + 1 :]
+
+
+_SPACE = re.compile(r"[ \t]*")
+
+
+class _NoKeyError(Exception):
+    pass
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        # as tomllib does: one line ends with \r\n or \n
+        self.text = text.replace("\r\n", "\n")
+        self.at = 0
+        self.lines: dict[Path, int] = {}
+        self._arrays: dict[Path, int] = {}
+        """Last place in each array of tables."""
+        self._counted = (0, 1)
+
+    def document(self) -> None:
+        table: Path = ()
+        self.skip(_BLANK)
+        while self.at < len(self.text):
+            if self.text[self.at] == "[":
+                table = self._header()
+            else:
+                self._assignment(table)
+            self.skip(_BLANK)
+
+    def key(self, *, indices: bool = False) -> Path:
+        """A dotted key; `indices` takes `[2]` behind a part, too."""
+        path: list[str | int] = []
+        while True:
+            self.skip(_SPACE)
+            path.append(self._key_part())
+            while indices and (match := _INDEX.match(self.text, self.at)):
+                path.append(int(match[1]))
+                self.at = match.end()
+            self.skip(_SPACE)
+            if not self.text.startswith(".", self.at):
+                return tuple(path)
+            self.at += 1
+
+    def skip(self, pattern: re.Pattern[str]) -> None:
+        match = pattern.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+
+    # a statement each
+
+    def _header(self) -> Path:
+        line = self._line()
+        of_array = self.text.startswith("[[", self.at)
+        self.at += 2 if of_array else 1
+        path = self._through_arrays(self.key(), last=not of_array)
+        self.at = self.text.index("]]" if of_array else "]", self.at) + (2 if of_array else 1)
+        self._imply(path[:-1], line)
+        if of_array:
+            self.lines.setdefault(path, line)
+            place = self._arrays[path] = self._arrays.get(path, -1) + 1
+            path = (*path, place)
+        self.lines[path] = line
+        return path
+
+    def _through_arrays(self, keys: Path, *, last: bool) -> Path:
+        """`keys` of a header, with the place of the element that each array of tables is at."""
+        path: Path = ()
+        for number, key in enumerate(keys, start=1):
+            path = (*path, key)
+            if path in self._arrays and (last or number < len(keys)):
+                path = (*path, self._arrays[path])
+        return path
+
+    def _assignment(self, table: Path) -> None:
+        line = self._line()
+        path = (*table, *self.key())
+        self._imply(path[:-1], line)
+        self.lines[path] = line
+        self.skip(_SPACE)
+        self.at += 1  # the equals sign
+        self.skip(_SPACE)
+        self._value(path)
+
+    def _imply(self, path: Path, line: int) -> None:
+        for length in range(1, len(path) + 1):
+            self.lines.setdefault(path[:length], line)
+
+    # parts
+
+    def _key_part(self) -> str:
+        match = _BARE_KEY.match(self.text, self.at)
+        if match is not None:
+            self.at = match.end()
+            return match[0]
+        for pattern in _STRINGS[2:]:
+            match = pattern.match(self.text, self.at)
+            if match is not None:
+                self.at = match.end()
+                try:
+                    return str(tomllib.loads(f"v = {match[0]}")["v"])
+                except tomllib.TOMLDecodeError:
+                    break
+        raise _NoKeyError
+
+    def _value(self, path: Path) -> None:
+        start = self.text[self.at]
+        if start == "[":
+            self._array(path)
+        elif start == "{":
+            self._inline_table(path)
+        elif start in "\"'":
+            for pattern in _STRINGS:
+                match = pattern.match(self.text, self.at)
+                if match is not None:
+                    self.at = match.end()
+                    return
+        else:
+            self.skip(_SCALAR)
+
+    def _array(self, path: Path) -> None:
+        self.at += 1
+        place = 0
+        while True:
+            self.skip(_BLANK)
+            if self.text[self.at] == "]":
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            element = (*path, place)
+            self.lines[element] = self._line()
+            self._value(element)
+            place += 1
+
+    def _inline_table(self, path: Path) -> None:
+        self.at += 1
+        while True:
+            self.skip(_BLANK)
+            if self.text[self.at] == "}":
+                self.at += 1
+                return
+            if self.text[self.at] == ",":
+                self.at += 1
+                continue
+            self._assignment(path)
+
+    def _line(self) -> int:
+        """Line of the place where the scanner is; counted on from the last one asked for."""
+        counted, line = self._counted
+        line += self.text.count("\n", counted, self.at)
+        self._counted = (self.at, line)
+        return line
+
+
+def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
+    """Line of `path`, else of the nearest table or array around it; None when not even that stands in the file."""
+    for length in range(len(path), 0, -1):
+        if path[:length] in lines:
+            return lines[path[:length]]
+    return None

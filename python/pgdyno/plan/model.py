@@ -1,0 +1,164 @@
+"""The plan's schema: what may stand in the file, with its defaults.
+
+`docs/reference/plan.md` describes it for users. A `Plan` is complete and immutable: nothing
+inside asks whether a setting was given.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from pgdyno.units import parse_duration_s
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+LONGEST_NAME = 64
+"""Names become parts of folders' names, which file systems limit to 255 bytes."""
+VERSION = re.compile(r"\d+(\.\d+){0,2}")
+
+BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
+"""Scripts that the engine brings; `pgdrive -b list` says the same."""
+
+
+class Model(BaseModel):
+    """Base: immutable; an unknown key is a mistake, and so is text or true where a number belongs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def _named(text: str) -> str:
+    if NAME.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a name; use letters, digits, - and _, starting with a letter or digit")
+    if len(text) > LONGEST_NAME:
+        raise ValueError(f"a name of {len(text)} letters is too long; {LONGEST_NAME} are the most")
+    return text
+
+
+def _version(value: object) -> object:
+    # `version = 18` and `version = 18.6` are what people write first; 18.10 would lose its zero
+    if isinstance(value, float):
+        raise ValueError(f'write the version as text: version = "{value}" (as a number, 18.10 would become 18.1)')
+    return str(value) if isinstance(value, int) else value
+
+
+def _version_form(text: str) -> str:
+    if VERSION.fullmatch(text) is None:
+        raise ValueError(f'{text!r} is not a PostgreSQL version; write a major ("18") or an exact one ("18.6")')
+    return text
+
+
+def _seconds(value: object) -> object:
+    if isinstance(value, str):
+        return parse_duration_s(value)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        raise ValueError(f'give the duration a unit, such as "{value}s"')
+    raise ValueError('write a duration as text with a unit, such as "10s" or "5m"')
+
+
+def _listed(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+def _listed_if_given(value: object) -> object:
+    return None if value is None else _listed(value)
+
+
+def _setting(value: object) -> object:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+Name = Annotated[str, AfterValidator(_named)]
+Seconds = Annotated[float, BeforeValidator(_seconds)]
+Setting = Annotated[str, BeforeValidator(_setting)]
+Protocol = Literal["simple", "extended", "prepared"]
+Positive = Annotated[int, Field(ge=1)]
+Positives = Annotated[list[Positive], Field(min_length=1)]
+
+
+class ServerSpec(Model):
+    """What every server that pgdyno starts itself has."""
+
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Lines of postgresql.conf."""
+    initdb: list[str] = Field(default_factory=list)
+    """Further arguments of initdb."""
+    keep_data: bool = False
+    """Keep the cluster with its loaded data in the cache for the next run."""
+    connect: Literal["unix", "tcp"] = "unix"
+
+
+class EmbeddedTarget(ServerSpec):
+    """A PostgreSQL that pgdyno fetches."""
+
+    kind: Literal["embedded"]
+    version: Annotated[str, BeforeValidator(_version), AfterValidator(_version_form)]
+
+
+class LocalTarget(ServerSpec):
+    """An installation on this machine; pgdyno makes a cluster of its own with it."""
+
+    kind: Literal["local"]
+    bin: str | None = None
+    """Folder with `initdb` and `postgres`; None asks pg_config on the PATH."""
+
+
+TargetSpec = Annotated[EmbeddedTarget | LocalTarget, Field(discriminator="kind")]
+
+
+class Workload(Model):
+    """A dataset and weighted scripts."""
+
+    scripts: list[str] = Field(min_length=1)
+    """Built-in names or files, with `@weight` behind them when it is not 1."""
+    dataset: Literal["pgbench", "none"] = "pgbench"
+    scale: Positive = 1
+    variables: dict[str, Setting] = Field(default_factory=dict)
+
+
+class Sweep(Model):
+    """The space of parameters; its product is measured. Each is a value or a list in the file."""
+
+    clients: Annotated[Positives, BeforeValidator(_listed)]
+    workers: Annotated[Positives | None, BeforeValidator(_listed_if_given)] = None
+    """Engine threads; None leaves them to the engine."""
+    protocol: Annotated[list[Protocol], BeforeValidator(_listed), Field(min_length=1)] = ["simple"]
+    scale: Annotated[Positives | None, BeforeValidator(_listed_if_given)] = None
+    """None: the workload's."""
+
+
+class TrialSpec(Model):
+    """How long a trial is, and how often it is repeated."""
+
+    warmup: Annotated[Seconds, Field(ge=0)] = 0.0
+    duration: Annotated[Seconds, Field(gt=0)] | None = None
+    transactions: Positive | None = None
+    repeats: Positive = 1
+    order: Literal["as-listed"] = "as-listed"
+    on_failure: Literal["continue", "stop"] = "continue"
+    seed: int | None = None
+
+    @model_validator(mode="after")
+    def _one_limit(self) -> TrialSpec:
+        if (self.duration is None) == (self.transactions is None):
+            raise ValueError("give either duration or transactions" + ("" if self.duration is None else ", not both"))
+        return self
+
+
+class Plan(Model):
+    """A declared experiment: targets x workload x sweep."""
+
+    format: Literal[1] = 1
+    name: Name
+    description: str = ""
+    target: Annotated[dict[Name, TargetSpec], Field(min_length=1)]
+    workload: Workload
+    sweep: Sweep
+    trial: TrialSpec
+
+    def as_resolved(self) -> dict[str, Any]:
+        """Every key with its value, defaults filled in: what a manifest keeps."""
+        return self.model_dump(mode="json")

@@ -1,0 +1,249 @@
+"""Mistakes that the schema finds, in words for the people who wrote the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from pgdyno.errors import Problem
+from pgdyno.plan.lines import Path, dotted, line_of
+from pgdyno.plan.model import EmbeddedTarget, LocalTarget, Plan, Sweep, TrialSpec, Workload
+from pgdyno.units import format_duration
+
+SECTIONS: dict[str, type[BaseModel]] = {"workload": Workload, "sweep": Sweep, "trial": TrialSpec}
+TARGET_KINDS: dict[str, type[BaseModel]] = {"embedded": EmbeddedTarget, "local": LocalTarget}
+
+_EXAMPLES = {
+    "name": 'such as name = "quick"',
+    "target": 'such as [target.pg18] with kind = "embedded" and version = "18"',
+    "kind": 'kind = "embedded" (fetched by pgdyno) or kind = "local" (installed on this machine)',
+    "version": 'such as version = "18"',
+    "workload": 'such as [workload] with scripts = ["select-only"]',
+    "scripts": 'such as scripts = ["select-only"]',
+    "sweep": "such as [sweep] with clients = [1, 4, 16]",
+    "clients": "such as clients = [1, 4, 16]",
+    "trial": 'such as [trial] with duration = "10s" and repeats = 3',
+    "duration": 'such as duration = "10s"',
+}
+_DURATIONS = {"warmup", "duration"}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A plan as it was read: what it holds, and where."""
+
+    data: Mapping[str, Any]
+    lines: Mapping[Path, int]
+    overridden: frozenset[Path] = frozenset()
+    """What `--set` put there; it stands in no line."""
+
+    def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
+        """A problem of the field `path`, with its line or that of the table around it."""
+        if self._by_override(path):
+            given = "given by --set"
+            return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
+        return Problem(dotted(path), message, line_of(self.lines, path), hint)
+
+    def _by_override(self, path: Path) -> bool:
+        """Whether `path`, or the table that it is missing from, was put there by `--set`."""
+        if any(path[: len(set_)] == set_ for set_ in self.overridden):
+            return True
+        around = next((path[:n] for n in range(len(path) - 1, 0, -1) if self.at(path[:n]) is not None), ())
+        return around not in self.lines and any(set_[: len(around)] == around for set_ in self.overridden if around)
+
+    def at(self, path: Path) -> object:
+        """What stands at `path`; None when nothing does."""
+        node: Any = self.data
+        for key in path:
+            try:
+                node = node[key]
+            except (KeyError, IndexError, TypeError):
+                return None
+        found: object = node
+        return found
+
+
+def schema_problems(error: ValidationError, document: Document) -> list[Problem]:
+    """Every mistake that pydantic found, a Problem each."""
+    return [_translate(dict(each), document) for each in error.errors(include_url=False)]
+
+
+def in_order(problems: Iterable[Problem]) -> list[Problem]:
+    """`problems` as the file goes, each once; those without a line last."""
+    distinct = dict.fromkeys(problems)
+    return sorted(distinct, key=lambda problem: (problem.line is None, problem.line or 0, problem.path))
+
+
+def near(word: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that `word` was probably meant to be."""
+    by_lower = {each.lower(): each for each in known}
+    matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
+    return by_lower[matches[0]] if matches else None
+
+
+def _translate(error: dict[str, Any], document: Document) -> Problem:
+    kind, context = str(error["type"]), error.get("ctx", {})
+    path = _path(error["loc"], kind, document)
+    if kind == "extra_forbidden":
+        return _unknown_key(path, document)
+    if kind == "missing":
+        return document.problem(path, "is missing", _EXAMPLES.get(str(path[-1])))
+    if kind in ("union_tag_not_found", "union_tag_invalid"):
+        return _kind_of_target(path, document)
+    if len(path) == 2 and path[0] == "target" and kind in _NOT_A_TABLE:
+        # [target] with the keys of a target right in it
+        return document.problem(("target",), "must hold a table for each target", "name it: [target.pg18]")
+    if path == ("format",):
+        message = f"this pgdyno reads plans of format 1, not {_shown(error['input'])}"
+        return document.problem(path, message, "use a newer pgdyno, or format = 1")
+    translate = _MESSAGES.get(kind)
+    if translate is None:
+        return document.problem(path, _first_lower(error["msg"]))
+    message, hint = translate(context, error["input"], str(path[-1]) if path else "")
+    return document.problem(path, message, hint)
+
+
+def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> Path:
+    """`loc` as the file has it: without tags of unions, and without places in lists that were written as one value."""
+    path: list[str | int] = []
+    node: Any = document.data
+    for number, part in enumerate(loc, start=1):
+        in_table = isinstance(node, dict) and part in node
+        in_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
+        if in_table or in_list:
+            node = node[part]
+            path.append(part)
+        elif kind == "missing" and number == len(loc):
+            path.append(part)
+    return tuple(path)
+
+
+# ---- keys ----
+
+
+def _unknown_key(path: Path, document: Document) -> Problem:
+    key, table = str(path[-1]), path[:-1]
+    known = _known_keys(table, document)
+    elsewhere = [name for name, model in SECTIONS.items() if key in model.model_fields and (name,) != table]
+    kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
+    meant = near(key, known)
+    if meant is not None:
+        hint = f"did you mean {meant}?"
+    elif table[:1] == ("target",) and kinds:
+        hint = f'{key} goes with kind = "{kinds[0]}"'
+    elif elsewhere:
+        hint = f"{key} belongs in [{elsewhere[0]}]"
+    else:
+        hint = f"known here: {', '.join(known)}"
+    return document.problem(path, "there is no such key", hint)
+
+
+def _known_keys(table: Path, document: Document) -> list[str]:
+    if not table:
+        model: type[BaseModel] = Plan
+    elif table[0] == "target":
+        model = TARGET_KINDS[str(document.at((*table, "kind")))]
+    else:
+        model = SECTIONS[str(table[0])]
+    return list(model.model_fields)
+
+
+def _kind_of_target(path: Path, document: Document) -> Problem:
+    path = (*path, "kind")
+    value = document.at(path)
+    if value is None:
+        return document.problem(path, "is missing", _EXAMPLES["kind"])
+    meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
+    message = f"{_shown(value)} is no kind of target; there are {_listing(TARGET_KINDS)}"
+    return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
+
+
+# ---- values ----
+
+_Translator = Callable[[dict[str, Any], object, str], tuple[str, str | None]]
+
+
+def _wanted(what: str, example: str | None = None) -> _Translator:
+    return lambda _context, value, _key: (f"must be {what}, not {_shown(value)}", example)
+
+
+def _wanted_text(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
+    if isinstance(value, (dict, list)):
+        return f"must be one value, not {_shown(value)}", None
+    hint = f'text stands in quotes: {key} = "{value}"' if isinstance(value, (int, float)) else None
+    return f"must be text, not {_shown(value)}", hint
+
+
+def _wanted_whole(_context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
+    hint = None
+    if isinstance(value, str) and value.strip().isdigit():
+        hint = f"numbers stand without quotes: {key if not key.isdigit() else '...'} = {value.strip()}"
+    return f"must be a whole number, not {_shown(value)}", hint
+
+
+def _bound(words: str, name: str) -> _Translator:
+    def translate(context: dict[str, Any], value: object, key: str) -> tuple[str, str | None]:
+        limit = format_duration(context[name]) if key in _DURATIONS else context[name]
+        return f"must be {words} {limit}, not {_shown(value)}", None
+
+    return translate
+
+
+def _one_of(context: dict[str, Any], value: object, _key: str) -> tuple[str, str | None]:
+    # pydantic lists them as 'simple', 'extended' or 'prepared'
+    allowed = context["expected"].replace(" or ", ", ").replace("'", "").split(", ")
+    meant = near(value, allowed) if isinstance(value, str) else None
+    what = _listing(allowed) if len(allowed) > 1 else f'"{allowed[0]}", the only one there is'
+    return f"must be {what}, not {_shown(value)}", f'did you mean "{meant}"?' if meant else None
+
+
+def _empty(_context: dict[str, Any], _value: object, key: str) -> tuple[str, str | None]:
+    return "must not be empty", _EXAMPLES.get(key)
+
+
+def _said_by_us(context: dict[str, Any], _value: object, _key: str) -> tuple[str, str | None]:
+    message, _, hint = str(context["error"]).partition("; ")
+    return message, hint or None
+
+
+_NOT_A_TABLE = ("dict_type", "model_type", "model_attributes_type")
+_MESSAGES: dict[str, _Translator] = {
+    **dict.fromkeys(_NOT_A_TABLE, _wanted("a table")),
+    **dict.fromkeys(("int_type", "int_parsing", "int_from_float"), _wanted_whole),
+    "int_parsing_size": _wanted("a smaller number"),
+    "string_type": _wanted_text,
+    "list_type": _wanted("a list", 'lists stand in brackets: ["a", "b"]'),
+    "bool_type": _wanted("true or false"),
+    "float_type": _wanted("a number"),
+    "greater_than": _bound("more than", "gt"),
+    "greater_than_equal": _bound("at least", "ge"),
+    "literal_error": _one_of,
+    "too_short": _empty,
+    "value_error": _said_by_us,
+}
+
+
+def _shown(value: object) -> str:
+    """`value` as the file has it, if that is short."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return "a table"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, str):
+        return f'"{value}"' if len(value) <= 60 else f'"{value[:57]}..."'
+    return str(value)
+
+
+def _listing(words: Iterable[str]) -> str:
+    quoted = [f'"{word}"' for word in words]
+    return " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
+
+
+def _first_lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

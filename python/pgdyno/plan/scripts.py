@@ -1,0 +1,36 @@
+"""How a plan names scripts: a built-in or a file, with `@weight` behind it when that is not 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.plan.model import BUILTIN_SCRIPTS
+
+HIGHEST_WEIGHT = 2**31 - 1
+"""The engine's, and pgbench's, limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptChoice:
+    """One entry of `workload.scripts`."""
+
+    name: str
+    """A built-in, or a file seen from the plan's folder."""
+    weight: int
+
+    @property
+    def builtin(self) -> bool:
+        """Whether the engine brings it."""
+        return self.name in BUILTIN_SCRIPTS
+
+
+def parse_script(text: str) -> ScriptChoice:
+    """Name and weight in `text`. Raises ValueError with what is wrong with it."""
+    name, at, weight = text.rpartition("@")
+    if not at:
+        name, weight = text, "1"
+    if not name.strip():
+        raise ValueError(f"{text!r} names no script")
+    if not weight.isascii() or not weight.isdigit() or int(weight) > HIGHEST_WEIGHT:
+        raise ValueError(f"the weight behind {name} must be a whole number from 0 on, not {weight!r}")
+    return ScriptChoice(name, int(weight))

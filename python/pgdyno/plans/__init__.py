@@ -1,0 +1,1 @@
+"""The catalogue: plans that pgdyno brings, a file each; `pgdyno run NAME` runs one."""

@@ -1,0 +1,110 @@
+"""Loads a dataset with the engine, and marks the database with what it holds."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import IO
+
+from psycopg import sql
+
+from pgdyno.errors import TargetError
+from pgdyno.run.engine import Engine
+from pgdyno.run.stream import Event, read_events
+from pgdyno.target import Progress, Server
+
+MARK = "pgdyno dataset "
+"""Begins the database's comment that says what is loaded; JSON follows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """What is loaded into a database."""
+
+    name: str
+    scale: int
+
+    def mark(self) -> str:
+        """The database's comment once all of it is loaded."""
+        return MARK + json.dumps({"name": self.name, "scale": self.scale}, sort_keys=True)
+
+
+def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress) -> bool:
+    """Loads `dataset` unless the database says that it holds just that. True when it was loaded now.
+
+    Raises TargetError when the engine could not load it; the database is then without a mark.
+    """
+    if _comment(server) == dataset.mark():
+        return False
+    _set_comment(server, None)
+    progress.step(f"loading {dataset.name} at scale {dataset.scale:,}")
+    options = ["--initialize", f"--scale={dataset.scale}", "--quiet", "--events=-"]
+    _run_engine(engine, options, server.environment(), progress, f"load {dataset.name} at scale {dataset.scale}")
+    _set_comment(server, dataset.mark())
+    return True
+
+
+def _comment(server: Server) -> str | None:
+    with server.connect() as connection:
+        row = connection.execute(
+            "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"
+        ).fetchone()
+    return row[0] if row else None
+
+
+def _set_comment(server: Server, comment: str | None) -> None:
+    value = sql.SQL("NULL") if comment is None else sql.Literal(comment)
+    with server.connect() as connection:
+        connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(server.dbname), value))
+
+
+def _run_engine(
+    engine: Engine, options: list[str], environment: Mapping[str, str], progress: Progress, doing: str
+) -> None:
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            [str(engine.path), *options],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            env={**os.environ, **environment},
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            end = _follow(process.stdout, progress)
+            process.wait()
+        finally:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                process.wait()
+            process.stdout.close()
+        if process.returncode != 0:
+            raise TargetError(f"cannot {doing}: {_reason(end, errors)}", hint=(end or {}).get("hint"))
+
+
+def _follow(stdout: IO[bytes], progress: Progress) -> Event | None:
+    end = None
+    for event in read_events(stdout):
+        if event["event"] == "load" and "rows_total" in event and event["table"] == "pgbench_accounts":
+            # shown as bytes: rows so far tell how many all will be
+            total = event["bytes"] * event["rows_total"] // max(event["rows"], 1)
+            progress.bytes(event["bytes"], total)
+        elif event["event"] == "load" and "rows_total" not in event and "generate" not in event["step"]:
+            progress.step(f"loading: {event['step']}")
+        elif event["event"] == "end":
+            end = event
+    return end
+
+
+def _reason(end: Event | None, errors: IO[bytes]) -> str:
+    if end is not None and end.get("message"):
+        return str(end["message"])
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "the engine said nothing"

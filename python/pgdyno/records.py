@@ -1,0 +1,207 @@
+"""Records that pass from step to step and onto disk. Format 1 of a run folder.
+
+Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+FORMAT = 1
+"""Version of the run folder that this code writes."""
+
+
+class Record(BaseModel):
+    """Base of all records: immutable; fields of later versions are kept, not refused."""
+
+    model_config = ConfigDict(frozen=True, extra="allow")
+
+
+class Outcome(StrEnum):
+    """How a trial ended."""
+
+    FINISHED = "finished"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+class Stage(StrEnum):
+    """Where a trial failed."""
+
+    TARGET = "target"
+    PREPARE = "prepare"
+    RUN = "run"
+
+
+class Point(Record):
+    """One combination of the sweep's parameters."""
+
+    clients: int
+    workers: int | None = None
+    """Engine threads as the plan asks; None leaves it to the engine."""
+    protocol: str = "simple"
+    scale: int | None = None
+
+    def label(self) -> str:
+        """Short name for tables and folders: `c16`, `c16-w2-simple-s10` where those vary."""
+        return f"c{self.clients}"
+
+
+class Latency(Record):
+    """Latency of succeeded transactions, nanoseconds, from the intended start."""
+
+    mean: float
+    stddev: float
+    min: int
+    p50: int
+    p75: int
+    p90: int
+    p95: int
+    p99: int
+    p999: int
+    p9999: int
+    max: int
+
+
+class ScriptSummary(Record):
+    """What one script did in the measured part of a trial."""
+
+    id: int
+    name: str
+    weight: int
+    succeeded: int
+    failed: int
+    skipped: int
+    latency_ns: Latency | None = None
+
+
+class ErrorCount(Record):
+    """How often an error came."""
+
+    sqlstate: str | None
+    message: str
+    count: int
+
+
+class Summary(Record):
+    """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight."""
+
+    measured_s: float
+    scheduled: int
+    succeeded: int
+    failed: int
+    skipped: int
+    in_flight: int
+    retried: int
+    retries: int
+    clients_aborted: int
+    tps: float
+    latency_ns: Latency | None
+    """None when nothing succeeded."""
+    connect_us: int
+    scripts: list[ScriptSummary]
+    errors: list[ErrorCount]
+
+
+class Failure(Record):
+    """Why a trial is not a result."""
+
+    stage: Stage
+    message: str
+    hint: str | None = None
+    sqlstate: str | None = None
+
+
+class Generator(Record):
+    """The engine that made the load, as it resolved itself."""
+
+    version: str
+    workers: int
+    io: str
+    seed: int
+    exit_code: int | None
+    cpu_user_us: int | None = None
+    cpu_system_us: int | None = None
+
+
+class TrialRecord(Record):
+    """`trial.json`: one repetition of a point."""
+
+    format: int = FORMAT
+    number: int
+    """Place in the run's order, from 1."""
+    slug: str
+    target: str
+    point: Point
+    repeat: int
+    """From 1."""
+    started_at: datetime
+    ended_at: datetime
+    warmup_s: float
+    duration_s: float | None
+    transactions: int | None
+    outcome: Outcome
+    failure: Failure | None = None
+    generator: Generator | None = None
+    summary: Summary | None = None
+
+
+class Host(Record):
+    """The machine that a run ran on."""
+
+    cpu_model: str
+    cores: int
+    memory_bytes: int
+    kernel: str
+    os: str
+    architecture: str
+
+
+class ServerFacts(Record):
+    """What a target turned out to be."""
+
+    version: str
+    """As the server says: "18.6"."""
+    version_full: str
+    """select version()"""
+    settings_changed: dict[str, str]
+    """Settings whose source is not the default, by name, in the server's units."""
+    data_checksums: bool
+    cluster_bytes: int | None = None
+
+
+class TargetRecord(Record):
+    """A target of a run: what the plan asked for, and what came."""
+
+    name: str
+    kind: str
+    asked: dict[str, Any]
+    facts: ServerFacts | None = None
+    """None until it has started once."""
+
+
+class Manifest(Record):
+    """`manifest.json`: what this run is."""
+
+    format: int = FORMAT
+    run: str
+    """Name of the folder."""
+    pgdyno: str
+    pgdrive: str
+    started_at: datetime
+    ended_at: datetime | None = None
+    plan_source: str
+    plan: dict[str, Any]
+    """The plan as resolved: every default filled in, `--set` applied."""
+    workload: str
+    """Its short name, for headings: `select-only`."""
+    host: Host
+    targets: list[TargetRecord]
+    trials_planned: int
+    outcome: Outcome | None = None
+    """None while the run goes on, or when it was killed."""
+    notes: list[str] = Field(default_factory=list)

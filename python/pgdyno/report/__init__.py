@@ -1,0 +1,1 @@
+"""What a run shows of itself: terminal tables, one offline HTML file, CSV, JSON, Markdown."""

@@ -1,0 +1,86 @@
+"""Pictures of characters: bars, sparklines, and a curve of braille dots."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_LEVELS = "▁▂▃▄▅▆▇█"
+_BRAILLE = 0x2800
+_DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
+"""Bit of each dot of a braille cell, by row and column."""
+
+
+def bar(share: float, width: int) -> str:
+    """`share` (0 to 1) of `width` cells, to an eighth of a cell; padded to `width`."""
+    eighths = round(min(max(share, 0.0), 1.0) * width * 8)
+    whole, rest = divmod(eighths, 8)
+    return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def sparkline(values: Sequence[float], width: int) -> str:
+    """`values` from zero to the highest of them, in at most `width` cells; neighbours are averaged to fit."""
+    if not values or width < 1:
+        return ""
+    each = math.ceil(len(values) / width)
+    steps = [values[at : at + each] for at in range(0, len(values), each)]
+    means = [sum(step) / len(step) for step in steps]
+    top = max(means)
+    if top <= 0:
+        return _LEVELS[0] * len(means)
+    return "".join(_LEVELS[min(max(math.ceil(mean / top * 8) - 1, 0), 7)] for mean in means)
+
+
+@dataclass(slots=True)
+class Canvas:
+    """A grid of characters, `width` x `height` cells, each of 2 x 4 dots. Places are in cells from the top left."""
+
+    width: int
+    height: int
+    _dots: dict[tuple[int, int], int] = field(default_factory=dict)
+    _marks: dict[tuple[int, int], str] = field(default_factory=dict)
+
+    def line(self, x1: float, y1: float, x2: float, y2: float) -> None:
+        """A line of dots between two places."""
+        steps = max(1, round(max(abs(x2 - x1) * 2, abs(y2 - y1) * 4)))
+        for at in range(steps + 1):
+            self._dot(x1 + (x2 - x1) * at / steps, y1 + (y2 - y1) * at / steps)
+
+    def mark(self, x: float, y: float, character: str) -> None:
+        """A character over whatever is at a place."""
+        self._marks[self._cell(x, y)] = character
+
+    def write(self, x: int, y: int, text: str) -> bool:
+        """`text` from a cell on, if all its cells are within the grid and empty; else nothing, and False."""
+        cells = [(x + at, y) for at in range(len(text))]
+        around = [(x - 1, y), *cells, (x + len(text), y)]
+        inside = 0 <= y < self.height and x >= 0 and x + len(text) <= self.width
+        if not inside or any(cell in self._dots or cell in self._marks for cell in around):
+            return False
+        self._marks |= dict(zip(cells, text, strict=True))
+        return True
+
+    def lines(self) -> list[str]:
+        """The grid, a text a row."""
+        return ["".join(self._character(x, y) for x in range(self.width)) for y in range(self.height)]
+
+    def _dot(self, x: float, y: float) -> None:
+        cell = self._cell(x, y)
+        column = min(int((x - cell[0]) * 2), 1)
+        row = min(int((y - cell[1]) * 4), 3)
+        self._dots[cell] = self._dots.get(cell, 0) | _DOTS[max(row, 0)][max(column, 0)]
+
+    def _cell(self, x: float, y: float) -> tuple[int, int]:
+        return min(max(int(x), 0), self.width - 1), min(max(int(y), 0), self.height - 1)
+
+    def _character(self, x: int, y: int) -> str:
+        return self._marks.get((x, y)) or (chr(_BRAILLE | self._dots[x, y]) if (x, y) in self._dots else " ")
+
+
+def printable(text: str) -> str:
+    """`text` without characters that could steer a terminal: names and messages come from outside."""
+    return "".join(
+        each if each.isprintable() else " " if each in "\n\t\r" else "\N{REPLACEMENT CHARACTER}" for each in text
+    )

@@ -1,0 +1,1 @@
+"""One chart a file: figures in, a `Drawing` out."""

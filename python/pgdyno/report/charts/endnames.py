@@ -1,0 +1,45 @@
+"""Names at the ends of lines, in place of a legend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.report.charts.labels import spread
+from pgdyno.report.charts.layout import Box
+from pgdyno.report.palette import Look
+from pgdyno.report.svg import Drawing, element, path, shortened, text, text_width
+
+MOST_ROOM = 200.0
+"""At most this wide are names; longer ones are cut, the table has them whole."""
+_LEADER = 14.0
+_NEAR = 4.0
+"""A name this near to the height of its line needs no leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class LineEnd:
+    """Where a line ends, and what it is called."""
+
+    x: float
+    y: float
+    look: Look
+    name: str
+    tooltip: str | None = None
+
+
+def room_for(names: Sequence[str]) -> float:
+    """Width to keep free at the right of the axes."""
+    return min(max((text_width(name) for name in names), default=0.0) + _LEADER + 8, MOST_ROOM)
+
+
+def name_ends(drawing: Drawing, ends: Sequence[LineEnd], box: Box, room: float) -> None:
+    """Each name beside its line's end, moved only so far that names do not touch; then a leader joins the two."""
+    heights = spread([end.y for end in ends], box.top, box.bottom)
+    for end, height in zip(ends, heights, strict=True):
+        if abs(height - end.y) > _NEAR or box.right - end.x > 24:
+            steps = [(end.x + 6, end.y), (box.right + 2, end.y), (box.right + 8, height), (box.right + 12, height)]
+            drawing.add(path(steps, f"w faint t{end.look.colour}"))
+        hint = [element("title", end.tooltip)] if end.tooltip is not None else []
+        name = text(box.right + _LEADER, height + 4.5, shortened(end.name, room - _LEADER), "name")
+        drawing.add(element("g", *hint, name) if hint else name)

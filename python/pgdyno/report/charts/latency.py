@@ -1,0 +1,136 @@
+"""Latency percentiles by clients, on the same axis as throughput."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.series import Series
+from pgdyno.analyse.summary import PointLatency, PointSummary
+from pgdyno.report import numbers
+from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, y_axis
+from pgdyno.report.charts.marker import marker
+from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
+from pgdyno.report.palette import Look
+from pgdyno.report.scale import Scale, log_ticks
+from pgdyno.report.svg import Drawing, line, path, text
+
+PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int]]] = (
+    ("p50", lambda latency: latency.p50_ns),
+    ("p95", lambda latency: latency.p95_ns),
+    ("p99", lambda latency: latency.p99_ns),
+)
+LEAST_MS = 1e-4
+"""What a latency of nothing is drawn as: a log axis has no zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One percentile of one series: (clients, ms)."""
+
+    name: str
+    look: Look
+    points: Sequence[tuple[int, float]]
+
+
+def latency_chart(points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
+    """p50, p95 and p99 (log) by clients (log2): three lines of the only series, or a panel a percentile."""
+    there = [(point, point.latency) for point in points if point.latency is not None]
+    lines = {name: _lines(there, named, of) for name, of in PERCENTILES}
+    every = [value for group in lines.values() for each in group for _, value in each.points]
+    clients = [point.clients for point, _ in there]
+    ticks = log_ticks(min(every), max(every))
+    left = label_column([_tick(tick) for tick in ticks])
+    if len({point.series for point, _ in there}) == 1:
+        return _one_panel(lines, ticks, clients, left, title, layout)
+    return _panels(lines, ticks, clients, left, title, layout)
+
+
+def _lines(
+    there: Sequence[tuple[PointSummary, PointLatency]], named: Mapping[Series, Named], of: Callable[[PointLatency], int]
+) -> list[_Line]:
+    lines = []
+    for series in dict.fromkeys(point.series for point, _ in there):
+        values = [
+            (point.clients, max(of(latency) / 1e6, LEAST_MS)) for point, latency in there if point.series == series
+        ]
+        lines.append(_Line(named[series].name, named[series].look, values))
+    return lines
+
+
+def _one_panel(
+    lines: Mapping[str, Sequence[_Line]],
+    ticks: Sequence[float],
+    clients: Sequence[int],
+    left: float,
+    title: str,
+    layout: Layout,
+) -> Drawing:
+    """Percentiles of one series, told apart by dash and marker, each named at its end."""
+    drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(lines))
+    room = room_for(list(lines))
+    box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
+    y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
+    x = clients_scale(clients, box)
+    y_axis(drawing, box, y, ticks, _tick, "latency, ms (log)")
+    clients_axis(drawing, box, x, clients)
+    named = [(name, group[0]) for name, group in lines.items()]
+    for shape, (name, each) in enumerate(named):
+        _draw(drawing, each, Look(each.look.colour, shape), x, y, name)
+    ends = [LineEnd(x(each.points[-1][0]), y(each.points[-1][1]), each.look, name) for name, each in named]
+    name_ends(drawing, ends, box, room)
+    return drawing
+
+
+def _panels(
+    lines: Mapping[str, Sequence[_Line]],
+    ticks: Sequence[float],
+    clients: Sequence[int],
+    left: float,
+    title: str,
+    layout: Layout,
+) -> Drawing:
+    """A panel a percentile with all series in it: side by side, or under each other where it is narrow."""
+    wide = layout is Layout.WIDE
+    rows = 1 if wide else len(lines)
+    drawing = Drawing(layout.width, (CHART_HEIGHT + 10) * rows, title, _description(lines))
+    width = (layout.width - left - 8) / len(lines) if wide else layout.width - left - 8
+    for at, (name, group) in enumerate(lines.items()):
+        top = 30 if wide else 30 + at * (CHART_HEIGHT + 10)
+        start = left + (at * width if wide else 0)
+        box = Box(start, top, start + width - (18 if wide else 0), top + CHART_HEIGHT - 60)
+        y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
+        x = clients_scale(clients, box)
+        if at == 0 or not wide:
+            y_axis(drawing, box, y, ticks, _tick, "latency, ms (log)" if at == 0 else "")
+        else:
+            drawing.add(*(line(box.left, y(tick), box.right, y(tick), "hair") for tick in ticks))
+        drawing.add(text(box.right, box.top - 8, name, "name", "end"))
+        clients_axis(drawing, box, x, clients, titled=at == len(lines) - 1)
+        for each in group:
+            _draw(drawing, each, each.look, x, y, f"{name} of {each.name}")
+    return drawing
+
+
+def _draw(drawing: Drawing, each: _Line, look: Look, x: Scale, y: Scale, name: str) -> None:
+    places = [(x(clients), y(value)) for clients, value in each.points]
+    drawing.add(path(places, look.line))
+    radius = 4.0 if len(places) <= 30 else 2.5
+    for (clients, value), (at_x, at_y) in zip(each.points, places, strict=True):
+        tooltip = f"{name}, {numbers.count(clients, 'client')}: {numbers.rounded(value)} ms"
+        drawing.add(marker(at_x, at_y, look, tooltip, radius))
+
+
+def _tick(milliseconds: float) -> str:
+    return f"{milliseconds:,.10g}" if milliseconds < 1000 else f"{milliseconds:,.0f}"
+
+
+def _description(lines: Mapping[str, Sequence[_Line]]) -> str:
+    parts = [
+        f"{name} of {each.name} from {numbers.rounded(each.points[0][1])} to {numbers.rounded(each.points[-1][1])} ms"
+        for name, group in lines.items()
+        for each in group
+    ]
+    return "Latency by clients, logarithmic. " + "; ".join(parts) + "."

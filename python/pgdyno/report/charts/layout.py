@@ -1,0 +1,67 @@
+"""The two widths that every chart is drawn in, and the frame of axes that they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pgdyno.report.scale import Scale
+from pgdyno.report.svg import Drawing, line, text, text_width
+
+
+class Layout(StrEnum):
+    """A page shows one of the two, by its width; text is readable in both."""
+
+    WIDE = "wide"
+    NARROW = "narrow"
+
+    @property
+    def width(self) -> float:
+        """Width of the drawing in its own units."""
+        return 960.0 if self is Layout.WIDE else 380.0
+
+
+CHART_HEIGHT = 260.0
+STRIP_HEIGHT = 140.0
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """Where figures are drawn: inside of the axes."""
+
+    left: float
+    top: float
+    right: float
+    bottom: float
+
+    @property
+    def width(self) -> float:
+        """From left to right."""
+        return self.right - self.left
+
+    @property
+    def height(self) -> float:
+        """From top to bottom."""
+        return self.bottom - self.top
+
+
+def label_column(labels: Sequence[str]) -> float:
+    """How wide the widest of `labels` is, with a gap beside it."""
+    return max((text_width(label) for label in labels), default=0.0) + 10
+
+
+def y_axis(
+    drawing: Drawing, box: Box, scale: Scale, ticks: Sequence[float], named: Callable[[float], str], title: str
+) -> None:
+    """Hairlines across `box` with labels at the left; the axis' name stands over them."""
+    for tick in ticks:
+        y = scale(tick)
+        drawing.add(line(box.left, y, box.right, y, "axis" if tick == 0 else "hair"))
+        drawing.add(text(box.left - 8, y + 4.5, named(tick), anchor="end"))
+    drawing.add(text(0, 12, title, "quiet"))
+
+
+def x_title(drawing: Drawing, box: Box, title: str) -> None:
+    """Name of the horizontal axis, under its right end."""
+    drawing.add(text(box.right, box.bottom + 36, title, "quiet", "end"))

@@ -1,0 +1,139 @@
+"""Throughput by clients: a line a series, its intervals, peak and knee."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
+from pgdyno.analyse.series import Series
+from pgdyno.report import numbers
+from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
+from pgdyno.report.charts.labels import Placer, Rect
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, x_title, y_axis
+from pgdyno.report.charts.marker import marker, whisker
+from pgdyno.report.palette import Look
+from pgdyno.report.scale import Scale, client_ticks, linear_ticks
+from pgdyno.report.svg import Drawing, element, line, path, text, text_width
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What every chart needs to know of a series: its name and its look."""
+
+    name: str
+    look: Look
+
+
+def scaling_chart(curves: Sequence[ScalingCurve], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
+    """Throughput (from zero) by clients (log2) of every curve, each with at least one point."""
+    drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(curves, named))
+    ticks = linear_ticks(max(point.tps.high for curve in curves for point in curve.points))
+    names = [named[curve.series].name for curve in curves] if len(curves) > 1 and layout is Layout.WIDE else []
+    room = room_for(names) if names else 8.0
+    left = label_column([f"{tick:,.0f}" for tick in ticks])
+    box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
+    y = Scale(0, ticks[-1], box.bottom, box.top)
+    x = clients_scale([point.clients for curve in curves for point in curve.points], box)
+    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", "transactions a second")
+    clients_axis(drawing, box, x, [point.clients for curve in curves for point in curve.points])
+    placer = Placer(Rect(box.left, box.top - 14, layout.width, box.bottom))
+    for curve in curves:
+        _curve(drawing, curve, named[curve.series], x, y, placer)
+    if len(curves) == 1:
+        _annotate(drawing, curves[0], x, y, box, placer)
+    else:
+        for curve in curves:
+            _ring(drawing, curve, named[curve.series].look, x, y)
+        drawing.add(text(box.left, box.bottom + 36, "○ peak   ▁ knee", "quiet"))
+    if names:
+        _names(drawing, curves, named, x, y, box, room)
+    return drawing
+
+
+def clients_scale(clients: Sequence[int], box: Box) -> Scale:
+    """Clients on log2, a little off the axes so that marks at the ends are whole."""
+    return Scale(min(clients), max(clients), box.left + 14, box.right - 14, math.log2)
+
+
+def clients_axis(drawing: Drawing, box: Box, scale: Scale, clients: Sequence[int], *, titled: bool = True) -> None:
+    """Ticks at the measured clients, as many labels as fit, and the axis' name."""
+    for each in set(clients):
+        drawing.add(line(scale(each), box.bottom, scale(each), box.bottom + 4, "axis"))
+    for tick in client_ticks(clients, scale, lambda each: text_width(f"{each:,}") + 12):
+        drawing.add(text(scale(tick), box.bottom + 19, f"{tick:,}", anchor="middle"))
+    if titled:
+        x_title(drawing, box, "clients (log2)")
+
+
+def _curve(drawing: Drawing, curve: ScalingCurve, named: Named, x: Scale, y: Scale, placer: Placer) -> None:
+    places = [(x(point.clients), y(point.tps.mean)) for point in curve.points]
+    drawing.add(path(places, named.look.line))
+    placer.take_line(places)
+    radius = 4.0 if len(places) <= 30 else 2.5
+    for point, (at_x, at_y) in zip(curve.points, places, strict=True):
+        if point.tps.half is not None:
+            drawing.add(whisker(at_x, y(point.tps.low), y(point.tps.high), named.look, radius - 0.5))
+            placer.take_line([(at_x, y(point.tps.low)), (at_x, y(point.tps.high))])
+        drawing.add(marker(at_x, at_y, named.look, _tooltip(point, named.name), radius))
+        placer.take_mark(at_x, at_y)
+
+
+def _tooltip(point: ScalingPoint, name: str) -> str:
+    interval = f" (95 %: {numbers.low_to_high(point.tps)})" if point.tps.half is not None else ""
+    clients = numbers.count(point.clients, "client")
+    return f"{name}, {clients}: {numbers.estimate(point.tps)} tps{interval}, n = {point.tps.n}"
+
+
+def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Box, placer: Placer) -> None:
+    """Peak and knee of the only curve, in words beside their points."""
+    same = curve.peak is curve.knee
+    marks = [(curve.peak, f"{'peak and knee' if same else 'peak'} {numbers.estimate(curve.peak.tps)}")]
+    if not same:
+        marks.append((curve.knee, f"knee: {numbers.count(curve.knee.clients, 'client')}"))
+    for point, _ in marks:
+        at_x, at_y = x(point.clients), y(point.tps.mean)
+        drawing.add(element("circle", cx=at_x, cy=at_y, r=8.0, class_="ring"))
+        if point is curve.knee:
+            drawing.add(line(at_x, at_y + 8, at_x, box.bottom, "rule"))
+            placer.take_line([(at_x, at_y + 8), (at_x, box.bottom)])
+    for point, words in marks:
+        spot = placer.place(words, x(point.clients), y(point.tps.mean), 14)
+        if spot is not None:
+            drawing.add(text(spot.x, spot.y, words, "name halo", spot.anchor))
+
+
+def _ring(drawing: Drawing, curve: ScalingCurve, look: Look, x: Scale, y: Scale) -> None:
+    """Peak and knee of one of several curves: a ring, and a bar under the point."""
+    peak, knee = curve.peak, curve.knee
+    colour = f"ring t{look.colour}"
+    drawing.add(element("circle", cx=x(peak.clients), cy=y(peak.tps.mean), r=7.5, class_=colour))
+    below = y(knee.tps.mean) + 11
+    drawing.add(line(x(knee.clients) - 7, below, x(knee.clients) + 7, below, colour))
+
+
+def _names(
+    drawing: Drawing,
+    curves: Sequence[ScalingCurve],
+    named: Mapping[Series, Named],
+    x: Scale,
+    y: Scale,
+    box: Box,
+    room: float,
+) -> None:
+    ends = []
+    for curve in curves:
+        last, who = curve.points[-1], named[curve.series]
+        ends.append(LineEnd(x(last.clients), y(last.tps.mean), who.look, who.name))
+    name_ends(drawing, ends, box, room)
+
+
+def _description(curves: Sequence[ScalingCurve], named: Mapping[Series, Named]) -> str:
+    parts = [
+        f"{named[curve.series].name}: from {numbers.estimate(curve.points[0].tps)} at "
+        f"{numbers.count(curve.points[0].clients, 'client')} to {numbers.estimate(curve.points[-1].tps)} at "
+        f"{numbers.count(curve.points[-1].clients, 'client')}"
+        for curve in curves
+    ]
+    return "Transactions a second by clients, with 95 % intervals. " + "; ".join(parts) + "."

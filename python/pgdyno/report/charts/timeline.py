@@ -1,0 +1,170 @@
+"""A point's trials second by second: throughput, and under it the p99, on one axis of time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.timeline import Timeline, TimelineSecond
+from pgdyno.report import numbers
+from pgdyno.report.charts.latency import LEAST_MS
+from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column
+from pgdyno.report.palette import Look
+from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
+from pgdyno.report.svg import Drawing, element, line, path, shortened, text, text_width
+
+GAP = 14.0
+P99_HEIGHT = 96.0
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStrip:
+    """One trial of the strip."""
+
+    number: int
+    timeline: Timeline
+    problem: str | None = None
+    """Why it is not a result; its panel says so."""
+
+    @property
+    def name(self) -> str:
+        """`trial 3`, over its panel."""
+        return f"trial {self.number}"
+
+    def heading(self, width: float) -> str:
+        """Its name, and its problem behind it, in a shorter form where there is little room."""
+        if self.problem is None:
+            return shortened(self.name, width)
+        whole = f"{self.name}: {self.problem}"
+        return whole if text_width(whole) <= width else shortened(f"{self.number} {self.problem}", width)
+
+
+def timeline_chart(
+    strips: Sequence[TrialStrip], look: Look, title: str, layout: Layout, *, columns: int, with_p99: bool
+) -> Drawing:
+    """`strips` side by side, at most `columns`, on one throughput axis from zero; warm-up is shaded.
+
+    Where there are more seconds than half the units of width, the line is the mean of steps of whole seconds,
+    and a band behind it reaches from the slowest to the fastest second of each step.
+    """
+    p99 = [second.p99_ns for strip in strips for second in strip.timeline.seconds if second.p99_ns is not None]
+    below = P99_HEIGHT if with_p99 and p99 else 0.0
+    drawing = Drawing(layout.width, STRIP_HEIGHT + 24 + below, title, _description(strips))
+    ticks = linear_ticks(max((second.tps for strip in strips for second in strip.timeline.seconds), default=0.0), 3)
+    p99_ticks = log_ticks(min(p99) / 1e6 or LEAST_MS, max(p99) / 1e6 or LEAST_MS, 3) if below else []
+    left = label_column([*(f"{tick:,.0f}" for tick in ticks), *(f"{tick:g}" for tick in p99_ticks)])
+    panel = (layout.width - left - GAP * (columns - 1) - 4) / columns
+    drawing.add(text(0, 12, "transactions a second", "quiet"))
+    if below:
+        drawing.add(text(0, STRIP_HEIGHT + 14, "p99, ms (log)", "quiet"))
+    longest = max((second.to_s for strip in strips for second in strip.timeline.seconds), default=1.0)
+    for at, strip in enumerate(strips):
+        start = left + at * (panel + GAP)
+        upper = Box(start, 40, start + panel, STRIP_HEIGHT - 6)
+        lower = Box(start, STRIP_HEIGHT + 32, start + panel, STRIP_HEIGHT + below - 2)
+        bottom = lower.bottom if below else upper.bottom
+        x = Scale(0, longest, upper.left, upper.right)
+        _shade(drawing, strip, x, upper)
+        _grid(drawing, upper, Scale(0, ticks[-1], upper.bottom, upper.top), ticks, labelled=at == 0)
+        _panel(drawing, strip, look, x, upper, ticks[-1])
+        if below:
+            _shade(drawing, strip, x, lower, named=False)
+            y = Scale(p99_ticks[0], p99_ticks[-1], lower.bottom, lower.top, math.log10)
+            _grid(drawing, lower, y, p99_ticks, labelled=at == 0)
+            _p99(drawing, strip, look, x, y, panel)
+        _seconds_axis(drawing, x, bottom, unit=at == len(strips) - 1)
+    return drawing
+
+
+def _shade(drawing: Drawing, strip: TrialStrip, x: Scale, box: Box, *, named: bool = True) -> None:
+    end = strip.timeline.warmup_end_s
+    if end > 0:
+        width = x(end) - box.left
+        hint = element("title", f"{strip.name}: warm-up, {end:.0f} s, left out of every figure")
+        drawing.add(element("rect", hint, x=box.left, y=box.top, width=width, height=box.height, class_="shade"))
+        if named and width > text_width("warm-up") + 6:
+            drawing.add(text(box.left + 4, box.bottom - 5, "warm-up", "quiet"))
+
+
+def _grid(drawing: Drawing, box: Box, y: Scale, ticks: Sequence[float], *, labelled: bool) -> None:
+    for tick in ticks:
+        drawing.add(line(box.left, y(tick), box.right, y(tick), "axis" if tick == 0 else "hair"))
+        if labelled:
+            name = f"{tick:,.0f}" if tick >= 1000 or tick == 0 else f"{tick:g}"
+            drawing.add(text(box.left - 8, y(tick) + 4.5, name, anchor="end"))
+
+
+def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, highest: float) -> None:
+    y = Scale(0, highest, box.bottom, box.top)
+    class_ = "quiet" if strip.problem is None else "bad"
+    drawing.add(text(box.left, box.top - 8, strip.heading(box.width), class_))
+    if not strip.timeline.seconds:
+        drawing.add(
+            element("rect", x=box.left, y=box.top, width=box.width, height=box.height, class_="miss"),
+            text(box.left + box.width / 2, box.top + box.height / 2 + 4, "no seconds", "quiet", "middle"),
+        )
+        return
+    steps = _stepped(strip.timeline.seconds, box.width)
+    if len(steps) < len(strip.timeline.seconds):
+        # what the means hide: the slowest and the fastest second of each step
+        highs, lows = [(x(step.at_s), y(step.high)) for step in steps], [(x(step.at_s), y(step.low)) for step in steps]
+        drawing.add(path([*highs, *reversed(lows)], f"f{look.colour} area", close=True))
+    places = [(x(step.at_s), y(step.mean)) for step in steps]
+    drawing.add(path(places if len(places) > 1 else [(box.left, places[0][1]), *places], f"s t{look.colour}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """Throughput of some neighbouring seconds."""
+
+    at_s: float
+    mean: float
+    low: float
+    high: float
+
+
+def _stepped(seconds: Sequence[TimelineSecond], width: float) -> list[_Step]:
+    """Each second, or as many of them together as leave a step two units of width."""
+    each = max(1, math.ceil(len(seconds) * 2 / width))
+    steps = []
+    for at in range(0, len(seconds), each):
+        group = seconds[at : at + each]
+        rates = [second.tps for second in group]
+        middle_s = (group[0].from_s + group[-1].to_s) / 2
+        steps.append(_Step(middle_s, sum(rates) / len(rates), min(rates), max(rates)))
+    return steps
+
+
+def _p99(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, y: Scale, width: float) -> None:
+    """The p99 of each second; of as many seconds as leave a step two units of width, the highest."""
+    there = [(second, second.p99_ns) for second in strip.timeline.seconds if second.p99_ns is not None]
+    each = max(1, math.ceil(len(there) * 2 / width))
+    places = []
+    for at in range(0, len(there), each):
+        second, p99_ns = max(there[at : at + each], key=lambda pair: pair[1])
+        places.append((x((second.from_s + second.to_s) / 2), y(max(p99_ns / 1e6, LEAST_MS))))
+    if len(places) > 1:
+        drawing.add(path(places, f"s thin t{look.colour}"))
+
+
+def _seconds_axis(drawing: Drawing, x: Scale, bottom: float, *, unit: bool) -> None:
+    width = abs(x.end - x.start)
+    ticks = linear_ticks(x.high, max(2, min(5, int(width / 60))), WHOLE_STEPS)
+    shown = [tick for tick in ticks if tick <= x.high * 1.001]
+    for tick in shown:
+        anchor = "start" if tick == 0 else "end" if x(tick) > x.end - 10 else "middle"
+        name = f"{tick:g} s" if unit and tick == shown[-1] else f"{tick:g}"
+        drawing.add(text(x(tick), bottom + 16, name, anchor=anchor))
+
+
+def _description(strips: Sequence[TrialStrip]) -> str:
+    parts = []
+    for strip in strips:
+        measured = strip.timeline.measured()
+        if measured:
+            low, high = min(second.tps for second in measured), max(second.tps for second in measured)
+            parts.append(f"{strip.name}: {numbers.rounded(low)} to {numbers.rounded(high)}")
+        else:
+            parts.append(f"{strip.name}: nothing measured")
+    return "Transactions a second in each second of each trial. " + "; ".join(parts) + "."

@@ -1,0 +1,108 @@
+"""All that a run shows of itself, worked out once: terminal, page and exports draw from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.scaling import ScalingCurve, scaling
+from pgdyno.analyse.series import Series, label, varying
+from pgdyno.analyse.source import Remembered, RunSource
+from pgdyno.analyse.summary import PointSummary, summarise
+from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.charts.scaling import Named
+from pgdyno.report.palette import looks
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A warning, and the points that it is about."""
+
+    message: str
+    points: tuple[str, ...]
+    """As people call them; empty when the run as a whole is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Digest:
+    """A run, analysed."""
+
+    run: RunSource
+    points: tuple[PointSummary, ...]
+    curves: tuple[ScalingCurve, ...]
+    """One a series that has a finished trial."""
+    parameters: tuple[str, ...]
+    """Parameters that differ between series: `target`, `protocol`, `scale`, `workers`."""
+    named: Mapping[Series, Named]
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run is."""
+        return self.run.manifest
+
+    @property
+    def best(self) -> ScalingCurve | None:
+        """The curve with the highest peak; None when nothing finished."""
+        return max(self.curves, key=lambda curve: curve.peak.tps.mean, default=None)
+
+    @property
+    def unfinished(self) -> list[TrialRecord]:
+        """Trials that are no result: failed or interrupted."""
+        return [trial for trial in self.run.trials if trial.outcome is not Outcome.FINISHED]
+
+    def target(self, name: str) -> TargetRecord | None:
+        """The target called `name`."""
+        return next((target for target in self.manifest.targets if target.name == name), None)
+
+    def point_name(self, point: PointSummary) -> str:
+        """`16 clients`, with the series before it where there are several."""
+        clients = numbers.count(point.clients, "client")
+        return f"{self.named[point.series].name}, {clients}" if len(self.named) > 1 else clients
+
+    def server_name(self, series: Series) -> str:
+        """`PostgreSQL 18.6` as the server said; the target's name when it never started."""
+        target = self.target(series.target)
+        return (
+            f"PostgreSQL {target.facts.version}" if target is not None and target.facts is not None else series.target
+        )
+
+
+def digest(run: RunSource) -> Digest:
+    """Analyse `run`. Reads its tables once."""
+    run = Remembered(run)
+    points = summarise(run)
+    series = list(dict.fromkeys(point.series for point in points))
+    parameters = varying(series)
+    look = looks([target.name for target in run.manifest.targets], series)
+    named = {each: Named(label(each, parameters), look[each]) for each in series}
+    return Digest(run, tuple(points), tuple(scaling(points)), tuple(parameters), named)
+
+
+def notes(of: Digest) -> list[Note]:
+    """Every warning, those that say the same of several points as one; what concerns the whole run first."""
+    manifest = of.manifest
+    run_notes = []
+    if manifest.outcome is None:
+        run_notes.append(
+            f"the run has not ended: {len(of.run.trials)} of {numbers.count(manifest.trials_planned, 'trial')} are here"
+        )
+    elif len(of.run.trials) < manifest.trials_planned:
+        run_notes.append(f"{len(of.run.trials)} of {manifest.trials_planned} planned trials were made")
+    run_notes += manifest.notes
+    about: dict[str, list[str]] = {}
+    for curve in of.curves:
+        for warning in curve.warnings:
+            about.setdefault(warning.message, []).append(of.named[curve.series].name if len(of.curves) > 1 else "")
+    for point in of.points:
+        for warning in point.warnings:
+            about.setdefault(warning.message, []).append(of.point_name(point))
+    return [Note(message, ()) for message in run_notes] + [
+        Note(message, _where(names, len(of.points))) for message, names in about.items()
+    ]
+
+
+def _where(names: Sequence[str], points: int) -> tuple[str, ...]:
+    """No list where it would name every point there is."""
+    there = tuple(name for name in names if name)
+    return () if len(there) == points and points > 1 else there

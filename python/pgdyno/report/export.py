@@ -1,0 +1,183 @@
+"""A run for other programs: JSON, CSV and Markdown. Figures are whole here, not rounded."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.records import Latency, TrialRecord
+from pgdyno.report.digest import Digest, digest, notes
+from pgdyno.report.tables import PointRow, point_rows
+
+FORMAT = 1
+"""Of the JSON and the CSV; a column may be added at the end without a new number."""
+
+CSV_HEADER = (
+    "target", "workload", "scale", "clients", "workers", "protocol", "repeat", "outcome", "tps",
+    "latency_mean_ms", "latency_stddev_ms", "latency_min_ms", "p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms",
+    "p999_ms", "p9999_ms", "latency_max_ms", "measured_s", "scheduled", "succeeded", "failed", "skipped",
+    "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
+    "failure",
+)  # fmt: skip
+"""`docs/reference/csv.md` says what each is; a test compares the two."""
+
+COLUMNS = 80
+"""What Markdown is padded for; without room for it, cells stand close."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def to_csv(run: RunSource) -> str:
+    """A row a trial in the order in which they ran, failed ones with their reason and without figures."""
+    out = io.StringIO()
+    writer = csv.DictWriter(out, CSV_HEADER, lineterminator="\n")
+    writer.writeheader()
+    versions = {each.name: each.facts.version for each in run.manifest.targets if each.facts is not None}
+    for trial in run.trials:
+        row = {**_trial_row(trial), "run": run.manifest.run, "workload": run.manifest.workload}
+        row["server_version"] = versions.get(trial.target)
+        if row["scale"] is None:
+            row["scale"] = run.manifest.plan.get("workload", {}).get("scale")
+        writer.writerow({name: _cell(value) for name, value in row.items()})
+    return out.getvalue()
+
+
+def _trial_row(trial: TrialRecord) -> dict[str, Any]:
+    point, summary = trial.point, trial.summary
+    row: dict[str, Any] = {
+        "target": trial.target,
+        "scale": point.scale,
+        "clients": point.clients,
+        "workers": trial.generator.workers if trial.generator is not None else point.workers,
+        "protocol": point.protocol,
+        "repeat": trial.repeat,
+        "outcome": trial.outcome.value,
+        "trial": trial.number,
+        "started_at": trial.started_at.isoformat(),
+        "ended_at": trial.ended_at.isoformat(),
+        "failure": trial.failure.message if trial.failure is not None else None,
+    }
+    if summary is not None:
+        names = ("tps", "measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
+        row |= {name: getattr(summary, name) for name in (*names, "clients_aborted")}
+        if summary.latency_ns is not None:
+            row |= _latency_ms(summary.latency_ns)
+    return row
+
+
+def _latency_ms(latency: Latency) -> dict[str, float]:
+    moments = {f"latency_{name}_ms": getattr(latency, name) / 1e6 for name in ("mean", "stddev", "min", "max")}
+    names = ("p50", "p75", "p90", "p95", "p99", "p999", "p9999")
+    return moments | {f"{name}_ms": getattr(latency, name) / 1e6 for name in names}
+
+
+def _cell(value: object) -> object:
+    """Floats with six decimals at most; a text that a spreadsheet would take for a formula gets an apostrophe."""
+    if isinstance(value, float):
+        return f"{value:.6f}".rstrip("0").rstrip(".")
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def to_json(run: RunSource) -> str:
+    """The run as analysed: manifest, curves, points and trials; latencies in nanoseconds."""
+    of = digest(run)
+    document = {
+        "format": FORMAT,
+        "manifest": of.manifest.model_dump(mode="json"),
+        "notes": [{"message": note.message, "points": note.points} for note in notes(of)],
+        "curves": [_curve(curve) for curve in of.curves],
+        "points": [_point(point) for point in of.points],
+        "trials": [trial.model_dump(mode="json") for trial in run.trials],
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def _curve(curve: ScalingCurve) -> dict[str, Any]:
+    return {
+        "target": curve.series.target,
+        **curve.series.parameters(),
+        "peak_clients": curve.peak.clients,
+        "knee_clients": curve.knee.clients,
+        "warnings": [{"code": each.code.value, "message": each.message} for each in curve.warnings],
+    }
+
+
+def _point(point: PointSummary) -> dict[str, Any]:
+    series, tps, latency, losses = point.series, point.tps, point.latency, point.losses
+    return {
+        "target": series.target,
+        "clients": point.clients,
+        "workers": series.workers,
+        "protocol": series.protocol,
+        "scale": series.scale,
+        "finished_trials": point.finished,
+        "failed_trials": point.failed,
+        "tps": None if tps is None else {"mean": tps.mean, "half": tps.half, "n": tps.n, "confidence": 0.95},
+        "latency_ns": None
+        if latency is None
+        else {
+            "mean": latency.mean_ns,
+            "p50": latency.p50_ns,
+            "p90": latency.p90_ns,
+            "p95": latency.p95_ns,
+            "p99": latency.p99_ns,
+            "p999": latency.p999_ns,
+            "max": latency.max_ns,
+        },
+        "scheduled": point.scheduled,
+        "failed": losses.failed,
+        "skipped": losses.skipped,
+        "clients_aborted": losses.clients_aborted,
+        "retried": losses.retried,
+        "retries": losses.retries,
+        "errors": [error.model_dump(mode="json") for error in point.errors],
+        "warnings": [{"code": each.code.value, "message": each.message} for each in point.warnings],
+    }
+
+
+def to_markdown(run: RunSource) -> str:
+    """The table of points, within 80 columns while names are short; cells are padded, so it reads as text too."""
+    of = digest(run)
+    rows = point_rows(of)
+    headings = [*of.parameters, "clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors"]
+    table = [headings, *([_escaped(cell) for cell in _cells(row)] for row in rows)]
+    widths = [max(len(line[at]) for line in table) for at in range(len(headings))]
+    named = len(of.parameters)
+    pad = " " if sum(widths) + 3 * len(widths) + 1 <= COLUMNS else ""
+    lines = [_markdown_row(headings, widths, named, pad)]
+    rules = ["-" * width if at < named else "-" * (width - 1) + ":" for at, width in enumerate(widths)]
+    lines += ["|" + "|".join(f"{pad}{rule}{pad}" for rule in rules) + "|"]
+    lines += [_markdown_row(line, widths, named, pad) for line in table[1:]]
+    return "\n".join(lines) + "\n" + _footnotes(of)
+
+
+def _cells(row: PointRow) -> list[str]:
+    return [*row.names, row.clients, row.tps, row.half, row.p50, row.p95, row.p99, row.max, row.errors]
+
+
+def _markdown_row(cells: Sequence[str], widths: Sequence[int], named: int, pad: str) -> str:
+    padded = [
+        pad + (cell.ljust(width) if at < named else cell.rjust(width)) + pad
+        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
+    ]
+    return "|" + "|".join(padded) + "|"
+
+
+def _escaped(cell: str) -> str:
+    """A name that can break neither the table nor the page that it is put on."""
+    for character in "\\|<>`*_[]":
+        cell = cell.replace(character, "\\" + character)
+    return " ".join(cell.split())
+
+
+def _footnotes(of: Digest) -> str:
+    lines = [
+        f"- {_escaped(note.message)}" + (f" ({_escaped('; '.join(note.points))})" if note.points else "")
+        for note in notes(of)
+    ]
+    return "\n" + "\n".join(lines) + "\n" if lines else ""

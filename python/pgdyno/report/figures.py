@@ -1,0 +1,182 @@
+"""The pictures of the page: which are drawn, of what, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.timeline import Timeline, trial_timeline
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report import words
+from pgdyno.report.charts.dots import dots_chart
+from pgdyno.report.charts.latency import latency_chart
+from pgdyno.report.charts.layout import Layout
+from pgdyno.report.charts.marker import marker
+from pgdyno.report.charts.scaling import scaling_chart
+from pgdyno.report.charts.spectrum import SpectrumLine, spectrum_chart
+from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
+from pgdyno.report.digest import Digest
+from pgdyno.report.palette import MARKERS, Look
+from pgdyno.report.svg import Drawing, element, line
+
+BOTH_LAYOUTS_UP_TO = 12
+"""Strips; with more of them the narrow form is left out of the folded ones, to keep the file small."""
+STRIPS_AT_MOST = 40
+COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3}
+"""Trials side by side in a strip."""
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A picture in the forms that a page switches between, under the sentence that it shows."""
+
+    name: str
+    title: str
+    wide: Markup
+    narrow: Markup | None
+    """None: the wide form scrolls where there is little room."""
+
+
+def curves_figure(of: Digest) -> Figure | None:
+    """Throughput by clients; where only one number of clients was tried, the series beside each other."""
+    if any(len(curve.points) > 1 for curve in of.curves):
+        title = words.scaling_title(of)
+        return _figure("scaling", title, lambda layout: scaling_chart(of.curves, of.named, title, layout))
+    if len(of.curves) > 1:
+        points = [curve.peak for curve in of.curves]
+        title = words.dots_title(of, points)
+        return _figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
+    return None
+
+
+def latency_figure(of: Digest) -> Figure | None:
+    """Latency by clients; None with fewer than two points to join."""
+    points = [point for point in of.points if point.latency is not None]
+    if len({point.clients for point in points}) < 2:
+        return None
+    title = words.latency_title(of)
+    return _figure("latency", title, lambda layout: latency_chart(points, of.named, title, layout))
+
+
+def spectrum_figure(of: Digest) -> Figure | None:
+    """Spectra of each series' peak; of the only series: its first, knee, peak and last point."""
+    if len(of.curves) == 1:
+        chosen = [
+            (point, Look(_colour(of, point), at % len(MARKERS))) for at, point in enumerate(_chosen(of.curves[0]))
+        ]
+    else:
+        chosen = [(curve.peak.summary, of.named[curve.series].look) for curve in of.curves]
+    lines = [
+        SpectrumLine(of.point_name(point), _short_name(of, point), look, point.histogram)
+        for point, look in chosen
+        if point.histogram is not None
+    ]
+    if not lines:
+        return None
+    best = of.best
+    at = next((at for at, (point, _) in enumerate(chosen) if best is not None and point is best.peak.summary), 0)
+    title = words.spectrum_title(lines[min(at, len(lines) - 1)])
+    return _figure("spectrum", title, lambda layout: spectrum_chart(lines, title, layout))
+
+
+def _chosen(curve: ScalingCurve) -> list[PointSummary]:
+    points = {curve.points[0].clients, curve.knee.clients, curve.peak.clients, curve.points[-1].clients}
+    return [point.summary for point in curve.points if point.clients in points]
+
+
+def _colour(of: Digest, point: PointSummary) -> int:
+    return of.named[point.series].look.colour
+
+
+def _short_name(of: Digest, point: PointSummary) -> str:
+    return of.named[point.series].name if len(of.curves) > 1 else of.point_name(point)
+
+
+@dataclass(frozen=True, slots=True)
+class Strips:
+    """The timelines: those of the points that the headline is about, and the rest."""
+
+    shown: tuple[Figure, ...]
+    folded: tuple[Figure, ...]
+    left_out: int
+    """Points whose strip is not on the page."""
+
+
+def timeline_figures(of: Digest) -> Strips:
+    """A strip a point. Peaks (and knee and last point of an only series) are shown with their p99."""
+    first = {id(curve.peak.summary) for curve in of.curves}
+    if len(of.curves) == 1:
+        curve = of.curves[0]
+        first |= {id(curve.knee.summary), id(curve.points[-1].summary)}
+    trials = {trial.number: trial for trial in of.run.trials}
+    many = len(of.points) > BOTH_LAYOUTS_UP_TO
+    shown: list[Figure] = []
+    folded: list[Figure] = []
+    left_out = 0
+    for at, point in enumerate(of.points):
+        if not any(of.run.intervals(number) for number in (*point.finished, *point.failed)):
+            continue
+        is_first = id(point) in first and len(shown) < BOTH_LAYOUTS_UP_TO
+        if not is_first and len(folded) >= STRIPS_AT_MOST:
+            left_out += 1
+            continue
+        figure = _strip(of, point, trials, f"time-{at}", with_p99=is_first, narrow=is_first or not many)
+        (shown if is_first else folded).append(figure)
+    return Strips(tuple(shown), tuple(folded), left_out)
+
+
+def _strip(
+    of: Digest, point: PointSummary, trials: dict[int, TrialRecord], name: str, *, with_p99: bool, narrow: bool
+) -> Figure:
+    strips = [
+        TrialStrip(number, trial_timeline(of.run, number, percentiles=with_p99), _problem(trials[number]))
+        for number in sorted({*point.finished, *point.failed})
+    ]
+    timelines: list[Timeline] = [strip.timeline for strip in strips if strip.problem is None]
+    title = words.timeline_title(of.point_name(point), timelines)
+    look = of.named[point.series].look
+
+    def rows(layout: Layout) -> Markup:
+        columns = min(COLUMNS[layout], len(strips))
+        drawn = [
+            timeline_chart(strips[at : at + columns], look, title, layout, columns=columns, with_p99=with_p99)
+            for at in range(0, len(strips), columns)
+        ]
+        return Markup("").join(_render(each, f"{name}-{row}", layout) for row, each in enumerate(drawn))
+
+    return Figure(name, title, rows(Layout.WIDE), rows(Layout.NARROW) if narrow else None)
+
+
+def _problem(trial: TrialRecord) -> str | None:
+    return None if trial.outcome is Outcome.FINISHED else trial.outcome.value
+
+
+def _figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:
+    return Figure(name, title, *(_render(draw(layout), name, layout) for layout in (Layout.WIDE, Layout.NARROW)))
+
+
+def _render(drawing: Drawing, name: str, layout: Layout) -> Markup:
+    return drawing.render(f"{name}-{layout.value}", f"chart {layout.value}")
+
+
+def legend(of: Digest) -> Sequence[tuple[str, Look]]:
+    """Names and looks of the series, where there are several."""
+    return [(each.name, each.look) for each in of.named.values()] if len(of.named) > 1 else []
+
+
+def swatch(look: Look) -> Markup:
+    """A series' line and mark, for the legend."""
+    return element(
+        "svg",
+        line(0, 8, 28, 8, look.line),
+        marker(14, 8, look),
+        viewBox="0 0 28 16",
+        width=28.0,
+        height=16.0,
+        class_="cell",
+        aria_hidden="true",
+    )

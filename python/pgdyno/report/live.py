@@ -1,0 +1,272 @@
+"""What a running experiment shows: one line that changes in a terminal, a line a trial elsewhere, or nothing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from pgdyno.records import Outcome
+from pgdyno.report import numbers
+from pgdyno.report.blocks import bar, printable, sparkline
+from pgdyno.report.terminal import ACCENT, AMBER, RED
+from pgdyno.units import format_bytes
+
+SPARKLINE = 12
+BAR = 20
+SHORTEST_LABEL = 16
+GAP = "  "
+
+
+class LiveView(Protocol):
+    """Told by the experiment what happens. A context: the terminal is whole again after it."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End, whatever happened."""
+
+    def set_up(self, text: str) -> None:
+        """What is being prepared: `fetching PostgreSQL 18.6`."""
+
+    def bytes(self, done: int, total: int | None) -> None:
+        """How far a transfer is; `total` is None when nobody said."""
+
+    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
+        """Trial `number` of `total` begins; it needs `seconds`, its warm-up included, if that is known."""
+
+    def interval(self, tps: float, p99_ms: float | None) -> None:
+        """A second of the trial."""
+
+    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
+        """The trial is over."""
+
+    def note(self, text: str) -> None:
+        """Something that stays on the screen."""
+
+
+def live_view(console: Console, *, quiet: bool = False) -> LiveView:
+    """The view that suits `console`."""
+    if quiet:
+        return QuietView()
+    return TerminalView(console) if console.is_terminal and not console.is_dumb_terminal else PlainView(console)
+
+
+class TimeLeft:
+    """How long the rest of a run takes: the trials to come at their plan's length, or at what trials took if longer."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """`clock` gives seconds of any origin."""
+        self._clock = clock
+        self._starts: list[float] = []
+        self._number = self._total = 0
+        self._seconds: float | None = None
+
+    def trial_started(self, number: int, total: int, seconds: float | None) -> None:
+        """A trial begins."""
+        self._starts.append(self._clock())
+        self._number, self._total, self._seconds = number, total, seconds
+
+    def left_s(self) -> float | None:
+        """Seconds until the last trial ends; None when nothing tells."""
+        if not self._starts:
+            return None
+        took = (self._starts[-1] - self._starts[0]) / (len(self._starts) - 1) if len(self._starts) > 1 else None
+        known = [each for each in (self._seconds, took) if each is not None]
+        if not known:
+            return None
+        each = max(known)
+        now = self._clock() - self._starts[-1]
+        return max(each - now, 0.0) + (self._total - self._number) * each
+
+
+class TerminalView:
+    """One line at the bottom that follows the trial; lines above it for what is over."""
+
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        """`clock` is for tests."""
+        self._console = console
+        self._left = TimeLeft(clock)
+        self._set_up = ""
+        self._transfer = ""
+        self._trial = ""
+        self._label = ""
+        self._rates: deque[float] = deque(maxlen=SPARKLINE)
+        self._p99_ms: float | None = None
+        # asks for the line at once, so it comes last
+        self._live = Live(console=console, refresh_per_second=4, transient=True, get_renderable=self.line)
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Take the line away."""
+        self._live.stop()
+
+    def line(self) -> Text:
+        """The line as it is now, cut to the console's width."""
+        line = self._trial_line() if self._trial else Text(self._set_up).append(self._transfer, ACCENT)
+        line.truncate(self._console.width, overflow="ellipsis")
+        return line
+
+    def _trial_line(self) -> Text:
+        parts = self._figures()
+        # where there is little room the picture goes first, then the label is cut: the figures are what one looks at
+        if self._label_room(parts) < min(len(self._label), SHORTEST_LABEL):
+            parts = [part for part in parts if part.style != ACCENT]
+        label = Text(self._label)
+        label.truncate(max(self._label_room(parts), 1), overflow="ellipsis")
+        return Text(GAP).join([Text(self._trial, "dim"), label, *parts])
+
+    def _figures(self) -> list[Text]:
+        parts = []
+        if self._rates:
+            parts.append(Text(sparkline(list(self._rates), SPARKLINE), ACCENT))
+            parts.append(Text(f"{numbers.short(self._rates[-1])} tps", "bold"))
+        if self._p99_ms is not None:
+            parts.append(Text(f"p99 {numbers.rounded(self._p99_ms)} ms"))
+        left_s = self._left.left_s()
+        if left_s is not None:
+            parts.append(Text(f"{clock_time(left_s)} left", "dim"))
+        return parts
+
+    def _label_room(self, parts: Sequence[Text]) -> int:
+        used = len(self._trial) + len(GAP) + sum(len(GAP) + part.cell_len for part in parts)
+        return self._console.width - used
+
+    def set_up(self, text: str) -> None:
+        """Show what is being prepared in place of a trial."""
+        self._set_up, self._transfer, self._trial = printable(text), "", ""
+
+    def bytes(self, done: int, total: int | None) -> None:
+        """Show how far a transfer is behind what is being prepared."""
+        self._transfer = f"{GAP}{format_bytes(done)}"
+        if total:
+            self._transfer = f"{GAP}{bar(done / total, BAR)} {format_bytes(done)} of {format_bytes(total)}"
+
+    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
+        """Show a trial from here on."""
+        self._left.trial_started(number, total, seconds)
+        self._trial, self._label = f"trial {number}/{total}", printable(label)
+        self._rates.clear()
+        self._p99_ms = None
+
+    def interval(self, tps: float, p99_ms: float | None) -> None:
+        """Show this second's figures."""
+        self._rates.append(tps)
+        self._p99_ms = p99_ms
+
+    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
+        """Leave the trial's result above the line."""
+        text = f"{self._trial}{GAP}{self._label}{GAP}{result(outcome, tps, p99_ms)}"
+        self._console.print(Text(text, "" if outcome is Outcome.FINISHED else RED), soft_wrap=True)
+        self._trial, self._set_up, self._transfer = "", "", ""
+
+    def note(self, text: str) -> None:
+        """Leave a note above the line."""
+        self._console.print(Text(printable(text), AMBER), soft_wrap=True)
+
+
+class PlainView:
+    """For files, pipes and dumb terminals: a line for what is prepared, and one for each trial that is over."""
+
+    def __init__(self, console: Console) -> None:
+        """Writes to `console` without colour or control characters."""
+        self._console = console
+        self._set_up = ""
+        self._trial = ""
+
+    def __enter__(self) -> Self:
+        """Nothing to begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def _print(self, text: str) -> None:
+        self._console.print(Text(printable(text)), soft_wrap=True)
+
+    def set_up(self, text: str) -> None:
+        """A line, once for each thing that is prepared."""
+        if text != self._set_up:
+            self._set_up = text
+            self._print(text)
+
+    def bytes(self, done: int, total: int | None) -> None:
+        """Nothing: a log has no use for progress."""
+
+    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:  # noqa: ARG002
+        """Keep the name for the line at its end."""
+        self._trial = f"trial {number}/{total}{GAP}{label}"
+
+    def interval(self, tps: float, p99_ms: float | None) -> None:
+        """Nothing: the line comes at the end."""
+
+    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
+        """The trial's line."""
+        self._print(f"{self._trial}{GAP}{result(outcome, tps, p99_ms)}")
+
+    def note(self, text: str) -> None:
+        """A line."""
+        self._print(text)
+
+
+class QuietView:
+    """Shows nothing."""
+
+    def __enter__(self) -> Self:
+        """Nothing to begin."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing to end."""
+
+    def set_up(self, text: str) -> None:
+        """Nothing."""
+
+    def bytes(self, done: int, total: int | None) -> None:
+        """Nothing."""
+
+    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
+        """Nothing."""
+
+    def interval(self, tps: float, p99_ms: float | None) -> None:
+        """Nothing."""
+
+    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
+        """Nothing."""
+
+    def note(self, text: str) -> None:
+        """Nothing."""
+
+
+def result(outcome: Outcome, tps: float | None, p99_ms: float | None) -> str:
+    """`71.3k tps  p99 2.10 ms`; the outcome first where the trial is no result."""
+    figures = [] if tps is None else [f"{numbers.short(tps)} tps"]
+    if p99_ms is not None:
+        figures.append(f"p99 {numbers.rounded(p99_ms)} ms")
+    return GAP.join(figures if outcome is Outcome.FINISHED else [outcome.value, *figures])
+
+
+def clock_time(seconds: float) -> str:
+    """`11:40`, `1:02:09`."""
+    minutes, secs = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{secs:02d}" if hours else f"{minutes}:{secs:02d}"

@@ -1,0 +1,72 @@
+"""Figures as text: three significant digits unless more are true. Units are the heading's business."""
+
+from __future__ import annotations
+
+import math
+
+from pgdyno.analyse.estimate import Estimate
+from pgdyno.units import format_significant
+
+NOTHING = "\u2013"
+"""A dash where there is no figure."""
+
+
+def rounded(number: float, digits: int = 3) -> str:
+    """`number` with `digits` significant digits, zeros filling the rest: 71,300 for 71,287."""
+    if number == 0 or not math.isfinite(number):
+        return "0" if number == 0 else NOTHING
+    return format_significant(float(f"{number:.{digits}g}"), digits)
+
+
+def estimate(value: Estimate | None) -> str:
+    """A mean: its last digit is one that the interval lets stand."""
+    return NOTHING if value is None else rounded(value.mean, digits_of(value))
+
+
+def half(value: Estimate | None) -> str:
+    """Half of the interval, to the same place as the mean, or two digits; a dash without one."""
+    return NOTHING if value is None or value.half is None else rounded(value.half, 2)
+
+
+def low_to_high(value: Estimate) -> str:
+    """The interval's ends, with the digits of the mean: `70,100 to 72,500`."""
+    digits = digits_of(value)
+    return f"{rounded(max(value.low, 0.0), digits)} to {rounded(value.high, digits)}"
+
+
+def digits_of(value: Estimate) -> int:
+    """Significant digits of a mean that are true: down to a tenth of its half interval, at least three."""
+    if not value.half or value.mean <= 0:
+        return 3
+    return min(max(3, math.floor(math.log10(value.mean)) - math.floor(math.log10(value.half)) + 1), 6)
+
+
+def ms(latency_ns: float | None) -> str:
+    """Nanoseconds as milliseconds, three significant digits, no unit."""
+    return NOTHING if latency_ns is None else rounded(latency_ns / 1e6)
+
+
+def short(number: float) -> str:
+    """Three digits and a letter, for a line or an axis with little room: `71.3k`, `1.2M`."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= 0.9995 * size:
+            return f"{rounded(number / size)}{letter}"
+    return rounded(number)
+
+
+def axis(tick: float) -> str:
+    """A round figure of an axis with little room: `80k`, `2.5M`."""
+    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(tick) >= size:
+            return f"{tick / size:g}{letter}"
+    return f"{tick:g}"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`3 trials`, `1 trial`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def percentile_name(percentile: float) -> str:
+    """`p50`, `p99.9`."""
+    return f"p{percentile:g}"

@@ -1,0 +1,124 @@
+"""Colours, markers and dashes: one meaning each, the same in every picture of a report.
+
+Targets take the colours of Okabe and Ito (https://jfly.uni-koeln.de/color/) in fixed order. On a dark
+ground the blue and the purple are too dim to read, so each has a lighter form there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+
+from pgdyno.analyse.series import Series
+from pgdyno.report.svg import FONT_SIZE
+
+
+class Theme(StrEnum):
+    """Ground that colours are seen on."""
+
+    LIGHT = "light"
+    DARK = "dark"
+
+
+TARGETS: Mapping[Theme, Sequence[str]] = MappingProxyType(
+    {
+        Theme.LIGHT: ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00"),
+        Theme.DARK: ("#4BA9E3", "#F0803C", "#2BC596", "#DE98BE", "#8CCDF2", "#EFB43C"),
+    }
+)
+INK: Mapping[Theme, Mapping[str, str]] = MappingProxyType(
+    {
+        Theme.LIGHT: {
+            "ground": "#ffffff",
+            "ink": "#1b1f24",
+            "quiet": "#59616b",
+            "hair": "#dfe3e8",
+            "wash": "#f4f6f8",
+            "good": "#1a6b35",
+            "amber": "#8a5a00",
+            "bad": "#b3261e",
+        },
+        Theme.DARK: {
+            "ground": "#14171a",
+            "ink": "#e7eaee",
+            "quiet": "#9da7b3",
+            "hair": "#30363d",
+            "wash": "#1d2126",
+            "good": "#5fcf80",
+            "amber": "#e6b450",
+            "bad": "#ff8a80",
+        },
+    }
+)
+
+MARKERS = ("circle", "square", "triangle", "diamond", "down", "cross")
+DASHES = ("none", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How one series is drawn."""
+
+    colour: int
+    """Place in TARGETS: the target's."""
+    shape: int
+    """Place in MARKERS and DASHES: the series'."""
+
+    @property
+    def line(self) -> str:
+        """CSS classes of its lines."""
+        return f"s t{self.colour} d{self.shape}"
+
+    @property
+    def mark(self) -> str:
+        """CSS class of its markers and names."""
+        return f"f{self.colour}"
+
+
+def looks(targets: Sequence[str], series: Sequence[Series]) -> dict[Series, Look]:
+    """A look for each of `series`: the colour by its target's place in the plan, the shape by its own."""
+    colour = {name: at % len(TARGETS[Theme.LIGHT]) for at, name in enumerate(targets)}
+    return {each: Look(colour.get(each.target, 0), at % len(MARKERS)) for at, each in enumerate(series)}
+
+
+def variables(theme: Theme) -> str:
+    """CSS declarations of every colour on `theme`'s ground."""
+    inks = [f"--{name}:{value}" for name, value in INK[theme].items()]
+    targets = [f"--t{at}:{value}" for at, value in enumerate(TARGETS[theme])]
+    return ";".join([*inks, *targets]) + ";"
+
+
+def chart_css(theme: Theme | None = None) -> str:
+    """Rules for the classes that drawings use: colours as variables, or those of `theme` written out."""
+
+    def colour(name: str) -> str:
+        if theme is None:
+            return f"var(--{name})"
+        return TARGETS[theme][int(name[1:])] if name[1:].isdigit() else INK[theme][name]
+
+    font = (
+        f"font:{FONT_SIZE:g}px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;"
+        "font-variant-numeric:tabular-nums"
+    )
+    rules = [
+        f"text{{{font};fill:{colour('ink')}}}",
+        f"text.tick,text.quiet{{fill:{colour('quiet')}}}",
+        "text.name{font-weight:600}",
+        f"text.halo{{paint-order:stroke;stroke:{colour('ground')};stroke-width:3px;stroke-linejoin:round}}",
+        f".hair{{stroke:{colour('hair')};stroke-width:1}}",
+        f".axis{{stroke:{colour('quiet')};stroke-width:1}}",
+        f".rule{{stroke:{colour('quiet')};stroke-width:1;stroke-dasharray:3 3}}",
+        f".shade{{fill:{colour('wash')}}}",
+        f".miss{{fill:none;stroke:{colour('bad')};stroke-width:1;stroke-dasharray:4 3}}",
+        f"text.bad{{fill:{colour('bad')}}}",
+        ".s{fill:none;stroke-width:1.75;stroke-linejoin:round}",
+        ".thin{stroke-width:1.25}.faint{opacity:.55}.area{opacity:.18}",
+        ".w{stroke-width:1.25;fill:none}",
+        f".ring{{fill:none;stroke:{colour('ink')};stroke-width:1.5}}",
+    ]
+    for at in range(len(TARGETS[Theme.LIGHT])):
+        rules += [f".t{at}{{stroke:{colour(f't{at}')}}}", f".f{at}{{fill:{colour(f't{at}')}}}"]
+    rules += [f".d{at}{{stroke-dasharray:{dash}}}" for at, dash in enumerate(DASHES) if dash != "none"]
+    return "".join(rules)

@@ -1,0 +1,144 @@
+"""The table of points, as text: the page, the terminal and Markdown show the same cells."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.series import Series
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Text in rows; the unit of a column stands in its heading."""
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text_columns: int = 1
+    """So many columns from the left name the row; the rest are figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointRow:
+    """Cells of a point that every table of points has."""
+
+    point: PointSummary
+    names: tuple[str, ...]
+    """Values of the parameters that vary, in their order."""
+    clients: str
+    mark: str
+    """`peak`, `knee`, `peak, knee`, or nothing."""
+    tps: str
+    half: str
+    mean: str
+    p50: str
+    p95: str
+    p99: str
+    max: str
+    errors: str
+    trials: str
+    """Finished ones; `2 of 3` where not all did."""
+
+
+def point_rows(of: Digest) -> list[PointRow]:
+    """A row a point, in the order of the digest."""
+    return [_point_row(of, point) for point in of.points]
+
+
+def _point_row(of: Digest, point: PointSummary) -> PointRow:
+    latency, finished = point.latency, len(point.finished)
+    trials = f"{finished} of {finished + len(point.failed)}" if point.failed else str(finished)
+    return PointRow(
+        point=point,
+        names=parameter_cells(point.series, of.parameters),
+        clients=f"{point.clients:,}",
+        mark=mark(of, point),
+        tps=numbers.estimate(point.tps),
+        half=numbers.half(point.tps),
+        mean=numbers.ms(latency.mean_ns if latency is not None else None),
+        p50=numbers.ms(latency.p50_ns if latency is not None else None),
+        p95=numbers.ms(latency.p95_ns if latency is not None else None),
+        p99=numbers.ms(latency.p99_ns if latency is not None else None),
+        max=numbers.ms(latency.max_ns if latency is not None else None),
+        errors=f"{point.losses.errors:,}" if finished else numbers.NOTHING,
+        trials=trials,
+    )
+
+
+def parameter_cells(series: Series, parameters: Sequence[str]) -> tuple[str, ...]:
+    """Values of `parameters` for `series`; `default` where the plan leaves one open."""
+    values = (getattr(series, name) for name in parameters)
+    return tuple("default" if value is None else str(value) for value in values)
+
+
+def mark(of: Digest, point: PointSummary) -> str:
+    """What `point` is on its curve."""
+    curve = next((curve for curve in of.curves if curve.series == point.series), None)
+    if curve is None or len(curve.points) < 2:
+        return ""
+    marks = [name for name, at in (("peak", curve.peak), ("knee", curve.knee)) if at.summary is point]
+    return ", ".join(marks)
+
+
+def spectrum_table(of: Digest) -> Table:
+    """Latency by percentile for every point, milliseconds."""
+    percentiles = (50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99)
+    rows = []
+    for point in of.points:
+        if point.histogram is not None and point.latency is not None:
+            values = [*point.histogram.percentiles_ns(percentiles), point.latency.max_ns]
+            rows.append((of.point_name(point), f"{point.histogram.count:,}", *(numbers.ms(value) for value in values)))
+    names = tuple(f"{numbers.percentile_name(each)}, ms" for each in percentiles)
+    return Table("Latency by percentile", ("point", "transactions", *names, "max, ms"), tuple(rows))
+
+
+def statement_table(of: Digest) -> Table | None:
+    """Statements of one trial of the highest peak: the one of median throughput, for percentiles are not averaged."""
+    if of.best is None:
+        return None
+    point = of.best.peak.summary
+    by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
+    number = by_tps[(len(by_tps) - 1) // 2][1]
+    trial = next(trial for trial in of.run.trials if trial.number == number)
+    scripts = {each.id: each.name for each in trial.summary.scripts} if trial.summary is not None else {}
+    rows = []
+    for each in of.run.statements(number):
+        latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
+        counts = (f"{each.executions:,}", f"{each.failures:,}")
+        name = scripts.get(each.script, str(each.script))
+        rows.append((name, str(each.line), each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
+    headings = ("script", "line", "statement", "executions", "failures", "mean, ms", "p50, ms", "p95, ms", "p99, ms")
+    caption = f"Statements of trial {number}: {of.point_name(point)}, the median trial of the peak"
+    return Table(caption, (*headings, "max, ms"), tuple(rows), 3) if rows else None
+
+
+def trial_table(of: Digest) -> Table:
+    """Every trial in the order in which they ran."""
+    rows = []
+    for trial in of.run.trials:
+        summary = trial.summary
+        latency = summary.latency_ns if summary is not None else None
+        series = Series.of(trial.target, trial.point)
+        rows.append(
+            (
+                str(trial.number),
+                of.named[series].name if len(of.named) > 1 else trial.target,
+                f"{trial.point.clients:,}",
+                str(trial.repeat),
+                trial.outcome.value,
+                numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING,
+                numbers.ms(latency.p50 if latency is not None else None),
+                numbers.ms(latency.p99 if latency is not None else None),
+                numbers.ms(latency.max if latency is not None else None),
+                f"{summary.failed + summary.skipped + summary.clients_aborted:,}"
+                if summary is not None
+                else numbers.NOTHING,
+                f"{summary.retries:,}" if summary is not None else numbers.NOTHING,
+            )
+        )
+    headings = ("trial", "series", "clients", "repeat", "outcome", "tps", "p50, ms", "p99, ms", "max, ms")
+    return Table("Trials in their order", (*headings, "errors", "retries"), tuple(rows))

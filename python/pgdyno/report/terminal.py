@@ -1,0 +1,205 @@
+"""A run in a terminal: headline, table of points, curve, and what to know before believing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rich.console import Console
+from rich.text import Text
+
+from pgdyno.analyse.source import RunSource
+from pgdyno.report import words
+from pgdyno.report.blocks import bar, printable, sparkline
+from pgdyno.report.digest import Digest, Note, digest, notes
+from pgdyno.report.tables import PointRow, point_rows
+from pgdyno.report.terminal_chart import scaling_lines
+
+ACCENT = "cyan"
+AMBER = "yellow"
+RED = "red"
+NARROWEST_BAR, WIDEST_BAR = 6, 24
+SPARKLINE = 16
+NAME, SHORTEST_NAME = 24, 8
+GAP = 2
+RANK_UNDER_BARS = 7
+"""Columns of this rank or higher give way to the bars."""
+UNLIMITED = 10_000
+"""Width where nobody looks: nothing is left out of a file or a pipe."""
+FAILURES_SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """A column of the table: heading over cells. The lower `rank`, the longer it stays where room is short."""
+
+    heading: str
+    unit: str
+    cells: Sequence[str]
+    rank: int
+    style: str = ""
+    left: bool = False
+
+    @property
+    def width(self) -> int:
+        """Its widest cell."""
+        return max(len(self.heading), len(self.unit), *(len(cell) for cell in self.cells))
+
+
+def print_report(run: RunSource, console: Console) -> None:
+    """Write `run` to `console`; without pictures and colours where that is no terminal, or not Unicode."""
+    for line in report_lines(digest(run), console.width if console.is_terminal else None, unicode=_unicode(console)):
+        console.print(line, soft_wrap=True, highlight=False)
+
+
+def report_lines(of: Digest, width: int | None, *, unicode: bool = True) -> list[Text]:
+    """The report in lines of at most `width` columns; None: nobody looks, so whole lines, no pictures."""
+    pictures = width is not None and unicode
+    room = width or UNLIMITED
+    lines = [Text(line, "bold") for line in _wrapped(words.headline(of), room)]
+    lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
+    if of.points:
+        lines += [Text(""), *_table(of, room, pictures=pictures)]
+    if pictures:
+        chart = scaling_lines(of.curves, of.named, room)
+        if chart:
+            lines += [Text(""), *(Text(line, "bold") for line in _wrapped(words.scaling_title(of), room))]
+            lines += [Text(line, ACCENT) for line in chart]
+    lines += _notes(notes(of), room)
+    lines += _failures(of, room)
+    return lines
+
+
+def _unicode(console: Console) -> bool:
+    return console.encoding.lower().replace("-", "").startswith("utf")
+
+
+def _table(of: Digest, room: int, *, pictures: bool) -> list[Text]:
+    rows = point_rows(of)
+    columns = _fitting(_columns(of, rows, pictures=pictures), room, pictures=pictures)
+    used = _width(columns)
+    if pictures and room - used - GAP >= NARROWEST_BAR:
+        tps = next(at for at, column in enumerate(columns) if column.heading == "tps")
+        after = tps + (2 if len(columns) > tps + 1 and columns[tps + 1].heading == "±" else 1)
+        columns.insert(after, _bars(of, min(room - used - GAP, WIDEST_BAR)))
+    lines = [_line([(column.heading, column) for column in columns], "dim")]
+    if any(column.unit for column in columns):
+        lines.append(_line([(column.unit, column) for column in columns], "dim"))
+    for at, row in enumerate(rows):
+        line = _line([(column.cells[at], column) for column in columns])
+        line.stylize(AMBER if row.point.losses.errors else "")
+        line.stylize(RED if not row.point.finished else "")
+        lines.append(line)
+    return lines
+
+
+def _columns(of: Digest, rows: Sequence[PointRow], *, pictures: bool) -> list[_Column]:
+    columns = [
+        _Column(name, "", [printable(row.names[at]) for row in rows], 0, left=True)
+        for at, name in enumerate(of.parameters)
+    ]
+    columns += [_Column("clients", "", [row.clients for row in rows], 0)]
+    if any(row.mark for row in rows):
+        columns.append(_Column("", "", [row.mark for row in rows], 4, ACCENT, left=True))
+    columns += [
+        _Column("tps", "", [row.tps for row in rows], 0, "bold"),
+        _Column("±", "", [row.half for row in rows], 3),
+        _Column("mean", "ms", [row.mean for row in rows], 7),
+        _Column("p50", "ms", [row.p50 for row in rows], 5),
+        _Column("p95", "ms", [row.p95 for row in rows], 6),
+        _Column("p99", "ms", [row.p99 for row in rows], 1),
+        _Column("max", "ms", [row.max for row in rows], 6),
+        _Column("errors", "", [row.errors for row in rows], 2),
+    ]
+    if len({row.trials for row in rows}) > 1:
+        columns.append(_Column("trials", "", [row.trials for row in rows], 7))
+    if pictures and any(row.point.seconds for row in rows):
+        cells = [sparkline(row.point.seconds, SPARKLINE) for row in rows]
+        columns.append(_Column("by second", "", cells, 9, ACCENT, left=True))
+    return columns
+
+
+def _fitting(columns: list[_Column], room: int, *, pictures: bool) -> list[_Column]:
+    """As many of `columns` as fit, those of the highest rank left out first; then names are cut."""
+    kept = columns if room == UNLIMITED else [_narrowed(column, NAME) for column in columns]
+    bars = NARROWEST_BAR + GAP if pictures else 0
+    while _width(kept) + bars > room and any(column.rank >= RANK_UNDER_BARS for column in kept):
+        kept.pop(max(range(len(kept)), key=lambda at: kept[at].rank))
+    while _width(kept) > room and any(column.rank for column in kept):
+        # of the same rank, the one further right goes
+        kept.pop(max(range(len(kept)), key=lambda at: (kept[at].rank, at)))
+    over = _width(kept) - room
+    for at, column in enumerate(kept):
+        if over > 0 and column.left:
+            kept[at] = _narrowed(column, max(column.width - over, SHORTEST_NAME))
+            over -= column.width - kept[at].width
+    return kept
+
+
+def _narrowed(column: _Column, width: int) -> _Column:
+    """`column` with its names cut to `width`; one of figures is left as it is."""
+    return replace(column, cells=[_cut(cell, width) for cell in column.cells]) if column.left else column
+
+
+def _width(columns: Sequence[_Column]) -> int:
+    return sum(column.width + GAP for column in columns) - GAP
+
+
+def _bars(of: Digest, width: int) -> _Column:
+    highest = max((point.tps.mean for point in of.points if point.tps is not None), default=0.0)
+    cells = [
+        bar(point.tps.mean / highest, width) if point.tps is not None and highest > 0 else " " * width
+        for point in of.points
+    ]
+    return _Column("", "", cells, 0, ACCENT, left=True)
+
+
+def _line(cells: Sequence[tuple[str, _Column]], style: str = "") -> Text:
+    line = Text()
+    for at, (cell, column) in enumerate(cells):
+        padded = cell.ljust(column.width) if column.left else cell.rjust(column.width)
+        line.append(" " * GAP if at else "").append(padded, style or column.style)
+    line.rstrip()
+    return line
+
+
+def _notes(all_notes: Sequence[Note], room: int) -> list[Text]:
+    lines = []
+    for note in all_notes:
+        where = f" ({', '.join(note.points[:4])}{', …' if len(note.points) > 4 else ''})" if note.points else ""
+        lines += [Text(line, AMBER) for line in _wrapped(f"note: {note.message}{where}", room, indent=6)]
+    return [Text(""), *lines] if lines else []
+
+
+def _failures(of: Digest, room: int) -> list[Text]:
+    lines: list[Text] = []
+    for trial in of.unfinished[:FAILURES_SHOWN]:
+        why = trial.failure.message if trial.failure is not None else "no reason was recorded"
+        text = f"{trial.outcome.value}: trial {trial.number}, {trial.target}, {trial.point.clients} clients: {why}"
+        lines += [Text(line, RED) for line in _wrapped(text, room, indent=8)]
+    if len(of.unfinished) > FAILURES_SHOWN:
+        lines.append(Text(f"and {len(of.unfinished) - FAILURES_SHOWN} more trials that are no result", RED))
+    return [Text(""), *lines] if lines else []
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
+
+
+def _wrapped(text: str, room: int, indent: int = 0) -> list[str]:
+    """`text` in lines of at most `room` columns, at spaces where there are any; later lines indented."""
+    lines, line = [], ""
+    for word in printable(text).split(" "):
+        rest = word
+        while (line and len(line) + 1 + len(rest) > room) or len(rest) > room:
+            if line.strip():
+                lines.append(line)
+                line = " " * indent
+            if len(line) + len(rest) > room:
+                cut = room - len(line)
+                lines.append(line + rest[:cut])
+                rest, line = rest[cut:], " " * indent
+            else:
+                break
+        line = f"{line} {rest}" if line.strip() else line + rest
+    return [*lines, line]

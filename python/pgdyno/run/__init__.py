@@ -1,0 +1,6 @@
+"""Runs trials: starts the engine, reads its events, gives back the raw record."""
+
+from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options
+from pgdyno.run.trial import Interval, TrialResult, run_trial
+
+__all__ = ["Engine", "Interval", "TrialResult", "check_scripts", "find_engine", "run_trial", "script_options"]

@@ -1,0 +1,105 @@
+"""The engine's program: where it is, which version, and its command line for a trial."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import EngineError, PlanError, Problem
+from pgdyno.plan.model import Plan
+from pgdyno.records import Point
+
+PROGRAM = "pgdrive"
+ENVIRONMENT = "PGDYNO_PGDRIVE"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A pgdrive that answers."""
+
+    path: Path
+    version: str
+
+
+def find_engine() -> Engine:
+    """The pgdrive that `PGDYNO_PGDRIVE` names, else the one installed beside this Python, else on the PATH.
+
+    Raises EngineError when there is none, or when it does not answer.
+    """
+    path = _locate()
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
+    return Engine(Path(path), answer.stdout.split()[-1])
+
+
+def _locate() -> str:
+    named = os.environ.get(ENVIRONMENT)
+    if named:
+        if not os.access(named, os.X_OK):
+            raise EngineError(
+                f"{ENVIRONMENT} names {named}, which cannot be run", hint=f"correct or unset {ENVIRONMENT}"
+            )
+        return named
+    beside = Path(sys.executable).parent / PROGRAM
+    if os.access(beside, os.X_OK):
+        return str(beside)
+    found = shutil.which(PROGRAM)
+    if found is None:
+        raise EngineError(
+            f"the load engine {PROGRAM} is not installed",
+            hint=f"pgdyno's wheel brings it; in a checkout run make build, or set {ENVIRONMENT} to its path",
+        )
+    return found
+
+
+def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
+    """`-b` and `-f` for the plan's scripts; the engine is to run in the plan's folder, where files are found from."""
+    options: list[str] = []
+    for script in scripts:
+        name, at, weight = script.rpartition("@")
+        name = name if at else script
+        suffix = f"@{weight}" if at else ""
+        if name in builtin:
+            options += ["-b", name + suffix]
+        else:
+            options += ["-f", name + suffix]
+    return options
+
+
+def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: Path) -> None:
+    """Lets the engine read and compile the scripts of `options`, for the plan `source` in `folder`.
+
+    Raises PlanError with the engine's words, which name file, line and column.
+    """
+    command = [str(engine.path), "--check", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        said = "\n".join(line.removeprefix(f"{PROGRAM}: error: ") for line in done.stderr.strip().splitlines())
+        raise PlanError(source, [Problem(path="workload.scripts", message=said)])
+
+
+def trial_options(plan: Plan, point: Point, seed: int) -> list[str]:
+    """Options of pgdrive for one trial of `plan` at `point`; scripts are apart."""
+    options = ["--events=-", "--parent-lease", f"--client={point.clients}", f"--protocol={point.protocol}"]
+    options += [f"--random-seed={seed}"]
+    if point.workers is not None:
+        options += [f"--jobs={point.workers}"]
+    if plan.trial.duration is not None:
+        options += [f"--time={plan.trial.duration:g}", f"--warmup={plan.trial.warmup:g}"]
+    else:
+        options += [f"--transactions={plan.trial.transactions}"]
+    for name, value in plan.workload.variables.items():
+        options += [f"--define={name}={value}"]
+    if plan.workload.dataset == "none":
+        # the vacuum before a load is of pgbench's tables
+        options += ["--no-vacuum"]
+        if point.scale is not None:
+            options += [f"--scale={point.scale}"]
+    return options

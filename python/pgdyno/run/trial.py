@@ -1,0 +1,219 @@
+"""One trial: the engine is started, listened to, and never left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from pgdyno.errors import EngineError
+from pgdyno.records import (
+    ErrorCount,
+    Failure,
+    Generator,
+    Latency,
+    Outcome,
+    ScriptSummary,
+    Stage,
+    Summary,
+)
+from pgdyno.run.engine import Engine
+from pgdyno.run.stream import Event, read_events
+
+STOP_S = 10.0
+"""How long an engine that was told to stop may take before it is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """What the live view shows of a second."""
+
+    phase: str
+    tps: float
+    p99_ms: float | None
+    """None when nothing succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialResult:
+    """The raw record of a trial: the engine's events and what they come to."""
+
+    outcome: Outcome
+    events: list[Event]
+    summary: Summary | None
+    generator: Generator | None
+    failure: Failure | None
+
+
+def run_trial(
+    engine: Engine,
+    options: Sequence[str],
+    environment: Mapping[str, str],
+    folder: Path,
+    log: Path,
+    on_interval: Callable[[Interval], None],
+) -> TrialResult:
+    """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
+
+    `on_interval` is called once a second. When anything is raised meanwhile, Ctrl-C among it, the
+    engine is stopped before the exception goes on.
+    """
+    with log.open("wb") as errors:
+        process = subprocess.Popen(
+            [str(engine.path), *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            cwd=folder,
+            env={**os.environ, **environment},
+            # Ctrl-C is ours to hand on: the engine then still says what it measured
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        try:
+            events = _listen(process.stdout, on_interval)
+            process.wait()
+        finally:
+            _stop(process)
+    return _judge(events, process.returncode, log)
+
+
+def _listen(stdout: IO[bytes], on_interval: Callable[[Interval], None]) -> list[Event]:
+    events: list[Event] = []
+    for event in read_events(stdout):
+        events.append(event)
+        if event["event"] == "interval":
+            on_interval(_interval(event))
+    return events
+
+
+def _interval(event: Event) -> Interval:
+    length_s = (event["to_us"] - event["from_us"]) / 1e6
+    succeeded = sum(script["succeeded"] for script in event["scripts"])
+    worst_ns = [script["latency_ns"]["p99"] for script in event["scripts"] if script.get("latency_ns")]
+    return Interval(
+        phase=event["phase"],
+        tps=succeeded / length_s if length_s > 0 else 0.0,
+        p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
+    )
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    """Ends the engine if it still runs: first by its lease and SIGINT, then by force."""
+    if process.poll() is None:
+        process.send_signal(signal.SIGINT)
+        # nobody reads its events any more: it must not wait for room to write them
+        _close(process)
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+    _close(process)
+
+
+def _close(process: subprocess.Popen[bytes]) -> None:
+    for stream in (process.stdin, process.stdout):
+        if stream is not None and not stream.closed:
+            stream.close()
+
+
+def _judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
+    start = next((event for event in events if event["event"] == "start"), None)
+    connected = next((event for event in events if event["event"] == "connected"), None)
+    end = events[-1] if events and events[-1]["event"] == "end" else None
+    generator = _generator(start, connected, end, exit_code) if start else None
+    if end is None:
+        said = _last_line(log)
+        if start is None and exit_code == 1:
+            # usage: what we asked for is wrong, and the engine has said how
+            return TrialResult(Outcome.FAILED, events, None, None, Failure(stage=Stage.RUN, message=said))
+        message = f"the engine ended with exit code {exit_code} before it was done: {said}"
+        return TrialResult(Outcome.FAILED, events, None, generator, Failure(stage=Stage.RUN, message=message))
+    if end["outcome"] == "failed":
+        failure = Failure(stage=Stage.RUN, message=end.get("message") or _last_line(log), hint=end.get("hint"))
+        return TrialResult(Outcome.FAILED, events, None, generator, failure)
+    if start is None:
+        raise EngineError("the engine's events have an end and no start")
+    summary = _summary(start, connected, end)
+    outcome = {"finished": Outcome.FINISHED, "interrupted": Outcome.INTERRUPTED}.get(end["outcome"], Outcome.FAILED)
+    return TrialResult(outcome, events, summary, generator, _failure(outcome, events, end))
+
+
+def _failure(outcome: Outcome, events: list[Event], end: Event) -> Failure | None:
+    if outcome is Outcome.FAILED:
+        return _aborted(events, end)
+    if outcome is Outcome.INTERRUPTED:
+        return Failure(stage=Stage.RUN, message="the engine was told to stop before the trial's end")
+    return None
+
+
+def _aborted(events: list[Event], end: Event) -> Failure:
+    first = next((e for e in events if e["event"] == "error" and e["consequence"].startswith(("client", "conn"))), None)
+    if first is None:
+        return Failure(stage=Stage.RUN, message=end.get("message") or "clients were aborted")
+    where = f"client {first['client']}, command {first['command']} of script {first['script']}, line {first['line']}"
+    others = end["clients_aborted"] - 1
+    message = f"{first['message']} ({where})"
+    if others > 0:
+        message += f", and {others} more client{'s' if others > 1 else ''} aborted"
+    return Failure(stage=Stage.RUN, message=message, hint=first.get("hint"), sqlstate=first.get("sqlstate"))
+
+
+def _generator(start: Event, connected: Event | None, end: Event | None, exit_code: int) -> Generator:
+    cpu = (end or {}).get("cpu_us") or {}
+    return Generator(
+        version=start["pgdrive"],
+        workers=start["workers"],
+        io=(connected or {}).get("io", "unknown"),
+        seed=start["seed"],
+        exit_code=exit_code,
+        cpu_user_us=cpu.get("user"),
+        cpu_system_us=cpu.get("system"),
+    )
+
+
+def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
+    names = {script["id"]: script for script in start["scripts"]}
+    scripts = [
+        ScriptSummary(
+            id=script["script"],
+            name=names[script["script"]]["name"],
+            weight=names[script["script"]]["weight"],
+            succeeded=script["succeeded"],
+            failed=script["failed"],
+            skipped=script["skipped"],
+            latency_ns=_latency(script["latency_ns"]),
+        )
+        for script in end["scripts"]
+    ]
+    return Summary(
+        measured_s=end["measured_s"],
+        scheduled=end["scheduled"],
+        succeeded=end["succeeded"],
+        failed=end["failed"],
+        skipped=end["skipped"],
+        in_flight=end["in_flight"],
+        retried=end["retried"],
+        retries=end["retries"],
+        clients_aborted=end["clients_aborted"],
+        tps=end["tps"],
+        latency_ns=_latency(end["latency_ns"]),
+        connect_us=(connected or {}).get("connect_us", 0),
+        scripts=scripts,
+        errors=[ErrorCount(**error) for error in end["errors"]],
+    )
+
+
+def _latency(value: Event | None) -> Latency | None:
+    return None if value is None else Latency.model_validate(value)
+
+
+def _last_line(log: Path) -> str:
+    lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    errors = [line for line in lines if ": error: " in line]
+    return (errors or lines or ["it said nothing"])[-1]

@@ -1,0 +1,157 @@
+"""One run folder, as `docs/reference/run-folder.md` describes it."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import shutil
+from datetime import UTC
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from pgdyno import __version__
+from pgdyno.errors import StoreError
+from pgdyno.records import FORMAT, Manifest, TrialRecord
+from pgdyno.store.storing import replace_durably, storing, sync
+from pgdyno.store.writer import RECORD, TrialWriter
+
+MANIFEST = "manifest.json"
+_ATTEMPTS = 20
+
+_R = TypeVar("_R", Manifest, TrialRecord)
+
+
+class RunFolder:
+    """A folder with a manifest and the trials that are done."""
+
+    def __init__(self, path: Path, manifest: Manifest) -> None:
+        """Use `create` or `open`."""
+        self.path = path
+        self._manifest = manifest
+
+    @property
+    def name(self) -> str:
+        """What the run is called."""
+        return self.path.name
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run is, as it was last written or read here."""
+        return self._manifest
+
+    @classmethod
+    def create(cls, parent: Path, manifest: Manifest) -> RunFolder:
+        """A new folder in `parent`, which is made if need be; `manifest.run` becomes its name.
+
+        The name is the start in UTC, the plan's name and four random digits:
+        `20261120T101500Z-quick-3f9a`. Raises StoreError.
+        """
+        with storing("make a run folder in", parent):
+            parent.mkdir(parents=True, exist_ok=True)
+            path = _make_folder(parent, manifest)
+            try:
+                folder = cls(path, manifest.model_copy(update={"run": path.name}))
+                folder.trials_path.mkdir()
+                folder._write_manifest()
+                sync(parent)
+            except BaseException:
+                shutil.rmtree(path, ignore_errors=True)
+                raise
+        return folder
+
+    @classmethod
+    def open(cls, path: Path) -> RunFolder:
+        """The run folder at `path`. Raises StoreError when it is none, is broken, or is of a newer format."""
+        if not path.is_dir():
+            raise StoreError(f"cannot read the run {path}: there is no such folder")
+        if not (path / MANIFEST).is_file():
+            raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
+        # "." has no name of its own
+        return cls(path.resolve(), _read_record(path / MANIFEST, Manifest))
+
+    def update_manifest(self, **changes: object) -> Manifest:
+        """Replaces fields of the manifest, on disk at one instant. Raises StoreError; ValueError for no such field."""
+        unknown = changes.keys() - Manifest.model_fields.keys()
+        if unknown:
+            raise ValueError(f"a manifest has no {', '.join(sorted(unknown))}")
+        self._manifest = Manifest.model_validate({**dict(self._manifest), **changes})
+        self._write_manifest()
+        return self._manifest
+
+    def begin_trial(self, slug: str) -> TrialWriter:
+        """A writer for the trial `slug`. Raises StoreError when there is such a trial already."""
+        return TrialWriter(self.path, slug)
+
+    @property
+    def trials_path(self) -> Path:
+        """Folder of the trials that are whole."""
+        return self.path / "trials"
+
+    def trial_paths(self) -> list[Path]:
+        """Folders of the trials that are whole, in the order of their numbers. Raises StoreError."""
+        with storing("list", self.trials_path):
+            if not self.trials_path.exists():
+                return []
+            return sorted(path for path in self.trials_path.iterdir() if path.is_dir() and path.name[0] != ".")
+
+    def trials(self) -> list[TrialRecord]:
+        """Records of the trials that are whole, by number. Raises StoreError when one cannot be read."""
+        records = [_read_record(path / RECORD, TrialRecord) for path in self.trial_paths()]
+        return sorted(records, key=lambda record: record.number)
+
+    def partials(self) -> list[str]:
+        """Slugs of trials that were begun and never committed: one in flight, or what a killed run left."""
+        with storing("list", self.path):
+            found = [path.name for path in self.path.glob(".*.partial") if path.is_dir()]
+        return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
+
+    def _write_manifest(self) -> None:
+        path = self.path / MANIFEST
+        with storing("write", path):
+            replace_durably(path, (self._manifest.model_dump_json(indent=2) + "\n").encode())
+
+
+def _make_folder(parent: Path, manifest: Manifest) -> Path:
+    started = manifest.started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+    plan = manifest.plan.get("name", "run")
+    for _ in range(_ATTEMPTS):
+        path = parent / f"{started}-{plan}-{secrets.token_hex(2)}"
+        try:
+            path.mkdir()
+        except FileExistsError:
+            continue
+        return path
+    raise StoreError(f"cannot make a run folder in {parent}: every name that was tried is taken")
+
+
+def _read_record(path: Path, model: type[_R]) -> _R:
+    with storing("read", path):
+        content = path.read_bytes()
+    try:
+        data = json.loads(content)
+        if not isinstance(data, dict):
+            raise ValueError("it is no object")
+        _check_format(path, data)
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        at = ".".join(str(part) for part in first["loc"])
+        raise StoreError(
+            f"cannot read {path}: {at}: {first['msg'].lower()}", hint="the file was changed or damaged"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise StoreError(
+            f"cannot read {path}: it is not JSON: {error}", hint="the file was changed or damaged"
+        ) from error
+
+
+def _check_format(path: Path, data: dict[str, Any]) -> None:
+    written = data.get("format")
+    if isinstance(written, int) and written > FORMAT:
+        needed = data.get("pgdyno")
+        raise StoreError(
+            f"cannot read {path}: it is of format {written}, and pgdyno {__version__} reads up to {FORMAT}",
+            hint=f"use pgdyno {needed} or newer" if needed else "use a newer pgdyno",
+        )

@@ -1,0 +1,43 @@
+"""Rows into Parquet files, through DuckDB.
+
+Columns are handed over as typed lists, which is a dozen times faster than a statement a row, and keeps
+blobs as bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import duckdb
+
+from pgdyno.store.storing import storing
+from pgdyno.store.tables import TABLES, Row, columns
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A database in memory that fetches nothing from the network."""
+    return duckdb.connect(config={"autoinstall_known_extensions": False, "threads": 2})
+
+
+def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:
+    """Writes `<name>.parquet` into `folder` for each of `tables`, empty ones too. Raises StoreError."""
+    with connect() as connection:
+        for name, rows in tables.items():
+            path = folder / f"{name}.parquet"
+            with storing("write", path):
+                _write(connection, path, TABLES[name], rows)
+
+
+def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], rows: Sequence[Row]) -> None:
+    types = columns(row)
+    lists = ", ".join(f'unnest(${name}::{sql_type}[]) AS "{name}"' for name, sql_type in types.items())
+    connection.execute(
+        f"COPY (SELECT {lists}) TO {quoted(str(path))} (FORMAT parquet, COMPRESSION zstd)",
+        {name: [getattr(each, name) for each in rows] for name in types},
+    )
+
+
+def quoted(text: str) -> str:
+    """`text` as a literal of SQL."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,203 @@
+"""Runs read back: records, and tables through DuckDB."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import duckdb
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.records import Manifest, TrialRecord
+from pgdyno.store.folder import RunFolder
+from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.storing import storing
+from pgdyno.store.tables import (
+    TABLES,
+    TOTAL,
+    EventRow,
+    HistogramRow,
+    IntervalRow,
+    Row,
+    SettingRow,
+    StatementRow,
+    columns,
+)
+
+_RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow)
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run: its records now, its tables when they are asked for."""
+
+    folder: RunFolder
+    trials: Sequence[TrialRecord] = field(repr=False)
+    """Trials that are whole, by number."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run is."""
+        return self.folder.manifest
+
+    def intervals(self, trial: int | None = None) -> list[IntervalRow]:
+        """Rows of trial number `trial`, or of all, in order of trial, second and script. Raises StoreError."""
+        return self._rows(IntervalRow, trial, order="trial, second, script")
+
+    def histograms(self, trial: int | None = None, *, totals: bool | None = None) -> list[HistogramRow]:
+        """Histograms, those of whole measured parts (`totals`) or of seconds (not `totals`) only. Raises StoreError."""
+        where = "true" if totals is None else f"(second = {TOTAL}) = {totals}"
+        return self._rows(HistogramRow, trial, order="trial, second, script", where=where)
+
+    def histogram(self, trial: int) -> dict[int, bytes]:
+        """HdrHistogram of the whole measured part of trial number `trial`, by script. Raises StoreError."""
+        return {row.script: row.histogram for row in self.histograms(trial, totals=True)}
+
+    def statements(self, trial: int | None = None) -> list[StatementRow]:
+        """Statements in the order of their scripts. Raises StoreError."""
+        return self._rows(StatementRow, trial, order="trial, script, statement")
+
+    def events(self, trial: int | None = None) -> list[EventRow]:
+        """Everything else that the engine said, as it came. Raises StoreError."""
+        return self._rows(EventRow, trial, order="trial, t_us")
+
+    def settings(self, trial: int | None = None) -> list[SettingRow]:
+        """The server's settings, by name. Raises StoreError."""
+        return self._rows(SettingRow, trial, order="trial, name")
+
+    def query(self, sql: str) -> QueryResult:
+        """What `sql` says of this run; see `query`."""
+        return query(sql, [self.folder])
+
+    @cached_property
+    def _paths(self) -> dict[int, Path]:
+        return {record.number: self.folder.trials_path / record.slug for record in self.trials}
+
+    def _rows(self, row: type[_RowT], trial: int | None, *, order: str, where: str = "true") -> list[_RowT]:
+        name = next(name for name, each in TABLES.items() if each is row)
+        if trial is not None and trial not in self._paths:
+            raise StoreError(f"run {self.folder.name} has no trial {trial}")
+        folders = list(self._paths.values()) if trial is None else [self._paths[trial]]
+        paths = [folder / f"{name}.parquet" for folder in folders]
+        if not paths:
+            return []
+        names = ", ".join(columns(row))
+        # the sort is stable: what came at the same microsecond stays as it came
+        sql = f"SELECT {names} FROM {_parquet(paths)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
+        with storing("read", paths[0] if trial is not None else self.folder.path), connect() as connection:
+            return [row(*values) for values in connection.execute(sql).fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """A table that SQL gave."""
+
+    columns: list[str]
+    rows: list[tuple[Any, ...]]
+
+
+def load_run(run: Path | RunFolder) -> RunData:
+    """The run at a path. Raises StoreError when it or one of its trials cannot be read."""
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(run)
+    return RunData(folder, tuple(folder.trials()))
+
+
+def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
+    """What `sql` (DuckDB's dialect) gives over all `runs`.
+
+    Views: `intervals`, `histograms`, `statements`, `events` and `settings`, each with the run's name as
+    `run` before the columns of run-folder.md, and `trials`: run, trial, slug, target, the point's
+    parameters, repeat, outcome, tps and latencies. Raises UsageError for SQL that DuckDB refuses,
+    StoreError for runs that cannot be read.
+    """
+    folders = [run if isinstance(run, RunFolder) else RunFolder.open(run) for run in runs]
+    with connect() as connection:
+        with storing("read", folders[0].path if folders else Path()):
+            for name, row in TABLES.items():
+                _view(connection, name, row, folders)
+            _trials_table(connection, folders)
+        try:
+            result = connection.execute(sql)
+            if result is None:
+                raise UsageError("cannot answer the query: it says nothing")
+            described = cast("list[tuple[Any, ...]]", result.description or [])
+            return QueryResult([column[0] for column in described], result.fetchall())
+        except duckdb.IOException as error:
+            raise StoreError(f"cannot read the runs: {error}") from error
+        except duckdb.Error as error:
+            raise UsageError(f"cannot answer the query: {error}") from error
+
+
+def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], folders: Sequence[RunFolder]) -> None:
+    types = columns(row)
+    parts = []
+    for folder in folders:
+        paths = [path / f"{name}.parquet" for path in folder.trial_paths()]
+        if paths:
+            parts.append(f"SELECT {quoted(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths)}")  # noqa: S608
+    if not parts:
+        nulls = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in types.items())
+        parts = [f"SELECT NULL::VARCHAR AS run, {nulls} WHERE false"]
+    connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
+
+
+def _parquet(paths: Sequence[Path]) -> str:
+    # listed by name: a pattern would find what is not whole, too
+    listed = ", ".join(quoted(str(path)) for path in paths)
+    return f"read_parquet([{listed}], union_by_name = true, file_row_number = true)"
+
+
+_TRIALS = {
+    "run": "VARCHAR",
+    "trial": "INTEGER",
+    "slug": "VARCHAR",
+    "target": "VARCHAR",
+    "clients": "INTEGER",
+    "workers": "INTEGER",
+    "protocol": "VARCHAR",
+    "scale": "INTEGER",
+    "repeat": "INTEGER",
+    "outcome": "VARCHAR",
+    "tps": "DOUBLE",
+    "succeeded": "BIGINT",
+    "failed": "BIGINT",
+    "latency_mean_ns": "DOUBLE",
+    "p50_ns": "BIGINT",
+    "p95_ns": "BIGINT",
+    "p99_ns": "BIGINT",
+}
+
+
+def _trials_table(connection: duckdb.DuckDBPyConnection, folders: Sequence[RunFolder]) -> None:
+    rows = [_trial_row(folder.name, record) for folder in folders for record in folder.trials()]
+    defined = ", ".join(f"{name} {sql_type}" for name, sql_type in _TRIALS.items())
+    connection.execute(f"CREATE TABLE trials ({defined})")
+    lists = ", ".join(f"unnest(${name}::{sql_type}[])" for name, sql_type in _TRIALS.items())
+    connection.execute(f"INSERT INTO trials SELECT {lists}", {name: [row[name] for row in rows] for name in _TRIALS})
+
+
+def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
+    summary = record.summary
+    latency = summary.latency_ns if summary else None
+    return {
+        "run": run,
+        "trial": record.number,
+        "slug": record.slug,
+        "target": record.target,
+        "clients": record.point.clients,
+        "workers": record.point.workers,
+        "protocol": record.point.protocol,
+        "scale": record.point.scale,
+        "repeat": record.repeat,
+        "outcome": record.outcome.value,
+        "tps": summary.tps if summary else None,
+        "succeeded": summary.succeeded if summary else None,
+        "failed": summary.failed if summary else None,
+        "latency_mean_ns": latency.mean if latency else None,
+        "p50_ns": latency.p50 if latency else None,
+        "p95_ns": latency.p95 if latency else None,
+        "p99_ns": latency.p99 if latency else None,
+    }

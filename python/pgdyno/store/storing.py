@@ -1,0 +1,79 @@
+"""Failures of the file system in our words, and writes that survive a crash."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+
+from pgdyno.errors import StoreError
+
+_HINTS = {
+    errno.ENOSPC: "make room, or choose another folder with --runs",
+    errno.EDQUOT: "your quota is used up; make room, or choose another folder with --runs",
+    errno.EACCES: "choose a folder that you may write to with --runs",
+    errno.EPERM: "choose a folder that you may write to with --runs",
+    errno.EROFS: "choose a folder that can be written to with --runs",
+}
+
+
+@contextmanager
+def storing(doing: str, path: Path) -> Iterator[None]:
+    """Turns what goes wrong inside into a StoreError: `doing` is "write", "read" or the like, done to `path`."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        at = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes)) else path
+        where = f"{path}" if at == path else f"{path}: {at}"
+        raise StoreError(f"cannot {doing} {where}: {reason}", hint=_HINTS.get(error.errno or 0)) from error
+    except duckdb.Error as error:
+        hint = _HINTS[errno.ENOSPC] if "No space left" in str(error) else None
+        raise StoreError(f"cannot {doing} {path}: {_first_line(error)}", hint=hint) from error
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]
+
+
+def write_durably(path: Path, content: bytes) -> None:
+    """Writes a file that is on disk when this returns. Raises OSError."""
+    with path.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_durably(path: Path, content: bytes) -> None:
+    """Puts `content` at `path` at one instant: whoever reads sees the old file or the new one. Raises OSError."""
+    beside = path.with_name(f".{path.name}.partial")
+    try:
+        write_durably(beside, content)
+        beside.rename(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    sync(path.parent)
+
+
+def sync(path: Path) -> None:
+    """Brings a file's content, or a folder's list of names, to disk. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Brings `folder` and all below it to disk. Raises OSError."""
+    for below in folder.iterdir():
+        if below.is_dir():
+            sync_tree(below)
+        else:
+            sync(below)
+    sync(folder)

@@ -1,0 +1,140 @@
+"""The tables of a trial: a dataclass each, whose fields are the columns in their order.
+
+`docs/reference/run-folder.md` describes them for users; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Annotated, get_args, get_type_hints
+
+Integer = Annotated[int, "INTEGER"]
+BigInt = Annotated[int, "BIGINT"]
+Double = Annotated[float, "DOUBLE"]
+Text = Annotated[str, "VARCHAR"]
+Blob = Annotated[bytes, "BLOB"]
+
+TOTAL = -1
+"""`second` of the histogram that holds a script's whole measured part."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalRow:
+    """What one script did in one second; latencies are None when none of its transactions succeeded in it."""
+
+    trial: Integer
+    second: Integer
+    """Number of the interval from 0, warm-up and drain counted; `from_us` says when it was."""
+    from_us: BigInt
+    to_us: BigInt
+    """Bounds since the first transaction's start, warm-up counted."""
+    phase: Text
+    """warm-up, measure or drain"""
+    script: Integer
+    succeeded: BigInt
+    failed: BigInt
+    skipped: BigInt
+    retried: BigInt
+    retries: BigInt
+    in_flight: Integer
+    """Of all scripts, at the end: every script's row of a second has the same."""
+    clients: Integer
+    """Of all scripts, too."""
+    latency_sum_ns: Double | None
+    latency_min_ns: BigInt | None
+    p50_ns: BigInt | None
+    p95_ns: BigInt | None
+    p99_ns: BigInt | None
+    p999_ns: BigInt | None
+    latency_max_ns: BigInt | None
+    worker_cpu_us: BigInt
+    """Of all workers together, in every script's row of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistogramRow:
+    """Latencies of one script in one second, or in its whole measured part (`second` = TOTAL)."""
+
+    trial: Integer
+    second: Integer
+    phase: Text
+    script: Integer
+    histogram: Blob
+    """HdrHistogram V2, compressed, nanoseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementRow:
+    """What one statement of a script did in the measured part; latencies are None when it never ended well."""
+
+    trial: Integer
+    script: Integer
+    statement: Integer
+    """Its command's number in the script, meta commands counted."""
+    line: Integer
+    text: Text
+    """Its first line."""
+    executions: BigInt
+    failures: BigInt
+    latency_mean_ns: Double | None
+    p50_ns: BigInt | None
+    p95_ns: BigInt | None
+    p99_ns: BigInt | None
+    latency_max_ns: BigInt | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """Anything that the engine said besides its intervals."""
+
+    trial: Integer
+    t_us: BigInt
+    """Since the engine's start."""
+    kind: Text
+    client: Integer | None
+    script: Integer | None
+    command: Integer | None
+    sqlstate: Text | None
+    message: Text | None
+    detail: Text
+    """The other fields, a JSON object."""
+
+
+@dataclass(frozen=True, slots=True)
+class SettingRow:
+    """A line of pg_settings."""
+
+    trial: Integer
+    name: Text
+    setting: Text | None
+    unit: Text | None
+    source: Text | None
+
+
+Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow
+
+TABLES: Mapping[str, type[Row]] = MappingProxyType(
+    {
+        "intervals": IntervalRow,
+        "histograms": HistogramRow,
+        "statements": StatementRow,
+        "events": EventRow,
+        "settings": SettingRow,
+    }
+)
+"""Row of each table; `<table>.parquet` is its file in a trial's folder."""
+
+
+def columns(row: type[Row]) -> Mapping[str, str]:
+    """SQL type of each column of `row`, in order."""
+    hints = get_type_hints(row, include_extras=True)
+    return MappingProxyType({name: _sql_type(hint) for name, hint in hints.items()})
+
+
+def _sql_type(hint: object) -> str:
+    # Annotated[int, "BIGINT"], or its union with None
+    annotated = hint if hasattr(hint, "__metadata__") else get_args(hint)[0]
+    sql_type: str = annotated.__metadata__[0]
+    return sql_type

@@ -1,0 +1,82 @@
+"""One trial on its way into a run folder: all of it or nothing."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from pgdyno.errors import StoreError
+from pgdyno.records import TrialRecord
+from pgdyno.store.ingest import Event, ingest
+from pgdyno.store.parquet import write_tables
+from pgdyno.store.storing import storing, sync, sync_tree, write_durably
+from pgdyno.store.tables import SettingRow
+
+RECORD = "trial.json"
+
+
+class TrialWriter:
+    """Gathers a trial in `.<slug>.partial` beside `trials/`; `commit` gives it its final name.
+
+    The partial folder is not below `trials/`, for patterns such as `*/trials/*/intervals.parquet` would
+    find it there, dot or not.
+    """
+
+    def __init__(self, run: Path, slug: str) -> None:
+        """Makes the partial folder in the run folder `run`. Raises StoreError when the trial is there already."""
+        self.slug = slug
+        self.final = run / "trials" / slug
+        self.partial = run / f".{slug}.partial"
+        self.log = self.partial / "log"
+        """For logs, which are written as they come."""
+        with storing("make the folder", self.partial):
+            if self.final.exists():
+                raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
+            self.partial.mkdir()
+            self.log.mkdir()
+
+    def commit(
+        self,
+        record: TrialRecord,
+        *,
+        events: Iterable[Event],
+        settings: Sequence[tuple[str, str | None, str | None, str | None]],
+    ) -> Path:
+        """Writes everything, brings it to disk and renames it; gives back the final folder.
+
+        `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings.
+        Raises StoreError; the trial is then still partial.
+        """
+        said = list(events)
+        rows = ingest(record.number, said)
+        with storing("write", self.partial):
+            self._write_events(said)
+            tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
+            tables["settings"] = [SettingRow(record.number, *setting) for setting in settings]
+            write_tables(self.partial, tables)
+            _write(self.partial / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
+            sync_tree(self.partial)
+            if self.final.exists():
+                raise StoreError(f"cannot store trial {self.slug}: {self.final} exists already")
+            self.partial.rename(self.final)
+            sync(self.final.parent)
+            sync(self.partial.parent)
+        return self.final
+
+    def abandon(self) -> None:
+        """Removes what is partial; a trial that was committed stays."""
+        shutil.rmtree(self.partial, ignore_errors=True)
+
+    def _write_events(self, events: Sequence[Event]) -> None:
+        text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
+        # no time in it: the same events give the same file
+        content = gzip.compress(text.encode(), compresslevel=5, mtime=0)
+        _write(self.log / "events.jsonl.gz", content)
+
+
+def _write(path: Path, content: bytes) -> None:
+    with storing("write", path):
+        write_durably(path, content)

@@ -1,0 +1,103 @@
+"""The user that servers run as.
+
+PostgreSQL refuses to run as root. When pgdyno is root, servers run as `nobody`, which exists on every
+Linux and needs no preparation, or as the user that `PGDYNO_SERVER_USER` names. Otherwise everything
+runs as the user who started pgdyno.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypedDict
+
+from pgdyno.errors import TargetError
+
+
+class Relation(StrEnum):
+    """How the server's user stands to pgdyno's own."""
+
+    SAME = "same"
+    OTHER = "other"
+
+
+class PopenUser(TypedDict, total=False):
+    """Arguments of Popen that make a child another user's."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A user of this machine that servers run as."""
+
+    name: str
+    uid: int
+    gid: int
+    relation: Relation
+
+    def popen_user(self) -> PopenUser:
+        """What Popen needs to start a child as this user; nothing when that is us."""
+        if self.relation is Relation.SAME:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def take(self, path: Path) -> None:
+        """Makes `path` this user's. Raises OSError."""
+        if self.relation is Relation.OTHER:
+            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+
+    def can_traverse(self, folder: Path) -> bool:
+        """True when this user may go through `folder` itself, whatever its parents say."""
+        return self._may_execute(folder.stat())
+
+    def blocked_at(self, path: Path) -> Path | None:
+        """The topmost existing parent of `path` that this user cannot go through; None when the way is free."""
+        for parent in reversed(path.resolve().parents):
+            if parent.is_dir() and not self.can_traverse(parent):
+                return parent
+        return None
+
+    def can_execute(self, file: Path) -> bool:
+        """True when this user may run `file`."""
+        status = file.stat()
+        return stat.S_ISREG(status.st_mode) and self._may_execute(status)
+
+    def _may_execute(self, status: os.stat_result) -> bool:
+        # access(2) answers for our own user only
+        if self.uid == status.st_uid:
+            return bool(status.st_mode & stat.S_IXUSR)
+        if status.st_gid == self.gid or (self.relation is Relation.SAME and status.st_gid in os.getgroups()):
+            return bool(status.st_mode & stat.S_IXGRP)
+        return bool(status.st_mode & stat.S_IXOTH)
+
+
+def find_account(environ: Mapping[str, str] | None = None) -> Account:
+    """The account for servers of this process. Raises TargetError when there is none that works."""
+    environ = os.environ if environ is None else environ
+    uid = os.geteuid()
+    if uid != 0:
+        return Account(_name_of(uid), uid, os.getegid(), Relation.SAME)
+    name = environ.get("PGDYNO_SERVER_USER") or "nobody"
+    hint = "set PGDYNO_SERVER_USER to a user of this machine that is not root"
+    try:
+        entry = pwd.getpwnam(name)
+    except KeyError:
+        raise TargetError(f"cannot run servers as user {name}: there is no such user", hint=hint) from None
+    if entry.pw_uid == 0:
+        raise TargetError(f"cannot run servers as user {name}: PostgreSQL refuses to run as root", hint=hint)
+    return Account(name, entry.pw_uid, entry.pw_gid, Relation.OTHER)
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

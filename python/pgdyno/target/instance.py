@@ -1,0 +1,178 @@
+"""A server of our own from nothing to nothing: folder, cluster, process, clean-up."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import secrets
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget, LocalTarget
+from pgdyno.target.claim import Claim, make_claim
+from pgdyno.target.cluster import USER, check_arguments, init_cluster
+from pgdyno.target.endpoint import HOST, free_port, make_socket_folder, remove_socket_folder
+from pgdyno.target.home import Home
+from pgdyno.target.installation import Installation
+from pgdyno.target.kept import KeptCluster, cluster_key
+from pgdyno.target.leftovers import sweep_leftovers
+from pgdyno.target.log import log_size
+from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, PortTakenError, Postmaster
+from pgdyno.target.processes import servers_in
+from pgdyno.target.progress import Progress
+from pgdyno.target.server import Server
+from pgdyno.target.settings import check_settings, own_settings, write_settings
+from pgdyno.target.signals import signals_deferred
+
+PORT_ATTEMPTS = 5
+
+
+class Instance:
+    """One server and all that it leaves on the machine.
+
+    `close` undoes whatever has been done so far, at any point, and is also called when the interpreter ends.
+    """
+
+    def __init__(
+        self, name: str, spec: EmbeddedTarget | LocalTarget, installation: Installation, home: Home, progress: Progress
+    ) -> None:
+        """Does nothing yet; see `open`."""
+        self._name = name
+        self._spec = spec
+        self._installation = installation
+        self._home = home
+        self._progress = progress
+        self._password = secrets.token_urlsafe(24)
+        self._pid = os.getpid()
+        self._claim: Claim | None = None
+        self._kept: KeptCluster | None = None
+        self._socket_folder: Path | None = None
+        self._postmaster: Postmaster | None = None
+
+    def open(self) -> Server:
+        """Makes the cluster and starts it. Raises TargetError; `close` must be called in any case."""
+        check_settings(self._spec.settings)
+        check_arguments(self._spec.initdb)
+        # for exceptions that come between a `with` and its block, or before a clean-up can hold them back
+        atexit.register(self.close)
+        with signals_deferred():
+            claim = self._claim = make_claim(self._home, self._name)
+        data_directory, reused = self._get_cluster(claim)
+        with signals_deferred():
+            self._socket_folder = make_socket_folder(
+                self._home.account, lambda folder: claim.note(socket_directory=str(folder))
+            )
+        self._postmaster = Postmaster(self._installation, data_directory, claim.log_path, self._home.account)
+        self._progress.step(f"starting PostgreSQL {self._installation.version}")
+        server = Server(
+            host=str(self._socket_folder) if self._spec.connect == "unix" else HOST,
+            port=self._start(self._postmaster, claim, self._socket_folder, None),
+            user=USER,
+            password=self._password,
+            data_directory=data_directory,
+            socket_directory=self._socket_folder,
+            log_path=claim.log_path,
+            notes=list(self._installation.notes),
+            control=self,
+        )
+        server.prepare(set_password=reused)
+        return server
+
+    def close(self) -> None:
+        """Stops the server and removes what was made, except a kept cluster. Raises TargetError."""
+        # a fork of ours must not end our server
+        if os.getpid() != self._pid:
+            return
+        with signals_deferred():
+            if self._postmaster is not None:
+                self._postmaster.stop(self._deadlines())
+                self._postmaster = None
+            if self._socket_folder is not None:
+                remove_socket_folder(self._socket_folder, {os.geteuid(), self._home.account.uid})
+                self._socket_folder = None
+            if self._kept is not None:
+                self._kept.release()
+                self._kept = None
+            if self._claim is not None:
+                self._claim.remove()
+                self._claim = None
+            atexit.unregister(self.close)
+
+    def is_alive(self) -> bool:
+        """True while the server's process runs."""
+        return self._postmaster is not None and self._postmaster.is_alive()
+
+    def restart(self, port: int) -> int:
+        """Stops the server and starts it again, at `port` if that is still free; the port that it has then."""
+        postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
+        if postmaster is None or claim is None or folder is None:
+            raise TargetError(f"cannot restart the server of target {self._name}: it was closed")
+        with signals_deferred():
+            postmaster.stop(KEPT_DEADLINES)
+        return self._start(postmaster, claim, folder, port)
+
+    def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
+        """The data directory, and whether it was there before."""
+        if not self._spec.keep_data:
+            self._make_cluster(claim.data_directory, durable=False)
+            return claim.data_directory, False
+        kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
+        kept.acquire()
+        reused = kept.data_directory.is_dir()
+        if reused:
+            self._free_from_leftovers(kept.data_directory)
+        else:
+            # made in our own folder: what is under clusters is whole
+            self._make_cluster(claim.data_directory, durable=True)
+        claim.note(data_directory=str(kept.data_directory), keep_data=True)
+        if not reused:
+            kept.adopt(claim.data_directory)
+        return kept.data_directory, reused
+
+    def _free_from_leftovers(self, data_directory: Path) -> None:
+        if servers_in(data_directory):
+            # no run holds it, so its server was left behind
+            sweep_leftovers(self._home)
+        others = servers_in(data_directory)
+        if others:
+            pids = ", ".join(str(process.pid) for process in others)
+            raise TargetError(
+                f"cannot use the kept cluster {data_directory}: a server that pgdyno did not start runs on it: "
+                f"process {pids}",
+                hint="stop that server",
+            )
+
+    def _make_cluster(self, data_directory: Path, *, durable: bool) -> None:
+        self._progress.step(f"making a cluster of PostgreSQL {self._installation.version}")
+        init_cluster(
+            self._installation, data_directory, self._home.account, self._spec.initdb, self._password, durable=durable
+        )
+
+    def _start(self, postmaster: Postmaster, claim: Claim, socket_folder: Path, wanted_port: int | None) -> int:
+        offset, reason = 0, ""
+        for attempt in range(PORT_ATTEMPTS):
+            port = wanted_port if wanted_port is not None and attempt == 0 else free_port()
+            write_settings(postmaster.data_directory, own_settings(port, socket_folder), self._spec.settings)
+            offset = log_size(postmaster.log_path)
+            self._launch(postmaster, claim)
+            try:
+                postmaster.wait_ready(offset, self._spec.settings)
+            except PortTakenError as taken:
+                reason = str(taken)
+                with signals_deferred():
+                    postmaster.stop(Deadlines())
+                continue
+            return port
+        raise TargetError(
+            f"cannot start PostgreSQL {self._installation.version}: {PORT_ATTEMPTS} ports were taken: {reason}"
+        )
+
+    def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
+        with signals_deferred():
+            postmaster.launch()
+            identity = postmaster.identity
+            if identity is not None:
+                claim.note(postmaster_pid=identity.pid, postmaster_start_ticks=identity.start_ticks)
+
+    def _deadlines(self) -> Deadlines:
+        return KEPT_DEADLINES if self._spec.keep_data else Deadlines()

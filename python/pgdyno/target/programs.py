@@ -1,0 +1,70 @@
+"""Programs run as the server's user, without losing them to a signal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import IO
+
+from pgdyno.errors import TargetError
+from pgdyno.target.account import Account
+from pgdyno.target.signals import signals_deferred
+
+_PASSED_ON = ("PATH", "TZ", "LD_PRELOAD")
+
+
+def clean_environment(library_path: str | None) -> dict[str, str]:
+    """What servers see of our environment: little, so that results depend on the plan alone.
+
+    `library_path` is LD_LIBRARY_PATH, which an installation of the user's may need.
+    """
+    environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    environment["LC_ALL"] = "C"
+    if library_path:
+        environment["LD_LIBRARY_PATH"] = library_path
+    return environment
+
+
+def spawn(
+    argv: Sequence[str], account: Account, environment: Mapping[str, str], output: int | IO[bytes]
+) -> subprocess.Popen[bytes]:
+    """Starts `argv` as `account` in a session of its own; what it says goes to `output`.
+
+    To be called with signals deferred until the process is noted. Raises TargetError.
+    """
+    try:
+        return subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            # ours may be closed to that user
+            cwd="/",
+            env=dict(environment),
+            umask=0o077,
+            start_new_session=True,
+            **account.popen_user(),
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise TargetError(f"cannot run {argv[0]} as user {account.name}: {reason.lower()}") from error
+
+
+def run_program(argv: Sequence[str], account: Account, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit status and output of `argv`; nothing of it is left when an exception comes. Raises TargetError."""
+    process: subprocess.Popen[bytes] | None = None
+    try:
+        with signals_deferred():
+            process = spawn(argv, account, environment, subprocess.PIPE)
+        output, _ = process.communicate()
+    except BaseException:
+        if process is not None:
+            with signals_deferred(), suppress(ProcessLookupError):
+                # the whole session: initdb has children
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+        raise
+    return process.returncode, output.decode("utf-8", "replace")

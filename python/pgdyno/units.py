@@ -1,0 +1,61 @@
+"""Durations and sizes as people write them, and numbers as people read them."""
+
+from __future__ import annotations
+
+import re
+
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)\s*")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+
+
+def parse_duration_s(text: str) -> float:
+    """Seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with what would be right."""
+    at, total = 0, 0.0
+    while at < len(text):
+        match = _DURATION.match(text, at)
+        if match is None:
+            break
+        total += float(match[1]) * _SECONDS[match[2]]
+        at = match.end()
+    if at < len(text) or not text.strip():
+        raise ValueError(f"{text!r} is not a duration; write a number and a unit, such as 500ms, 10s, 5m or 1h30m")
+    return total
+
+
+def format_duration(seconds: float) -> str:
+    """`seconds` in the two largest units that matter: "11:40 min" is written "11m40s"."""
+    if seconds < 10 and seconds != int(seconds):
+        return f"{seconds:.1f}s"
+    whole = round(seconds)
+    hours, rest = divmod(whole, 3600)
+    minutes, secs = divmod(rest, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{secs:02d}s" if minutes else f"{secs}s"
+
+
+def format_significant(number: float, digits: int = 3) -> str:
+    """`number` with at least `digits` significant digits and thousands separated: 71,300 or 0.0213."""
+    if number == 0:
+        return "0"
+    if abs(number) >= 10 ** (digits - 1):
+        return f"{number:,.0f}"
+    decimals = digits - 1
+    size = abs(number)
+    while size < 1:
+        size *= 10
+        decimals += 1
+    while size >= 10:
+        size /= 10
+        decimals -= 1
+    return f"{number:,.{max(decimals, 0)}f}"
+
+
+def format_bytes(count: int) -> str:
+    """`count` bytes in binary units: 14.3 MiB."""
+    size = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
+            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")

@@ -1,0 +1,39 @@
+"""The installed programs, run as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+BIN = Path(sys.executable).parent
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """Runs pgdyno or pgdrive in an empty folder; never with the caller's connection settings."""
+
+    def call(
+        program: str, *args: str, env: dict[str, str] | None = None, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "COLUMNS"))}
+        if "PGDYNO_HOME" in os.environ:
+            clean["PGDYNO_HOME"] = os.environ["PGDYNO_HOME"]
+        return subprocess.run(
+            [str(BIN / program), *args],
+            cwd=tmp_path,
+            env={**clean, "COLUMNS": "80", **(env or {})},
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+    return call

@@ -1,0 +1,263 @@
+"""Whole runs of small plans: what is stored, what is said, and what is left when things go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome, Stage
+from pgdyno.store import RunFolder, list_runs, load_run
+from pgdyno.target import Home
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+
+PLAN = """\
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+keep_data = {keep}
+settings = {{ fsync = "off", shared_buffers = "32MB" }}
+[workload]
+scripts = [{scripts}]
+scale = 1
+[sweep]
+clients = {clients}
+protocol = "prepared"
+[trial]
+warmup = "0.5s"
+duration = "{duration}"
+repeats = {repeats}
+on_failure = "{on_failure}"
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., Path]:
+    def write(
+        *,
+        scripts: str = '"select-only"',
+        clients: str = "[1, 2]",
+        duration: str = "1s",
+        repeats: int = 1,
+        on_failure: str = "continue",
+        keep: str = "false",
+    ) -> Path:
+        path = tmp_path / "small.toml"
+        path.write_text(
+            PLAN.format(
+                scripts=scripts, clients=clients, duration=duration, repeats=repeats, on_failure=on_failure, keep=keep
+            )
+        )
+        return path
+
+    return write
+
+
+def environment(home: Home) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**clean, "PGDYNO_HOME": str(home.path)}
+
+
+def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PGDYNO, *args], cwd=tmp_path, env=environment(home), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def the_run(tmp_path: Path) -> RunFolder:
+    (entry,) = list_runs(tmp_path / "pgdyno-runs")
+    return RunFolder.open(entry.path)
+
+
+@contextmanager
+def running(home: Home, tmp_path: Path, plan: Path) -> Iterator[subprocess.Popen[str]]:
+    """A run in the background, up to the middle of its first trial."""
+    process = subprocess.Popen(
+        [PGDYNO, "run", str(plan)],
+        cwd=tmp_path,
+        env=environment(home),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob("pgdyno-runs/*/.0001-*.partial/log/engine.log")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.7)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def postmasters(home: Home) -> list[int]:
+    """Servers whose data lies in this home."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = status.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"-D" in words and words[words.index(b"-D") + 1].startswith(os.fsencode(home.root)):
+            found.append(int(status.parent.name))
+    return found
+
+
+def engines() -> set[int]:
+    found = set()
+    for status in Path("/proc").glob("[0-9]*/comm"):
+        try:
+            if status.read_text().strip() == "pgdrive":
+                found.add(int(status.parent.name))
+        except OSError:
+            continue
+    return found
+
+
+def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv")
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    manifest, trials = folder.manifest, folder.trials()
+    assert (manifest.outcome, manifest.trials_planned) == (Outcome.FINISHED, 4)
+    assert [(t.number, t.point.clients, t.repeat) for t in trials] == [(1, 1, 1), (2, 2, 1), (3, 1, 2), (4, 2, 2)]
+    facts = manifest.targets[0].facts
+    assert facts is not None
+    assert facts.version.startswith("18.")
+    assert facts.settings_changed["fsync"] == "off"
+    assert facts.data_checksums
+    for trial in trials:
+        summary = trial.summary
+        assert summary is not None
+        assert trial.outcome is Outcome.FINISHED
+        assert summary.scheduled == summary.succeeded + summary.failed + summary.skipped + summary.in_flight
+        assert summary.tps > 0
+    run = load_run(folder)
+    for trial in trials:
+        measured = sum(row.succeeded for row in run.intervals(trial.number) if row.phase != "warm-up")
+        assert trial.summary is not None
+        assert measured == trial.summary.succeeded
+    assert "duration_s" not in done.stdout
+    assert "clients" in done.stdout
+    assert f"report: pgdyno-runs/{folder.name}/report.html" in done.stdout
+    page = (folder.path / "report.html").read_text()
+    assert "PostgreSQL 18." in page
+    assert len((tmp_path / "trials.csv").read_text().splitlines()) == 5
+    assert not folder.partials()
+    assert postmasters(warm_home) == []
+    shown = pgdyno(warm_home, tmp_path, "show", "--json")
+    assert json.loads(shown.stdout)["manifest"]["run"] == folder.name
+    listed = pgdyno(warm_home, tmp_path, "list")
+    assert folder.name in listed.stdout
+
+
+def test_json_ends_with_a_line_for_programs(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")), "--json", "--quiet")
+    assert done.returncode == ExitCode.OK, done.stderr
+    last = json.loads(done.stdout.splitlines()[-1])
+    assert (last["trials"], last["failed"]) == (1, 0)
+    assert (tmp_path / last["run"] / "manifest.json").exists()
+    assert done.stderr == ""
+
+
+def test_a_server_killed_in_a_trial_fails_the_trial_and_the_run_goes_on(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    with running(warm_home, tmp_path, plan(duration="3s")) as process:
+        (server,) = postmasters(warm_home)
+        os.kill(server, signal.SIGKILL)
+        out, err = process.communicate(timeout=120)
+        code = process.returncode
+    assert code == ExitCode.TRIALS_FAILED, err
+    first, second = the_run(tmp_path).trials()
+    assert (first.outcome, second.outcome) == (Outcome.FAILED, Outcome.FINISHED)
+    assert first.failure is not None
+    assert first.failure.stage is Stage.RUN
+    assert "trial 1 is no result" in err
+    assert "went down" in err
+    assert "failed: trial 1" in out
+    assert the_run(tmp_path).manifest.outcome is Outcome.FAILED
+
+
+def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    (tmp_path / "fails.sql").write_text("SELECT 1 / 0;\n")
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(scripts='"fails.sql"', on_failure="stop")))
+    assert done.returncode == ExitCode.TRIALS_FAILED
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.failure is not None
+    assert trial.failure.sqlstate == "22012"
+    assert trial.failure.message == "division by zero (client 0, command 0 of script 0, line 1)"
+    assert 'on_failure = "stop"' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+)
+def test_a_signal_leaves_nothing_but_whole_trials(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path], number: int, code: ExitCode
+) -> None:
+    before = engines()
+    with running(warm_home, tmp_path, plan(duration="60s")) as process:
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == code, err
+    assert "Traceback" not in err
+    folder = the_run(tmp_path)
+    assert folder.manifest.outcome is Outcome.INTERRUPTED
+    assert folder.trials() == []
+    assert folder.partials() == []
+    assert postmasters(warm_home) == []
+    assert engines() <= before
+
+
+def test_after_sigkill_the_next_run_removes_what_was_left(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    before = engines()
+    with running(warm_home, tmp_path, plan(duration="60s")) as process:
+        process.kill()
+        process.wait()
+        left = postmasters(warm_home)
+        assert left
+    # the engine's lease ends with its parent
+    deadline = time.monotonic() + 20
+    while engines() - before and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not engines() - before
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")))
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert postmasters(warm_home) == []
+    assert list(warm_home.instances.iterdir()) == []
+
+
+def test_kept_data_is_loaded_once(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    first = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
+    second = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1", keep="true")))
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "loading pgbench at scale 1" in first.stderr
+    assert "loading pgbench" not in second.stderr
+
+
+def test_a_runs_folder_that_cannot_be_written_is_said(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    (tmp_path / "taken").write_text("")
+    done = pgdyno(warm_home, tmp_path, "run", str(plan()), "--runs", "taken")
+    assert done.returncode == ExitCode.STORE
+    assert "taken" in done.stderr
+    assert postmasters(warm_home) == []

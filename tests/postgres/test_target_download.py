@@ -1,0 +1,366 @@
+"""Fetching: what is cut, wrong, missing or not to be reached."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.target.embedded import find_embedded
+from pgdyno.target.installation import Installation
+from pgdyno.target.version import Release, classifier
+
+if TYPE_CHECKING:
+    from tests.postgres.conftest import LocalMirror
+
+Archive = Callable[..., bytes]
+
+
+def embedded(version: str) -> EmbeddedTarget:
+    return EmbeddedTarget(kind="embedded", version=version)
+
+
+def fetch(home: Home, mirror: LocalMirror, version: str = "18") -> Installation:
+    return find_embedded(embedded(version), home, SilentProgress(), mirror.environ)
+
+
+def nothing_but_the_list(home: Home) -> bool:
+    """No server, no archive and no part of one is left."""
+    left = [path.name for path in home.downloads.glob("*") if not path.name.startswith("versions-")]
+    return not left and not list(home.postgres.glob("*")) and not list(home.postgres.glob(".*"))
+
+
+def dead_url() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+# ---- versions ----
+
+
+def test_the_newest_of_a_major_is_fetched(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    for release in ("18.9.0", "18.10.0", "17.4.0"):
+        mirror.publish(release, small_archive(release.removesuffix(".0")))
+    found = fetch(fresh_home, mirror)
+    assert found.version == "18.10"
+    assert found.major == 18
+    assert found.bin.parent.name == f"18.10.0-{classifier()}"
+    assert sorted(path.name for path in found.bin.iterdir()) == ["initdb", "postgres"]
+    assert list(fresh_home.downloads.glob("*.jar*")) == []
+
+
+def test_a_version_that_does_not_exist_offers_the_nearest(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    mirror.publish("18.4.0", small_archive("18.4"))
+    mirror.list_versions("17.1.0", "18.1.0", "18.3.0", "18.4.0", "18.6.0")
+    with pytest.raises(TargetError) as caught:
+        fetch(fresh_home, mirror, "18.5")
+    assert caught.value.message == "cannot get PostgreSQL 18.5: there is no such version"
+    assert caught.value.hint == "nearest: 18.3, 18.4, 18.6"
+    # the list is kept, so that a wrong version is told from a dead network
+    with pytest.raises(TargetError, match=r"18\.5: there is no such version"):
+        find_embedded(embedded("18.5"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": dead_url()})
+
+
+def test_the_real_mirror_offers_the_nearest(home: Home) -> None:
+    with (
+        pytest.raises(TargetError) as caught,
+        open_target("t", embedded("18.999"), home=home, progress=SilentProgress()),
+    ):
+        pass
+    assert caught.value.message == "target t: cannot get PostgreSQL 18.999: there is no such version"
+    assert re.fullmatch(r"nearest: 18\.\d+, 18\.\d+, 18\.\d+", caught.value.hint or "")
+
+
+# ---- checksums ----
+
+
+def test_a_wrong_file_is_fetched_once_more(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    mirror.answers[path] = [mirror.broken(body=small_archive("6.6")), mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+    assert mirror.count(path) == 2
+
+
+def test_a_file_that_stays_wrong_is_refused(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    expected = mirror.files[f"{path}.sha512"].decode()
+    mirror.files[path] = b"something else"
+    with pytest.raises(TargetError) as caught:
+        fetch(fresh_home, mirror)
+    assert re.search(rf"sha512 is wrong: expected {expected}, got [0-9a-f]{{128}}$", caught.value.message)
+    assert mirror.count(path) == 2
+    assert nothing_but_the_list(fresh_home)
+
+
+@pytest.mark.parametrize("kinds", [("sha256", "sha1"), ("sha1",)])
+def test_the_strongest_checksum_there_is_counts(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive, kinds: tuple[str, ...]
+) -> None:
+    path = mirror.publish("18.6.0", small_archive(), kinds)
+    for kind in kinds[1:]:
+        mirror.files[f"{path}.{kind}"] = b"0" * 40
+    assert fetch(fresh_home, mirror).version == "18.6"
+    mirror.files[f"{path}.{kinds[0]}"] = b"0" * (64 if kinds[0] == "sha256" else 40)
+    fresh_home.postgres.joinpath(f"18.6.0-{classifier()}").rename(fresh_home.postgres / "elsewhere")
+    with pytest.raises(TargetError, match=f"{kinds[0]} is wrong: expected 0000"):
+        fetch(fresh_home, mirror)
+
+
+def test_without_a_checksum_nothing_is_used(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive(), ())
+    with pytest.raises(TargetError, match="has no checksum of it"):
+        fetch(fresh_home, mirror)
+    assert mirror.count(path) == 0
+
+
+def test_a_checksum_that_is_a_page_is_refused(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    mirror.files[f"{path}.sha512"] = b"<html>please log in</html>"
+    with pytest.raises(TargetError, match=r"sha512: not a checksum"):
+        fetch(fresh_home, mirror)
+
+
+# ---- cuts ----
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_cut_download_goes_on_where_it_was_cut(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    archive = small_archive()
+    path = mirror.publish("18.6.0", archive)
+    half = len(archive) // 2
+    mirror.answers[path] = [mirror.broken(cut_at=half), mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+    assert [asked for requested, asked in mirror.requests if requested == path] == [None, f"bytes={half}-"]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_many_cuts_end_well_when_each_gains_something(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    archive = small_archive()
+    path = mirror.publish("18.6.0", archive)
+    mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 20)]
+    assert fetch(fresh_home, mirror).version == "18.6"
+    assert mirror.count(path) >= 20
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_that_cannot_go_on_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    mirror.ranges = False
+    mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+    assert mirror.count(path) == 2
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_file_that_changed_meanwhile_starts_anew(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    mirror.answers[path] = [mirror.broken(cut_at=1000, body=small_archive("1.1")), mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_part_longer_than_the_file_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    archive = small_archive()
+    path = mirror.publish("18.6.0", archive)
+    mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.broken(status=416), mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+    assert [asked for requested, asked in mirror.requests if requested == path] == [None, "bytes=1000-", None]
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_mirror_that_always_cuts_is_named(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    archive = small_archive()
+    path = mirror.publish("18.6.0", archive)
+    mirror.ranges = False
+    mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 2)]
+    with pytest.raises(TargetError) as caught:
+        fetch(fresh_home, mirror)
+    assert f"cannot fetch {mirror.url}{path}: the connection ended after" in caught.value.message
+    assert "PGDYNO_MAVEN_URL" in (caught.value.hint or "")
+    assert not list(fresh_home.postgres.glob("*"))
+
+
+@pytest.mark.usefixtures("impatient")
+def test_what_was_cut_is_finished_by_the_next_run(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    archive = small_archive()
+    path = mirror.publish("18.6.0", archive)
+    mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.broken(status=503)]
+    with pytest.raises(TargetError, match="status 503"):
+        fetch(fresh_home, mirror)
+    mirror.answers[path] = [mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+    assert mirror.requests[-1] == (path, "bytes=1000-")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_server_in_trouble_is_asked_again(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    mirror.answers[path] = [mirror.broken(status=503), mirror.broken(status=429), mirror.good]
+    mirror.answers[f"{path}.sha512"] = [mirror.broken(status=502), mirror.good]
+    assert fetch(fresh_home, mirror).version == "18.6"
+
+
+def test_a_refusal_is_told_at_once(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    mirror.answers[path] = [mirror.broken(status=403)]
+    with pytest.raises(TargetError, match="the server answers with status 403"):
+        fetch(fresh_home, mirror)
+    assert mirror.count(path) == 1
+
+
+def test_a_real_server_comes_through_a_cut(
+    fresh_home: Home,
+    mirror: LocalMirror,
+    real_archive: bytes,
+    installed_release: Release,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = mirror.publish(str(installed_release), real_archive)
+    mirror.answers[path] = [mirror.broken(cut_at=len(real_archive) // 2), mirror.good]
+    monkeypatch.setenv("PGDYNO_MAVEN_URL", mirror.url)
+    counts: list[tuple[int, int | None]] = []
+
+    class Counting(SilentProgress):
+        def bytes(self, done: int, total: int | None) -> None:
+            counts.append((done, total))
+
+    with open_target("t", embedded(installed_release.postgres), home=fresh_home, progress=Counting()) as server:
+        assert server.facts().version == installed_release.postgres
+        assert server.notes == []
+    assert mirror.count(path) == 2
+    assert counts[-1] == (len(real_archive), len(real_archive))
+    assert [done for done, _ in counts] == sorted(done for done, _ in counts)
+
+
+# ---- no network ----
+
+
+def test_offline_an_exact_version_asks_nobody(
+    warm_home: Home, mirror: LocalMirror, installed_release: Release, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGDYNO_MAVEN_URL", mirror.url)
+    with open_target("t", embedded(installed_release.postgres), home=warm_home, progress=SilentProgress()) as server:
+        assert server.facts().version == installed_release.postgres
+        assert server.notes == []
+    assert mirror.requests == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_offline_a_major_is_the_newest_in_the_cache(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    for release in ("18.2.0", "18.3.0"):
+        mirror.publish(release, small_archive(release.removesuffix(".0")))
+    fetch(fresh_home, mirror, "18.2")
+    fetch(fresh_home, mirror, "18.3")
+    offline = {"PGDYNO_MAVEN_URL": dead_url()}
+    found = find_embedded(embedded("18"), fresh_home, SilentProgress(), offline)
+    assert found.version == "18.3"
+    assert len(found.notes) == 1
+    assert found.notes[0].startswith("PostgreSQL 18.3 is the newest 18 in the cache; not known whether")
+    assert "connection refused" in found.notes[0]
+    assert find_embedded(embedded("18.2"), fresh_home, SilentProgress(), offline).notes == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_offline_without_a_cache_is_told(fresh_home: Home) -> None:
+    url = dead_url()
+    with pytest.raises(TargetError) as caught:
+        find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
+    assert caught.value.message.startswith(f"cannot fetch {url}/io/zonky/test/postgres/")
+    assert caught.value.message.endswith("connection refused")
+    assert "proxy" in (caught.value.hint or "")
+
+
+def test_a_list_that_is_a_page_does_not_replace_the_cached_one(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    mirror.publish("18.6.0", small_archive())
+    fetch(fresh_home, mirror)
+    cached = fresh_home.downloads / f"versions-{classifier()}.xml"
+    before = cached.read_bytes()
+    listed = next(name for name in mirror.files if name.endswith("maven-metadata.xml"))
+    mirror.files[listed] = b"<html><body>please log in</body></html>"
+    assert "not a list of versions" in fetch(fresh_home, mirror).notes[0]
+    assert cached.read_bytes() == before
+
+
+def test_a_password_in_the_address_is_used_and_not_shown(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    mirror.publish("18.6.0", small_archive())
+    url = mirror.url.replace("http://", "http://me:secret@")
+    assert find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url}).version == "18.6"
+    mirror.list_versions("17.1.0")
+    mirror.answers[next(name for name in mirror.files if name.endswith(".xml"))] = [mirror.broken(status=401)]
+    with pytest.raises(TargetError) as caught:
+        find_embedded(embedded("16"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
+    assert "secret" not in f"{caught.value.message} {caught.value.hint}"
+
+
+def test_an_address_that_is_none(fresh_home: Home) -> None:
+    with pytest.raises(TargetError, match="cannot use PGDYNO_MAVEN_URL ftp://x: not an http or https address"):
+        find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": "ftp://x"})
+
+
+# ---- two at once ----
+
+FETCHER = """
+import sys
+from pathlib import Path
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, SilentProgress
+from pgdyno.target.embedded import find_embedded
+
+class Shown(SilentProgress):
+    def step(self, text):
+        print(text, flush=True)
+
+home = Home.locate(Path(sys.argv[1]))
+print("found", find_embedded(EmbeddedTarget(kind="embedded", version="18"), home, Shown()).version, flush=True)
+"""
+
+
+def test_two_that_fetch_at_once_fetch_once(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive, child_environment: dict[str, str]
+) -> None:
+    path = mirror.publish("18.6.0", small_archive())
+    go = threading.Event()
+    mirror.answers[path] = [mirror.broken(hold=go)]
+    environment = {**child_environment, **mirror.environ}
+
+    def start() -> subprocess.Popen[str]:
+        argv = [sys.executable, "-c", FETCHER, str(fresh_home.path)]
+        return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment)
+
+    with start() as first:
+        mirror.wait_for(path)
+        with start() as second:
+            assert first.stdout is not None
+            assert second.stdout is not None
+            while (line := second.stdout.readline()) and not line.startswith("waiting"):
+                pass
+            go.set()
+            assert line == "waiting for another pgdyno that fetches PostgreSQL 18.6\n"
+            assert second.stdout.read() == "found 18.6\n"
+            assert first.stdout.read().endswith("found 18.6\n")
+    assert (first.returncode, second.returncode) == (0, 0)
+    assert mirror.count(path) == 1

@@ -1,0 +1,84 @@
+"""keep_data: a cluster that the next run finds again."""
+
+from __future__ import annotations
+
+import psycopg
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.target.processes import servers_in
+
+
+def kept(**fields: object) -> EmbeddedTarget:
+    asked = {"kind": "embedded", "version": "18", "keep_data": True, "settings": {"shared_buffers": "16MB"}}
+    return EmbeddedTarget.model_validate({**asked, **fields})
+
+
+def test_kept_data_is_used_again(warm_home: Home) -> None:
+    progress = SilentProgress()
+    with open_target("t", kept(), home=warm_home, progress=progress) as first:
+        with first.connect() as connection:
+            connection.execute("CREATE TABLE loaded AS SELECT 42 AS n")
+        assert first.data_directory.is_relative_to(warm_home.clusters)
+    assert servers_in(first.data_directory) == []
+    assert list(warm_home.instances.iterdir()) == []
+    assert not first.socket_directory.exists()
+    other = kept(settings={"shared_buffers": "24MB"}, connect="tcp")
+    with open_target("t", other, home=warm_home, progress=progress) as second:
+        assert second.data_directory == first.data_directory
+        # over TCP: the new password counts, the old one doesn't
+        with second.connect() as connection:
+            assert connection.execute("SELECT n FROM loaded").fetchone() == (42,)
+            # settings are those of this start alone
+            assert connection.execute("SHOW shared_buffers").fetchone() == ("24MB",)
+        with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+            psycopg.connect(second.conninfo(), password=first.password)
+        assert (second.data_directory / "postgresql.conf").read_text().count("shared_buffers = '") == 1
+        assert second.password not in second.log_path.read_text()
+
+
+def test_another_way_of_making_it_is_another_cluster(warm_home: Home) -> None:
+    progress = SilentProgress()
+    with (
+        open_target("a", kept(), home=warm_home, progress=progress) as first,
+        open_target("b", kept(initdb=["--wal-segsize=4"]), home=warm_home, progress=progress) as second,
+    ):
+        assert first.data_directory != second.data_directory
+
+
+def test_one_cluster_is_not_used_twice_at_once(warm_home: Home) -> None:
+    progress = SilentProgress()
+    with open_target("first", kept(), home=warm_home, progress=progress) as first:
+        with pytest.raises(TargetError) as caught, open_target("second", kept(), home=warm_home, progress=progress):
+            pass
+        assert caught.value.message.startswith("target second: cannot use the kept cluster ")
+        assert "target first of process " in caught.value.message
+        assert caught.value.hint == "wait until that run ends, or set keep_data = false"
+        assert first.facts().version.startswith("18.")
+    with open_target("second", kept(), home=warm_home, progress=progress) as second:
+        assert second.data_directory == first.data_directory
+
+
+def test_a_cluster_that_could_not_be_made_is_not_kept(warm_home: Home) -> None:
+    with (
+        pytest.raises(TargetError, match="cannot make a cluster"),
+        open_target("t", kept(initdb=["--encoding=NONE"]), home=warm_home, progress=SilentProgress()),
+    ):
+        pass
+    assert list(warm_home.clusters.glob("*/data")) == []
+    assert list(warm_home.instances.iterdir()) == []
+
+
+def test_a_crashed_cluster_recovers(warm_home: Home) -> None:
+    progress = SilentProgress()
+    with open_target("t", kept(), home=warm_home, progress=progress) as first:
+        with first.connect() as connection:
+            connection.execute("CREATE TABLE loaded AS SELECT 42 AS n")
+        for process in servers_in(first.data_directory):
+            process.send(9)  # type: ignore[arg-type]
+    with open_target("t", kept(), home=warm_home, progress=progress) as second:
+        with second.connect() as connection:
+            assert connection.execute("SELECT n FROM loaded").fetchone() == (42,)
+        assert "automatic recovery in progress" in second.log_path.read_text()

@@ -1,0 +1,111 @@
+"""kind = "local": an installation that is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import LocalTarget
+from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.target.installation import Installation
+from pgdyno.target.local import find_local
+
+
+def script(path: Path, text: str, mode: int = 0o755) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(mode)
+    return path
+
+
+def programs(folder: Path, initdb: str = "17.2", postgres: str = "17.2") -> Path:
+    """A folder of programs that know their version only."""
+    script(folder / "initdb", f'echo "initdb (PostgreSQL) {initdb}"')
+    script(folder / "postgres", f'echo "postgres (PostgreSQL) {postgres}"')
+    return folder
+
+
+def test_a_server_from_a_folder(warm_home: Home, installed: Installation) -> None:
+    spec = LocalTarget(kind="local", bin=str(installed.bin), settings={"work_mem": "7MB"})
+    with open_target("mine", spec, home=warm_home, progress=SilentProgress()) as server:
+        facts = server.facts()
+    assert facts.version == installed.version
+    assert facts.settings_changed["work_mem"] == "7MB"
+    assert not server.data_directory.exists()
+
+
+def test_a_server_that_pg_config_names(
+    warm_home: Home, installed: Installation, scratch: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = script(scratch / "path" / "pg_config", f'[ "$1" = --bindir ] && echo "{installed.bin}"')
+    monkeypatch.setenv("PATH", f"{config.parent}:/usr/bin:/bin")
+    with open_target("mine", LocalTarget(kind="local"), home=warm_home, progress=SilentProgress()) as server:
+        assert server.facts().version == installed.version
+
+
+def refusal(spec: LocalTarget, home: Home, **environ: str) -> TargetError:
+    with pytest.raises(TargetError) as caught:
+        find_local(spec, home, environ)
+    return caught.value
+
+
+def test_no_pg_config(fresh_home: Home, scratch: Path) -> None:
+    error = refusal(LocalTarget(kind="local"), fresh_home, PATH=str(scratch))
+    assert error.message == "cannot find a local PostgreSQL: there is no pg_config on the PATH"
+    assert error.hint == "set bin to the folder with initdb and postgres"
+
+
+def test_a_pg_config_without_a_server(fresh_home: Home, scratch: Path) -> None:
+    # client libraries alone bring one too
+    config = script(scratch / "path" / "pg_config", f'echo "{scratch}"')
+    error = refusal(LocalTarget(kind="local"), fresh_home, PATH=str(config.parent))
+    assert error.message == f"cannot find initdb in {scratch}"
+    assert error.hint == f"{config} names that folder; install PostgreSQL's server, or set bin"
+
+
+def test_a_pg_config_that_fails(fresh_home: Home, scratch: Path) -> None:
+    config = script(scratch / "path" / "pg_config", "exit 3")
+    error = refusal(LocalTarget(kind="local"), fresh_home, PATH=str(config.parent))
+    assert error.message.startswith(f"cannot ask {config} where PostgreSQL is: ")
+    assert "exit status 3" in error.message
+
+
+def test_a_folder_that_is_not_there(fresh_home: Home, scratch: Path) -> None:
+    error = refusal(LocalTarget(kind="local", bin=str(scratch / "nowhere")), fresh_home)
+    assert error.message == f"cannot use bin {scratch}/nowhere: there is no such folder"
+
+
+def test_a_program_that_is_not_executable(fresh_home: Home, scratch: Path) -> None:
+    folder = programs(scratch / "bin")
+    (folder / "postgres").chmod(0o644)
+    error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    assert error.message == (f"cannot run {folder}/postgres as user {fresh_home.account.name}: it is not executable")
+
+
+def test_programs_of_two_versions(fresh_home: Home, scratch: Path) -> None:
+    folder = programs(scratch / "bin", initdb="16.3")
+    error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    assert error.message == f"cannot use {folder}: initdb is version 16.3, postgres 17.2"
+
+
+def test_programs_too_old(fresh_home: Home, scratch: Path) -> None:
+    folder = programs(scratch / "bin", initdb="9.6.24", postgres="9.6.24")
+    error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    assert error.message == f"cannot use {folder}: PostgreSQL 9.6.24 is older than 10"
+
+
+@pytest.mark.parametrize("version", ["15.5 (Debian 15.5-0+deb12u1)", "19devel", "18beta1"])
+def test_versions_as_distributions_write_them(fresh_home: Home, scratch: Path, version: str) -> None:
+    folder = programs(scratch / "bin", initdb=version, postgres=version)
+    found = find_local(LocalTarget(kind="local", bin=str(folder)), fresh_home, {})
+    assert found.version == version.partition(" ")[0]
+    assert found.major == int(version[:2])
+
+
+def test_a_program_that_says_something_else(fresh_home: Home, scratch: Path) -> None:
+    folder = programs(scratch / "bin")
+    script(folder / "postgres", "echo 'error while loading shared libraries: libx.so'; exit 127")
+    error = refusal(LocalTarget(kind="local", bin=str(folder)), fresh_home)
+    assert error.message.endswith("--version says error while loading shared libraries: libx.so (status 127)")

@@ -1,0 +1,286 @@
+"""A server from nothing to nothing: what it is like while it runs, and what is left of it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from pgdyno.errors import ExitCode, TargetError
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.target import instance as instance_module
+from pgdyno.target.endpoint import free_port
+from pgdyno.target.postmaster import Deadlines
+from pgdyno.target.processes import descendants, identify, servers_in
+
+QUICK = {"fsync": "off", "shared_buffers": "16MB"}
+
+
+class Steps(SilentProgress):
+    """Keeps what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def step(self, text: str) -> None:
+        self.said.append(text)
+
+
+def spec(**fields: object) -> EmbeddedTarget:
+    return EmbeddedTarget.model_validate({"kind": "embedded", "version": "18", "settings": QUICK, **fields})
+
+
+def postmaster_pid(server: Server) -> int:
+    return int((server.data_directory / "postmaster.pid").read_text().splitlines()[0])
+
+
+def test_nothing_is_left_behind_the_block(home: Home) -> None:
+    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        postmaster = identify(postmaster_pid(server))
+        assert postmaster is not None
+        family = [postmaster, *descendants(postmaster)]
+        assert len(family) > 3
+        # a session that is busy does not hold up the end
+        busy = server.connect()
+        busy.execute("CREATE TABLE t AS SELECT generate_series(1, 1000) AS n")
+        assert server.socket_directory.stat().st_mode & 0o777 == 0o700
+        assert server.alive()
+    assert not [process for process in family if process.is_alive()]
+    assert servers_in(server.data_directory) == []
+    assert not server.data_directory.exists()
+    assert not server.log_path.parent.exists()
+    assert not server.socket_directory.exists()
+    assert not server.alive()
+    with pytest.raises(psycopg.OperationalError):
+        busy.execute("SELECT 1")
+
+
+def test_nothing_is_left_when_the_block_raises(home: Home) -> None:
+    with pytest.raises(ZeroDivisionError), open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        raise ZeroDivisionError
+    assert servers_in(server.data_directory) == []
+    assert not server.log_path.parent.exists()
+    assert not server.socket_directory.exists()
+
+
+def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
+    # what archive_command starts is a child of a child
+    stubborn = "trap '' INT TERM QUIT; while :; do sleep 0.05; done"
+    settings = {**QUICK, "archive_mode": "on", "archive_command": stubborn}
+    deadlines = Deadlines(fast_s=0.5, immediate_s=0.5, kill_s=30)
+    patched = pytest.MonkeyPatch()
+    patched.setattr(instance_module, "Deadlines", lambda: deadlines)
+    with patched.context(), open_target("t", spec(settings=settings), home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            connection.execute("SELECT pg_switch_wal()")
+        postmaster = identify(postmaster_pid(server))
+        assert postmaster is not None
+        while not (shells := [each for each in descendants(postmaster) if b"trap" in command_line(each.pid)]):
+            pass
+    patched.undo()
+    assert not [process for process in shells if process.is_alive()]
+    assert not server.data_directory.exists()
+
+
+def command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
+def test_settings_of_the_plan_arrive(home: Home) -> None:
+    settings = {**QUICK, "work_mem": "7MB", "max_connections": "33", "application_name": "it's a \\ back'slash"}
+    with open_target("t", spec(settings=settings), home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            shown = {name: connection.execute(f"SHOW {name}").fetchone() for name in ("work_mem", "max_connections")}
+            written = connection.execute(
+                "SELECT setting FROM pg_file_settings WHERE name = 'application_name'"
+            ).fetchone()
+        facts = server.facts()
+    assert shown == {"work_mem": ("7MB",), "max_connections": ("33",)}
+    assert written == ("it's a \\ back'slash",)
+    assert facts.settings_changed["work_mem"] == "7MB"
+    assert facts.settings_changed["shared_buffers"] == "16MB"
+
+
+def test_facts(server: Server) -> None:
+    facts = server.facts()
+    assert facts.version.startswith("18.")
+    assert facts.version_full.startswith(f"PostgreSQL {facts.version} on ")
+    assert facts.data_checksums
+    assert (facts.cluster_bytes or 0) > 10_000_000
+    assert facts.settings_changed["fsync"] == "off"
+    assert facts.settings_changed["cluster_name"] == "pgdyno"
+    # drawn anew each time, and never the reason of a difference
+    assert not {"port", "unix_socket_directories", "application_name"} & set(facts.settings_changed)
+    # left as the server has them
+    assert "work_mem" not in facts.settings_changed
+
+
+def test_the_database_is_ready(server: Server) -> None:
+    with server.connect() as connection:
+        row = connection.execute(
+            "SELECT current_database(), pg_encoding_to_char(encoding), datcollate, current_user"
+            " FROM pg_database WHERE datname = current_database()"
+        ).fetchone()
+    assert row == ("pgdyno", "UTF8", "C", "postgres")
+
+
+def test_the_password_is_shown_nowhere(server: Server) -> None:
+    assert server.environment()["PGPASSWORD"] == server.password
+    assert len(server.password) >= 24
+    assert server.password not in repr(server)
+    assert server.password not in server.conninfo()
+    assert server.password not in server.log_path.read_text()
+    assert not (server.log_path.parent / "password").exists()
+
+
+def test_the_environment_is_enough_to_connect(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    with psycopg.connect("") as connection:
+        assert connection.info.dbname == "pgdyno"
+        assert connection.info.host == str(server.socket_directory)
+
+
+def test_tcp_wants_the_password(server: Server) -> None:
+    tcp = make_conninfo(server.conninfo(), host="127.0.0.1")
+    with psycopg.connect(tcp, password=server.password) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+    with pytest.raises(psycopg.OperationalError, match="password authentication failed"):
+        psycopg.connect(tcp, password="wrong")
+
+
+def test_connect_tcp(home: Home) -> None:
+    with open_target("t", spec(connect="tcp"), home=home, progress=SilentProgress()) as server:
+        assert server.host == "127.0.0.1"
+        assert "host=127.0.0.1" in server.conninfo()
+        with server.connect() as connection:
+            row = connection.execute("SELECT inet_server_port()").fetchone()
+    assert row == (server.port,)
+
+
+def test_restart_keeps_data_and_settings(home: Home) -> None:
+    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE kept AS SELECT 42 AS n")
+        before, port, size = postmaster_pid(server), server.port, server.log_size()
+        server.restart()
+        assert postmaster_pid(server) != before
+        assert server.port == port
+        with server.connect() as connection:
+            assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
+            assert connection.execute("SHOW fsync").fetchone() == ("off",)
+        part = server.log_path.read_bytes()[size:].decode()
+    assert "received fast shutdown request" in part
+    assert "ready to accept connections" in part
+    assert not server.data_directory.exists()
+
+
+def test_a_crash_is_seen(home: Home) -> None:
+    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        os.kill(postmaster_pid(server), 9)
+        while server.alive():
+            pass
+        with pytest.raises(TargetError, match="cannot connect to"):
+            server.connect()
+    assert servers_in(server.data_directory) == []
+    assert not server.data_directory.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"wurk_mem": "4MB"}, 'unrecognized configuration parameter "wurk_mem"'),
+        ({"work_mem": "12 apples"}, 'invalid value for parameter "work_mem": "12 apples"'),
+        ({"wal_level": "minimal", "archive_mode": "on"}, 'when "wal_level" is "minimal"'),
+        ({"shared_preload_libraries": "no_such_library"}, 'could not access file "no_such_library"'),
+    ],
+)
+def test_a_setting_that_the_server_refuses_is_named(home: Home, settings: dict[str, str], named: str) -> None:
+    before = set(home.instances.iterdir())
+    with (
+        pytest.raises(TargetError) as caught,
+        open_target("mine", spec(settings=settings), home=home, progress=SilentProgress()),
+    ):
+        pass
+    assert named in caught.value.message
+    assert caught.value.message.startswith("target mine: cannot start PostgreSQL 18.")
+    assert all(name in (caught.value.hint or "") for name in settings)
+    assert caught.value.exit_code is ExitCode.TARGET
+    assert set(home.instances.iterdir()) <= before
+
+
+@pytest.mark.parametrize("name", ["port", "Listen_Addresses", "include_dir", "work mem"])
+def test_settings_that_are_pgdynos_own(home: Home, name: str) -> None:
+    with (
+        pytest.raises(TargetError, match=f"cannot set {name}: "),
+        open_target("t", spec(settings={name: "1"}), home=home, progress=SilentProgress()),
+    ):
+        pass
+
+
+def test_arguments_of_initdb_arrive(home: Home) -> None:
+    arguments = ["--no-data-checksums", "--locale=C.UTF-8", "--wal-segsize=4"]
+    with open_target("t", spec(initdb=arguments), home=home, progress=SilentProgress()) as server:
+        assert not server.facts().data_checksums
+        with server.connect() as connection:
+            assert connection.execute("SHOW wal_segment_size").fetchone() == ("4MB",)
+            row = connection.execute("SELECT datcollate FROM pg_database WHERE datname = 'pgdyno'").fetchone()
+    assert row == ("C.UTF-8",)
+
+
+@pytest.mark.parametrize("argument", ["-D/elsewhere", "--pgdata=/elsewhere", "--waldir=/elsewhere", "--auth=trust"])
+def test_arguments_of_initdb_that_are_pgdynos_own(home: Home, argument: str) -> None:
+    with (
+        pytest.raises(TargetError, match=f"cannot pass {argument} to initdb"),
+        open_target("t", spec(initdb=[argument]), home=home, progress=SilentProgress()),
+    ):
+        pass
+
+
+def test_initdbs_own_words_are_told(home: Home) -> None:
+    with (
+        pytest.raises(TargetError, match=r"cannot make a cluster with initdb 18\..*unrecognized option '--frobnicate'"),
+        open_target("t", spec(initdb=["--frobnicate"]), home=home, progress=SilentProgress()),
+    ):
+        pass
+
+
+def test_a_port_that_was_taken_is_not_the_end(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        ports = [taken.getsockname()[1]]
+        monkeypatch.setattr(instance_module, "free_port", lambda: ports.pop() if ports else free_port())
+        with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+            assert server.port != taken.getsockname()[1]
+            assert server.facts().version.startswith("18.")
+            assert "Address already in use" in server.log_path.read_text()
+
+
+def test_two_servers_at_once(home: Home) -> None:
+    progress = SilentProgress()
+    with (
+        open_target("a", spec(), home=home, progress=progress) as first,
+        open_target("b", spec(), home=home, progress=progress) as second,
+    ):
+        assert first.port != second.port
+        assert first.data_directory != second.data_directory
+        with first.connect() as connection:
+            connection.execute("CREATE TABLE only_here ()")
+        with second.connect() as connection:
+            assert connection.execute("SELECT to_regclass('only_here')").fetchone() == (None,)
+
+
+def test_steps_are_told(home: Home) -> None:
+    steps = Steps()
+    with open_target("t", spec(), home=home, progress=steps):
+        said = list(steps.said)
+    assert [text.split(" PostgreSQL")[0] for text in said[-2:]] == ["making a cluster of", "starting"]

@@ -1,0 +1,326 @@
+"""Runs in memory for tests of analysis and report: no store, no server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from hdrh.histogram import HdrHistogram
+
+from pgdyno.analyse.source import MEASURE, WARM_UP
+from pgdyno.records import (
+    ErrorCount,
+    Failure,
+    Generator,
+    Host,
+    Latency,
+    Manifest,
+    Outcome,
+    Point,
+    ServerFacts,
+    Stage,
+    Summary,
+    TargetRecord,
+    TrialRecord,
+)
+from pgdyno.store.tables import TOTAL, HistogramRow, IntervalRow, StatementRow
+
+STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
+_QUANTILES = [NormalDist().inv_cdf((at + 0.5) / 200) for at in range(200)]
+
+
+@dataclass
+class SampleRun:
+    """A RunSource of what it is given."""
+
+    manifest: Manifest
+    trials: list[TrialRecord] = field(default_factory=list)
+    rows: dict[int, list[IntervalRow]] = field(default_factory=dict)
+    blobs: dict[int, list[HistogramRow]] = field(default_factory=dict)
+    of_statements: dict[int, list[StatementRow]] = field(default_factory=dict)
+
+    def intervals(self, trial: int) -> Sequence[IntervalRow]:
+        return self.rows.get(trial, [])
+
+    def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
+        return [row for row in self.blobs.get(trial, []) if (row.second == TOTAL) == totals]
+
+    def statements(self, trial: int) -> Sequence[StatementRow]:
+        return self.of_statements.get(trial, [])
+
+
+def interval_row(
+    trial: int, second: int, phase: str, succeeded: int, *, script: int = 0, p99_ns: int | None = None, end_us: int = 0
+) -> IntervalRow:
+    """A second of a trial; `end_us` where it is not a whole one."""
+    return IntervalRow(
+        trial=trial,
+        second=second,
+        from_us=second * 1_000_000,
+        to_us=end_us or (second + 1) * 1_000_000,
+        phase=phase,
+        script=script,
+        succeeded=succeeded,
+        failed=0,
+        skipped=0,
+        retried=0,
+        retries=0,
+        in_flight=1,
+        clients=1,
+        latency_sum_ns=None,
+        latency_min_ns=None,
+        p50_ns=None,
+        p95_ns=None,
+        p99_ns=p99_ns,
+        p999_ns=None,
+        latency_max_ns=None,
+        worker_cpu_us=0,
+    )
+
+
+def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> list[tuple[int, int]]:
+    """(nanoseconds, how many), ascending: log-normal around `p50_us`, and a tail to 4 `tail` times the median."""
+    shares = np.diff(np.linspace(0, count, len(_QUANTILES) + 1).astype(int))
+    pairs = [
+        (max(1, round(1000 * p50_us * np.exp(0.4 * quantile))), int(share))
+        for quantile, share in zip(_QUANTILES, shares, strict=True)
+        if share
+    ]
+    for step in range(40 if tail > 1 else 0):
+        rare = int(count / 150 * 0.8**step)
+        if rare:
+            pairs.append((round(1000 * p50_us * 2.5 * (1.6 * tail) ** (step / 39)), rare))
+    return sorted(pairs)
+
+
+def blob_of(pairs: Sequence[tuple[int, int]]) -> bytes:
+    """The pairs as an HDR V2 blob in base64."""
+    histogram = HdrHistogram(1, 3_600_000_000_000, 3)
+    for latency_ns, count in pairs:
+        histogram.record_value(latency_ns, count)
+    return bytes(histogram.encode())
+
+
+def latency_of(pairs: Sequence[tuple[int, int]]) -> Latency:
+    """The record of the pairs."""
+    values, counts = np.array(pairs).T
+    reached = np.cumsum(counts)
+
+    def at(percentile: float) -> int:
+        return int(values[np.searchsorted(reached, np.ceil(percentile / 100 * reached[-1]))])
+
+    mean = float(np.average(values, weights=counts))
+    return Latency(
+        mean=mean,
+        stddev=float(np.sqrt(np.average((values - mean) ** 2, weights=counts))),
+        min=int(values[0]),
+        p50=at(50),
+        p75=at(75),
+        p90=at(90),
+        p95=at(95),
+        p99=at(99),
+        p999=at(99.9),
+        p9999=at(99.99),
+        max=int(values[-1]),
+    )
+
+
+def manifest(
+    targets: Sequence[str] = ("pg18",), settings: Sequence[dict[str, str]] | None = None, **changes: object
+) -> Manifest:
+    """A manifest of embedded servers; `changes` replace its fields."""
+    each = settings or [{"shared_buffers": "32768", "max_wal_size": "4096", "jit": "off"}] * len(targets)
+    records = [
+        TargetRecord(
+            name=name,
+            kind="embedded",
+            asked={"kind": "embedded", "version": f"{18 - at}"},
+            facts=ServerFacts(
+                version=f"{18 - at}.{6 - at}",
+                version_full=f"PostgreSQL {18 - at}.{6 - at} on x86_64-pc-linux-gnu, compiled by gcc 12.2.0, 64-bit",
+                settings_changed=each[at],
+                data_checksums=at == 0,
+                cluster_bytes=198_000_000,
+            ),
+        )
+        for at, name in enumerate(targets)
+    ]
+    plan = {
+        "format": 1,
+        "name": "quick",
+        "description": "Select-only on a fresh PostgreSQL 18",
+        "target": {
+            name: {"kind": "embedded", "version": f"{18 - at}", "settings": {"shared_buffers": "256MB"}, "initdb": []}
+            for at, name in enumerate(targets)
+        },
+        "workload": {"scripts": ["select-only"], "dataset": "pgbench", "scale": 10, "variables": {}},
+        "sweep": {"clients": [1, 2, 4, 8, 16, 32, 64], "workers": None, "protocol": ["prepared"], "scale": None},
+        "trial": {
+            "warmup": 2.0, "duration": 10.0, "transactions": None, "repeats": 3,
+            "order": "as-listed", "on_failure": "continue", "seed": 5234,
+        },
+    }  # fmt: skip
+    fields: dict[str, Any] = {
+        "run": "20261120T101500Z-quick-3f9a",
+        "pgdyno": "0.1.0",
+        "pgdrive": "0.1.0",
+        "started_at": STARTED,
+        "ended_at": STARTED + timedelta(minutes=9),
+        "plan_source": "plans/quick.toml",
+        "plan": plan,
+        "workload": "select-only",
+        "host": Host(
+            cpu_model="AMD EPYC 7763 64-Core Processor",
+            cores=16,
+            memory_bytes=68_719_476_736,
+            kernel="6.1.0-28-amd64",
+            os="Debian GNU/Linux 12 (bookworm)",
+            architecture="x86_64",
+        ),
+        "targets": records,
+        "trials_planned": 0,
+        "outcome": Outcome.FINISHED,
+    }
+    return Manifest(**{**fields, **changes})
+
+
+def add_trial(
+    run: SampleRun,
+    target: str,
+    clients: int,
+    tps: float,
+    p50_us: float,
+    *,
+    repeat: int = 1,
+    seconds: int = 10,
+    warmup_s: int = 2,
+    failed: int = 0,
+    skipped: int = 0,
+    retries: int = 0,
+    errors: Sequence[ErrorCount] = (),
+    noise: float = 0.01,
+    dips: Sequence[int] = (),
+    tail: float = 3.0,
+    point: Point | None = None,
+    with_latency: bool = True,
+) -> TrialRecord:
+    """A trial that finished with exactly `tps` on average; `dips` are seconds of half the throughput."""
+    number = len(run.trials) + 1
+    random = np.random.default_rng(number)
+    rows, blobs = [], []
+    rates = tps * random.normal(1.0, noise, seconds + warmup_s)
+    rates[:warmup_s] *= np.linspace(0.45, 0.9, warmup_s)
+    for dip in dips:
+        rates[warmup_s + dip] *= 0.5
+    succeeded = round(tps * seconds) if with_latency else 0
+    total = latencies_of(p50_us, max(succeeded, 1), tail)
+    for at, rate in enumerate(rates):
+        p99 = round(1000 * p50_us * 2.6 * random.normal(1.0, 0.06) * (2.5 if at - warmup_s in dips else 1))
+        phase = WARM_UP if at < warmup_s else MEASURE
+        count = max(round(float(rate)), 0) if with_latency else 0
+        rows.append(interval_row(number, at, phase, count, p99_ns=p99 if with_latency else None))
+    if with_latency:
+        blobs.append(HistogramRow(number, TOTAL, MEASURE, 0, blob_of(total)))
+    summary = Summary(
+        measured_s=seconds,
+        scheduled=succeeded + failed + skipped,
+        succeeded=succeeded,
+        failed=failed,
+        skipped=skipped,
+        in_flight=0,
+        retried=retries,
+        retries=retries,
+        clients_aborted=0,
+        tps=tps if with_latency else 0.0,
+        latency_ns=latency_of(total) if with_latency else None,
+        connect_us=3000,
+        scripts=[],
+        errors=list(errors),
+    )
+    record = TrialRecord(
+        number=number,
+        slug=f"{target}-c{clients}",
+        target=target,
+        point=point or Point(clients=clients, protocol="prepared"),
+        repeat=repeat,
+        started_at=STARTED + timedelta(seconds=13 * number),
+        ended_at=STARTED + timedelta(seconds=13 * number + seconds + warmup_s),
+        warmup_s=warmup_s,
+        duration_s=seconds,
+        transactions=None,
+        outcome=Outcome.FINISHED,
+        generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
+        summary=summary,
+    )
+    run.trials.append(record)
+    run.rows[number], run.blobs[number] = rows, blobs
+    return record
+
+
+def add_failure(
+    run: SampleRun,
+    target: str,
+    clients: int,
+    *,
+    repeat: int = 1,
+    message: str = "connecting 64 clients to pg18: too many clients already",
+    outcome: Outcome = Outcome.FAILED,
+    hint: str | None = "raise max_connections",
+) -> TrialRecord:
+    """A trial that is no result."""
+    number = len(run.trials) + 1
+    record = TrialRecord(
+        number=number,
+        slug=f"{target}-c{clients}",
+        target=target,
+        point=Point(clients=clients, protocol="prepared"),
+        repeat=repeat,
+        started_at=STARTED + timedelta(seconds=13 * number),
+        ended_at=STARTED + timedelta(seconds=13 * number + 1),
+        warmup_s=2,
+        duration_s=10,
+        transactions=None,
+        outcome=outcome,
+        failure=Failure(stage=Stage.RUN, message=message, hint=hint, sqlstate="53300"),
+    )
+    run.trials.append(record)
+    return record
+
+
+def with_knee() -> SampleRun:
+    """Three repeats of 1, 2 and 4 clients; the peak is at 4, and 2 come within its interval."""
+    run = SampleRun(manifest(trials_planned=9))
+    for repeat, share in ((1, 0.99), (2, 1.0), (3, 1.01)):
+        for clients, tps in ((1, 100.0), (2, 990.0), (4, 1000.0)):
+            add_trial(run, "pg18", clients, tps * share, 900, repeat=repeat, seconds=2)
+    return run
+
+
+def saturating(clients: int, peak: float = 71_300, knee: float = 12, retrograde: float = 0.0012) -> float:
+    """Throughput that rises, bends at about `knee` clients, and falls a little after."""
+    return float(peak * 1.32 * clients / (clients + knee * 0.55) / (1 + retrograde * clients**1.25))
+
+
+def sweep(
+    targets: Sequence[str] = ("pg18",),
+    clients: Sequence[int] = (1, 2, 4, 8, 16, 32, 64),
+    repeats: int = 3,
+    seconds: int = 10,
+    tps: Callable[[str, int], float] | None = None,
+) -> SampleRun:
+    """A run that finished: `repeats` of each of `clients` on each of `targets`, deterministic."""
+    run = SampleRun(manifest(targets, trials_planned=len(targets) * len(clients) * repeats))
+    random = np.random.default_rng(7)
+    for repeat in range(1, repeats + 1):
+        for at, target in enumerate(targets):
+            for each in clients:
+                mean = tps(target, each) if tps is not None else saturating(each, 71_300 * (1 - 0.09 * at))
+                rate = mean * float(random.normal(1.0, 0.008))
+                dips = [6] if each >= 16 and repeat == 2 and seconds > 6 else []
+                p50 = 1e6 * each / mean * 0.9
+                add_trial(run, target, each, rate, p50, repeat=repeat, seconds=seconds, dips=dips, tail=3 + each / 8)
+    return run

@@ -1,0 +1,102 @@
+"""Manifests and trial records for tests of the store, and of those who read from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pgdyno.records import (
+    ErrorCount,
+    Generator,
+    Host,
+    Latency,
+    Manifest,
+    Outcome,
+    Point,
+    ScriptSummary,
+    Summary,
+    TargetRecord,
+    TrialRecord,
+)
+from pgdyno.store import RunFolder
+from tests.unit.events_sample import Event, sample_events
+
+STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
+SETTINGS = [("fsync", "on", None, "default"), ("shared_buffers", "32768", "8kB", "configuration file")]
+
+
+def sample_manifest(**changes: object) -> Manifest:
+    """A manifest of a run that goes on; `run` is still empty."""
+    host = Host(
+        cpu_model="Fast CPU", cores=4, memory_bytes=8 << 30, kernel="6.1", os="Debian 12", architecture="x86_64"
+    )
+    fields: dict[str, Any] = {
+        "run": "",
+        "pgdyno": "0.1.0",
+        "pgdrive": "0.1.0",
+        "started_at": STARTED,
+        "plan_source": "quick",
+        "plan": {"name": "quick", "trial": {"seed": 1}},
+        "workload": "select-only",
+        "host": host,
+        "targets": [TargetRecord(name="pg18", kind="embedded", asked={"version": "18"})],
+        "trials_planned": 2,
+    }
+    return Manifest(**{**fields, **changes})
+
+
+def sample_record(number: int, events: list[Event], *, target: str = "pg18", repeat: int = 1) -> TrialRecord:
+    """The record of the trial that said `events`."""
+    start, end = events[0], events[-1]
+    return TrialRecord(
+        number=number,
+        slug=f"{number:04d}-{target}-c{start['clients']}",
+        target=target,
+        point=Point(clients=start["clients"], protocol=start["protocol"], scale=start["scale"]),
+        repeat=repeat,
+        started_at=STARTED,
+        ended_at=STARTED + timedelta(microseconds=end["t_us"]),
+        warmup_s=start["warmup_s"],
+        duration_s=start["duration_s"],
+        transactions=None,
+        outcome=Outcome.FINISHED,
+        generator=Generator(version="0.1.0", workers=1, io="epoll", seed=start["seed"], exit_code=0),
+        summary=_summary(start, end),
+    )
+
+
+def add_trial(folder: RunFolder, number: int, events: list[Event] | None = None, target: str = "pg18") -> Path:
+    """Commits a trial to `folder`; gives back where it is."""
+    events = sample_events(4, 2, 500, 900, seed=number) if events is None else events
+    record = sample_record(number, events, target=target)
+    return folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+
+
+def _summary(start: Event, end: Event) -> Summary:
+    counts = ("measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
+    scripts = [
+        ScriptSummary(
+            id=script["script"],
+            name=start["scripts"][script["script"]]["name"],
+            weight=1,
+            succeeded=script["succeeded"],
+            failed=script["failed"],
+            skipped=script["skipped"],
+            latency_ns=_latency(script["latency_ns"]),
+        )
+        for script in end["scripts"]
+    ]
+    return Summary(
+        **{name: end[name] for name in counts},
+        clients_aborted=end["clients_aborted"],
+        tps=end["tps"],
+        latency_ns=_latency(end["latency_ns"]),
+        connect_us=3600,
+        scripts=scripts,
+        errors=[ErrorCount(**error) for error in end["errors"]],
+    )
+
+
+def _latency(value: Event | None) -> Latency | None:
+    return None if value is None else Latency(**value)

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import base64
+import math
+from typing import Any
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
+from pgdyno.analyse.latency import axis_of, spectrum
+
+HIGHEST_NS = 3_600_000_000_000
+LATENCIES = st.lists(st.integers(1, 10_000_000_000), min_size=1, max_size=60)
+
+
+def hdr(values: list[int], highest: int = HIGHEST_NS) -> Any:  # noqa: ANN401 - the package has no types
+    histogram = HdrHistogram(1, highest, 3)
+    for value in values:
+        histogram.record_value(value)
+    return histogram
+
+
+def merged(*blobs: bytes | str) -> LatencyHistogram:
+    histogram = merge(blobs)
+    assert histogram is not None
+    return histogram
+
+
+@given(LATENCIES, LATENCIES)
+def test_a_percentile_of_a_merge_is_that_of_all_values_together(one: list[int], other: list[int]) -> None:
+    reference = hdr([*one, *other])
+    histogram = merged(hdr(one).encode(), hdr(other).encode())
+    ordered = sorted([*one, *other])
+    assert histogram.count == len(ordered)
+    for percentile in (0, 10, 50, 90, 99, 100):
+        rank = max(1, math.ceil(percentile * len(ordered) / 100))
+        assert histogram.percentile_ns(percentile) == reference.get_highest_equivalent_value(ordered[rank - 1])
+
+
+def test_merging_is_not_averaging() -> None:
+    fast, slow = hdr([1_000] * 990 + [2_000] * 10), hdr([100_000] * 100)
+    histogram = merged(fast.encode(), slow.encode())
+    assert histogram.percentile_ns(99) == pytest.approx(100_000, rel=1e-3)
+
+
+def test_histograms_of_other_bounds_are_merged_too() -> None:
+    histogram = merged(hdr([1_500]).encode(), hdr([2_000_000], highest=10_000_000).encode())
+    assert histogram.percentiles_ns([50, 100]) == [pytest.approx(1_500, rel=1e-3), pytest.approx(2_000_000, rel=1e-3)]
+
+
+def test_a_blob_is_read_as_bytes_and_as_base64() -> None:
+    text = hdr([1_000, 2_000]).encode()
+    assert merged(text, text.decode(), base64.b64decode(text)).count == 6
+
+
+def test_nothing_merges_to_nothing() -> None:
+    assert merge([]) is None
+    assert merge([hdr([]).encode()]) is None
+
+
+@pytest.mark.parametrize(
+    "blob", [b"", b"HIST", b"HISTFAAA", b"x" * 60, "%%%", base64.b64decode(hdr([5]).encode())[:-3]]
+)
+def test_what_is_no_histogram_is_an_error(blob: bytes | str) -> None:
+    with pytest.raises(HistogramError, match="cannot read a latency histogram"):
+        merge([blob])
+
+
+def test_ranks_do_not_slip_by_rounding() -> None:
+    # 99.9 / 100 * 1000 is a little over 999 in binary
+    histogram = merged(hdr([1_000] * 999 + [5_000_000]).encode())
+    assert histogram.percentile_ns(99.9) == pytest.approx(1_000, rel=1e-3)
+
+
+def test_the_spectrum_halves_its_steps_towards_100() -> None:
+    points = spectrum(merged(hdr(list(range(1_000, 1_001_000, 1_000))).encode()))
+    percentiles = [point.percentile for point in points]
+    assert percentiles[:6] == [0, 10, 20, 30, 40, 50]
+    assert percentiles[10:12] == [75, 77.5]
+    assert percentiles[-1] == 100
+    assert max(percentiles[:-1]) <= 99.9
+    assert [point.latency_ns for point in points] == sorted(point.latency_ns for point in points)
+
+
+def test_the_hdr_axis_has_a_step_for_each_nine() -> None:
+    assert [axis_of(percentile) for percentile in (0, 90, 99, 99.9)] == [
+        0,
+        pytest.approx(1),
+        pytest.approx(2),
+        pytest.approx(3),
+    ]
+    assert axis_of(100) == math.inf

@@ -1,0 +1,194 @@
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.analyse.source import MEASURE, WARM_UP
+from pgdyno.analyse.summary import PointSummary, summarise
+from pgdyno.analyse.timeline import trial_timeline
+from pgdyno.analyse.warning import WarningCode
+from pgdyno.records import ErrorCount, Outcome, Point
+from pgdyno.store.tables import TOTAL, HistogramRow
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, blob_of, interval_row, manifest
+
+
+def codes(point: PointSummary) -> set[WarningCode]:
+    return {warning.code for warning in point.warnings}
+
+
+def test_trials_of_a_point_become_a_mean_and_an_interval() -> None:
+    run = SampleRun(manifest())
+    for repeat, tps in enumerate((990.0, 1000.0, 1010.0), start=1):
+        add_trial(run, "pg18", 4, tps, 900, repeat=repeat)
+    (point,) = summarise(run)
+    assert point.tps is not None
+    assert point.tps.mean == pytest.approx(1000)
+    # s = 10, t = 4.3027
+    assert point.tps.half == pytest.approx(4.3027 * 10 / 3**0.5, abs=1e-2)
+    assert (point.clients, point.finished, point.failed) == (4, (1, 2, 3), ())
+    assert point.warnings == ()
+
+
+def test_percentiles_are_those_of_the_merged_histogram() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900, repeat=1)
+    add_trial(run, "pg18", 1, 100, 900, repeat=2)
+    run.blobs[1] = [HistogramRow(1, TOTAL, MEASURE, 0, blob_of([(1_000_000, 990), (2_000_000, 10)]))]
+    run.blobs[2] = [HistogramRow(2, TOTAL, MEASURE, 0, blob_of([(50_000_000, 100)]))]
+    (point,) = summarise(run)
+    assert point.latency is not None
+    assert point.latency.p99_ns == pytest.approx(50_000_000, rel=1e-3)
+    assert point.latency.p50_ns == pytest.approx(1_000_000, rel=1e-3)
+
+
+def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.blobs[1] = [
+        HistogramRow(1, TOTAL, MEASURE, 0, blob_of([(1_000_000, 5)])),
+        HistogramRow(1, TOTAL, MEASURE, 1, blob_of([(2_000_000, 7)])),
+        HistogramRow(1, 3, MEASURE, 0, blob_of([(9_000_000, 1000)])),
+    ]
+    (point,) = summarise(run)
+    assert point.histogram is not None
+    assert point.histogram.count == 12
+
+
+def test_the_mean_latency_weighs_trials_by_their_transactions() -> None:
+    run = SampleRun(manifest())
+    small = add_trial(run, "pg18", 1, 10, 1000, tail=1, seconds=10)
+    large = add_trial(run, "pg18", 1, 1000, 4000, repeat=2, tail=1, seconds=10)
+    (point,) = summarise(run)
+    means = [trial.summary.latency_ns.mean for trial in (small, large) if trial.summary and trial.summary.latency_ns]
+    assert point.latency is not None
+    assert point.latency.mean_ns == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)
+
+
+def test_failed_and_interrupted_trials_count_for_nothing_but_are_named() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 4, 1000, 900)
+    add_failure(run, "pg18", 4, repeat=2)
+    add_failure(run, "pg18", 4, repeat=3, outcome=Outcome.INTERRUPTED)
+    (point,) = summarise(run)
+    assert point.tps is not None
+    assert (point.tps.mean, point.tps.half, point.failed) == (1000, None, (2, 3))
+    assert codes(point) == {WarningCode.FAILED_TRIALS, WarningCode.INTERRUPTED_TRIALS, WarningCode.ONE_TRIAL}
+    assert "1 of 3 trials failed and counts for nothing" in [warning.message for warning in point.warnings]
+
+
+def test_a_point_of_failures_only_has_no_figures() -> None:
+    run = SampleRun(manifest())
+    add_failure(run, "pg18", 4)
+    (point,) = summarise(run)
+    assert (point.tps, point.latency, point.histogram, point.seconds) == (None, None, None, ())
+    assert codes(point) == {WarningCode.FAILED_TRIALS, WarningCode.NO_TRIALS}
+
+
+def test_two_trials_are_few() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900, repeat=1)
+    add_trial(run, "pg18", 1, 101, 900, repeat=2)
+    assert codes(summarise(run)[0]) == {WarningCode.FEW_TRIALS}
+
+
+def test_losses_and_errors_add_up_over_trials() -> None:
+    run = SampleRun(manifest())
+    deadlock = ErrorCount(sqlstate="40P01", message="deadlock detected", count=2)
+    serial = ErrorCount(sqlstate="40001", message="could not serialize", count=5)
+    add_trial(run, "pg18", 1, 100, 900, repeat=1, failed=7, retries=3, errors=[serial, deadlock])
+    add_trial(run, "pg18", 1, 100, 900, repeat=2, skipped=1, errors=[deadlock.model_copy(update={"count": 4})])
+    (point,) = summarise(run)
+    assert (point.losses.failed, point.losses.skipped, point.losses.retries, point.losses.errors) == (7, 1, 3, 8)
+    assert [(error.sqlstate, error.count) for error in point.errors] == [("40P01", 6), ("40001", 5)]
+    assert "errors: 7 failed, 1 skipped" in [warning.message for warning in point.warnings]
+
+
+def test_a_trial_without_success_has_no_latency() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 0, 900, with_latency=False)
+    (point,) = summarise(run)
+    assert point.latency is None
+    assert WarningCode.NO_LATENCY in codes(point)
+
+
+def test_a_missing_histogram_is_a_warning() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.blobs[1] = []
+    (point,) = summarise(run)
+    assert point.latency is None
+    assert WarningCode.HISTOGRAM_MISSING in codes(point)
+
+
+def test_a_broken_histogram_is_a_warning_and_throughput_stays() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.blobs[1] = [HistogramRow(1, TOTAL, MEASURE, 0, b"rubbish")]
+    (point,) = summarise(run)
+    assert point.tps is not None
+    assert WarningCode.HISTOGRAM_BROKEN in codes(point)
+
+
+def test_points_come_by_target_of_the_plan_then_by_clients() -> None:
+    run = SampleRun(manifest(("pg18", "pg17")))
+    for target, clients in (("pg17", 4), ("pg18", 16), ("pg17", 1), ("pg18", 2)):
+        add_trial(run, target, clients, 100, 900)
+    assert [(point.series.target, point.clients) for point in summarise(run)] == [
+        ("pg18", 2), ("pg18", 16), ("pg17", 1), ("pg17", 4),
+    ]  # fmt: skip
+
+
+def test_parameters_other_than_clients_make_series() -> None:
+    run = SampleRun(manifest())
+    for scale in (10, 100):
+        add_trial(run, "pg18", 1, 100, 900, point=Point(clients=1, scale=scale))
+    assert [point.series.scale for point in summarise(run)] == [10, 100]
+
+
+def test_seconds_are_means_over_trials_of_the_measured_part() -> None:
+    run = SampleRun(manifest())
+    for repeat, tps in ((1, 100), (2, 200)):
+        trial = add_trial(run, "pg18", 1, tps, 900, repeat=repeat)
+        run.rows[trial.number] = [
+            interval_row(trial.number, 0, WARM_UP, 1),
+            interval_row(trial.number, 1, MEASURE, tps),
+            *([interval_row(trial.number, 2, MEASURE, 7)] if repeat == 1 else []),
+        ]
+    assert summarise(run)[0].seconds == (150, 7)
+
+
+def test_a_timeline_adds_scripts_and_leaves_out_drain_and_scraps() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.rows[1] = [
+        interval_row(1, 0, WARM_UP, 10),
+        interval_row(1, 1, MEASURE, 30, script=0),
+        interval_row(1, 1, MEASURE, 12, script=1),
+        interval_row(1, 2, MEASURE, 40, end_us=2_500_000),
+        interval_row(1, 3, MEASURE, 40, end_us=3_100_000),
+        interval_row(1, 4, "drain", 3),
+    ]
+    timeline = trial_timeline(run, 1)
+    assert [(second.phase, second.tps) for second in timeline.seconds] == [(WARM_UP, 10), (MEASURE, 42), (MEASURE, 80)]
+    assert timeline.warmup_end_s == 1
+
+
+def test_the_p99_of_a_second_is_that_of_its_scripts_together() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.rows[1] = [
+        interval_row(1, 0, MEASURE, 99, script=0, p99_ns=1),
+        interval_row(1, 0, MEASURE, 3, script=1, p99_ns=2),
+    ]
+    run.blobs[1] = [
+        HistogramRow(1, 0, MEASURE, 0, blob_of([(1_000_000, 99)])),
+        HistogramRow(1, 0, MEASURE, 1, blob_of([(8_000_000, 3)])),
+    ]
+    (second,) = trial_timeline(run, 1, percentiles=True).seconds
+    assert second.p99_ns == pytest.approx(8_000_000, rel=1e-3)
+
+
+def test_the_p99_of_a_second_of_one_script_is_the_recorded_one() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.rows[1] = [interval_row(1, 0, MEASURE, 99, p99_ns=1234), interval_row(1, 1, MEASURE, 0)]
+    assert [second.p99_ns for second in trial_timeline(run, 1, percentiles=True).seconds] == [1234, None]

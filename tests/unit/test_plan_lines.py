@@ -1,0 +1,203 @@
+"""Lines of keys: checked by hand, and against tomllib on documents written in every style."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.plan.lines import Path, dotted, key_lines, line_of, split_assignment
+
+DOCUMENT = '''# a comment = 1
+name = "quick" # [not.a.header]
+"quoted key".'it''s'.x = """
+first = 1
+[second]
+"""
+
+[target.pg18] # = "
+kind = "embedded"
+settings = { work_mem = "4MB", "a.b" = [1, 2] }
+
+  [ target . "p g" ]
+  bin = 'C:\\new = 1'
+
+[sweep]
+clients = [
+  1, # one
+  2,
+  # none
+  16,
+]
+workers = 1
+
+[[arms]]
+x = 1
+[[arms]]
+x = 2
+[arms.deep]
+y = """a \\""" b = 3 """
+[[arms.many]]
+z = 1
+'''.replace("'it''s'", "'its'")
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        (("name",), 2),
+        (("quoted key", "its", "x"), 3),
+        (("target",), 8),
+        (("target", "pg18"), 8),
+        (("target", "pg18", "settings", "work_mem"), 10),
+        (("target", "pg18", "settings", "a.b", 1), 10),
+        (("target", "p g"), 12),
+        (("target", "p g", "bin"), 13),
+        (("sweep", "clients"), 16),
+        (("sweep", "clients", 0), 17),
+        (("sweep", "clients", 2), 20),
+        (("sweep", "workers"), 22),
+        (("arms", 0, "x"), 25),
+        (("arms", 1, "x"), 27),
+        (("arms", 1, "deep", "y"), 29),
+        (("arms", 1, "many", 0, "z"), 31),
+    ],
+)
+def test_lines_by_hand(path: Path, line: int) -> None:
+    assert key_lines(DOCUMENT)[path] == line
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_every_key_of_tomllib_has_a_line_and_no_other(newline: str) -> None:
+    text = DOCUMENT.replace("\n", newline)
+    assert set(key_lines(text)) == set(_paths(tomllib.loads(text)))
+
+
+def test_line_of_something_missing_is_that_of_the_table_around_it() -> None:
+    lines = key_lines(DOCUMENT)
+    assert line_of(lines, ("target", "pg18", "version")) == 8
+    assert line_of(lines, ("workload", "scripts")) is None
+
+
+def _paths(node: object, path: Path = ()) -> list[Path]:
+    if isinstance(node, dict):
+        below = [each for key, value in node.items() for each in _paths(value, (*path, key))]
+    elif isinstance(node, list):
+        below = [each for place, value in enumerate(node) for each in _paths(value, (*path, place))]
+    else:
+        below = []
+    return below if path == () else [path, *below]
+
+
+# ---- documents in every style ----
+
+KEYS = st.one_of(
+    st.from_regex(r"[A-Za-z0-9_-]{1,6}", fullmatch=True),
+    st.text(st.characters(codec="utf-8", exclude_characters="\r\x7f", exclude_categories=["Cs"]), max_size=5),
+)
+LEAF = object()
+TREES = st.recursive(
+    st.just(LEAF),
+    lambda below: st.one_of(st.dictionaries(KEYS, below, max_size=4), st.lists(below, max_size=4)),
+    max_leaves=20,
+)
+DOCUMENTS = st.dictionaries(KEYS, TREES, max_size=5)
+
+
+@dataclass
+class _Author:
+    """Writes a tree as TOML, each leaf with a mark of its own that tells later where it went."""
+
+    draw: Any
+    lines: list[str] = field(default_factory=list)
+    marks: dict[Path, str] = field(default_factory=dict)
+
+    def choose(self, *options: str) -> str:
+        return str(self.draw(st.sampled_from(options)))
+
+    def table(self, tree: dict[str, Any], path: Path) -> None:
+        headers = []
+        for key, value in tree.items():
+            as_header = isinstance(value, dict) and self.choose("header", "here") == "header"
+            of_tables = isinstance(value, list) and value and all(isinstance(each, dict) for each in value)
+            if as_header or (of_tables and self.choose("header", "here") == "header"):
+                headers.append((key, value))
+            else:
+                self.assignment([key], value, (*path, key))
+        for key, value in headers:
+            for place, each in enumerate(value if isinstance(value, list) else [value]):
+                below: Path = (*path, key, place) if isinstance(value, list) else (*path, key)
+                written = ".".join(self.key(part) for part in (*path, key) if isinstance(part, str))
+                opening, closing = ("[[", "]]") if isinstance(value, list) else ("[", "]")
+                self.lines.append(f"{opening} {written} {closing}{self.choose('', ' # [x]', '  ')}")
+                self.table(each, below)
+
+    def assignment(self, keys: list[str], value: object, path: Path) -> None:
+        if isinstance(value, dict) and value and self.choose("dotted", "inline") == "dotted":
+            for key, below in value.items():
+                self.assignment([*keys, key], below, (*path, key))
+            return
+        written = self.choose(".", " . ").join(self.key(key) for key in keys)
+        comment = self.choose("", " # x = 1", "\n\n# [a]\n")
+        self.lines += f"{written} = {self.value(value, path, 1)}{comment}".split("\n")
+
+    def key(self, key: str) -> str:
+        bare = key and key.isascii() and all(letter.isalnum() or letter in "_-" for letter in key)
+        if bare and self.choose("bare", "quoted") == "bare":
+            return key
+        literal = all(letter.isprintable() and letter != "'" for letter in key)
+        return f"'{key}'" if literal and self.choose("'", '"') == "'" else json.dumps(key, ensure_ascii=False)
+
+    def value(self, value: object, path: Path, depth: int) -> str:
+        if value is LEAF:
+            mark = self.marks[path] = f"m{len(self.marks):04d}m"
+            return self.choose(
+                f'"{mark}"',
+                f"'{mark} # = [ '",
+                f'"{mark} \\" ] # "',
+                f'"""{mark}\n[x]\n y = 1 """',
+                f"'''{mark} ''\n]'''",
+                f'"""{mark}\\\n  "" \\""" # """',
+            )
+        if isinstance(value, dict):
+            pairs = [f"{self.key(key)} = {self.value(each, (*path, key), 9)}" for key, each in value.items()]
+            return "{ " + ", ".join(pairs) + " }"
+        blank = self.choose("", " ", "\n", " # ] }\n  ") if depth < 9 else ""
+        assert isinstance(value, list)
+        elements = [self.value(each, (*path, place), depth) for place, each in enumerate(value)]
+        return "[" + blank + f",{blank}".join(elements) + (f"{blank},{blank}" if elements else "") + "]"
+
+
+@given(tree=DOCUMENTS, data=st.data())
+def test_lines_of_generated_documents(tree: dict[str, Any], data: st.DataObject) -> None:
+    author = _Author(data.draw)
+    author.table(tree, ())
+    text = "\n".join(author.lines)
+    # a document with a table written in two ways is refused: nothing to find then
+    parsed = tomllib.loads(text)
+    lines = key_lines(text)
+    assert set(lines) == set(_paths(parsed))
+    written = text.split("\n")
+    for path, mark in author.marks.items():
+        assert mark in written[lines[path] - 1]
+
+
+@given(KEYS.filter(bool), st.integers(0, 99), st.text(max_size=5))
+def test_an_assignment_splits_where_it_was_put_together(key: str, place: int, value: str) -> None:
+    written = f"a.{json.dumps(key, ensure_ascii=False)}[{place}].b={value}"
+    assert split_assignment(written) == (("a", key, place, "b"), value)
+
+
+@pytest.mark.parametrize("text", ["", "=1", "a", "a.=1", "a b=1", "[0]=1", '"a=1'])
+def test_what_is_no_assignment(text: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        split_assignment(text)
+
+
+def test_dotted() -> None:
+    assert dotted(("target", "p g", "settings", "a.b", 3)) == 'target."p g".settings."a.b"[3]'

@@ -1,0 +1,236 @@
+"""What is said about plans that are wrong: every mistake, with its line, in plain words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError, Problem
+from pgdyno.plan import load_plan
+
+GOOD = """\
+name = "mine"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = [1, 4]
+[trial]
+duration = "10s"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    with pytest.raises(PlanError) as caught:
+        load_plan(path, overrides)
+    return caught.value.problems
+
+
+def the_problem(folder: Path, text: str, *overrides: str) -> Problem:
+    found = problems(folder, text, *overrides)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def changed(old: str, new: str) -> str:
+    assert old in GOOD
+    return GOOD.replace(old, new)
+
+
+def test_the_good_plan_is_good(folder: Path) -> None:
+    (folder / "mine.toml").write_text(GOOD)
+    assert load_plan(folder / "mine.toml").plan.name == "mine"
+
+
+SCHEMA = [
+    # old, new, path, line, part of the message, part of the hint
+    ('name = "mine"\n', "", "name", None, "is missing", 'name = "quick"'),
+    ('version = "18"\n', "", "target.pg18.version", 2, "is missing", 'version = "18"'),
+    ('kind = "embedded"\n', "", "target.pg18.kind", 2, "is missing", "local"),
+    ('"embedded"', '"embeded"', "target.pg18.kind", 3, "no kind of target", 'did you mean "embedded"?'),
+    ("duration", "duratoin", "trial.duratoin", 10, "no such key", "did you mean duration?"),
+    ("[workload]", "[workload]\nclients = 3", "workload.clients", 6, "no such key", "belongs in [sweep]"),
+    ('"18"\n', '"18"\nbin = "/x"\n', "target.pg18.bin", 5, "no such key", 'kind = "local"'),
+    ("[trial]", "[trials]\n[trial]", "trials", 9, "no such key", "did you mean trial?"),
+    ("[sweep]", "[sweep]\nfoo = 1", "sweep.foo", 8, "no such key", "known here: clients, workers"),
+    ("[1, 4]", '[1, "4"]', "sweep.clients[1]", 8, "must be a whole number", "without quotes"),
+    ("[1, 4]", "[\n1,\n2.5\n]", "sweep.clients[1]", 10, "must be a whole number, not 2.5", None),
+    ("[1, 4]", "true", "sweep.clients", 8, "must be a whole number, not true", None),
+    ("[1, 4]", "0", "sweep.clients", 8, "must be at least 1, not 0", None),
+    ("[1, 4]", "[]", "sweep.clients", 8, "must not be empty", "clients = [1, 4, 16]"),
+    ("[1, 4]", '1\nprotocol = "prepard"', "sweep.protocol", 9, '"prepared", not "prepard"', 'did you mean "prepared"?'),
+    ('"10s"', '"0s"', "trial.duration", 10, "must be more than 0s", None),
+    ('"10s"', '"10 parsecs"', "trial.duration", 10, "is not a duration", "500ms"),
+    ('"10s"', "10", "trial.duration", 10, "a unit", None),
+    ('"10s"', '"10s"\ntransactions = 5', "trial", 9, "not both", None),
+    ('duration = "10s"', "", "trial", 9, "give either duration or transactions", None),
+    ('"10s"', '"10s"\norder = "random"', "trial.order", 11, '"as-listed", the only one', None),
+    ('["select-only"]', '"select-only"', "workload.scripts", 6, "must be a list", "brackets"),
+    ("[workload]", "[workload]\ndataset = 1", "workload.dataset", 6, '"pgbench" or "none", not 1', None),
+    ('"18"', '"18"\nkeep_data = "yes"', "target.pg18.keep_data", 5, "true or false", None),
+    ('"18"', "18.6", "target.pg18.version", 4, "as text", None),
+    ('"18"', '"eighteen"', "target.pg18.version", 4, "not a PostgreSQL version", None),
+    ('"18"', '"18"\nsettings.x = []', "target.pg18.settings.x", 5, "must be one value", None),
+    ('"18"', '"18"\nsettings = 1', "target.pg18.settings", 5, "must be a table", None),
+    ("pg18", '"pg 18"', 'target."pg 18"', 2, "is not a name", "letters"),
+    ("pg18", "p" * 65, f"target.{'p' * 65}", 2, "too long", None),
+    ("[target.pg18]", "[target]", "target", 2, "a table for each target", "[target.pg18]"),
+    ('"mine"', '"mine"\nformat = 2', "format", 2, "format 1, not 2", "newer"),
+    ('"mine"', "5", "name", 1, "must be text, not 5", 'name = "5"'),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), SCHEMA)
+def test_schema(folder: Path, old: str, new: str, path: str, line: int | None, message: str, hint: str | None) -> None:
+    problem = the_problem(folder, changed(old, new))
+    assert (problem.path, problem.line) == (path, line)
+    assert message in problem.message
+    assert (hint or "") in (problem.hint or "")
+    assert "Input should" not in problem.message
+
+
+CHECKS = [
+    ('"select-only"', '"selct-only"', "workload.scripts[0]", 6, "neither a built-in", "did you mean select-only?"),
+    ('"select-only"', '"no.sql"', "workload.scripts[0]", 6, "neither a built-in", "tpcb-like"),
+    ('"select-only"', '"select-only@x"', "workload.scripts[0]", 6, "weight behind select-only", None),
+    ('"select-only"', '"select-only@-1"', "workload.scripts[0]", 6, "weight behind select-only", None),
+    ('"select-only"', '"select-only@2147483648"', "workload.scripts[0]", 6, "weight behind select-only", None),
+    ('"select-only"', '"@2"', "workload.scripts[0]", 6, "names no script", None),
+    ('"select-only"', '"select-only@0"', "workload.scripts", 6, "no script has a weight above 0", None),
+    ('"select-only"]', '"select-only"]\ndataset = "none"', "workload.scripts[0]", 6, "dataset is none", "pgbench"),
+    ("[sweep]", 'variables = { "a-b" = 1 }\n[sweep]', "workload.variables.a-b", 7, "not the name", None),
+    ("[sweep]", 'variables.a = ""\n[sweep]', "workload.variables.a", 7, "cannot be empty", None),
+    ("[1, 4]", "[1, 4, 1]", "sweep.clients[2]", 8, "1 is listed twice", "repeats"),
+    ("[1, 4]", "[4]\nworkers = [1, 8]", "sweep.workers[1]", 9, "8 workers are more than 4 clients", None),
+    ("[1, 4]", "1\nworkers = 2", "sweep.workers", 9, "2 workers are more than 1 client:", None),
+    ("[1, 4]", "[1, 100]", "sweep.clients[1]", 8, "max_connections is 100", "max_connections = 120"),
+    ('duration = "10s"', 'transactions = 5\nwarmup = "1s"', "trial.warmup", 11, "only with duration", None),
+    ('"18"', '"18"\nsettings = { Port = 1 }', "target.pg18.settings.Port", 5, "chooses a free one", None),
+    ('"18"', '"18"\nsettings = { include_dir = "x" }', "target.pg18.settings.include_dir", 5, "not the name", None),
+    ('"embedded"\nversion = "18"', '"local"\nbin = "/none"', "target.pg18.bin", 4, "there is no folder /none", "bin"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path", "line", "message", "hint"), CHECKS)
+def test_checks_beyond_the_schema(
+    folder: Path, old: str, new: str, path: str, line: int, message: str, hint: str | None
+) -> None:
+    problem = the_problem(folder, changed(old, new))
+    assert (problem.path, problem.line) == (path, line)
+    assert message in problem.message
+    assert (hint or "") in (problem.hint or "")
+
+
+def test_more_connections_make_room_for_more_clients(folder: Path) -> None:
+    text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings.MAX_CONNECTIONS = 300')
+    (folder / "mine.toml").write_text(text)
+    assert load_plan(folder / "mine.toml").plan.sweep.clients == [200]
+
+
+def test_all_mistakes_come_at_once_in_the_order_of_the_file(folder: Path) -> None:
+    text = (
+        'nmae = "x"\n[target.a]\nkind = "embedded"\nversion = 18.6\nsettings = { port = 1 }\n'
+        '[workload]\nscripts = ["tpcb"]\nscale = "10"\n[sweep]\nclients = 2\nworkers = 3\n[trial]\nduration = 5\n'
+    )
+    found = [(problem.line, problem.path) for problem in problems(folder, text)]
+    assert found == [
+        (1, "nmae"),
+        (4, "target.a.version"),
+        (7, "workload.scripts[0]"),
+        (8, "workload.scale"),
+        (11, "sweep.workers"),
+        (13, "trial.duration"),
+        (None, "name"),
+    ]
+
+
+def test_an_empty_file_lacks_everything(folder: Path) -> None:
+    found = {problem.path: problem.message for problem in problems(folder, "")}
+    assert found == dict.fromkeys(("name", "target", "workload", "sweep", "trial"), "is missing")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "neither"),
+        (b"", "is empty"),
+        (b" \n", "is empty"),
+        (b"a\n\xff", "not UTF-8 in line 2"),
+        ("folder", "is a directory"),
+    ],
+)
+def test_script_files(folder: Path, content: bytes | str | None, message: str) -> None:
+    if isinstance(content, bytes):
+        (folder / "a.sql").write_bytes(content)
+    elif content:
+        (folder / "a.sql").mkdir()
+    assert message in the_problem(folder, changed('"select-only"', '"a.sql@2"')).message
+
+
+def test_script_files_are_found_from_the_folder_of_the_plan(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a@b.sql").write_text("SELECT 1;")
+    (folder / "mine.toml").write_text(changed('"select-only"', '"sub/a@b.sql@2"'))
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert load_plan(folder / "mine.toml").folder == folder
+
+
+def test_a_local_target_needs_programs(folder: Path) -> None:
+    programs = folder / "bin"
+    programs.mkdir()
+    (programs / "initdb").write_text("")
+    text = changed('"embedded"\nversion = "18"', f'"local"\nbin = "{programs}"')
+    assert [problem.message for problem in problems(folder, text)] == [
+        f"there is no program initdb in {programs}",
+        f"there is no program postgres in {programs}",
+    ]
+    for name in ("initdb", "postgres"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    (folder / "mine.toml").write_text(text)
+    assert load_plan(folder / "mine.toml").plan.target["pg18"].kind == "local"
+
+
+def test_a_local_target_without_bin_needs_pg_config(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = changed('"embedded"\nversion = "18"', '"local"')
+    monkeypatch.setenv("PATH", str(folder))
+    problem = the_problem(folder, text)
+    assert (problem.path, problem.line) == ("target.pg18.bin", 2)
+    assert "no pg_config on the PATH" in problem.message
+    (folder / "pg_config").write_text("#!/bin/sh\n")
+    os.chmod(folder / "pg_config", 0o755)  # noqa: PTH101
+    assert load_plan(folder / "mine.toml").plan.target["pg18"].kind == "local"
+
+
+def test_what_an_override_broke_stands_in_no_line(folder: Path) -> None:
+    for override, path in [
+        ("sweep.clients=[1,1]", "sweep.clients[1]"),
+        ("trial.duration=x", "trial.duration"),
+        ("target.pg81.version=18", "target.pg81.kind"),
+    ]:
+        problem = the_problem(folder, GOOD, override)
+        assert (problem.path, problem.line) == (path, None)
+        assert "given by --set" in (problem.hint or "")
+
+
+def test_what_an_override_did_not_touch_keeps_its_line(folder: Path) -> None:
+    problem = the_problem(folder, changed("[1, 4]", "0"), "trial.repeats=2")
+    assert (problem.path, problem.line) == ("sweep.clients", 8)
+
+
+def test_settings_that_cannot_be_read_do_not_bring_further_problems(folder: Path) -> None:
+    text = changed("[1, 4]", "200").replace('"18"', '"18"\nsettings = { max_connections = 300, jit = [] }')
+    assert the_problem(folder, text).path == "target.pg18.settings.jit"

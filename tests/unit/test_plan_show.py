@@ -1,0 +1,84 @@
+"""Plans and their problems as text."""
+
+from __future__ import annotations
+
+import io
+import json
+
+from rich.console import Console
+
+from pgdyno.errors import PlanError, Problem
+from pgdyno.plan import load_plan
+from pgdyno.plan.show import check_text, problem_lines, show_json, show_lines
+
+PROBLEMS = [
+    Problem("target.pg18.version", "is missing", 12, 'such as version = "18"'),
+    Problem("workload.scripts[0]", "it is " + "very " * 30 + "wrong"),
+    Problem("", "is not TOML here: invalid value", 3),
+]
+
+
+def shown(overrides: list[str]) -> str:
+    out = io.StringIO()
+    Console(file=out, width=80).print(show_lines(load_plan("quick", overrides)))
+    return out.getvalue()
+
+
+def test_problems_name_file_line_and_field() -> None:
+    lines = check_text(PROBLEMS, "quick.toml").splitlines()
+    assert lines[0] == "quick.toml:12: target.pg18.version: is missing"
+    assert lines[1] == '    such as version = "18"'
+    assert lines[2].startswith("quick.toml: workload.scripts[0]: it is very")
+    assert lines[-1] == "quick.toml:3: is not TOML here: invalid value"
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_long_path_is_not_torn() -> None:
+    path = "/" + "x" * 100
+    assert path in check_text([Problem("target.a.bin", f"there is no folder {path}")], "p.toml", 40).splitlines()[-1]
+
+
+def test_no_problems() -> None:
+    assert check_text([], "quick.toml") == "quick.toml: no problems"
+
+
+def test_the_lines_of_an_error_are_the_same() -> None:
+    assert problem_lines(PlanError("a.toml", PROBLEMS)) == check_text(PROBLEMS, "a.toml").splitlines()
+
+
+def test_the_trials_of_a_plan_hold_80_columns() -> None:
+    text = shown(["sweep.workers=[1]", 'sweep.protocol=["simple","prepared"]', "target.pg18.settings.jit=off"])
+    assert max(len(line) for line in text.splitlines()) <= 80
+    rows = [line.split() for line in text.splitlines()]
+    assert ["1", "pg18", "2", "1", "simple", "10", "1", "1s", "+", "4s"] in rows
+    assert ["36", "pg18", "64", "1", "prepared", "10", "3", "1s", "+", "4s"] in rows
+    assert "36 trials, 3m00s of measuring, plus starting servers and loading (1 dataset)" in text
+    assert "target pg18: PostgreSQL 18, embedded, 1 setting changed" in text
+
+
+def test_a_limit_in_transactions_has_no_time() -> None:
+    # an override cannot remove a key
+    plan = load_plan("quick").plan
+    trial = plan.trial.model_copy(update={"duration": None, "warmup": 0.0, "transactions": 1000})
+    loaded = load_plan("quick")
+    changed = type(loaded)(plan.model_copy(update={"trial": trial}), loaded.source, loaded.text, loaded.folder)
+    out = io.StringIO()
+    Console(file=out, width=80).print(show_lines(changed))
+    assert "1,000 tx/client" in out.getvalue()
+    assert "18 trials; each ends after 1,000 transactions a client" in out.getvalue()
+
+
+def test_json() -> None:
+    data = json.loads(show_json(load_plan("quick", ["trial.repeats=1"])))
+    assert (data["source"], data["measuring_s"], len(data["trials"])) == ("quick", 30.0, 6)
+    assert data["trials"][2] == {
+        "number": 3,
+        "slug": "0003-pg18-c8",
+        "target": "pg18",
+        "repeat": 1,
+        "clients": 8,
+        "workers": None,
+        "protocol": "prepared",
+        "scale": 10,
+    }
+    assert data["plan"]["trial"]["on_failure"] == "continue"

@@ -1,0 +1,128 @@
+"""CSV, JSON, Markdown; their golden texts, and that of the terminal, are in tests/golden."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from pgdyno.analyse.estimate import Estimate
+from pgdyno.records import ErrorCount
+from pgdyno.report import numbers
+from pgdyno.report.digest import digest
+from pgdyno.report.export import CSV_HEADER, to_csv, to_json, to_markdown
+from pgdyno.report.terminal import report_lines
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest
+
+ROOT = Path(__file__).parents[2]
+GOLDEN = ROOT / "tests" / "golden"
+
+
+def known() -> SampleRun:
+    """A run of which every figure is written here."""
+    run = SampleRun(manifest(("pg18", "pg17"), trials_planned=14))
+    for repeat, share in ((1, 0.99), (2, 1.0), (3, 1.01)):
+        for target, tps in (("pg18", {1: 9000.0, 4: 30_000.0}), ("pg17", {1: 8000.0, 4: 27_000.0})):
+            for clients, rate in tps.items():
+                add_trial(run, target, clients, rate * share, 1e6 * clients / rate, repeat=repeat, seconds=5, noise=0)
+    serial = ErrorCount(sqlstate="40001", message="could not serialize access", count=12)
+    add_trial(run, "pg18", 16, 20_000.0, 800, seconds=5, noise=0, failed=12, retries=4, errors=[serial])
+    add_failure(run, "pg17", 16, message="=too many clients already")
+    return run
+
+
+def check_golden(name: str, text: str) -> None:
+    """Compares with the golden text; PGDYNO_WRITE_GOLDEN=1 writes it instead, and fails so that it is looked at."""
+    path = GOLDEN / name
+    if os.environ.get("PGDYNO_WRITE_GOLDEN"):
+        path.write_text(text, encoding="utf-8")
+        pytest.fail(f"{path} was written; look at it, then run again")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def test_golden_csv() -> None:
+    check_golden("report-known.csv", to_csv(known()))
+
+
+def test_golden_markdown() -> None:
+    check_golden("report-known.md", to_markdown(known()))
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_golden_terminal(width: int) -> None:
+    shown = report_lines(digest(known()), width)
+    check_golden(f"report-known-{width}.txt", "".join(f"{line.plain}\n" for line in shown))
+
+
+def test_the_csv_header_is_documented_in_its_order() -> None:
+    text = (ROOT / "docs" / "reference" / "csv.md").read_text(encoding="utf-8")
+    assert tuple(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)) == CSV_HEADER
+
+
+def test_csv_rows_are_the_trials() -> None:
+    run = known()
+    rows = list(csv.DictReader(io.StringIO(to_csv(run))))
+    assert [int(row["trial"]) for row in rows] == [trial.number for trial in run.trials]
+    first, last = rows[0], rows[-1]
+    assert (first["target"], first["clients"], first["scale"], first["workers"]) == ("pg18", "1", "10", "2")
+    assert float(first["tps"]) == 9000 * 0.99
+    latency = run.trials[0].summary.latency_ns if run.trials[0].summary else None
+    assert latency is not None
+    assert float(first["p99_ms"]) == pytest.approx(latency.p99 / 1e6)
+    assert float(first["p9999_ms"]) == pytest.approx(latency.p9999 / 1e6)
+    assert (last["outcome"], last["tps"], last["p99_ms"]) == ("failed", "", "")
+    # a spreadsheet would run what begins with an equals sign
+    assert last["failure"] == "'=too many clients already"
+
+
+def test_json_holds_points_curves_and_trials() -> None:
+    document = json.loads(to_json(known()))
+    assert document["format"] == 1
+    assert document["manifest"]["workload"] == "select-only"
+    assert len(document["trials"]) == 14
+    by_point = {(point["target"], point["clients"]): point for point in document["points"]}
+    assert by_point["pg18", 4]["tps"]["mean"] == pytest.approx(30_000)
+    assert by_point["pg18", 4]["tps"]["n"] == 3
+    assert by_point["pg18", 16]["errors"] == [
+        {"sqlstate": "40001", "message": "could not serialize access", "count": 12}
+    ]
+    assert by_point["pg17", 16]["tps"] is None
+    assert by_point["pg17", 16]["latency_ns"] is None
+    assert [(curve["target"], curve["peak_clients"]) for curve in document["curves"]] == [("pg18", 4), ("pg17", 4)]
+
+
+def test_markdown_fits_80_columns_and_survives_names() -> None:
+    table = [line for line in to_markdown(known()).splitlines() if line.startswith("|")]
+    assert len({len(line) for line in table}) == 1
+    assert len(table[0]) <= 80
+    run = SampleRun(manifest(("a|b<i>", "c")))
+    for target in ("a|b<i>", "c"):
+        add_trial(run, target, 1, 100, 900, seconds=2)
+    assert "a\\|b\\<i\\>" in to_markdown(run)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "text"),
+    [
+        (71_287, 1234, "71,300"),
+        (71_287, 48, "71,290"),
+        (71_287, None, "71,300"),
+        (0.04567, None, "0.0457"),
+        (0, 1, "0"),
+    ],
+)
+def test_a_mean_has_as_many_digits_as_its_interval_lets_stand(mean: float, half: float | None, text: str) -> None:
+    assert numbers.estimate(Estimate(mean, half, 3)) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(71_287, "71.3k"), (999.6, "1.00k"), (999.4, "999"), (1_234_567, "1.23M"), (7.123, "7.12"), (0, "0")],
+)
+def test_short_numbers(number: float, text: str) -> None:
+    assert numbers.short(number) == text

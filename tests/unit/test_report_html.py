@@ -1,0 +1,246 @@
+"""The page: one file that asks for nothing, escapes what it is given, and holds what it promises."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+import tomllib
+from collections import Counter
+from collections.abc import Callable
+from html.parser import HTMLParser
+from itertools import pairwise
+
+import pytest
+
+from pgdyno.plan.model import Plan
+from pgdyno.records import ErrorCount, Outcome
+from pgdyno.report.html import render_html
+from pgdyno.report.plan_toml import plan_toml
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
+
+EVIL = "<script>alert(1)</script>"
+VOID = {"meta", "br", "link", "input", "img", "hr"}
+
+
+class Page(HTMLParser):
+    """What a page holds; fails on tags that do not match."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.source = text
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        for tag in set(self._open):
+            self.texts.setdefault(tag, []).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str]]:
+        return [attributes for name, attributes in self.tags if name == tag]
+
+    def text(self, tag: str = "body") -> str:
+        return " ".join(" ".join(self.texts.get(tag, [])).replace("\u00a0", " ").split())
+
+
+def page(run: SampleRun, location: str = "runs/one") -> Page:
+    return Page(render_html(run, location))
+
+
+def failures() -> SampleRun:
+    run = sweep(clients=(1, 4))
+    add_failure(run, "pg18", 64, message="too many clients already")
+    add_failure(run, "pg18", 64, repeat=2, outcome=Outcome.INTERRUPTED)
+    error = ErrorCount(sqlstate="40001", message="could not serialize access", count=321)
+    add_trial(run, "pg18", 64, 50_000, 2500, repeat=3, failed=321, errors=[error])
+    return run
+
+
+def all_failed() -> SampleRun:
+    run = SampleRun(manifest(trials_planned=3))
+    for clients in (1, 2, 4):
+        add_failure(run, "pg18", clients)
+    return run
+
+
+def no_latency() -> SampleRun:
+    run = SampleRun(manifest())
+    for clients in (1, 2):
+        add_trial(run, "pg18", clients, 0, 900, with_latency=False)
+    return run
+
+
+def never_started() -> SampleRun:
+    run = all_failed()
+    run.manifest = manifest(targets=())
+    targets = [target.model_copy(update={"facts": None}) for target in manifest().targets]
+    run.manifest = manifest().model_copy(update={"targets": targets, "plan": {}, "outcome": None})
+    return run
+
+
+RUNS: dict[str, Callable[[], SampleRun]] = {
+    "one target": sweep,
+    "three targets": lambda: sweep(("pg18", "pg17", "pg16"), clients=(1, 4, 16)),
+    "one point": lambda: sweep(clients=(8,), repeats=1),
+    "some failed": failures,
+    "all failed": all_failed,
+    "no latency": no_latency,
+    "never started": never_started,
+    "no trial yet": lambda: SampleRun(manifest(outcome=None, trials_planned=3)),
+    "many clients": lambda: sweep(clients=range(1, 81), repeats=1, seconds=3),
+    "hostile": lambda: sweep((EVIL, "b"), clients=(1, 4), repeats=1),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_page_is_whole_and_asks_for_nothing(name: str) -> None:
+    made = page(RUNS[name]())
+    for _, attributes in made.tags:
+        assert not {"src", "srcset", "style", "action", "data", "poster"} & attributes.keys()
+        assert not any(attribute.startswith("on") for attribute in attributes)
+        assert attributes.get("href", "#").startswith("#")
+    assert "url(" not in made.source
+    assert "@import" not in made.source
+    assert set(re.findall(r"https?://[^\s\"'<]+", made.source)) <= {"http://www.w3.org/2000/svg"}
+    assert not made.all("link")
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_ids_are_unique_and_links_lead_somewhere(name: str) -> None:
+    made = page(RUNS[name]())
+    ids = Counter(attributes["id"] for _, attributes in made.tags if "id" in attributes)
+    assert [each for each, count in ids.items() if count > 1] == []
+    for _, attributes in made.tags:
+        referred = attributes.get("aria-labelledby", "").split()
+        if "href" in attributes:
+            referred.append(attributes["href"].removeprefix("#"))
+        assert set(referred) <= ids.keys()
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_headings_tables_and_pictures_can_be_heard(name: str) -> None:
+    made = page(RUNS[name]())
+    levels = [int(tag[1]) for tag, _ in made.tags if re.fullmatch(r"h[1-6]", tag)]
+    assert levels.count(1) == 1
+    assert all(deeper <= level + 1 for level, deeper in pairwise(levels))
+    assert len(made.all("table")) == len(made.all("caption"))
+    assert all("scope" in attributes for attributes in made.all("th"))
+    for attributes in made.all("svg"):
+        assert attributes.get("aria-hidden") == "true" or attributes.get("role") == "img"
+    # what scrolls must be reachable by key
+    for attributes in made.all("div"):
+        if attributes.get("class") == "box":
+            assert attributes.get("tabindex") == "0"
+            assert attributes.get("aria-label")
+
+
+def test_the_policy_allows_the_page_s_own_style_and_script_by_hash_and_nothing_else() -> None:
+    source = render_html(sweep(clients=(1,)), "here")
+    (policy,) = [
+        each["content"] for each in Page(source).all("meta") if each.get("http-equiv") == "Content-Security-Policy"
+    ]
+    (style,) = re.findall(r"<style>(.*?)</style>", source, re.DOTALL)
+    (script,) = re.findall(r"<script>(.*?)</script>", source, re.DOTALL)
+
+    def digest(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    assert policy == (
+        f"default-src 'none'; style-src 'sha256-{digest(style)}'; script-src 'sha256-{digest(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def test_names_and_messages_are_text_wherever_they_come_from() -> None:
+    run = sweep((EVIL, "b"), clients=(1, 4), repeats=1)
+    add_failure(run, EVIL, 8, message=EVIL, hint=EVIL)
+    add_trial(run, "b", 8, 100, 900, errors=[ErrorCount(sqlstate=EVIL, message=EVIL, count=1)])
+    host = run.manifest.host.model_copy(update={"cpu_model": EVIL, "os": EVIL})
+    changes = {"host": host, "workload": EVIL, "plan_source": EVIL, "run": EVIL, "notes": [EVIL], "pgdyno": EVIL}
+    run.manifest = run.manifest.model_copy(update={**changes, "plan": {"name": EVIL, "description": EVIL, EVIL: EVIL}})
+    source = render_html(run, EVIL)
+    assert EVIL not in source
+    assert len(Page(source).all("script")) == 1
+    assert source.count("&lt;script&gt;alert(1)") > 10
+
+
+def test_twenty_one_trials_are_a_small_file() -> None:
+    run = sweep(repeats=3, seconds=600)
+    assert len(run.trials) == 21
+    assert len(render_html(run, "here").encode()) <= 300_000
+
+
+def test_the_headline_is_computed_from_the_data() -> None:
+    rates = {1: 1000.0, 16: 71_300.0, 64: 60_000.0}
+    run = SampleRun(manifest())
+    for clients, tps in rates.items():
+        for repeat, share in enumerate((0.995, 1.0, 1.005), start=1):
+            add_trial(run, "pg18", clients, tps * share, 900, repeat=repeat, seconds=2)
+    made = page(run)
+    assert made.text("h1") == (
+        "PostgreSQL 18.6 reaches 71,300 transactions a second at 16 clients (95 %: 70,400 to 72,200, n = 3)"
+    )
+    assert "Throughput peaks at 16 clients with 71,300 transactions a second" in made.text("h3")
+    assert "peak throughput 71,300 tps at 16 clients, ± 890" in made.text("dl")
+
+
+def test_a_run_of_failures_says_so() -> None:
+    made = page(all_failed())
+    assert made.text("h1") == "No trial finished: 3 trials failed or were interrupted"
+    assert "3 of 3 trials" in made.text("a")
+    assert "too many clients already" in made.text("table")
+
+
+def test_failures_are_named_with_their_reasons() -> None:
+    made = page(failures())
+    assert "2 of 9 trials" in made.text("a")
+    assert "interrupted" in made.text("table")
+    assert "raise max_connections" in made.text("table")
+    assert "could not serialize access" in made.text("table")
+    assert "One trial only: no interval : 64 clients" in made.text("li")
+
+
+def test_settings_that_differ_between_targets_are_named() -> None:
+    run = sweep(("a", "b"), clients=(1,), repeats=1)
+    settings = [{"jit": "off", "work_mem": "4096"}, {"work_mem": "4096"}]
+    run.manifest = manifest(("a", "b"), settings)
+    assert "jit off default differs work_mem 4096 4096" in page(run).text("table")
+
+
+def test_the_plan_on_the_page_can_be_run_again() -> None:
+    plan = Plan.model_validate(
+        {
+            "name": "quick",
+            "description": 'with "quotes" and \\ and\na line',
+            "target": {"pg18": {"kind": "embedded", "version": "18", "settings": {"log_line_prefix": "%m\t[%p] "}}},
+            "workload": {"scripts": ["select-only"], "variables": {"range": 100}},
+            "sweep": {"clients": [1, 4]},
+            "trial": {"warmup": "1m30s", "duration": "2.5s", "repeats": 3, "seed": 7},
+        }
+    )
+    text = plan_toml(plan.as_resolved())
+    assert Plan.model_validate(tomllib.loads(text)) == plan
+    run = sweep(clients=(1,), repeats=1)
+    run.manifest = manifest(plan=plan.as_resolved())
+    assert 'duration = "2.5s"' in page(run).text("pre")
+
+
+def test_the_page_says_where_the_raw_data_is() -> None:
+    made = page(sweep(clients=(1,), repeats=1), "runs/it's")
+    assert "runs/it's" in made.text("code")
+    assert "FROM 'runs/it''s/trials/*/intervals.parquet'" in made.text("pre")

@@ -1,0 +1,274 @@
+"""What a terminal shows of a run that is over, and of one that goes on."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pgdyno.records import ErrorCount, Outcome
+from pgdyno.report.blocks import Canvas, bar, printable, sparkline
+from pgdyno.report.digest import digest
+from pgdyno.report.live import PlainView, QuietView, TerminalView, TimeLeft, clock_time, live_view
+from pgdyno.report.terminal import print_report, report_lines
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
+
+LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-it-goes-on"
+
+
+def console(*, terminal: bool = True, width: int = 80) -> Console:
+    return Console(file=io.StringIO(), force_terminal=terminal, width=width, color_system=None, legacy_windows=False)
+
+
+def written(to: Console) -> str:
+    assert isinstance(to.file, io.StringIO)
+    return to.file.getvalue()
+
+
+def lines(run: SampleRun, width: int | None) -> list[str]:
+    return [line.plain for line in report_lines(digest(run), width)]
+
+
+def row(of: list[str], begins: str) -> list[str]:
+    return next(line.split() for line in of if line.split()[:1] == [begins])
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("targets", [("pg18",), ("pg18", "pg17", "pg16"), (LONG, "b")])
+def test_no_line_is_wider_than_the_terminal(targets: tuple[str, ...], width: int) -> None:
+    run = sweep(targets, clients=(1, 8, 64))
+    add_failure(run, targets[0], 128, message="x" * 300)
+    assert max(line.cell_len for line in report_lines(digest(run), width)) <= width
+
+
+def test_80_columns_hold_the_figures_and_a_bar() -> None:
+    shown = lines(sweep(), 80)
+    heading = next(line for line in shown if line.startswith("clients"))
+    assert heading.split() == ["clients", "tps", "±", "p50", "p95", "p99", "max", "errors"]
+    assert "█" in " ".join(row(shown, "64"))
+
+
+def test_200_columns_hold_more() -> None:
+    heading = next(line for line in lines(sweep(), 200) if line.startswith("clients"))
+    assert {"mean", "by"} <= set(heading.split())
+
+
+def test_several_targets_are_named_in_the_table_and_the_picture() -> None:
+    shown = lines(sweep(("pg18", "pg17"), clients=(1, 4, 16)), 80)
+    assert next(line for line in shown if line.startswith("target")).split()[:2] == ["target", "clients"]
+    assert any("● pg18" in line and "■ pg17" in line for line in shown)
+
+
+def test_peak_and_knee_are_marked() -> None:
+    shown = lines(with_knee(), 80)
+    assert row(shown, "2")[1] == "knee"
+    assert row(shown, "4")[1] == "peak"
+
+
+def test_failures_and_warnings_are_told() -> None:
+    run = sweep(clients=(1, 4))
+    add_failure(run, "pg18", 64, message="too many clients already")
+    shown = "\n".join(lines(run, 80))
+    assert "failed: trial 7, pg18, 64 clients: too many clients already" in shown
+    assert "note: no trial finished: no figures (64 clients)" in shown
+
+
+def test_a_run_without_a_result_is_told_too() -> None:
+    run = SampleRun(manifest())
+    for clients in range(1, 9):
+        add_failure(run, "pg18", clients)
+    shown = lines(run, 80)
+    assert shown[0] == "No trial finished: 8 trials failed or were interrupted"
+    assert "and 3 more trials that are no result" in shown
+
+
+def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
+    to = console(terminal=False)
+    run = sweep(("pg18", "a" * 60), clients=(1, 8, 64))
+    print_report(run, to)
+    text = written(to)
+    assert "\x1b" not in text
+    assert not set("█▁⠤┤") & set(text)
+    assert "a" * 60 in text
+    assert {"mean", "p50", "p95", "p99", "max"} <= set(
+        next(each for each in text.splitlines() if "clients" in each and "tps" in each).split()
+    )
+
+
+def test_what_comes_from_outside_cannot_steer_the_terminal() -> None:
+    run = sweep(("\x1b[2Jpg",), clients=(1,), repeats=1)
+    add_failure(run, "\x1b[2Jpg", 4, message="bad\x1b]0;title\x07\u202e[red]x")
+    shown = "\n".join(lines(run, 80))
+    assert not {"\x1b", "\x07", "\u202e"} & set(shown)
+    assert "[red]x" in shown
+
+
+def test_a_terminal_without_unicode_gets_no_blocks() -> None:
+    shown = "\n".join(line.plain for line in report_lines(digest(sweep()), 80, unicode=False))
+    assert not set("█▁⠤┤") & set(shown)
+
+
+def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sweep(clients=(1, 4))
+    add_trial(run, "pg18", 4, 100, 900, failed=3, errors=[ErrorCount(sqlstate=None, message="x", count=3)])
+
+    def colours() -> bool:
+        to = Console(file=io.StringIO(), force_terminal=True, width=80, color_system="standard", legacy_windows=False)
+        print_report(run, to)
+        return any(f"\x1b[{code}m" in written(to) for code in (31, 33, 36))
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert colours()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not colours()
+
+
+def test_bars_have_eighths() -> None:
+    assert bar(0.5, 4) == "██  "
+    assert bar(1 / 32, 4) == "▏   "
+    assert bar(2.0, 4) == "████"
+    assert bar(-1.0, 4) == "    "
+
+
+def test_sparklines_begin_at_zero_and_average_what_does_not_fit() -> None:
+    assert sparkline([0, 50, 100], 10) == "▁▄█"
+    assert sparkline([100, 100, 50, 50], 2) == "█▄"
+    assert sparkline([0, 0], 10) == "▁▁"
+    assert sparkline([], 10) == ""
+
+
+def test_a_canvas_writes_only_where_it_is_empty() -> None:
+    canvas = Canvas(10, 2)
+    canvas.line(0, 0.1, 9.9, 0.1)
+    assert not canvas.write(2, 0, "peak")
+    assert canvas.write(2, 1, "peak")
+    assert not canvas.write(8, 1, "knee")
+    assert canvas.lines()[1] == "  peak    "
+
+
+def test_control_characters_are_replaced() -> None:
+    assert printable("a\x1b[1mb\nc") == "a\N{REPLACEMENT CHARACTER}[1mb c"
+
+
+class Clock:
+    """Tells the time that it is given."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_the_line_of_a_running_trial() -> None:
+    clock = Clock()
+    view = TerminalView(console(), clock)
+    view.trial_started(7, 24, "select-only 48 clients", 40.0)
+    for tps in (20_000.0, 40_000.0, 71_300.0):
+        view.interval(tps, 2.1)
+        clock.now += 1
+    assert view.line().plain == "trial 7/24  select-only 48 clients  ▃▅█  71.3k tps  p99 2.10 ms  11:57 left"
+
+
+@pytest.mark.parametrize("width", [30, 50, 60, 80, 120])
+def test_the_line_fits_and_keeps_its_figures(width: int) -> None:
+    view = TerminalView(console(width=width), Clock())
+    view.trial_started(7, 24, "a workload with a long name, 48 clients", 40.0)
+    for _ in range(30):
+        view.interval(71_300.0, 2.1)
+    assert view.line().cell_len <= width
+    if width >= 50:
+        assert "71.3k tps  p99 2.10 ms" in view.line().plain
+
+
+def test_setting_up_shows_the_transfer() -> None:
+    view = TerminalView(console(), Clock())
+    view.set_up("fetching PostgreSQL 18.6")
+    view.bytes(7_340_032, 14_680_064)
+    assert view.line().plain == "fetching PostgreSQL 18.6  ██████████           7.0 MiB of 14.0 MiB"
+    view.bytes(7_340_032, None)
+    assert view.line().plain == "fetching PostgreSQL 18.6  7.0 MiB"
+    view.set_up("starting")
+    assert view.line().plain == "starting"
+
+
+def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
+    to = console()
+    with TerminalView(to, Clock()) as view:
+        view.trial_started(1, 2, "select-only 4 clients", 10.0)
+        view.interval(71_300.0, 2.1)
+        view.trial_ended(Outcome.FINISHED, 71_300.0, 2.1)
+        view.trial_started(2, 2, "[red]x", 10.0)
+        view.trial_ended(Outcome.FAILED, None, None)
+        view.note("too many clients")
+    text = written(to)
+    assert "trial 1/2  select-only 4 clients  71.3k tps  p99 2.10 ms" in text
+    assert "trial 2/2  [red]x  failed" in text
+    assert "too many clients" in text
+
+
+def test_elsewhere_there_is_a_line_a_trial_and_no_control_character() -> None:
+    to = console(terminal=False)
+    with live_view(to) as view:
+        view.set_up("starting PostgreSQL 18.6")
+        view.bytes(1, 2)
+        view.set_up("starting PostgreSQL 18.6")
+        view.trial_started(1, 2, "select-only 4 clients", 10.0)
+        view.interval(1.0, None)
+        view.trial_ended(Outcome.FINISHED, 71_300.0, 2.1)
+        view.trial_started(2, 2, "select-only \x1b8 clients", 10.0)
+        view.trial_ended(Outcome.INTERRUPTED, 5.0, None)
+        view.note("that was all")
+    assert written(to).splitlines() == [
+        "starting PostgreSQL 18.6",
+        "trial 1/2  select-only 4 clients  71.3k tps  p99 2.10 ms",
+        "trial 2/2  select-only \N{REPLACEMENT CHARACTER}8 clients  interrupted  5.00 tps",
+        "that was all",
+    ]
+
+
+def test_the_view_suits_the_console(tmp_path: Path) -> None:
+    assert isinstance(live_view(console()), TerminalView)
+    assert isinstance(live_view(console(), quiet=True), QuietView)
+    with (tmp_path / "log").open("w") as file:
+        assert isinstance(live_view(Console(file=file)), PlainView)
+
+
+def test_the_quiet_view_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with QuietView() as view:
+        view.set_up("x")
+        view.bytes(1, 2)
+        view.trial_started(1, 1, "x", 1.0)
+        view.interval(1.0, 1.0)
+        view.trial_ended(Outcome.FAILED, None, None)
+        view.note("x")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_time_left_counts_down_and_learns_what_trials_take() -> None:
+    clock = Clock()
+    left = TimeLeft(clock)
+    assert left.left_s() is None
+    left.trial_started(1, 3, 10.0)
+    assert left.left_s() == 30
+    clock.now += 4
+    assert left.left_s() == 26
+    clock.now += 11
+    # preparing took five seconds more than the plan says
+    left.trial_started(2, 3, 10.0)
+    assert left.left_s() == 30
+    clock.now += 100
+    assert left.left_s() == 15
+
+
+def test_time_left_is_unknown_for_a_first_trial_without_length() -> None:
+    left = TimeLeft(Clock())
+    left.trial_started(1, 3, None)
+    assert left.left_s() is None
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (700, "11:40"), (3729, "1:02:09")])
+def test_clock_time(seconds: float, text: str) -> None:
+    assert clock_time(seconds) == text

@@ -1,0 +1,176 @@
+"""Run folders: made, read, and refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode, StoreError
+from pgdyno.records import FORMAT, Manifest, Outcome
+from pgdyno.store import RunFolder
+from pgdyno.store.folder import MANIFEST
+from tests.unit.store_sample import STARTED, add_trial, sample_manifest
+
+
+def test_a_new_folder_has_its_name_and_its_manifest(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path / "not" / "yet", sample_manifest())
+    assert re.fullmatch(r"20261120T101500Z-quick-[0-9a-f]{4}", folder.name)
+    assert folder.manifest.run == folder.name
+    assert RunFolder.open(folder.path).manifest == folder.manifest
+    assert (folder.trials(), folder.partials()) == ([], [])
+
+
+def test_the_name_is_in_utc(tmp_path: Path) -> None:
+    elsewhere = STARTED.astimezone(timezone(timedelta(hours=9)))
+    assert RunFolder.create(tmp_path, sample_manifest(started_at=elsewhere)).name.startswith("20261120T101500Z-")
+
+
+def test_runs_of_one_second_do_not_meet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = iter(["aaaa", "aaaa", "bbbb"])
+    monkeypatch.setattr("pgdyno.store.folder.secrets.token_hex", lambda _bytes: next(drawn))
+    names = [RunFolder.create(tmp_path, sample_manifest()).name[-4:] for _ in range(2)]
+    assert names == ["aaaa", "bbbb"]
+
+
+def test_a_run_is_not_made_over_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.store.folder.secrets.token_hex", lambda _bytes: "aaaa")
+    first = RunFolder.create(tmp_path, sample_manifest())
+    with pytest.raises(StoreError, match="every name that was tried is taken"):
+        RunFolder.create(tmp_path, sample_manifest(trials_planned=9))
+    assert RunFolder.open(first.path).manifest.trials_planned == 2
+
+
+def test_the_manifest_is_updated(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    ended = datetime(2026, 11, 20, 11, tzinfo=UTC)
+    folder.update_manifest(ended_at=ended, outcome=Outcome.FINISHED, notes=["a"])
+    assert RunFolder.open(folder.path).manifest == folder.manifest
+    assert (folder.manifest.ended_at, folder.manifest.outcome) == (ended, Outcome.FINISHED)
+    assert [path.name for path in folder.path.iterdir() if path.name.startswith(".")] == []
+
+
+def test_an_update_of_no_field_is_a_mistake(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    with pytest.raises(ValueError, match="a manifest has no endet_at"):
+        folder.update_manifest(endet_at=STARTED)
+
+
+def test_an_update_that_fails_leaves_the_old_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+
+    def full(_handle: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("pgdyno.store.storing.os.fsync", full)
+    with pytest.raises(StoreError, match="no space left") as caught:
+        folder.update_manifest(outcome=Outcome.FINISHED)
+    assert str(folder.path / MANIFEST) in caught.value.message
+    assert "make room" in (caught.value.hint or "")
+    assert RunFolder.open(folder.path).manifest.outcome is None
+    assert sorted(path.name for path in folder.path.iterdir()) == [MANIFEST, "trials"]
+
+
+def test_a_folder_that_could_not_be_finished_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(_handle: int) -> None:
+        raise OSError(28, os.strerror(28))
+
+    monkeypatch.setattr("pgdyno.store.storing.os.fsync", full)
+    with pytest.raises(StoreError):
+        RunFolder.create(tmp_path, sample_manifest())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    for parent in (tmp_path / "runs", tmp_path / "runs" / "deeper"):
+        with pytest.raises(StoreError, match=re.escape(str(parent))) as caught:
+            RunFolder.create(parent, sample_manifest())
+        assert caught.value.exit_code is ExitCode.STORE
+
+
+def test_a_parent_that_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "runs").mkdir(mode=0o500)
+    before = os.geteuid()
+    if before == 0:  # whom a mode does not stop
+        os.seteuid(65534)
+    try:
+        with pytest.raises(StoreError, match="permission denied") as caught:
+            RunFolder.create(tmp_path / "runs", sample_manifest())
+    finally:
+        os.seteuid(before)
+    assert "--runs" in (caught.value.hint or "")
+
+
+# ---- reading ----
+
+
+def test_no_run_folder(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such folder"):
+        RunFolder.open(tmp_path / "none")
+    with pytest.raises(StoreError, match=f"no {MANIFEST}"):
+        RunFolder.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "not JSON"),
+        ("[1]", "it is no object"),
+        ('{"format": 1', "not JSON"),
+        ("\x00\xff", "not JSON"),
+        ('{"format": 1}', "field required"),
+        ("[" * 100_000, "not JSON"),
+    ],
+)
+def test_a_damaged_manifest(tmp_path: Path, content: str, message: str) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    (folder.path / MANIFEST).write_bytes(content.encode("latin-1"))
+    with pytest.raises(StoreError, match=message) as caught:
+        RunFolder.open(folder.path)
+    assert str(folder.path / MANIFEST) in caught.value.message
+
+
+def test_a_newer_format_names_the_pgdyno_that_reads_it(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    # nothing else of it may be understood
+    (folder.path / MANIFEST).write_text(json.dumps({"format": FORMAT + 1, "pgdyno": "9.1"}))
+    with pytest.raises(StoreError, match=f"format {FORMAT + 1}") as caught:
+        RunFolder.open(folder.path)
+    assert caught.value.hint == "use pgdyno 9.1 or newer"
+
+
+def test_what_a_later_version_adds_is_kept(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, Manifest.model_validate({**dict(sample_manifest()), "price": 5}))
+    folder.update_manifest(notes=["x"])
+    assert json.loads((folder.path / MANIFEST).read_text())["price"] == 5
+
+
+def test_trials_come_by_number(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    for number in (2, 10, 1):
+        add_trial(folder, number)
+    assert [record.number for record in folder.trials()] == [1, 2, 10]
+    assert RunFolder.open(folder.path).trials() == folder.trials()
+
+
+def test_a_damaged_trial_is_named(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    path = add_trial(folder, 1)
+    (path / "trial.json").write_text("{}")
+    with pytest.raises(StoreError, match=re.escape(str(path / "trial.json"))):
+        folder.trials()
+
+
+def test_a_run_folder_holds_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGPASSWORD", "s3cret-of-the-server")
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    add_trial(folder, 1)
+    folder.update_manifest(outcome=Outcome.FINISHED)
+    for path in folder.path.rglob("*"):
+        if path.is_file():
+            assert b"s3cret" not in path.read_bytes()

@@ -1,0 +1,110 @@
+"""Runs listed and found."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.store import RunFolder, find_run, list_runs
+from tests.unit.store_sample import STARTED, add_trial, sample_manifest
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """Three runs, an hour apart; the folders are made in another order."""
+    parent = tmp_path / "runs"
+    for hours, plan in ((1, "quick"), (0, "quick"), (2, "wide")):
+        started = STARTED + timedelta(hours=hours)
+        RunFolder.create(parent, sample_manifest(started_at=started, plan={"name": plan}))
+    return parent
+
+
+def names(parent: Path) -> list[str]:
+    return [entry.name[:16] for entry in list_runs(parent)]
+
+
+def test_newest_first(runs: Path) -> None:
+    assert names(runs) == ["20261120T121500Z", "20261120T111500Z", "20261120T101500Z"]
+    newest = list_runs(runs)[0]
+    assert newest.manifest is not None
+    assert (newest.manifest.plan["name"], newest.trials_done, newest.problem) == ("wide", 0, None)
+
+
+def test_trials_are_counted_without_partial_ones(runs: Path) -> None:
+    folder = find_run("latest", runs)
+    add_trial(folder, 1)
+    folder.begin_trial("0002-pg18-c4")
+    assert list_runs(runs)[0].trials_done == 1
+
+
+def test_broken_folders_are_listed_with_the_reason(runs: Path) -> None:
+    (runs / "20261120T113000Z-quick-0000").mkdir()
+    (runs / "notes").mkdir()
+    (runs / "README").write_text("")
+    (runs / ".hidden").mkdir()
+    manifest = list_runs(runs)[0].path / "manifest.json"
+    manifest.write_text("{")
+    entries = list_runs(runs)
+    assert [entry.name[:16] for entry in entries] == [
+        "20261120T121500Z",
+        "20261120T113000Z",
+        "20261120T111500Z",
+        "20261120T101500Z",
+        "notes",
+    ]
+    assert [entry.manifest is None for entry in entries] == [True, True, False, False, True]
+    assert "not JSON" in (entries[0].problem or "")
+    assert "no manifest.json" in (entries[1].problem or "")
+
+
+def test_no_runs_yet(tmp_path: Path) -> None:
+    assert list_runs(tmp_path / "none") == []
+    with pytest.raises(StoreError, match="there are no runs") as caught:
+        find_run("latest", tmp_path / "none")
+    assert "pgdyno run" in (caught.value.hint or "")
+
+
+def test_a_parent_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "runs").write_text("")
+    with pytest.raises(StoreError, match=re.escape(str(tmp_path / "runs"))):
+        list_runs(tmp_path / "runs")
+
+
+def test_a_run_is_found(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest, _, oldest = list_runs(runs)
+    assert find_run("latest", runs).name == newest.name
+    assert find_run(oldest.name, runs).name == oldest.name
+    assert find_run("20261120T10", runs).name == oldest.name
+    assert find_run(str(oldest.path), Path("/none")).name == oldest.name
+    monkeypatch.chdir(oldest.path)
+    assert find_run(".", runs).name == oldest.name
+    assert find_run(f"../{newest.name}", runs).name == newest.name
+
+
+def test_a_whole_name_comes_before_its_prefixes(runs: Path) -> None:
+    oldest = list_runs(runs)[-1]
+    (runs / f"{oldest.name}0").mkdir()
+    assert find_run(oldest.name, runs).name == oldest.name
+
+
+def test_a_run_that_is_not_found(runs: Path) -> None:
+    with pytest.raises(UsageError, match="may be 3 runs: 20261120T121500Z"):
+        find_run("2026", runs)
+    with pytest.raises(StoreError, match="there is no run 20261120T111501Z") as caught:
+        find_run("20261120T111501Z-quick-0000", runs)
+    assert "did you mean 20261120T1" in (caught.value.hint or "")
+    for text in ("", "xyz"):
+        with pytest.raises(StoreError, match="there is no run"):
+            find_run(text, runs)
+    with pytest.raises(StoreError, match="no such folder"):
+        find_run("./2026", runs)
+
+
+def test_the_latest_one_is_not_passed_over_when_it_is_broken(runs: Path) -> None:
+    (list_runs(runs)[0].path / "manifest.json").write_text("{")
+    with pytest.raises(StoreError, match="not JSON"):
+        find_run("latest", runs)

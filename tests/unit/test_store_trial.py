@@ -1,0 +1,235 @@
+"""A trial is stored whole or not at all, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from pgdyno.errors import StoreError
+from pgdyno.store import RunFolder, load_run
+from pgdyno.store.tables import TABLES
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import SETTINGS, add_trial, sample_manifest, sample_record
+
+FILES = {"trial.json", "log", *(f"{table}.parquet" for table in TABLES)}
+EVENTS = sample_events(2, 2, 300, 1000)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> RunFolder:
+    return RunFolder.create(tmp_path, sample_manifest())
+
+
+def test_a_trial_is_seen_when_it_is_committed(folder: RunFolder) -> None:
+    record = sample_record(1, EVENTS)
+    writer = folder.begin_trial(record.slug)
+    (writer.log / "engine.log").write_text("hello\n")
+    assert (folder.trials(), folder.partials()) == ([], [record.slug])
+    path = writer.commit(record, events=EVENTS, settings=SETTINGS)
+    assert (folder.trials(), folder.partials()) == ([record], [])
+    assert path == folder.trials_path / record.slug
+    assert {each.name for each in path.iterdir()} == FILES
+    assert (path / "log" / "engine.log").read_text() == "hello\n"
+
+
+def test_the_events_are_kept_as_they_came(folder: RunFolder) -> None:
+    path = add_trial(folder, 1, EVENTS)
+    lines = gzip.decompress((path / "log" / "events.jsonl.gz").read_bytes()).splitlines()
+    assert [json.loads(line) for line in lines] == EVENTS
+
+
+def test_a_trial_without_events_has_empty_tables(folder: RunFolder) -> None:
+    record = sample_record(1, EVENTS)
+    folder.begin_trial(record.slug).commit(record, events=[], settings=[])
+    data = load_run(folder)
+    assert [data.intervals(1), data.histograms(1), data.statements(1), data.events(1), data.settings(1)] == [[]] * 5
+
+
+def test_abandon_keeps_nothing(folder: RunFolder) -> None:
+    writer = folder.begin_trial("0001-a-c1")
+    (writer.log / "engine.log").write_text("hello\n")
+    writer.abandon()
+    assert [path.name for path in sorted(folder.path.iterdir())] == ["manifest.json", "trials"]
+
+
+def test_abandon_after_the_commit_changes_nothing(folder: RunFolder) -> None:
+    record = sample_record(1, EVENTS)
+    writer = folder.begin_trial(record.slug)
+    writer.commit(record, events=EVENTS, settings=SETTINGS)
+    writer.abandon()
+    assert folder.trials() == [record]
+
+
+def test_a_trial_is_not_stored_twice(folder: RunFolder) -> None:
+    add_trial(folder, 1, EVENTS)
+    with pytest.raises(StoreError, match="exists already"):
+        folder.begin_trial(sample_record(1, EVENTS).slug)
+    folder.begin_trial("0002-a-c1")
+    with pytest.raises(StoreError, match=re.escape(".0002-a-c1.partial")):
+        folder.begin_trial("0002-a-c1")
+
+
+def test_a_trial_that_came_meanwhile_stays(folder: RunFolder) -> None:
+    record = sample_record(1, EVENTS)
+    writer = folder.begin_trial(record.slug)
+    writer.final.mkdir()
+    (writer.final / "mine").write_text("")
+    with pytest.raises(StoreError, match="exists already"):
+        writer.commit(record, events=EVENTS, settings=SETTINGS)
+    assert [path.name for path in writer.final.iterdir()] == ["mine"]
+
+
+def test_an_event_that_cannot_be_stored_says_which(folder: RunFolder) -> None:
+    record = sample_record(1, EVENTS)
+    broken = [*EVENTS[:2], {"event": "interval", "t_us": 77, "seq": 0}]
+    with pytest.raises(StoreError, match="interval event at 77 us"):
+        folder.begin_trial(record.slug).commit(record, events=broken, settings=SETTINGS)
+    assert folder.trials() == []
+
+
+def failing(real: Callable[..., object], at: int, error: int) -> Callable[..., object]:
+    """`real`, whose call number `at` (from 0) fails."""
+    calls = iter(range(1_000_000))
+
+    def call(*arguments: object, **keywords: object) -> object:
+        if next(calls) == at:
+            raise OSError(error, os.strerror(error))
+        return real(*arguments, **keywords)
+
+    return call
+
+
+@pytest.mark.parametrize("what", ["fsync", "open"])
+def test_a_commit_that_fails_anywhere_leaves_no_trial(
+    folder: RunFolder, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = sample_record(1, EVENTS)
+    failed = 0
+    for at in range(100):
+        writer = folder.begin_trial(record.slug)
+        with monkeypatch.context() as broken:
+            broken.setattr(f"pgdyno.store.storing.os.{what}", failing(getattr(os, what), at, 28))
+            try:
+                writer.commit(record, events=EVENTS, settings=SETTINGS)
+            except StoreError as error:
+                assert "no space left on device" in error.message  # noqa: PT017
+            else:
+                break
+        failed += 1
+        if writer.final.exists():
+            # only the names of folders were not yet known to be on disk
+            assert folder.trials() == [record]
+            assert {each.name for each in writer.final.iterdir()} == FILES
+            break
+        assert folder.trials() == []
+        writer.abandon()
+        assert folder.partials() == []
+    assert failed > len(FILES)
+
+
+def test_a_disk_that_is_full(folder: RunFolder) -> None:
+    """Files may not grow past a few KiB in a process of its own: DuckDB's too fail."""
+    program = """
+import os, resource, sys
+from pathlib import Path
+from pgdyno.errors import StoreError
+from pgdyno.store import RunFolder
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import sample_record
+folder, limit = RunFolder.open(Path(sys.argv[1])), int(sys.argv[2])
+events = sample_events(2, 2, 500, 1000)
+settings = [(os.urandom(50).hex(), "on", None, "default") for _ in range(500)]
+record = sample_record(1, events)
+writer = folder.begin_trial(record.slug)
+resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+try:
+    writer.commit(record, events=events, settings=settings)
+except StoreError as error:
+    print(error.message)
+    writer.abandon()
+else:
+    sys.exit("it fitted")
+"""
+    for limit, file in ((500, "events.jsonl.gz"), (20_000, "settings.parquet")):
+        done = run_python(program, str(folder.path), str(limit))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith("cannot write")
+        assert str(folder.path) in done.stdout
+        assert file in done.stdout
+        assert (folder.trials(), folder.partials()) == ([], [])
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
+
+
+def run_python(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, env=environment(), check=False
+    )
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+
+
+def test_what_a_killed_process_committed_is_whole(folder: RunFolder) -> None:
+    program = """
+import sys
+from itertools import count
+from pathlib import Path
+from pgdyno.store import RunFolder
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import add_trial
+folder, first = RunFolder.open(Path(sys.argv[1])), int(sys.argv[2])
+events = sample_events(2, 3, 300, 1000, scripts=2)
+for number in count(first):
+    add_trial(folder, number, events)
+    folder.update_manifest(notes=[str(number)] * 1000)
+    print(number, flush=True)
+"""
+    moments = random.Random(5)
+    for first in range(1, 6001, 1000):
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, str(folder.path), str(first)], stdout=subprocess.PIPE, env=environment()
+        )
+        assert child.stdout is not None
+        with child.stdout:
+            assert child.stdout.readline() == b"%d\n" % first
+            time.sleep(moments.uniform(0, 0.15))
+            child.send_signal(signal.SIGKILL)
+            child.wait()
+        read_all(folder)
+    numbers = {record.number for record in folder.trials()}
+    assert {1, 1001, 2001, 3001, 4001, 5001} <= numbers
+
+
+def read_all(folder: RunFolder) -> None:
+    """Reads everything that a reader can see; fails when anything is not whole."""
+    data = load_run(folder.path)
+    for record in data.trials:
+        assert {each.name for each in (folder.trials_path / record.slug).iterdir()} == FILES
+        assert len(data.histogram(record.number)) == 2
+        assert len(gzip.decompress((folder.trials_path / record.slug / "log" / "events.jsonl.gz").read_bytes())) > 1000
+    rows = data.query("SELECT count(DISTINCT trial), count(*) FROM intervals").rows
+    assert rows == [(len(data.trials), len(data.trials) * 4 * 2)]
+
+
+def test_patterns_of_duckdb_find_no_partial_trial(folder: RunFolder) -> None:
+    add_trial(folder, 1, EVENTS)
+    writer = folder.begin_trial("0002-a-c1")
+    (writer.partial / "intervals.parquet").write_bytes(b"half of a file")
+    with duckdb.connect() as connection:
+        pattern = str(folder.path.parent / "*" / "trials" / "*" / "intervals.parquet")
+        found = connection.execute("SELECT DISTINCT trial FROM read_parquet($pattern)", {"pattern": pattern})
+        assert found.fetchall() == [(1,)]

@@ -1,0 +1,131 @@
+"""Processes told apart, signals held back, passwords kept out of addresses."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.target.account import Account, Relation
+from pgdyno.target.endpoint import free_port, make_socket_folder, remove_socket_folder
+from pgdyno.target.processes import ProcessId, descendants, identify, servers_in, start_ticks
+from pgdyno.target.programs import clean_environment, run_program
+from pgdyno.target.signals import signals_deferred
+from pgdyno.target.web import public_url
+
+OWN = Account("own", os.geteuid(), os.getegid(), Relation.SAME)
+
+
+def test_a_process_and_its_end() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = identify(child.pid)
+    assert process is not None
+    assert process.is_alive()
+    assert ProcessId(child.pid, process.start_ticks + 1).is_alive() is False
+    own = identify(os.getpid())
+    assert own is not None
+    assert process in descendants(own)
+    process.send(signal.SIGKILL)
+    while process.is_alive():
+        pass
+    # a zombie, until we wait for it
+    assert start_ticks(child.pid) is None
+    child.communicate()
+    process.send(signal.SIGKILL)
+    assert identify(child.pid) != process
+
+
+def test_only_servers_count_as_servers(tmp_path: Path) -> None:
+    bystander = subprocess.Popen([sys.executable, "-c", "input()", str(tmp_path)], stdin=subprocess.PIPE, cwd=tmp_path)
+    assert servers_in(tmp_path) == []
+    # a shell is called by the name that it was started with
+    program = tmp_path / "postgres"
+    program.symlink_to("/bin/sh")
+    server = subprocess.Popen([program, "-c", "read line; exit 0"], stdin=subprocess.PIPE, cwd=tmp_path)
+    found = [process.pid for process in servers_in(tmp_path)]
+    for child in (bystander, server):
+        child.communicate(b"\n")
+    assert found == [server.pid]
+    assert servers_in(tmp_path) == []
+
+
+def test_signals_wait_for_the_end_of_the_block() -> None:
+    reached: list[str] = []
+
+    def interrupted() -> None:
+        with signals_deferred():
+            os.kill(os.getpid(), signal.SIGINT)
+            reached.append("the end of the block")
+        reached.append("what is behind it")
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert reached == ["the end of the block"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_an_error_inside_passes() -> None:
+    with pytest.raises(ZeroDivisionError), signals_deferred():
+        raise ZeroDivisionError
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_programs_see_little_of_our_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGOPTIONS", "-c fsync=off")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    environment = clean_environment("/opt/lib")
+    assert set(environment) <= {"PATH", "TZ", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD"}
+    assert environment["TZ"] == "Asia/Tokyo"
+    assert environment["LD_LIBRARY_PATH"] == "/opt/lib"
+    status, output = run_program(["/bin/sh", "-c", "pwd; umask; echo $LC_ALL; exit 3"], OWN, environment)
+    assert (status, output) == (3, "/\n0077\nC\n")
+
+
+def test_a_program_that_is_not_there() -> None:
+    with pytest.raises(TargetError, match="cannot run /no/such/program as user own: no such file or directory"):
+        run_program(["/no/such/program"], OWN, {})
+
+
+def test_folders_for_sockets() -> None:
+    told: list[Path] = []
+    folder = make_socket_folder(OWN, told.append)
+    assert told == [folder]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    # another user's is not ours to remove
+    assert not remove_socket_folder(folder, {os.geteuid() + 1})
+    assert folder.is_dir()
+    assert remove_socket_folder(folder, {os.geteuid()})
+    assert not folder.exists()
+    assert not remove_socket_folder(folder, {os.geteuid()})
+
+
+def test_only_folders_for_sockets_are_removed(tmp_path: Path) -> None:
+    link = tmp_path / "pgdyno-0123abcd"
+    link.symlink_to(tmp_path)
+    assert not remove_socket_folder(link, {os.geteuid()})
+    assert not remove_socket_folder(tmp_path, {os.geteuid()})
+    assert link.is_symlink()
+
+
+def test_free_ports() -> None:
+    assert 1024 <= free_port() <= 65535
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:secret@host:8443/maven2", "https://host:8443/maven2"),
+        ("https://token@host/maven2", "https://host/maven2"),
+        ("http://host/a@b", "http://host/a@b"),
+    ],
+)
+def test_addresses_are_shown_without_passwords(url: str, shown: str) -> None:
+    assert public_url(url) == shown

@@ -1,0 +1,118 @@
+"""Archives that are what they should be, and those that are not."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.target.unpack import unpack_archive
+
+Fill = Callable[[tarfile.TarFile], None]
+
+
+def add_file(inner: tarfile.TarFile, name: str, content: bytes = b"content", mode: int = 0o600) -> None:
+    member = tarfile.TarInfo(name)
+    member.size, member.mode = len(content), mode
+    inner.addfile(member, io.BytesIO(content))
+
+
+def add_link(inner: tarfile.TarFile, name: str, to: str, kind: bytes = tarfile.SYMTYPE) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.linkname = kind, to
+    inner.addfile(member)
+
+
+def archive(folder: Path, fill: Fill, names: tuple[str, ...] = ("postgres.txz",)) -> Path:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:xz") as inner:
+        fill(inner)
+    path = folder / "server.jar"
+    with zipfile.ZipFile(path, "w") as outer:
+        for name in names:
+            outer.writestr(name, packed.getvalue())
+    return path
+
+
+def test_files_folders_and_links(tmp_path: Path) -> None:
+    def fill(inner: tarfile.TarFile) -> None:
+        # links may come before what they lead to, files before their folders
+        add_link(inner, "lib/libpq.so", "libpq.so.5")
+        add_file(inner, "bin/postgres", b"#!", 0o700)
+        add_file(inner, "lib/libpq.so.5", b"library")
+        add_link(inner, "lib/again", "lib/libpq.so.5", tarfile.LNKTYPE)
+        add_link(inner, "share/lib", "../lib")
+
+    unpack_archive(archive(tmp_path, fill), tmp_path / "server")
+    server = tmp_path / "server"
+    assert (server / "lib" / "libpq.so").read_bytes() == b"library"
+    assert (server / "share" / "lib" / "again").read_bytes() == b"library"
+    # everybody may read and run them: servers may run as another user
+    modes = [(server / name).stat().st_mode & 0o777 for name in ("bin/postgres", "lib/libpq.so.5", "bin", ".")]
+    assert modes == [0o755, 0o644, 0o755, 0o755]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["server", "server.jar"]
+
+
+def escaping_twice(inner: tarfile.TarFile) -> None:
+    # each stays inside when its name alone is looked at
+    add_file(inner, "a/b/file")
+    add_link(inner, "a/b/up", "../..")
+    add_link(inner, "out", "a/b/up/..")
+
+
+@pytest.mark.parametrize(
+    ("fill", "message"),
+    [
+        (lambda inner: add_file(inner, "../escaped"), "../escaped would land outside"),
+        (lambda inner: add_file(inner, "/tmp/escaped"), "/tmp/escaped would land outside"),
+        (lambda inner: add_link(inner, "out", "/etc"), "the link out leads outside, to /etc"),
+        (lambda inner: add_link(inner, "out", "../../escaped"), "the link out leads outside"),
+        (escaping_twice, "the link out leads outside, to a/b/up/.."),
+        (lambda inner: add_link(inner, "out", "../escaped", tarfile.LNKTYPE), "../escaped would land outside"),
+        (lambda inner: add_link(inner, "pipe", "", tarfile.FIFOTYPE), "pipe is neither file, folder nor link"),
+    ],
+)
+def test_what_leads_outside_is_refused(tmp_path: Path, fill: Fill, message: str) -> None:
+    path = archive(tmp_path, fill)
+    with pytest.raises(TargetError) as caught:
+        unpack_archive(path, tmp_path / "inside" / "server")
+    assert message in caught.value.message
+    assert list((tmp_path / "inside").iterdir()) == []
+    assert not (tmp_path / "escaped").exists()
+
+
+def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+
+    def fill(inner: tarfile.TarFile) -> None:
+        add_link(inner, "lib", str(tmp_path / "outside"))
+        add_file(inner, "lib/file")
+
+    with pytest.raises(TargetError):
+        unpack_archive(archive(tmp_path, fill), tmp_path / "server")
+    assert list((tmp_path / "outside").iterdir()) == []
+    assert not (tmp_path / "server").exists()
+
+
+@pytest.mark.parametrize("names", [(), ("a.txz", "b.txz")])
+def test_an_archive_with_another_inside(tmp_path: Path, names: tuple[str, ...]) -> None:
+    path = archive(tmp_path, lambda inner: add_file(inner, "f"), names)
+    with pytest.raises(TargetError, match=f"{len(names)} archives of a server inside instead of one"):
+        unpack_archive(path, tmp_path / "server")
+
+
+def test_broken_archives(tmp_path: Path) -> None:
+    path = tmp_path / "server.jar"
+    path.write_bytes(b"not a zip")
+    with pytest.raises(TargetError, match=f"cannot unpack {path}: "):
+        unpack_archive(path, tmp_path / "server")
+    with zipfile.ZipFile(path, "w") as outer:
+        outer.writestr("postgres.txz", b"not a tar")
+    with pytest.raises(TargetError, match=f"cannot unpack {path}: "):
+        unpack_archive(path, tmp_path / "server")
+    assert [each.name for each in tmp_path.iterdir()] == ["server.jar"]

@@ -1,0 +1,101 @@
+"""Which published build a plan's version means."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.target.mirror import parse_list
+from pgdyno.target.version import Release, classifier, newest_match, parse_release, resolve
+
+NAMES = "9.6.24 10.5.0 10.5.0-1 10.15.0-1 10.23.0 11.5.0 12.17.0 12.17.1 17.9.0 17.10.0 18.0.0 18.4.0 18.6.0"
+KNOWN = [release for name in NAMES.split() if (release := parse_release(name)) is not None]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [
+        ("18", "18.6.0"),
+        ("18.6", "18.6.0"),
+        ("18.6.0", "18.6.0"),
+        ("18.0", "18.0.0"),
+        ("17", "17.10.0"),
+        ("17.9", "17.9.0"),
+        ("12.17", "12.17.1"),
+        ("12.17.0", "12.17.0"),
+        ("10.5", "10.5.0-1"),
+        ("10.15.0", "10.15.0-1"),
+        ("10", "10.23.0"),
+    ],
+)
+def test_what_is_meant(asked: str, meant: str) -> None:
+    assert str(resolve(asked, KNOWN)) == meant
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("18.5", "nearest: 18.0, 18.4, 18.6"),
+        ("18.99", "nearest: 18.0, 18.4, 18.6"),
+        ("12.17.5", "nearest: 12.17.0, 12.17.1"),
+        ("12.1.5", "nearest: 12.17"),
+        ("19", "nearest: 17, 18; there are 10 to 18"),
+        ("14.2", "nearest: 12, 17; there are 10 to 18"),
+        ("13", "nearest: 11, 12; there are 10 to 18"),
+    ],
+)
+def test_the_nearest_are_offered(asked: str, hint: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        resolve(asked, KNOWN)
+    assert caught.value.message == f"cannot get PostgreSQL {asked}: there is no such version"
+    assert caught.value.hint == hint
+
+
+@pytest.mark.parametrize("asked", ["9", "9.6", "9.6.24"])
+def test_before_10_there_is_none(asked: str) -> None:
+    with pytest.raises(TargetError, match=f"cannot get PostgreSQL {asked}: older than 10"):
+        resolve(asked, KNOWN)
+
+
+def test_a_list_without_versions() -> None:
+    with pytest.raises(TargetError) as caught:
+        resolve("18", [])
+    assert caught.value.hint == "the mirror has no versions for this kind of processor"
+
+
+def test_releases_are_ordered_by_numbers() -> None:
+    shuffled = sorted(KNOWN, key=str)
+    assert shuffled != KNOWN
+    assert sorted(shuffled) == KNOWN
+    assert [str(release) for release in KNOWN] == NAMES.split()
+    assert newest_match((16,), KNOWN) is None
+    assert KNOWN[2].postgres == "10.5"
+
+
+@pytest.mark.parametrize("name", ["18", "18.6", "18.6.0-beta", "18.6.0.1", "", "x18.6.0"])
+def test_names_that_are_none(name: str) -> None:
+    assert parse_release(name) is None
+
+
+def test_the_list_of_a_mirror() -> None:
+    versions = "<version>18.6.0</version><version>odd</version><version> 17.1.0 </version>"
+    text = f"<metadata><versioning><latest>1.1.1</latest><versions>{versions}</versions></versioning></metadata>"
+    assert parse_list(text) == [Release(18, 6, 0), Release(17, 1, 0)]
+    assert parse_list("<html><body/></html>") is None
+    assert parse_list("nothing of the kind") is None
+
+
+@pytest.mark.parametrize(
+    ("machine", "name"),
+    [("x86_64", "linux-amd64"), ("AMD64", "linux-amd64"), ("aarch64", "linux-arm64v8"), ("arm64", "linux-arm64v8")],
+)
+def test_kinds_of_machine(machine: str, name: str) -> None:
+    assert classifier("Linux", machine) == name
+
+
+@pytest.mark.parametrize(("system", "machine"), [("Linux", "riscv64"), ("Darwin", "arm64")])
+def test_machines_without_builds(system: str, machine: str) -> None:
+    with pytest.raises(TargetError, match=f"for {system} on {machine}") as caught:
+        classifier(system, machine)
+    assert caught.value.hint is not None
+    assert 'kind = "local"' in caught.value.hint
