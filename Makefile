@@ -5,9 +5,10 @@ BIN := .venv/bin
 CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 PYTHON := python tests benchmarks hatch_build.py
+AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-rust test-python lint format bench clean
+.PHONY: help demo build test test-packages test-rust test-python lint format bench clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -17,7 +18,7 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 
 build: target/release/pgdrive .venv/.installed ## .venv/bin/pgdyno and target/release/pgdrive
 
-test: test-rust test-python ## everything that CI runs
+test: test-packages test-rust test-python ## everything that CI runs
 
 lint: build ## rustfmt, clippy, ruff, mypy --strict
 	$(CARGO) fmt --check
@@ -36,6 +37,12 @@ bench: build ## pgdrive beside pgbench on one server, interleaved
 
 clean: ## what was built here; not the cache of servers
 	rm -rf target .venv
+
+# Debian packages that tests compare with: the real pgbench. Asks for nothing where they are there.
+test-packages:
+	@command -v pgbench >/dev/null || { \
+	  echo "installing postgresql for its pgbench"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends postgresql; }
 
 # the crates' own tests, among them those that need a server: its path is passed to them
 test-rust: build

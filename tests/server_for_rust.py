@@ -1,19 +1,32 @@
-"""Runs a command with PGDYNO_TEST_PG_BIN set to an embedded PostgreSQL 18: the crates' tests start servers with it."""
+"""Runs a command with what the crates' tests need: a folder of PostgreSQL 18's programs, a server, a real pgbench."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.target.embedded import find_embedded
 
 
 def main() -> int:
+    pgbench = shutil.which("pgbench")
+    if pgbench is None:
+        sys.exit("the tests compare with the real pgbench, which is not here: run make test-packages as root")
     spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"})
-    with open_target("for-rust", spec, home=Home.locate(), progress=SilentProgress()) as server:
-        environment = {**os.environ, "PGDYNO_TEST_DSN": server.conninfo(), **server.environment()}
+    home, progress = Home.locate(), SilentProgress()
+    programs = find_embedded(spec, home, progress).bin
+    with open_target("for-rust", spec, home=home, progress=progress) as server:
+        environment = {
+            **os.environ,
+            **server.environment(),
+            "PGDYNO_TEST_PG_BIN": str(programs),
+            "PGDYNO_TEST_PGBENCH": pgbench,
+            "PGDYNO_TEST_DSN": server.conninfo(),
+        }
         return subprocess.run(sys.argv[1:], env=environment, check=False).returncode
 
 

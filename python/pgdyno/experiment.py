@@ -87,6 +87,13 @@ class _State:
     """Targets that could not be started, and are not tried again."""
     contexts: ExitStack = field(default_factory=ExitStack)
     facts: dict[str, ServerFacts] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """For the manifest."""
+
+    def note(self, text: str) -> None:
+        """Says something now, and keeps it with the run."""
+        self.view.note(text)
+        self.notes.append(text)
 
 
 def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished:
@@ -116,15 +123,15 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
             record = _one_trial(state, trial)
             done.append(record)
             if len(state.unavailable) == len(loaded.plan.target):
-                view.note("stopped: no target can be started")
+                state.note("stopped: no target can be started")
                 break
             if record.outcome is not Outcome.FINISHED and loaded.plan.trial.on_failure == "stop":
-                view.note('stopped: the plan says on_failure = "stop"')
+                state.note('stopped: the plan says on_failure = "stop"')
                 break
         outcome = _outcome(done)
     finally:
         state.contexts.close()
-        folder.update_manifest(ended_at=datetime.now(UTC), outcome=outcome, targets=_targets(state))
+        folder.update_manifest(ended_at=datetime.now(UTC), outcome=outcome, targets=_targets(state), notes=state.notes)
     return Finished(folder, done)
 
 
@@ -228,7 +235,7 @@ def _server_for(state: _State, target: str) -> Server:
             state.unavailable[target] = error
             raise
     elif not server.alive():
-        state.view.note(f"target {target} went down; it is started again")
+        state.note(f"target {target} went down; it is started again")
         server.restart()
     return server
 
@@ -239,7 +246,7 @@ def _start(state: _State, target: str) -> Server:
     server = state.contexts.enter_context(context)
     state.servers[target] = server
     for note in server.notes:
-        state.view.note(note)
+        state.note(f"target {target}: {note}")
     state.facts[target] = server.facts()
     return server
 

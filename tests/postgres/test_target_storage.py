@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,6 +177,15 @@ def test_no_space_for_a_cluster(scratch: Path, installed: Installation, on_small
 # ---- users ----
 
 
+def users_of_servers(data_directory: Path) -> list[int]:
+    """User of each server process; one that ends meanwhile (a session's) is left out."""
+    found = []
+    for process in servers_in(data_directory):
+        with suppress(FileNotFoundError):
+            found.append((PROC / str(process.pid)).stat().st_uid)
+    return found
+
+
 def test_an_ordinary_user_runs_servers_itself(
     as_unprivileged: AsUnprivileged, unprivileged_folder: Path, installed: Installation
 ) -> None:
@@ -185,7 +195,7 @@ def test_an_ordinary_user_runs_servers_itself(
         home = Home.locate(unprivileged_folder / "home")
         with open_target("t", spec, home=home, progress=SilentProgress()) as server:
             version = server.facts().version
-            uids = [(PROC / str(process.pid)).stat().st_uid for process in servers_in(server.data_directory)]
+            uids = users_of_servers(server.data_directory)
         return version, uids, os.geteuid(), server.data_directory.exists()
 
     version, uids, own, left = as_unprivileged(run)
@@ -201,7 +211,7 @@ def test_servers_are_the_accounts_and_never_roots(warm_home: Home) -> None:
     spec = EmbeddedTarget(kind="embedded", version="18")
     with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
         status = server.data_directory.stat()
-        uids = {(PROC / str(process.pid)).stat().st_uid for process in servers_in(server.data_directory)}
+        uids = set(users_of_servers(server.data_directory))
     assert uids == {warm_home.account.uid} == {status.st_uid}
     assert 0 not in uids
     assert status.st_mode & 0o777 == 0o700

@@ -101,6 +101,8 @@ def _one_curve(curve: ScalingCurve) -> str:
             f"Throughput is highest at {clients}, the most measured: {tps} transactions a second; "
             f"the knee, within its noise, is at {numbers.count(knee.clients, 'client')}"
         )
+    if peak is curve.points[0]:
+        return f"Throughput is highest at {clients}, the fewest measured: {tps} transactions a second"
     peaks = f"Throughput peaks at {clients} with {tps} transactions a second"
     if knee is peak:
         return peaks + ("; no fewer clients come within its interval" if peak.tps.half is not None else "")

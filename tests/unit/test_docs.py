@@ -1,0 +1,36 @@
+"""What the documentation shows can be used as it stands."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pgdyno.plan import Plan
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def plans() -> list[tuple[str, str]]:
+    blocks = [(page, re.findall(r"```toml\n(.*?)```", page.read_text(), re.DOTALL)) for page in PAGES]
+    return [(f"{page.name}-{number}", text) for page, texts in blocks for number, text in enumerate(texts)]
+
+
+@pytest.mark.parametrize(("name", "text"), plans())
+def test_a_plan_in_the_docs_is_one(name: str, text: str) -> None:
+    document = tomllib.loads(text)
+    if "sweep" in document:
+        assert Plan.model_validate(document).name, name
+
+
+def test_the_readme_has_a_plan() -> None:
+    assert any(name.startswith("README.md") and "[sweep]" in text for name, text in plans())
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text()):
+        assert (page.parent / target).exists(), target
