@@ -22,7 +22,7 @@ from pgdyno.target.claim import RECORD
 from pgdyno.target.processes import PROC, ProcessId, descendants, identify, servers_in
 
 HOLDER = """
-import json, signal, sys
+import json, signal, sys, time
 from pathlib import Path
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.target import Home, open_target
@@ -48,7 +48,7 @@ with open_target("held", spec, home=Home.locate(Path(sys.argv[1])), progress=Sho
     facts = {"data": str(server.data_directory), "log": str(server.log_path), "conninfo": server.conninfo()}
     print("ready " + json.dumps(facts), flush=True)
     while True:
-        signal.pause()
+        time.sleep(0.05)
 """
 
 
