@@ -1,0 +1,9 @@
+"""What every test can rely on, wherever the tests are run."""
+
+from __future__ import annotations
+
+import signal
+
+# a job in the background is started with SIGINT ignored, and all its children inherit that: then no test could
+# press Ctrl-C; a handler of ours is reset to the default in programs that tests start
+signal.signal(signal.SIGINT, signal.default_int_handler)
