@@ -4,6 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
+PROGRAMS := target/release/pgdrive target/release/pgnull
 PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
@@ -16,7 +17,7 @@ help: ## this list
 demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
 	$(BIN)/pgdyno run quick
 
-build: target/release/pgdrive .venv/.installed ## .venv/bin/pgdyno and target/release/pgdrive
+build: $(PROGRAMS) .venv/.installed ## .venv/bin/pgdyno, target/release/pgdrive and pgnull
 
 test: test-packages test-rust test-python ## everything that CI runs
 
@@ -51,14 +52,14 @@ test-rust: build
 test-python: build
 	$(BIN)/pytest
 
-target/release/pgdrive: $(SOURCES)
-	$(CARGO) build --release --locked --package pgdrive
-	@touch $@
+$(PROGRAMS) &: $(SOURCES)
+	$(CARGO) build --release --locked --package pgdrive --package pgdyno-nullserver
+	@touch $(PROGRAMS)
 
 .venv/bin/uv:
 	python3 -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check uv
 
-.venv/.installed: .venv/bin/uv pyproject.toml uv.lock target/release/pgdrive
+.venv/.installed: .venv/bin/uv pyproject.toml uv.lock hatch_build.py $(PROGRAMS)
 	$(BIN)/uv sync --locked --quiet --inexact
 	@touch $@

@@ -10,7 +10,8 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAMS = ("pgdrive",)
+PROGRAMS = {"pgdrive": "pgdrive", "pgnull": "pgdyno-nullserver"}
+"""Programs that the wheel carries, and the crate of each."""
 
 
 class EngineHook(BuildHookInterface[Any]):
@@ -22,7 +23,7 @@ class EngineHook(BuildHookInterface[Any]):
         if self.target_name != "wheel":
             return
         cargo = [os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"]
-        cargo += [argument for program in PROGRAMS for argument in ("--package", program)]
+        cargo += [argument for crate in PROGRAMS.values() for argument in ("--package", crate)]
         subprocess.run(cargo, cwd=self.root, check=True)
         target = Path(os.environ.get("CARGO_TARGET_DIR", Path(self.root) / "target")) / "release"
         build_data["shared_scripts"] = {str(target / program): program for program in PROGRAMS}

@@ -1,9 +1,10 @@
 //! Datasets made by the engine: tables created, filled by COPY, indexed and vacuumed.
 
 mod load;
+mod load_error;
 pub mod pgbench;
+mod step;
 
-pub use load::{LoadError, Rows, Step, Watcher, initialize};
-
-/// Letters of the steps that can be asked for, in pgbench's default order first.
-pub const STEPS: &str = "dtgGvpf";
+pub use load::{Rows, Watcher, initialize};
+pub use load_error::LoadError;
+pub use step::{STEPS, Step};

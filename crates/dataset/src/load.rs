@@ -1,79 +1,20 @@
-//! The steps of a load, one after the other.
+//! A load: its steps, one after the other, over one session.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Session, SessionError};
 
-use crate::pgbench::{self, Table};
+use crate::load_error::LoadError;
+use crate::pgbench::{self, RowWriter, Schema, Table};
+use crate::step::Step;
 
-/// Rows between two looks at the clock and the stop flag.
-const BATCH: u64 = 10_000;
-
-/// One step, named by pgbench's letter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
-    /// `d`
-    Drop,
-    /// `t`
-    CreateTables,
-    /// `g`: rows made here and sent by COPY.
-    GenerateHere,
-    /// `G`: rows made by the server.
-    GenerateInServer,
-    /// `v`
-    Vacuum,
-    /// `p`
-    PrimaryKeys,
-    /// `f`
-    ForeignKeys,
-}
-
-impl Step {
-    /// The step with this letter.
-    #[must_use]
-    pub fn from_letter(letter: char) -> Option<Self> {
-        Some(match letter {
-            'd' => Self::Drop,
-            't' => Self::CreateTables,
-            'g' => Self::GenerateHere,
-            'G' => Self::GenerateInServer,
-            'v' => Self::Vacuum,
-            'p' => Self::PrimaryKeys,
-            'f' => Self::ForeignKeys,
-            _ => return None,
-        })
-    }
-
-    /// What is said while it runs.
-    #[must_use]
-    pub fn progress(self) -> &'static str {
-        match self {
-            Self::Drop => "dropping old tables...",
-            Self::CreateTables => "creating tables...",
-            Self::GenerateHere => "generating data (client-side)...",
-            Self::GenerateInServer => "generating data (server-side)...",
-            Self::Vacuum => "vacuuming...",
-            Self::PrimaryKeys => "creating primary keys...",
-            Self::ForeignKeys => "creating foreign keys...",
-        }
-    }
-
-    /// What it is called in the line of times.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Drop => "drop tables",
-            Self::CreateTables => "create tables",
-            Self::GenerateHere => "client-side generate",
-            Self::GenerateInServer => "server-side generate",
-            Self::Vacuum => "vacuum",
-            Self::PrimaryKeys => "primary keys",
-            Self::ForeignKeys => "foreign keys",
-        }
-    }
-}
+/// Rows between two looks at the clock and the stop flag; divides what pgbench reports by.
+const BATCH_ROWS: u64 = 10_000;
+/// The first version whose COPY FREEZE marks pages as all-visible: only then is it worth having.
+const FREEZE_FROM_VERSION: i32 = 140_000;
+/// The SQLSTATE of a statement that was cancelled.
+const QUERY_CANCELED: &str = "57014";
 
 /// How far a table is filled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,148 +35,212 @@ pub struct Rows {
 pub trait Watcher {
     /// A step begins.
     fn step(&mut self, step: Step);
-    /// Rows were sent.
+    /// So many partitions will be created.
+    fn partitions(&mut self, count: u32);
+    /// Rows were sent; comes at least whenever a multiple of 100,000 is reached, and at the end of
+    /// each table.
     fn rows(&mut self, rows: &Rows);
+    /// The server sent a notice, of this text.
+    fn notice(&mut self, text: &str);
 }
 
-/// Why a load ended early.
-#[derive(Debug)]
-pub enum LoadError {
-    /// The server refused a statement, or went away.
-    Session {
-        /// What was being done.
-        doing: &'static str,
-        /// What it said.
-        error: SessionError,
-    },
-    /// Told to stop.
-    Interrupted,
-}
-
-impl fmt::Display for LoadError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Session { doing, error } => write!(f, "{doing} failed: {error}"),
-            Self::Interrupted => f.write_str("interrupted; the tables are not complete"),
-        }
-    }
-}
-
-impl std::error::Error for LoadError {}
-
-/// Carries out `steps` at `scale` and says how long each took.
+/// Carries out `steps` and says how long each took.
+///
+/// When `stop` is set, the load ends before its next statement or row; a statement that runs is
+/// not cancelled from here.
 ///
 /// # Errors
-/// At the first statement that fails; what was committed stays.
+/// At the first statement that fails; what was committed stays. Rows are committed all or none.
 pub fn initialize(
     session: &mut Session,
-    scale: u32,
-    fillfactor: Option<u32>,
+    schema: &Schema,
     steps: &[Step],
     stop: &AtomicBool,
     watcher: &mut impl Watcher,
 ) -> Result<Vec<(Step, Duration)>, LoadError> {
-    let mut times = Vec::new();
-    for &step in steps {
-        let started = Instant::now();
-        watcher.step(step);
-        let in_step = |error| LoadError::Session {
-            doing: step.name(),
-            error,
-        };
-        match step {
-            Step::Drop => execute(session, &[pgbench::DROP], stop, in_step)?,
-            Step::CreateTables => execute(
-                session,
-                &pgbench::create_tables(scale, fillfactor),
-                stop,
-                in_step,
-            )?,
-            Step::GenerateHere => generate_here(session, scale, stop, watcher, in_step)?,
-            Step::GenerateInServer => {
-                let mut statements = vec!["begin".to_owned(), pgbench::TRUNCATE.to_owned()];
-                statements.extend(Table::ALL.map(|table| table.insert_select(scale)));
-                statements.push("commit".to_owned());
-                execute(session, &statements, stop, in_step)?;
-            }
-            Step::Vacuum => execute(session, &pgbench::VACUUM, stop, in_step)?,
-            Step::PrimaryKeys => execute(session, &pgbench::PRIMARY_KEYS, stop, in_step)?,
-            Step::ForeignKeys => execute(session, &pgbench::FOREIGN_KEYS, stop, in_step)?,
-        }
-        times.push((step, started.elapsed()));
-    }
-    Ok(times)
-}
-
-fn execute(
-    session: &mut Session,
-    statements: &[impl AsRef<str>],
-    stop: &AtomicBool,
-    in_step: impl Fn(SessionError) -> LoadError,
-) -> Result<(), LoadError> {
-    for statement in statements {
-        if stop.load(Ordering::Relaxed) {
-            return Err(LoadError::Interrupted);
-        }
-        session.execute(statement.as_ref()).map_err(&in_step)?;
-    }
-    Ok(())
-}
-
-/// Truncates and fills in one transaction, so that rows can be written frozen (from PostgreSQL 14
-/// on, which does not lose the visibility map with it).
-fn generate_here(
-    session: &mut Session,
-    scale: u32,
-    stop: &AtomicBool,
-    watcher: &mut impl Watcher,
-    in_step: impl Fn(SessionError) -> LoadError + Copy,
-) -> Result<(), LoadError> {
-    let freeze = if session.server_version_num >= 140_000 {
-        " with (freeze on)"
-    } else {
-        ""
+    let mut load = Load {
+        session,
+        schema,
+        stop,
+        watcher,
     };
-    execute(session, &["begin", pgbench::TRUNCATE], stop, in_step)?;
-    for table in Table::ALL {
-        let sql = format!("copy {} from stdin{freeze}", table.name());
-        copy(session, &sql, table, scale, stop, watcher, in_step)?;
-    }
-    execute(session, &["commit"], stop, in_step)
+    let timed = |step: &Step| {
+        let started = Instant::now();
+        load.step(*step)?;
+        Ok((*step, started.elapsed()))
+    };
+    steps.iter().map(timed).collect()
 }
 
-fn copy(
-    session: &mut Session,
-    sql: &str,
-    table: Table,
-    scale: u32,
-    stop: &AtomicBool,
-    watcher: &mut impl Watcher,
-    in_step: impl Fn(SessionError) -> LoadError,
-) -> Result<(), LoadError> {
-    let started = Instant::now();
-    let rows_total = table.rows(scale);
-    let mut copy = session.copy_in(sql).map_err(&in_step)?;
-    let mut buffer = Vec::new();
-    let (mut rows, mut bytes) = (0, 0);
-    while rows < rows_total {
-        if stop.load(Ordering::Relaxed) {
+struct Load<'a, W> {
+    session: &'a mut Session,
+    schema: &'a Schema,
+    stop: &'a AtomicBool,
+    watcher: &'a mut W,
+}
+
+impl<W: Watcher> Load<'_, W> {
+    fn step(&mut self, step: Step) -> Result<(), LoadError> {
+        self.watcher.step(step);
+        match step {
+            Step::Drop => self.execute(pgbench::DROP),
+            Step::CreateTables => self.create_tables(),
+            Step::GenerateHere => self.generate(|load, table| load.copy(table)),
+            Step::GenerateInServer => {
+                let scale = self.schema.scale;
+                self.generate(|load, table| load.execute(&table.insert_select(scale)))
+            }
+            Step::Vacuum => self.execute_all(pgbench::VACUUM),
+            Step::PrimaryKeys => self.execute_all(self.schema.primary_keys()),
+            Step::ForeignKeys => self.execute_all(pgbench::FOREIGN_KEYS),
+        }
+    }
+
+    fn create_tables(&mut self) -> Result<(), LoadError> {
+        let schema = self.schema;
+        self.execute_all(schema.create_tables())?;
+        if let Some(partitions) = schema.partitions {
+            self.watcher.partitions(partitions.count);
+        }
+        self.execute_all(schema.create_partitions())
+    }
+
+    /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
+    /// can do without the log where it may, and nobody ever sees a part of them.
+    fn generate(
+        &mut self,
+        fill: impl Fn(&mut Self, Table) -> Result<(), LoadError>,
+    ) -> Result<(), LoadError> {
+        self.execute("begin")?;
+        let result = self
+            .execute(pgbench::TRUNCATE)
+            .and_then(|()| Table::ALL.iter().try_for_each(|table| fill(self, *table)))
+            .and_then(|()| self.execute("commit"));
+        if result.is_err() {
+            // so that locks are gone when the caller hears of it; the first error is what matters
+            let _ = self.session.execute("rollback");
+        }
+        result
+    }
+
+    fn execute_all<S: AsRef<str>>(
+        &mut self,
+        statements: impl IntoIterator<Item = S>,
+    ) -> Result<(), LoadError> {
+        statements
+            .into_iter()
+            .try_for_each(|sql| self.execute(sql.as_ref()))
+    }
+
+    fn execute(&mut self, sql: &str) -> Result<(), LoadError> {
+        self.go_on()?;
+        let result = self.session.execute(sql);
+        self.tell_notices();
+        result.map(drop).map_err(|error| {
+            self.failed(error, |error| LoadError::Query {
+                sql: sql.to_owned(),
+                error,
+            })
+        })
+    }
+
+    /// Sends a table's rows.
+    fn copy(&mut self, table: Table) -> Result<(), LoadError> {
+        let freeze = if self.can_freeze(table)? {
+            " with (freeze on)"
+        } else {
+            ""
+        };
+        self.go_on()?;
+        let sql = format!("copy {} from stdin{freeze}", table.name());
+        let result = self.send_rows(&sql, table);
+        self.tell_notices();
+        result
+    }
+
+    fn send_rows(&mut self, sql: &str, table: Table) -> Result<(), LoadError> {
+        let stop = self.stop;
+        let mut copy = match self.session.copy_in(sql) {
+            Ok(copy) => copy,
+            Err(error) => return Err(self.failed(error, LoadError::CopyStart)),
+        };
+        let mut writer = RowWriter::new(table);
+        let mut progress = Rows {
+            table,
+            rows: 0,
+            rows_total: table.rows(self.schema.scale),
+            bytes: 0,
+            elapsed: Duration::ZERO,
+        };
+        let started = Instant::now();
+        while progress.rows < progress.rows_total {
+            if stop.load(Ordering::Relaxed) {
+                // whether or not the server hears of it, nothing is committed
+                let _ = copy.abort("canceled by user");
+                return Err(LoadError::Interrupted);
+            }
+            let batch = BATCH_ROWS.min(progress.rows_total - progress.rows);
+            let sent = copy.write_with(|buffer| {
+                let before = buffer.len();
+                writer.append(batch, buffer);
+                progress.bytes += (buffer.len() - before) as u64;
+            });
+            if let Err(error) = sent {
+                return Err(self.failed(error, LoadError::CopyRows));
+            }
+            progress.rows += batch;
+            progress.elapsed = started.elapsed();
+            self.watcher.rows(&progress);
+        }
+        let finished = copy.finish();
+        finished
+            .map(drop)
+            .map_err(|error| self.failed(error, LoadError::CopyRows))
+    }
+
+    /// Whether COPY may freeze the table's rows, and it helps: an ordinary table, not a partitioned
+    /// one, which an earlier load may have made.
+    fn can_freeze(&mut self, table: Table) -> Result<bool, LoadError> {
+        if self.session.server_version_num < FREEZE_FROM_VERSION {
+            return Ok(false);
+        }
+        self.go_on()?;
+        let sql = format!(
+            "SELECT relkind FROM pg_catalog.pg_class WHERE oid='{}'::pg_catalog.regclass",
+            table.name()
+        );
+        match self.session.query_one_value(&sql) {
+            Ok(kind) => Ok(kind.as_deref() == Some("r")),
+            Err(error) => Err(self.failed(error, |error| LoadError::Query { sql, error })),
+        }
+    }
+
+    fn go_on(&self) -> Result<(), LoadError> {
+        if self.stop.load(Ordering::Relaxed) {
             return Err(LoadError::Interrupted);
         }
-        let until = (rows + BATCH).min(rows_total);
-        buffer.clear();
-        (rows..until).for_each(|row| table.write_row(row, &mut buffer));
-        copy.write(&buffer).map_err(&in_step)?;
-        rows = until;
-        bytes += buffer.len() as u64;
-        watcher.rows(&Rows {
-            table,
-            rows,
-            rows_total,
-            bytes,
-            elapsed: started.elapsed(),
-        });
+        Ok(())
     }
-    copy.finish().map_err(&in_step)?;
-    Ok(())
+
+    /// Why a statement failed: because it was cancelled on our own request, or as `otherwise` says.
+    fn failed(
+        &self,
+        error: SessionError,
+        otherwise: impl FnOnce(SessionError) -> LoadError,
+    ) -> LoadError {
+        let canceled = error
+            .sqlstate()
+            .is_some_and(|state| state.to_string() == QUERY_CANCELED);
+        if canceled && self.stop.load(Ordering::Relaxed) {
+            LoadError::Interrupted
+        } else {
+            otherwise(error)
+        }
+    }
+
+    fn tell_notices(&mut self) {
+        for notice in self.session.take_notices() {
+            self.watcher.notice(&notice.to_string());
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::message::{Template, templates};
 use crate::poller::Next;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
-use crate::spec::{Limit, Seeds, Spec, Timing, Tries, WeightedProgram};
+use crate::spec::{Io, Limit, OnError, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram};
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
 const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
@@ -53,6 +53,11 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         latency_limit: None,
         tries,
         timing: Timing::Statements,
+        io: Io::Auto,
+        on_error: OnError::Abort,
+        sessions: Sessions::Kept,
+        log: None,
+        debug: None,
         exit_on_abort: false,
         seeds,
     }
@@ -90,8 +95,7 @@ impl<'a> Bench<'a> {
 macro_rules! bench {
     ($bench:ident, $spec:expr) => {
         let spec = $spec;
-        let all =
-            vec![templates(0, &spec.programs[0].program, spec.mode).expect("short statements")];
+        let all = templates(&spec.programs, spec.mode).expect("short statements");
         let stop = AtomicBool::new(false);
         #[allow(unused_mut)]
         let mut $bench = Bench::new(&spec, &all, &stop);
@@ -130,7 +134,7 @@ fn a_statement_is_parsed_once_when_prepared() {
     bench!(bench, twice("SELECT :x;\n", QueryMode::Prepared));
     bench.begin();
     assert!(
-        bench.sent().starts_with("P\0\0\0\x16P0_0\0SELECT $1;"),
+        bench.sent().starts_with("P\0\0\0\x15P_0\0SELECT $1;"),
         "{:?}",
         bench.sent()
     );
@@ -289,4 +293,137 @@ fn bytes_that_are_no_protocol_end_the_client() {
     bench.begin();
     assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
     assert!(bench.client.aborted());
+}
+
+#[test]
+fn a_parse_in_doubt_closes_the_name_first() {
+    let mut spec = spec(
+        "SELECT 1;\nSELECT 2;\n",
+        QueryMode::Prepared,
+        Limit::Transactions(1),
+        Tries::AtMost(2),
+        Arrivals::Closed,
+    );
+    spec.exit_on_abort = true;
+    bench!(bench, spec);
+    bench.begin();
+    bench.answer(READY);
+    bench.answer(&[error("40001"), READY.to_vec()].concat());
+    assert!(bench.sent().starts_with("B\0\0\0"), "the first is prepared");
+    bench.answer(READY);
+    assert!(
+        bench.sent().starts_with("C\0\0\0\x09SP_1\0P\0\0\0"),
+        "{:?}",
+        bench.sent()
+    );
+}
+
+#[test]
+fn a_pipeline_is_prepared_before_it_begins() {
+    let script = "\\startpipeline\nBEGIN;\nSELECT 1;\n\\endpipeline\n";
+    bench!(bench, twice(script, QueryMode::Prepared));
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(bench.sent().matches("P_").count(), 2);
+    assert!(!bench.sent().contains("B\0\0\0"), "{:?}", bench.sent());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert!(bench.sent().starts_with("B\0\0\0"), "{:?}", bench.sent());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert!(bench.sent().starts_with("B\0\0\0"), "once is enough");
+}
+
+#[test]
+fn a_copy_without_data_is_empty() {
+    let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
+    for (mode, answer) in [
+        (QueryMode::Simple, "c\0\0\0\x04"),
+        (QueryMode::Extended, "c\0\0\0\x04S\0\0\0\x04"),
+    ] {
+        bench!(bench, twice("COPY t FROM STDIN;\n", mode));
+        bench.begin();
+        assert_eq!(bench.answer(copy_in), Next::Send);
+        assert_eq!(bench.sent(), answer);
+        bench.answer(READY);
+        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    }
+}
+
+#[test]
+fn other_errors_may_be_passed_over() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.on_error = OnError::Continue;
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(
+        bench.answer(&[error("42P01"), READY.to_vec()].concat()),
+        Next::Send
+    );
+    assert!(!bench.client.aborted());
+    assert_eq!(bench.shared.recorder.scripts[0].counts.other_failures, 1);
+    assert_eq!(
+        bench.shared.notes[0].lines,
+        [
+            "client 0 got an error in command 0 (SQL) of script 0; ERROR:  no",
+            "client 0 ends the failed transaction (try 1/1)"
+        ]
+    );
+}
+
+#[test]
+fn a_transaction_left_open_ends_the_client() {
+    bench!(bench, twice("BEGIN;\n", QueryMode::Simple));
+    bench.begin();
+    assert_eq!(bench.answer(READY_IN_BLOCK), Next::Close);
+    assert!(bench.client.aborted());
+    let counts = bench.shared.recorder.scripts[0].counts;
+    assert_eq!((counts.succeeded, counts.aborted), (1, 0));
+    assert_eq!(
+        bench.shared.notes[0].lines,
+        ["client 0 aborted: end of script reached without completing the last transaction"]
+    );
+}
+
+#[test]
+fn every_transaction_asks_for_its_own_connection() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.sessions = Sessions::PerTransaction;
+    bench!(bench, spec);
+    for transaction in 1..=2 {
+        let now = bench.shared.clock.now();
+        let next = match transaction {
+            1 => bench.begin(),
+            _ => bench.client.woken(now, &mut bench.shared),
+        };
+        assert_eq!(next, Next::Wait);
+        assert_eq!(bench.shared.next_unconnected(), Some(0));
+        let next = bench.client.connected(Ok(()), now, &mut bench.shared);
+        assert_eq!(next, Next::Send);
+        assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0");
+        assert_eq!(bench.answer(READY), Next::Send);
+        assert_eq!(bench.sent(), "X\0\0\0\x04");
+        bench.client.closed(None, &mut bench.shared);
+        assert!(!bench.client.aborted());
+    }
+    assert!(bench.client.stopped());
+    assert_eq!(
+        bench.shared.recorder.scripts[0].connecting.count, 2,
+        "each is timed"
+    );
+}
+
+#[test]
+fn a_connection_that_cannot_be_made_ends_the_client() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.sessions = Sessions::PerTransaction;
+    bench!(bench, spec);
+    bench.begin();
+    let refused = std::io::Error::other("connection refused");
+    let next = bench.client.connected(Err(&refused), 0, &mut bench.shared);
+    assert_eq!(next, Next::Close);
+    assert_eq!(
+        bench.shared.notes[0].lines,
+        [
+            "connection refused",
+            "client 0 aborted while establishing connection"
+        ]
+    );
 }

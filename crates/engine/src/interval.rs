@@ -39,6 +39,8 @@ pub struct ErrorNote {
     pub severity: Option<String>,
     /// What was said.
     pub message: String,
+    /// What pgbench says: of a client that gives up always, of a failed try with --verbose-errors.
+    pub lines: Vec<String>,
     /// More of it.
     pub detail: Option<String>,
     /// The server's hint.

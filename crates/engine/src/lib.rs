@@ -8,11 +8,14 @@
 //! Recorder → Interval (bounded channel) → run → Observer, Report
 //! ```
 
+mod abort;
 mod client;
 #[cfg(test)]
 mod client_tests;
 pub mod clock;
 pub mod interval;
+pub mod log;
+mod log_interval;
 mod message;
 mod poller;
 pub mod recorder;

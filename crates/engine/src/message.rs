@@ -1,22 +1,49 @@
 //! Statements as bytes, formatted once: only parameters are written while running.
 
-use pgdyno_script::{Capture, Op, Program, QueryMode, SlotId, Sql, Statement, Vars};
+use pgdyno_script::{Capture, Op, Piece, Program, QueryMode, SlotId, Sql, Statement, Vars};
 use pgdyno_wire::{EncodeError, frontend};
+
+use crate::spec::WeightedProgram;
+
+/// Whether a connection has a statement prepared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Parsed {
+    /// It has not.
+    No,
+    /// It was asked to, in an exchange that failed: to ask again, the name must be free.
+    Perhaps,
+    /// It has.
+    Yes,
+}
 
 /// One statement, ready to be filled in.
 #[derive(Debug)]
 pub enum Template {
     /// A Query message: text with variables in it.
-    Simple(Statement),
+    Simple(Simple),
     /// Bind and Execute of a statement that is parsed before.
     Bound(Bound),
+}
+
+/// A statement whose text is made anew each time.
+#[derive(Debug)]
+pub struct Simple {
+    statement: Statement,
+    /// Whether it is several that were joined by `\;`.
+    compound: bool,
 }
 
 /// The parts of Parse, Bind and Execute that never change.
 #[derive(Debug)]
 pub struct Bound {
+    /// Close of the name, whether there is such a statement or not; empty for unnamed ones.
+    close: Vec<u8>,
     /// The whole Parse message.
     parse: Vec<u8>,
+    /// The text, as errors count positions in it.
+    sql: String,
+    /// Of the prepared statement; empty for unnamed ones.
+    name: String,
     /// Whether one Parse serves all executions on a connection.
     pub prepared: bool,
     /// Bind from its type to the number of parameters.
@@ -27,20 +54,71 @@ pub struct Bound {
 }
 
 impl Template {
-    /// Appends the statement to `out`. `parsed` says that this connection has it prepared.
+    /// Appends the statement to `out`. `parsed` says whether this connection has it prepared.
     /// Sync is the caller's: a pipeline has one for many statements.
-    pub fn write(&self, vars: &Vars, parsed: bool, out: &mut Vec<u8>) {
+    pub fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) {
         match self {
-            Self::Simple(statement) => write_query(statement, vars, out),
+            Self::Simple(simple) => write_query(&simple.statement, vars, out),
             Self::Bound(bound) => bound.write(vars, parsed, out),
+        }
+    }
+
+    /// Appends what prepares the statement for later; whether there was anything to append.
+    pub fn prepare(&self, parsed: Parsed, out: &mut Vec<u8>) -> bool {
+        match self {
+            Self::Bound(bound) if bound.prepared && parsed != Parsed::Yes => {
+                bound.write_parse(parsed, out);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it is prepared once a connection.
+    #[must_use]
+    pub fn is_prepared(&self) -> bool {
+        matches!(self, Self::Bound(bound) if bound.prepared)
+    }
+
+    /// Whether it may have several results.
+    #[must_use]
+    pub fn is_compound(&self) -> bool {
+        matches!(self, Self::Simple(simple) if simple.compound)
+    }
+
+    /// The text that the server got, given what was sent with it.
+    #[must_use]
+    pub fn sql<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
+        match self {
+            // between the type and length, and the zero at the end
+            Self::Simple(_) => {
+                String::from_utf8_lossy(sent.get(5..sent.len().max(6) - 1).unwrap_or_default())
+            }
+            Self::Bound(bound) => bound.sql.as_str().into(),
+        }
+    }
+
+    /// What pgbench calls the statement when it sends it: its name, else its text.
+    #[must_use]
+    pub fn shown<'a>(&'a self, sent: &'a [u8]) -> std::borrow::Cow<'a, str> {
+        match self {
+            Self::Bound(bound) if bound.prepared => bound.name.as_str().into(),
+            _ => self.sql(sent),
         }
     }
 }
 
 impl Bound {
-    fn write(&self, vars: &Vars, parsed: bool, out: &mut Vec<u8>) {
-        if !(self.prepared && parsed) {
-            out.extend_from_slice(&self.parse);
+    fn write_parse(&self, parsed: Parsed, out: &mut Vec<u8>) {
+        if parsed == Parsed::Perhaps {
+            out.extend_from_slice(&self.close);
+        }
+        out.extend_from_slice(&self.parse);
+    }
+
+    fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) {
+        if !(self.prepared && parsed == Parsed::Yes) {
+            self.write_parse(parsed, out);
         }
         let start = out.len();
         out.extend_from_slice(&self.head);
@@ -71,12 +149,29 @@ fn write_query(statement: &Statement, vars: &Vars, out: &mut Vec<u8>) {
     patch_length(out, start + 1, start + 1);
 }
 
-/// Templates of all statements of one program.
+/// Templates by script and statement. Prepared statements are named `P_0`, `P_1`… across all
+/// scripts, as pgbench names them.
 ///
 /// # Errors
 /// A statement is too long for the protocol.
 pub fn templates(
-    script: usize,
+    programs: &[WeightedProgram],
+    mode: QueryMode,
+) -> Result<Vec<Vec<Template>>, EncodeError> {
+    let mut number = 0;
+    programs
+        .iter()
+        .map(|p| {
+            let first = number;
+            number += p.program.statements.len();
+            of_program(first, &p.program, mode)
+        })
+        .collect()
+}
+
+/// Templates of one program whose first statement has this number.
+fn of_program(
+    first: usize,
     program: &Program,
     mode: QueryMode,
 ) -> Result<Vec<Template>, EncodeError> {
@@ -85,7 +180,7 @@ pub fn templates(
         .statements
         .iter()
         .zip(captured)
-        .map(|(statement, captured)| template(script, statement, mode, captured))
+        .map(|(statement, captured)| template(first, statement, mode, captured))
         .collect()
 }
 
@@ -100,22 +195,43 @@ fn captured(program: &Program) -> Vec<bool> {
     wanted
 }
 
+/// Whether a semicolon stands before the end: one in quotes is one too many, and does no harm.
+fn is_compound(pieces: &[Piece]) -> bool {
+    let text: String = pieces
+        .iter()
+        .map(|piece| match piece {
+            Piece::Text(text) => text.as_ref(),
+            Piece::Var { source, .. } => source.as_ref(),
+        })
+        .collect();
+    text.trim_end().trim_end_matches(';').contains(';')
+}
+
 fn template(
-    script: usize,
+    first: usize,
     statement: &Statement,
     mode: QueryMode,
     captured: bool,
 ) -> Result<Template, EncodeError> {
     let (sql, params) = match &statement.sql {
-        Sql::Simple(_) => return Ok(Template::Simple(statement.clone())),
+        Sql::Simple(pieces) => {
+            return Ok(Template::Simple(Simple {
+                statement: statement.clone(),
+                compound: is_compound(pieces),
+            }));
+        }
         Sql::Extended { sql, params } => (sql, params),
     };
     let prepared = mode == QueryMode::Prepared;
     let name = if prepared {
-        format!("P{script}_{}", statement.id)
+        format!("P_{}", first + statement.id)
     } else {
         String::new()
     };
+    let mut close = Vec::new();
+    if prepared {
+        frontend::close_statement(&mut close, &name)?;
+    }
     let mut parse = Vec::new();
     frontend::parse(&mut parse, &name, sql, &[])?;
     let mut head = b"B\0\0\0\0\0".to_vec(); // type, length, unnamed portal
@@ -128,7 +244,10 @@ fn template(
     }
     frontend::execute(&mut tail, "", 0)?;
     Ok(Template::Bound(Bound {
+        close,
         parse,
+        sql: sql.clone(),
+        name,
         prepared,
         head,
         params: params.clone(),

@@ -19,6 +19,8 @@ pub enum Ending {
     SerializationFailure,
     /// Given up after a deadlock (40P01).
     Deadlock,
+    /// Given up after any other error, where that is not the end of its client.
+    OtherFailure,
     /// Its client gave up in it, after any other error or a lost connection.
     Aborted,
     /// Never started: its intended start was too long ago.
@@ -34,6 +36,8 @@ pub struct Counts {
     pub serialization_failures: u64,
     /// Given up after SQLSTATE 40P01.
     pub deadlocks: u64,
+    /// Given up after another error (--continue-on-error).
+    pub other_failures: u64,
     /// Those in which a client gave up; pgbench counts them nowhere.
     pub aborted: u64,
     /// Never started.
@@ -50,7 +54,13 @@ impl Counts {
     /// Begun and given up.
     #[must_use]
     pub fn failed(&self) -> u64 {
-        self.serialization_failures + self.deadlocks + self.aborted
+        self.given_up() + self.aborted
+    }
+
+    /// What pgbench counts as failed: those in which a client gave up are not among them.
+    #[must_use]
+    pub fn given_up(&self) -> u64 {
+        self.serialization_failures + self.deadlocks + self.other_failures
     }
 
     /// Transactions that ended, one way or another.
@@ -64,6 +74,7 @@ impl Counts {
         self.succeeded += other.succeeded;
         self.serialization_failures += other.serialization_failures;
         self.deadlocks += other.deadlocks;
+        self.other_failures += other.other_failures;
         self.aborted += other.aborted;
         self.skipped += other.skipped;
         self.retried += other.retried;
@@ -198,6 +209,8 @@ pub struct ScriptRecord {
     pub latency: Latencies,
     /// Schedule lag: actual start minus intended start (open loop only).
     pub lag: Moments,
+    /// Time for a connection: one a transaction (-C), else none.
+    pub connecting: Moments,
 }
 
 impl ScriptRecord {
@@ -206,6 +219,7 @@ impl ScriptRecord {
         self.counts.add(&other.counts);
         self.latency.add(&other.latency);
         self.lag.add(&other.lag);
+        self.connecting.add(&other.connecting);
     }
 
     /// Empties without giving memory back.
@@ -213,6 +227,7 @@ impl ScriptRecord {
         self.counts = Counts::default();
         self.latency.clear();
         self.lag = Moments::default();
+        self.connecting = Moments::default();
     }
 }
 
@@ -266,6 +281,7 @@ impl Recorder {
             }
             Ending::SerializationFailure => record.counts.serialization_failures += 1,
             Ending::Deadlock => record.counts.deadlocks += 1,
+            Ending::OtherFailure => record.counts.other_failures += 1,
             Ending::Aborted => record.counts.aborted += 1,
             Ending::Skipped => record.counts.skipped += 1,
         }

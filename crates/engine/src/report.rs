@@ -78,6 +78,16 @@ impl Report {
         sum
     }
 
+    /// Connecting of all scripts together (-C).
+    #[must_use]
+    pub fn reconnecting(&self) -> Moments {
+        let mut sum = Moments::default();
+        self.scripts
+            .iter()
+            .for_each(|script| sum.add(&script.connecting));
+        sum
+    }
+
     /// Transactions that were to be run.
     #[must_use]
     pub fn scheduled(&self) -> u64 {

@@ -3,6 +3,8 @@
 use pgdyno_script::{Capture, Symbols, Vars};
 use pgdyno_wire::Reply;
 
+use crate::abort::{Abort, Form};
+
 /// What is done with the rows of the statement under way.
 #[derive(Debug, Default)]
 pub struct Rows {
@@ -52,6 +54,12 @@ impl Rows {
         self.wish != Wish::Nothing
     }
 
+    /// Number of the last result.
+    #[must_use]
+    pub fn last_query(&self) -> usize {
+        self.results.saturating_sub(1)
+    }
+
     /// Number of the result that is under way.
     #[must_use]
     pub fn query(&self) -> usize {
@@ -81,6 +89,7 @@ impl Rows {
                     self.keep();
                 }
             }
+            Reply::EmptyQuery => self.results += 1,
             _ => {}
         }
     }
@@ -97,14 +106,15 @@ impl Rows {
     ///
     /// # Errors
     /// In pgbench's words, when the rows are not what `\gset` needs.
-    pub fn assign(&mut self, vars: &mut Vars, symbols: &Symbols) -> Result<(), String> {
+    pub fn assign(&mut self, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
         match self.wish {
             Wish::Nothing => return Ok(()),
             Wish::One if self.columns.is_empty() => {
-                return Err("expected one row, got 0".to_owned());
+                return Err(Abort::new(Form::Rows, "expected one row, got 0"));
             }
             Wish::One if self.count != 1 => {
-                return Err(format!("expected one row, got {}", self.count));
+                let message = format!("expected one row, got {}", self.count);
+                return Err(Abort::new(Form::Rows, message));
             }
             Wish::One => self.keep(),
             Wish::Any => {}
@@ -119,7 +129,10 @@ impl Rows {
                 // a name that no script mentions has no slot, and nobody to read it
                 Ok(None) => {}
                 Ok(Some(slot)) => vars.set_text(slot, value.as_bytes()),
-                Err(error) => return Err(format!("{error}\nerror storing into variable {name}")),
+                Err(error) => {
+                    let message = format!("error storing into variable {name}");
+                    return Err(Abort::new(Form::Rows, message).because(error));
+                }
             }
         }
         Ok(())

@@ -13,11 +13,11 @@ use crate::client::Client;
 use crate::clock::{Clock, Nanos};
 use crate::interval::{ErrorNote, Merged, Merger};
 use crate::message::{Template, templates};
-use crate::poller::{Epoll, Poller};
+use crate::poller::{self, Epoll, Poller, Uring};
 use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
-use crate::spec::{Limit, Spec, share_of};
+use crate::spec::{Limit, Sessions, Spec, share_of};
 use crate::worker::{Links, Timetable, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
@@ -44,7 +44,7 @@ pub struct Connected {
     pub origin: Nanos,
     /// Start of measuring, after the warm-up.
     pub measure: Nanos,
-    /// `epoll`
+    /// `epoll` or `io_uring`
     pub io: &'static str,
 }
 
@@ -108,13 +108,13 @@ pub fn run(
     stop: &AtomicBool,
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
-    let templates: Vec<Vec<Template>> = spec
-        .programs
-        .iter()
-        .enumerate()
-        .map(|(script, p)| templates(script, &p.program, spec.mode))
-        .collect::<Result<_, _>>()
-        .map_err(RunError::Statement)?;
+    let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
+    let connections = spec.clients.div_ceil(spec.workers);
+    let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
+    let (work, io): (Work, _) = match kind {
+        poller::Kind::Epoll => (work::<Epoll>, Epoll::NAME),
+        poller::Kind::IoUring => (work::<Uring>, Uring::NAME),
+    };
     let (words, heard) = sync_channel(WORDS_IN_FLIGHT);
     let (ready, readiness) = channel();
     thread::scope(|scope| {
@@ -151,7 +151,7 @@ pub fn run(
             connecting,
             origin: timetable.origin,
             measure: timetable.measure,
-            io: Epoll::NAME,
+            io,
         });
         let begun = Begun {
             timetable,
@@ -174,12 +174,24 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
     }
 }
 
+/// [`work`] with one of the pollers.
+type Work = fn(
+    usize,
+    &Spec,
+    &[Vec<Template>],
+    Clock,
+    &AtomicBool,
+    &Sender<Ready>,
+    &Receiver<Timetable>,
+    Links,
+);
+
 /// A worker's thread.
 #[expect(
     clippy::too_many_arguments,
     reason = "all that a thread is given, and nothing groups it"
 )]
-fn work(
+fn work<P: Poller>(
     number: usize,
     spec: &Spec,
     templates: &[Vec<Template>],
@@ -191,7 +203,7 @@ fn work(
 ) {
     let share = share_of(spec.clients, spec.workers, number);
     let from = clock.now();
-    let poller = match connect_all(spec, share.clone(), stop) {
+    let poller: P = match connect_all(spec, share.clone(), stop) {
         Ok(poller) => poller,
         Err(error) => {
             let _ = ready.send(Ready::Failed(error));
@@ -217,12 +229,17 @@ fn work(
     .run();
 }
 
-fn connect_all(
+fn connect_all<P: Poller>(
     spec: &Spec,
     share: std::ops::Range<usize>,
     stop: &AtomicBool,
-) -> Result<Epoll, RunError> {
-    let mut poller = Epoll::new().map_err(RunError::System)?;
+) -> Result<P, RunError> {
+    let mut poller = P::new(share.len()).map_err(RunError::System)?;
+    let share = match spec.sessions {
+        Sessions::Kept => share,
+        // every transaction makes its own
+        Sessions::PerTransaction => share.start..share.start,
+    };
     for (token, client) in share.enumerate() {
         if stop.load(Ordering::Relaxed) {
             return Err(RunError::Interrupted);

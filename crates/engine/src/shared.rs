@@ -1,17 +1,19 @@
 //! What the clients of one worker share: the schedule, the recorder, the instants that matter.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
+use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgdyno_script::{QueryMode, Rng};
 
 use crate::clock::{Clock, Nanos};
 use crate::interval::ErrorNote;
+use crate::log::{Entry, Log};
 use crate::message::Template;
 use crate::recorder::Recorder;
 use crate::schedule::Schedule;
-use crate::spec::{Spec, Timing};
+use crate::spec::{Sessions, Spec, Timing};
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -38,9 +40,15 @@ pub struct Shared<'a> {
     pub times_every_command: bool,
     /// Whether a statement is one Query message, which is answered without a Sync.
     pub is_simple: bool,
+    /// Whether every transaction has a connection of its own.
+    pub reconnects: bool,
+    /// -l
+    log: Option<Log<'a>>,
     choice: Rng,
     total_weight: u64,
     timers: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// Clients that wait for a connection.
+    unconnected: VecDeque<usize>,
     stop: &'a AtomicBool,
 }
 
@@ -82,9 +90,12 @@ impl<'a> Shared<'a> {
             last_end: 0,
             times_every_command,
             is_simple: spec.mode == QueryMode::Simple,
+            reconnects: spec.sessions == Sessions::PerTransaction,
+            log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),
             timers: BinaryHeap::new(),
+            unconnected: VecDeque::new(),
             stop,
         }
     }
@@ -123,6 +134,40 @@ impl<'a> Shared<'a> {
         if self.spec.exit_on_abort {
             self.stop.store(true, Ordering::Relaxed);
         }
+    }
+
+    /// The load begins; only the first call of a worker counts.
+    pub fn begin(&mut self, now: Nanos) {
+        if let Some(log) = &mut self.log {
+            log.begin(now);
+        }
+    }
+
+    /// Logs a transaction that ended at `now`.
+    #[inline]
+    pub fn log(&mut self, entry: impl FnOnce() -> Entry, now: Nanos) {
+        if let Some(log) = &mut self.log {
+            log.transaction(&entry(), now);
+        }
+    }
+
+    /// Says a step, if all are to be said.
+    #[inline]
+    pub fn debug(&self, text: impl FnOnce() -> String) {
+        if let Some(program) = &self.spec.debug {
+            // standard error may be closed; nothing depends on it
+            let _ = writeln!(std::io::stderr(), "{program}: {}", text());
+        }
+    }
+
+    /// Asks for a connection for `client`.
+    pub fn connect(&mut self, client: usize) {
+        self.unconnected.push_back(client);
+    }
+
+    /// The next client that is to be connected.
+    pub fn next_unconnected(&mut self) -> Option<usize> {
+        self.unconnected.pop_front()
     }
 
     /// Wakes `client` at `instant`.

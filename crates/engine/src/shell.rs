@@ -7,7 +7,7 @@ use pgdyno_script::{Program, ShellArg, Vars, shell_result};
 /// Runs a command; what it prints goes where ours goes.
 ///
 /// # Errors
-/// When it cannot be started or does not exit with 0.
+/// In pgbench's words, when it cannot be started or does not exit with 0.
 pub fn run(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<(), String> {
     let line = command_line(program, args, vars)?;
     match Command::new("/bin/sh")
@@ -17,15 +17,14 @@ pub fn run(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<(), Stri
         .status()
     {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{line}: shell command failed: {status}")),
-        Err(error) => Err(format!("{line}: could not launch shell command: {error}")),
+        _ => Err(not_launched(&line)),
     }
 }
 
 /// Runs a command and reads the whole number on the first line that it prints.
 ///
 /// # Errors
-/// When it cannot be run, fails, or prints something else.
+/// In pgbench's words, when it cannot be run or prints something else.
 pub fn output(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<i64, String> {
     let line = command_line(program, args, vars)?;
     let output = Command::new("/bin/sh")
@@ -34,16 +33,20 @@ pub fn output(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<i64, 
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
         .output()
-        .map_err(|error| format!("{line}: could not launch shell command: {error}"))?;
-    if !output.status.success() {
-        return Err(format!("{line}: shell command failed: {}", output.status));
-    }
-    let first = output
-        .stdout
-        .split_inclusive(|&byte| byte == b'\n')
-        .next()
-        .unwrap_or_default();
+        .map_err(|_| not_launched(&line))?;
+    let Some(first) = output.stdout.split_inclusive(|&byte| byte == b'\n').next() else {
+        let program = first_word(&line);
+        return Err(format!("{program}: could not read result of shell command"));
+    };
     shell_result(args, first).map_err(|error| error.to_string())
+}
+
+fn not_launched(line: &str) -> String {
+    format!("{}: could not launch shell command", first_word(line))
+}
+
+fn first_word(line: &str) -> &str {
+    line.split(' ').next().unwrap_or_default()
 }
 
 fn command_line(program: &Program, args: &[ShellArg], vars: &Vars) -> Result<String, String> {

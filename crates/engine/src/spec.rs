@@ -6,6 +6,7 @@ use std::time::Duration;
 use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
+use crate::log::LogSpec;
 use crate::schedule::Arrivals;
 
 /// When a client stops.
@@ -50,6 +51,35 @@ pub enum Timing {
     Statements,
     /// Meta commands too, as pgbench's `-r` prints them: two clock readings more for each.
     EveryCommand,
+}
+
+/// What a statement's error does to its client, unless it is one that may be retried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnError {
+    /// The client gives up.
+    Abort,
+    /// The transaction counts as failed; the client goes on with the next.
+    Continue,
+}
+
+/// How long a session lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sessions {
+    /// For the whole run.
+    Kept,
+    /// For one transaction.
+    PerTransaction,
+}
+
+/// How the kernel is asked for bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Io {
+    /// What serves the load best of what works here.
+    Auto,
+    /// By readiness; works everywhere.
+    Epoll,
+    /// By completions; needs Linux 6.1 and no profile that forbids it.
+    IoUring,
 }
 
 /// A script and how often it is chosen.
@@ -102,6 +132,16 @@ pub struct Spec {
     pub tries: Tries,
     /// Which latencies are recorded.
     pub timing: Timing,
+    /// What errors do.
+    pub on_error: OnError,
+    /// How long sessions last.
+    pub sessions: Sessions,
+    /// Where transactions are logged; None without -l.
+    pub log: Option<LogSpec>,
+    /// Say every step on standard error, under this name.
+    pub debug: Option<String>,
+    /// How the kernel is asked for bytes.
+    pub io: Io,
     /// Stop all clients as soon as one gives up.
     pub exit_on_abort: bool,
     /// Random sequences, drawn from the base sequence in pgbench's order.
@@ -117,6 +157,8 @@ pub struct Seeds {
     pub choice: Vec<u64>,
     /// One a worker, for the gaps of an open loop.
     pub arrivals: Vec<u64>,
+    /// One a worker, for the sampling of its log.
+    pub sampling: Vec<u64>,
 }
 
 impl Seeds {
@@ -135,11 +177,12 @@ impl Seeds {
             clients: of_clients,
             choice: Vec::new(),
             arrivals: Vec::new(),
+            sampling: Vec::new(),
         };
         for _ in 0..workers {
             seeds.choice.push(base.next_u64());
             seeds.arrivals.push(base.next_u64());
-            let _log_sampling = base.next_u64();
+            seeds.sampling.push(base.next_u64());
         }
         (seeds, default_seed)
     }
@@ -183,5 +226,6 @@ mod tests {
         assert_eq!(default_seed, Some(order[2]));
         assert_eq!(seeds.choice, [order[3], order[6]]);
         assert_eq!(seeds.arrivals, [order[4], order[7]]);
+        assert_eq!(seeds.sampling, [order[5], order[8]]);
     }
 }

@@ -3,6 +3,8 @@
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
+use pgdyno_connect::Session;
+
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::interval::{ErrorNote, Interval, Phase};
@@ -170,7 +172,10 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// Drives the clients until they have stopped, or are told to.
     pub fn run(mut self) {
-        let failure = self.drive().err();
+        let failure = self
+            .drive()
+            .and_then(|()| self.poller.flush(&mut self.load))
+            .err();
         let now = self.load.shared.clock.now();
         self.pass_boundaries(now);
         self.hand_on(now.max(self.from), true);
@@ -205,6 +210,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         while self.load.running > 0 && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
             self.wake(now);
+            self.connect_clients();
             self.pass_boundaries(now);
             self.hand_on_errors();
             if self.load.running == 0 {
@@ -243,6 +249,26 @@ impl<'a, P: Poller> Worker<'a, P> {
             let next = self.load.clients[token].woken(now, &mut self.load.shared);
             self.act(token, was_stopped, next);
         }
+    }
+
+    /// Makes the connections that clients ask for (-C), one after the other, as pgbench does.
+    fn connect_clients(&mut self) {
+        while let Some(client) = self.load.shared.next_unconnected() {
+            let token = client - self.load.first;
+            let since = self.load.shared.clock.now();
+            let connected = self.connect(token);
+            let result = connected.as_ref().copied().map_err(AsRef::as_ref);
+            let next = self.load.clients[token].connected(result, since, &mut self.load.shared);
+            self.act(token, false, next);
+        }
+    }
+
+    fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
+        // the last words of the session before
+        self.poller.flush(&mut self.load)?;
+        let session = Session::connect(&self.load.shared.spec.params)?;
+        self.poller.add(token, session.into_stream()?.into())?;
+        Ok(())
     }
 
     /// Hands on every interval that has ended by `now`.

@@ -1,5 +1,6 @@
 //! A load from its options to its summary.
 
+use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,15 +9,20 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_connect::{Env, Params, Sources};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
-use pgdyno_engine::report::{Outcome, Report};
+use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, Tries, WeightedProgram};
+use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
 use pgdyno_engine::{Connected, Observer, RunError};
-use pgdyno_script::{QueryMode, Rng, SlotId, Symbols, valid_name};
+use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use serde_json::{Value, json};
 
-use crate::events::{self, Events};
+use crate::called_as::CalledAs;
+use crate::descriptors;
+use crate::events::Events;
 use crate::exit::Exit;
+pub use crate::framing::cpu_us;
+use crate::framing::{end_event, end_without_report, start_event};
+use crate::histogram_log::HistogramLog;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
@@ -78,6 +84,7 @@ struct Load {
 }
 
 fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Result<Load, Failure> {
+    descriptors::allow(options.clients, options.workers)?;
     let mut symbols = Symbols::new();
     let programs = scripts::load(&options.scripts, options.mode, &mut symbols)?;
     let params = resolve_params(&options.connection, messages)?;
@@ -95,6 +102,9 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         .map_err(|error| Failure::new(format!("could not write events: {error}")))?;
     let mut session = setup::connect(&params)?;
     banner(options, messages, &session.server_version);
+    if options.debug {
+        say_target(options, &params, messages);
+    }
     let builtin = options
         .scripts
         .iter()
@@ -123,6 +133,11 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
     } else {
         Timing::Statements
     };
+    let log = options
+        .log
+        .as_ref()
+        .map(|log| log.open(options.workers, options.failures_detailed))
+        .transpose()?;
     let spec = Spec {
         params,
         programs,
@@ -137,6 +152,11 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         latency_limit: options.latency_limit,
         tries: options.tries,
         timing,
+        io: options.io,
+        on_error: options.on_error,
+        sessions: options.sessions,
+        log,
+        debug: options.debug.then(|| messages.program().to_owned()),
         exit_on_abort: options.exit_on_abort,
         seeds,
     };
@@ -223,12 +243,22 @@ fn summary_out(options: &Benchmark) -> Box<dyn Write> {
     }
 }
 
+/// What is connected to, and how much is to be done there.
+fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
+    let (what, amount) = match options.limit {
+        Limit::Transactions(each) => ("nxacts", each),
+        Limit::Duration(duration) => ("duration", duration.as_secs()),
+    };
+    messages.plain(format!(
+        "target: {} nclients: {} {what}: {amount} dbName: {}",
+        params.display(),
+        options.clients,
+        params.dbname
+    ));
+}
+
 fn banner(options: &Benchmark, messages: &Messages, server: &str) {
-    let line = format!(
-        "{} ({}, server {server})",
-        messages.program(),
-        env!("CARGO_PKG_VERSION")
-    );
+    let line = messages.called_as().banner(server);
     // a closed output is noticed when the summary is written
     let _ = writeln!(summary_out(options), "{line}");
 }
@@ -249,11 +279,22 @@ fn measure(
             lag: is_open,
             skipped: is_open && options.latency_limit.is_some(),
             retries: options.tries.may_retry(),
+            timestamp: options.progress_timestamp,
         };
         Progress::new(every_s, columns)
     });
+    let files = match Files::create(options) {
+        Ok(files) => files,
+        Err(failure) => {
+            let _ = end_without_report(events, &failure);
+            return refuse(&failure, messages);
+        }
+    };
     let mut watcher = Watcher {
         events,
+        histogram: files.histogram,
+        verbose_errors: options.verbose_errors,
+        first_aborted: None,
         progress,
         messages,
         load,
@@ -262,6 +303,7 @@ fn measure(
     };
     let result = pgdyno_engine::run(&load.spec, clock, &lease.stop, &mut watcher);
     let broken = watcher.broken.take();
+    let first_aborted = watcher.first_aborted;
     if let Some(error) = broken {
         messages.error(format!("could not write events: {error}"));
     }
@@ -283,7 +325,21 @@ fn measure(
         Outcome::Aborted => Exit::Aborted,
         Outcome::Interrupted => lease.exit(),
     };
-    let end = end_event(&load.spec, &report, exit, events);
+    if options.exit_on_abort
+        && let (CalledAs::Pgbench, Outcome::Aborted) = (messages.called_as(), report.outcome)
+    {
+        // pgbench leaves at once, without results
+        let thread = worker_of(first_aborted.unwrap_or(0), options);
+        messages.error(format!(
+            "Run was aborted due to an error in thread {thread}"
+        ));
+        return exit;
+    }
+    let end = if events.wanted() || files.json.is_some() {
+        end_event(&load.spec, &report, exit, events)
+    } else {
+        Value::Null
+    };
     let shown = Shown {
         spec: &load.spec,
         scale: load.scale,
@@ -293,13 +349,22 @@ fn measure(
             || options.arrivals != Arrivals::Closed,
         per_command: options.per_command,
         failures_detailed: options.failures_detailed,
+        percentiles: options.percentiles.as_ref(),
     };
     let written = summary::write(&mut summary_out(options), &shown, &report)
+        .and_then(|()| files.json.map_or(Ok(()), |file| write_json(file, &end)))
         .and_then(|()| events.write("end", end));
     match report.outcome {
         Outcome::Aborted => messages.error("Run was aborted; the above results are incomplete."),
         Outcome::Interrupted => messages.warning("interrupted; the above results are incomplete"),
         Outcome::Finished => {}
+    }
+    if let Some(error) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
+        let why = scripts::plain(error);
+        messages.error(format!("could not write to the log file: {why}"));
+        if exit == Exit::Well {
+            return Exit::NotBegun;
+        }
     }
     match written {
         Err(error) if exit == Exit::Well => {
@@ -310,9 +375,53 @@ fn measure(
     }
 }
 
+/// The worker of a client.
+fn worker_of(client: usize, options: &Benchmark) -> usize {
+    (0..options.workers)
+        .find(|worker| share_of(options.clients, options.workers, *worker).contains(&client))
+        .unwrap_or(0)
+}
+
+/// What is written beside the summary and the events.
+struct Files {
+    histogram: Option<HistogramLog>,
+    json: Option<File>,
+}
+
+impl Files {
+    fn create(options: &Benchmark) -> Result<Self, Failure> {
+        let refused = |path: &str, error: io::Error| {
+            Failure::new(format!(
+                "could not create file \"{path}\": {}",
+                scripts::plain(&error)
+            ))
+        };
+        let histogram = options
+            .histogram
+            .as_ref()
+            .map(|path| HistogramLog::create(path).map_err(|error| refused(path, error)));
+        let json = options
+            .json
+            .as_ref()
+            .map(|path| File::create(path).map_err(|error| refused(path, error)));
+        Ok(Self {
+            histogram: histogram.transpose()?,
+            json: json.transpose()?,
+        })
+    }
+}
+
+fn write_json(mut file: File, end: &Value) -> io::Result<()> {
+    writeln!(file, "{end}")
+}
+
 /// Hands what happens to the events, the progress line and standard error.
 struct Watcher<'a> {
     events: &'a mut Events,
+    histogram: Option<HistogramLog>,
+    verbose_errors: bool,
+    /// The client that gave up first.
+    first_aborted: Option<usize>,
     progress: Option<Progress>,
     messages: &'a Messages,
     load: &'a Load,
@@ -346,11 +455,19 @@ impl Observer for Watcher<'_> {
         });
         let written = self.events.write("connected", fields);
         self.check(written);
+        if let Some(histogram) = &mut self.histogram {
+            let written = histogram.begin(connected.origin);
+            self.check(written);
+        }
     }
 
     fn interval(&mut self, merged: &Merged) {
         let written = self.events.interval(merged);
         self.check(written);
+        if let Some(histogram) = &mut self.histogram {
+            let written = histogram.interval(merged);
+            self.check(written);
+        }
         if let Some(progress) = &mut self.progress {
             progress.interval(merged);
         }
@@ -359,30 +476,33 @@ impl Observer for Watcher<'_> {
     fn error(&mut self, note: &ErrorNote) {
         let written = self.events.error(note);
         self.check(written);
-        if matches!(
-            note.consequence,
-            Consequence::ClientAborted | Consequence::ConnectionLost
-        ) {
-            say_aborted(note, &self.load.spec, self.messages);
+        match note.consequence {
+            Consequence::ClientAborted | Consequence::ConnectionLost => {
+                self.first_aborted.get_or_insert(note.client);
+                say_aborted(note, &self.load.spec, self.messages);
+            }
+            Consequence::Failed | Consequence::Retried if self.verbose_errors => {
+                note.lines.iter().for_each(|line| self.messages.plain(line));
+            }
+            Consequence::Failed | Consequence::Retried => {}
         }
     }
 }
 
-/// A client that gives up is always said: for the server's errors with SQLSTATE and statement.
+/// A client that gives up is always said: for the server's errors with SQLSTATE and statement,
+/// but under pgbench's name in pgbench's words.
 fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
     let ErrorNote {
         client,
         script,
         command,
-        kind,
         query,
         message,
         ..
     } = note;
-    let Some(sqlstate) = &note.sqlstate else {
-        return messages.error(format!(
-            "client {client} aborted in command {command} ({kind}) of script {script}; {message}"
-        ));
+    let sqlstate = match (&note.sqlstate, messages.called_as()) {
+        (Some(sqlstate), CalledAs::Pgdrive) => sqlstate,
+        _ => return note.lines.iter().for_each(|line| messages.error(line)),
     };
     let severity = note.severity.as_deref().unwrap_or("ERROR");
     messages.error(format!(
@@ -397,162 +517,5 @@ fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
     }
     if let Some(hint) = &note.hint {
         messages.hint(hint);
-    }
-}
-
-// -- events that frame a run -------------------------------------------------------------------
-
-fn start_event(options: &Benchmark, programs: &[WeightedProgram], seed: u64) -> Value {
-    let (duration_s, transactions) = match options.limit {
-        Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
-        Limit::Transactions(each) => (None, Some(each)),
-    };
-    let rate_per_s = match options.arrivals {
-        Arrivals::Closed => None,
-        Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
-    };
-    let scripts: Vec<Value> = programs
-        .iter()
-        .enumerate()
-        .map(|(id, p)| script_event(id, p))
-        .collect();
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    json!({
-        "v": events::VERSION,
-        "epoch_us": since.as_micros() as u64,
-        "pgdrive": env!("CARGO_PKG_VERSION"),
-        "pid": std::process::id(),
-        "clients": options.clients,
-        "workers": options.workers,
-        "protocol": match options.mode {
-            QueryMode::Simple => "simple",
-            QueryMode::Extended => "extended",
-            QueryMode::Prepared => "prepared",
-        },
-        "duration_s": duration_s,
-        "transactions": transactions,
-        "warmup_s": options.warmup.as_secs_f64(),
-        "rate_per_s": rate_per_s,
-        "latency_limit_ms": options.latency_limit.map(|limit| limit.as_secs_f64() * 1e3),
-        "max_tries": match options.tries {
-            Tries::AtMost(most) => most,
-            Tries::Unlimited => 0,
-        },
-        "seed": seed,
-        "scripts": scripts,
-    })
-}
-
-fn script_event(id: usize, script: &WeightedProgram) -> Value {
-    let commands = script.program.commands.iter().enumerate();
-    let statements: Vec<Value> = commands
-        .filter(|(_, command)| command.statement.is_some())
-        .map(|(id, command)| json!({ "id": id, "line": command.line, "text": command.text }))
-        .collect();
-    json!({ "id": id, "name": script.program.name, "weight": script.weight, "statements": statements })
-}
-
-fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) -> Value {
-    if !events.wanted() {
-        return Value::Null;
-    }
-    let latency = report.latency();
-    let counts = report.counts();
-    let scripts: Vec<Value> = (0..spec.programs.len())
-        .map(|number| script_end(spec, report, number, events))
-        .collect();
-    let errors: Vec<Value> = report
-        .errors
-        .iter()
-        .map(|error| json!({ "sqlstate": error.sqlstate, "message": error.message, "count": error.count }))
-        .collect();
-    json!({
-        "outcome": match report.outcome {
-            Outcome::Finished => "finished",
-            Outcome::Interrupted => "interrupted",
-            Outcome::Aborted => "aborted",
-        },
-        "exit_code": exit.code(),
-        "message": report.errors.first().filter(|_| report.outcome == Outcome::Aborted).map(|error| &error.message),
-        "measured_s": report.measured_s(),
-        "scheduled": report.scheduled(),
-        "succeeded": counts.succeeded,
-        "failed": counts.failed(),
-        "skipped": counts.skipped,
-        "in_flight": report.in_flight,
-        "late": counts.late,
-        "retried": counts.retried,
-        "retries": counts.retries,
-        "clients_aborted": report.clients_aborted,
-        "tps": report.tps(),
-        "latency_ns": events::latency(&latency),
-        "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
-        "scripts": scripts,
-        "errors": errors,
-        "cpu_us": cpu_us(),
-    })
-}
-
-fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) -> Value {
-    let program = &spec.programs[number].program;
-    let record = &report.scripts[number];
-    let mut script = events::counts(record);
-    script["script"] = json!(number);
-    script["latency_ns"] = events::latency(&record.latency);
-    if record.latency.moments.count > 0 {
-        script["histogram"] = json!(events.histogram(&record.latency.histogram));
-    }
-    let commands = program
-        .commands
-        .iter()
-        .zip(&report.commands[number])
-        .enumerate();
-    let statements: Vec<Value> = commands
-        .filter(|(_, (command, _))| command.statement.is_some())
-        .filter_map(|(id, (_, record))| record.as_ref().map(|record| (id, record)))
-        .map(|(id, record)| {
-            json!({
-                "id": id,
-                "executions": record.latency.moments.count,
-                "failures": record.failures,
-                "retries": record.retries,
-                "latency_ns": events::latency(&record.latency),
-            })
-        })
-        .collect();
-    script["statements"] = json!(statements);
-    script
-}
-
-fn end_without_report(events: &mut Events, failure: &Failure) -> io::Result<()> {
-    let fields = json!({
-        "outcome": "failed",
-        "exit_code": Exit::NotBegun.code(),
-        "message": failure.message,
-        "hint": failure.hint,
-        "cpu_us": cpu_us(),
-    });
-    events.write("end", fields)
-}
-
-/// CPU time of the process up to now, microseconds.
-#[must_use]
-pub fn cpu_us() -> Value {
-    let ticks = |text: &str| {
-        text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second()
-    };
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // the name in parentheses may hold blanks; utime and stime are fields 14 and 15
-    let fields: Vec<&str> = stat
-        .rsplit(')')
-        .next()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
-    match (fields.get(11), fields.get(12)) {
-        (Some(user), Some(system)) => json!({ "user": ticks(user), "system": ticks(system) }),
-        _ => Value::Null,
     }
 }

@@ -5,6 +5,9 @@
 
 use std::fmt;
 
+/// What begins the description of an argument that may be left out: it stands only behind a `=`.
+pub const OPTIONAL: &str = "[=";
+
 /// One option.
 #[derive(Debug, Clone, Copy)]
 pub struct Opt {
@@ -108,6 +111,7 @@ fn read_long(
         (None, Some(_)) => return Err(Complaint::TakesNoArgument(option.long)),
         (None, None) => String::new(),
         (Some(_), Some(value)) => value,
+        (Some(argument), None) if argument.starts_with(OPTIONAL) => String::new(),
         (Some(_), None) => rest
             .next()
             .ok_or(Complaint::LongNeedsArgument(option.long))?,

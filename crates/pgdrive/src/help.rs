@@ -1,6 +1,7 @@
 //! The options with their help, in the order and layout of PostgreSQL's programs.
 
-use crate::getopt::Opt;
+use crate::called_as::CalledAs;
+use crate::getopt::{OPTIONAL, Opt};
 
 /// Options of `-i`.
 pub const INITIALIZE: &[Opt] = &[
@@ -8,12 +9,45 @@ pub const INITIALIZE: &[Opt] = &[
     arg(
         "init-steps",
         'I',
-        "STEPS",
-        "run selected initialization steps, in this order\n(steps are: d t g G v p f)",
+        "[dtgGvpf]+ (default \"dtgvp\")",
+        "run selected initialization steps, in this order\n\
+         d: drop any existing pgbench tables\n\
+         t: create the four tables of pgbench\n\
+         g: generate data, client-side\n\
+         G: generate data, server-side\n\
+         v: invoke VACUUM on the tables\n\
+         p: create primary key indexes on the tables\n\
+         f: create foreign keys between the tables",
     ),
     arg("fillfactor", 'F', "NUM", "set fill factor"),
     opt("no-vacuum", 'n', "do not run VACUUM during initialization"),
     opt("quiet", 'q', "quiet logging (one message each 5 seconds)"),
+    arg("scale", 's', "NUM", "scaling factor"),
+    long(
+        "foreign-keys",
+        "create foreign key constraints between tables",
+    ),
+    long_arg(
+        "index-tablespace",
+        "TABLESPACE",
+        "create indexes in the specified tablespace",
+    ),
+    long_arg(
+        "partition-method",
+        "(range|hash)",
+        "partition pgbench_accounts with this method\n(default: range)",
+    ),
+    long_arg(
+        "partitions",
+        "NUM",
+        "partition pgbench_accounts into NUM parts\n(default: 0)",
+    ),
+    long_arg(
+        "tablespace",
+        "TABLESPACE",
+        "create tables in the specified tablespace",
+    ),
+    long("unlogged-tables", "create tables as unlogged tables"),
 ];
 
 /// Options of a load.
@@ -46,6 +80,11 @@ pub const BENCHMARK: &[Opt] = &[
         "NUM",
         "number of concurrent database clients (default: 1)",
     ),
+    opt(
+        "connect",
+        'C',
+        "establish new connection for each transaction",
+    ),
     arg(
         "define",
         'D',
@@ -53,6 +92,7 @@ pub const BENCHMARK: &[Opt] = &[
         "define variable for use by custom script",
     ),
     arg("jobs", 'j', "NUM", "number of threads (default: 1)"),
+    opt("log", 'l', "write transaction times to log file"),
     arg(
         "latency-limit",
         'L',
@@ -96,26 +136,63 @@ pub const BENCHMARK: &[Opt] = &[
         'v',
         "vacuum all four standard tables before tests",
     ),
+    long_arg(
+        "aggregate-interval",
+        "NUM",
+        "aggregate data over NUM seconds",
+    ),
+    long("continue-on-error", "continue running after an SQL error"),
     long("exit-on-abort", "exit when any client is aborted"),
     long(
         "failures-detailed",
         "report the failures grouped by basic types",
     ),
     long_arg(
+        "log-prefix",
+        "PREFIX",
+        "prefix for transaction time log file\n(default: \"pgbench_log\")",
+    ),
+    long_arg(
         "max-tries",
         "NUM",
         "max number of tries to run transaction (default: 1)",
+    ),
+    long(
+        "progress-timestamp",
+        "use Unix epoch timestamps for progress",
     ),
     long_arg(
         "random-seed",
         "SEED",
         "set random seed (\"time\", \"rand\", integer)",
     ),
+    long_arg(
+        "sampling-rate",
+        "NUM",
+        "fraction of transactions to log (e.g., 0.01 for 1%)",
+    ),
     long_arg("show-script", "NAME", "show builtin script code, then exit"),
+    long("verbose-errors", "print messages of all errors"),
+    long_arg(
+        "percentiles",
+        "[=LIST]",
+        "show latency percentiles (default:\n50,90,95,99,99.9,99.99), with -r also per statement",
+    ),
+    long_arg(
+        "histogram",
+        "FILE",
+        "write an HdrHistogram interval log, one line a second",
+    ),
+    long_arg("json", "FILE", "write the results as one JSON object"),
     long_arg(
         "warmup",
         "SECONDS",
         "load before measuring begins, left out of all results",
+    ),
+    long_arg(
+        "io",
+        "auto|epoll|io_uring",
+        "how the kernel is asked for replies (default: auto)",
     ),
     long_arg(
         "events",
@@ -147,6 +224,7 @@ pub const COMMON: &[Opt] = &[
         "USERNAME",
         "connect as specified database user",
     ),
+    long("debug", "print debugging output"),
     opt("version", 'V', "output version information, then exit"),
     opt("help", '?', "show this help, then exit"),
 ];
@@ -190,8 +268,12 @@ const fn long_arg(long: &'static str, argument: &'static str, help: &'static str
 /// The whole help.
 #[must_use]
 pub fn text(program: &str) -> String {
+    let what = match CalledAs::of(program) {
+        CalledAs::Pgdrive => "load engine, with pgbench's options,",
+        CalledAs::Pgbench => "benchmarking tool",
+    };
     let mut text = format!(
-        "{program} is a load engine for PostgreSQL that takes pgbench's options.\n\n\
+        "{program} is a {what} for PostgreSQL.\n\n\
          Usage:\n  {program} [OPTION]... [DBNAME]\n"
     );
     for (title, options) in [
@@ -218,7 +300,9 @@ fn entry(option: &Opt) -> String {
         None => format!("  --{}", option.long),
     };
     if let Some(argument) = option.argument {
-        head.push('=');
+        if !argument.starts_with(OPTIONAL) {
+            head.push('=');
+        }
         head.push_str(argument);
     }
     const COLUMN: usize = 27;

@@ -1,9 +1,12 @@
 //! `-i`: makes pgbench's tables and says how it goes.
 
-use std::io::Write;
-use std::time::{Duration, Instant};
+mod canceller;
+mod progress;
 
-use pgdyno_dataset::{LoadError, Rows, Step, Watcher};
+use std::time::Duration;
+
+use pgdyno_connect::{Params, Session};
+use pgdyno_dataset::{LoadError, Step};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
@@ -13,10 +16,8 @@ use crate::exit::Exit;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::Initialize;
-use crate::setup;
-
-/// Between two lines about the same table.
-const SAY_EVERY: Duration = Duration::from_secs(5);
+use canceller::Canceller;
+use progress::{Cadence, Told, say};
 
 /// Makes the dataset; every failure is said before this returns.
 pub fn run(options: &Initialize, messages: &Messages) -> Exit {
@@ -31,10 +32,7 @@ pub fn run(options: &Initialize, messages: &Messages) -> Exit {
     };
     let (exit, failure) = match load(options, messages, &mut events) {
         Ok(exit) => (exit, None),
-        Err(failure) => {
-            failure.say(messages);
-            (Exit::NotBegun, Some(failure))
-        }
+        Err(failure) => (Exit::NotBegun, Some(failure)),
     };
     let fields = json!({
         "outcome": match exit {
@@ -56,40 +54,61 @@ pub fn run(options: &Initialize, messages: &Messages) -> Exit {
     }
 }
 
+/// A failure was said before it is returned.
 fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Result<Exit, Failure> {
-    let lease = Lease::take()
-        .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
-    let params = resolve_params(&options.connection, messages)?;
-    let mut session = setup::connect(&params)?;
-    let steps: Vec<Step> = options
-        .steps
-        .chars()
-        .filter_map(Step::from_letter)
-        .collect();
-    let mut said = Said {
-        quiet: options.quiet,
-        events,
-        last: Instant::now(),
+    let said = |failure: Failure| {
+        failure.say(messages);
+        failure
+    };
+    let lease = Lease::take().map_err(|error| {
+        said(Failure::new(format!(
+            "could not watch for signals: {error}"
+        )))
+    })?;
+    if options.parent_lease {
+        lease.end_with_parent();
+    }
+    let params = resolve_params(&options.connection, messages).map_err(said)?;
+    let mut session = connect(&params, messages)?;
+    let canceller = Canceller::start(&params, &session, &lease.stop);
+    let cadence = if options.quiet {
+        Cadence::Quiet
+    } else {
+        Cadence::Rows
     };
     let result = pgdyno_dataset::initialize(
         &mut session,
-        options.scale,
-        options.fillfactor,
-        &steps,
+        &options.schema,
+        &options.steps,
         &lease.stop,
-        &mut said,
+        &mut Told::new(cadence, events),
     );
+    drop(canceller);
     match result {
         Ok(times) => {
             say(&done(&times));
             Ok(Exit::Well)
         }
-        Err(LoadError::Interrupted) => {
-            say("interrupted; the tables are not complete");
+        Err(error @ LoadError::Interrupted) => {
+            say(&error.to_string());
             Ok(lease.exit())
         }
-        Err(error) => Err(Failure::new(error)),
+        Err(error) => {
+            let mut failure = Failure::new(&error);
+            failure.detail = error.detail();
+            Err(said(failure))
+        }
     }
+}
+
+/// Says both why there is no connection and what it was for, as pgbench does.
+fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
+    Session::connect(params).map_err(|error| {
+        let failure = Failure::new(error);
+        failure.say(messages);
+        messages.error("could not create connection for initialization");
+        failure
+    })
 }
 
 /// The last line: how long all of it took, and each step.
@@ -100,52 +119,4 @@ fn done(times: &[(Step, Duration)]) -> String {
         .map(|(step, time)| format!("{} {:.2} s", step.name(), time.as_secs_f64()))
         .collect();
     format!("done in {:.2} s ({}).", all.as_secs_f64(), steps.join(", "))
-}
-
-fn say(line: &str) {
-    // standard error may be closed; the load goes on
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-struct Said<'a> {
-    quiet: bool,
-    events: &'a mut Events,
-    last: Instant,
-}
-
-impl Watcher for Said<'_> {
-    fn step(&mut self, step: Step) {
-        say(step.progress());
-        // a reader that is gone is noticed at the end, which is written too
-        let _ = self.events.write("load", json!({ "step": step.name() }));
-    }
-
-    fn rows(&mut self, rows: &Rows) {
-        let complete = rows.rows == rows.rows_total;
-        let due = self.last.elapsed() >= SAY_EVERY;
-        let step_of_ten = rows.rows_total >= 10 && rows.rows.is_multiple_of(rows.rows_total / 10);
-        if due || complete || step_of_ten {
-            let fields = json!({
-                "step": Step::GenerateHere.name(),
-                "table": rows.table.name(),
-                "rows": rows.rows,
-                "rows_total": rows.rows_total,
-                "bytes": rows.bytes,
-                "elapsed_us": rows.elapsed.as_micros() as u64,
-            });
-            let _ = self.events.write("load", fields);
-        }
-        if due || (complete && !self.quiet && rows.rows_total > 100_000) {
-            self.last = Instant::now();
-            let elapsed = rows.elapsed.as_secs_f64();
-            let left = elapsed * (rows.rows_total - rows.rows) as f64 / rows.rows as f64;
-            say(&format!(
-                "{} of {} tuples ({}%) of {} done (elapsed {elapsed:.2} s, remaining {left:.2} s)",
-                rows.rows,
-                rows.rows_total,
-                rows.rows * 100 / rows.rows_total,
-                rows.table.name(),
-            ));
-        }
-    }
 }

@@ -1,14 +1,20 @@
 //! pgdrive: a load engine for PostgreSQL with pgbench's command line.
 
 mod benchmark;
+mod called_as;
+mod descriptors;
 mod events;
 mod exit;
+mod framing;
 mod getopt;
 mod help;
+mod histogram_log;
 mod initialize;
 mod lease;
+mod log_options;
 mod messages;
 mod options;
+mod percentiles;
 mod progress;
 mod scripts;
 mod setup;
@@ -23,14 +29,15 @@ use options::{Request, UsageError};
 
 fn main() -> ExitCode {
     let mut args = std::env::args();
-    let called_as = args.next().unwrap_or_default();
-    let program = called_as
+    let path = args.next().unwrap_or_default();
+    let program = path
         .rsplit('/')
         .next()
         .filter(|name| !name.is_empty())
         .unwrap_or("pgdrive");
     let messages = Messages::new(program);
-    let exit = match options::read(args.collect(), std::env::var("PGBENCH_RANDOM_SEED").ok()) {
+    let seed = std::env::var("PGBENCH_RANDOM_SEED").ok();
+    let exit = match options::read(args.collect(), seed, messages.called_as()) {
         Ok(request) => carry_out(&request, &messages),
         Err(UsageError::Getopt(text)) => {
             messages.plain(text);
@@ -48,11 +55,7 @@ fn main() -> ExitCode {
 fn carry_out(request: &Request, messages: &Messages) -> Exit {
     match request {
         Request::Help => print(&help::text(messages.program())),
-        Request::Version => print(&format!(
-            "{} (pgdyno) {}\n",
-            messages.program(),
-            env!("CARGO_PKG_VERSION")
-        )),
+        Request::Version => print(&messages.called_as().version()),
         Request::ListBuiltins => scripts::list(),
         Request::ShowScript(name) => scripts::show(name, messages),
         Request::Initialize(options) => initialize::run(options, messages),

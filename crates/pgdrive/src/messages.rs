@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use crate::called_as::CalledAs;
+
 /// Says things in the program's name.
 #[derive(Debug, Clone)]
 pub struct Messages {
@@ -16,6 +18,12 @@ impl Messages {
         Self {
             program: program.to_owned(),
         }
+    }
+
+    /// What that name decides.
+    #[must_use]
+    pub fn called_as(&self) -> CalledAs {
+        CalledAs::of(&self.program)
     }
 
     /// The program's name.
@@ -70,6 +78,10 @@ pub struct Failure {
     pub detail: Option<String>,
     /// What to do.
     pub hint: Option<String>,
+    /// What could not be done because of it, an error of its own.
+    pub also: Option<String>,
+    /// What there is to choose from, said as it is.
+    pub listing: Option<String>,
 }
 
 impl Failure {
@@ -79,6 +91,8 @@ impl Failure {
             message: message.to_string(),
             detail: None,
             hint: None,
+            also: None,
+            listing: None,
         }
     }
 
@@ -96,6 +110,20 @@ impl Failure {
         self
     }
 
+    /// The same, with what could not be done because of it.
+    #[must_use]
+    pub fn also(mut self, message: impl Display) -> Self {
+        self.also = Some(message.to_string());
+        self
+    }
+
+    /// The same, with what there is to choose from.
+    #[must_use]
+    pub fn listing(mut self, text: String) -> Self {
+        self.listing = Some(text);
+        self
+    }
+
     /// Says it.
     pub fn say(&self, messages: &Messages) {
         messages.error(&self.message);
@@ -104,6 +132,13 @@ impl Failure {
         }
         if let Some(hint) = &self.hint {
             messages.hint(hint);
+        }
+        if let Some(also) = &self.also {
+            messages.error(also);
+        }
+        if let Some(listing) = &self.listing {
+            // standard error may be closed; there is nowhere else to say so
+            let _ = write!(std::io::stderr(), "{listing}");
         }
     }
 }

@@ -2,13 +2,18 @@
 
 use std::time::Duration;
 
+use pgdyno_dataset::Step;
+use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Limit, Tries};
+use pgdyno_engine::spec::{Io, Limit, OnError, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
+use crate::called_as::CalledAs;
 use crate::getopt::{Found, Opt, parse};
 use crate::help::{BENCHMARK, COMMON, INITIALIZE};
+use crate::log_options::{LogChoice, LogOptions};
 use crate::messages::Failure;
+use crate::percentiles::Percentiles;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,12 +81,32 @@ pub struct Benchmark {
     pub vacuum: Vacuum,
     /// -P, seconds
     pub progress_s: Option<u64>,
+    /// --progress-timestamp
+    pub progress_timestamp: bool,
+    /// -l
+    pub log: Option<LogChoice>,
     /// -r
     pub per_command: bool,
+    /// --percentiles
+    pub percentiles: Option<Percentiles>,
+    /// --histogram, a file
+    pub histogram: Option<String>,
+    /// --json, a file
+    pub json: Option<String>,
     /// --failures-detailed
     pub failures_detailed: bool,
+    /// --verbose-errors
+    pub verbose_errors: bool,
+    /// --debug
+    pub debug: bool,
+    /// --continue-on-error
+    pub on_error: OnError,
+    /// -C
+    pub sessions: Sessions,
     /// --exit-on-abort
     pub exit_on_abort: bool,
+    /// --io
+    pub io: Io,
     /// --random-seed
     pub seed: Seed,
     /// --events
@@ -139,16 +164,16 @@ pub enum Seed {
 pub struct Initialize {
     /// How to reach the server.
     pub connection: Connection,
-    /// -s
-    pub scale: u32,
-    /// -I, without what -n takes away
-    pub steps: String,
-    /// -F
-    pub fillfactor: Option<u32>,
+    /// -I, without what -n takes away and with what --foreign-keys adds
+    pub steps: Vec<Step>,
+    /// -s, -F, --unlogged-tables, and where tables lie and how they are divided
+    pub schema: Schema,
     /// -q
     pub quiet: bool,
     /// --events
     pub events: Option<EventSink>,
+    /// --parent-lease
+    pub parent_lease: bool,
 }
 
 /// A usage error: with or without "Try --help".
@@ -169,6 +194,7 @@ impl From<Failure> for UsageError {
 /// What was given, before it is resolved.
 #[derive(Default)]
 struct Given {
+    called_as: CalledAs,
     connection: Connection,
     initialize: bool,
     benchmark_option: bool,
@@ -188,15 +214,31 @@ struct Given {
     no_vacuum: bool,
     vacuum_all: bool,
     progress_s: Option<u64>,
+    progress_timestamp: bool,
+    log: LogOptions,
     per_command: bool,
+    percentiles: Option<Percentiles>,
+    histogram: Option<String>,
+    json: Option<String>,
     failures_detailed: bool,
+    verbose_errors: bool,
+    debug: bool,
+    continue_on_error: bool,
+    connect: bool,
     exit_on_abort: bool,
+    io: Option<Io>,
     seed: Option<Seed>,
     events: Option<EventSink>,
     parent_lease: bool,
     check: bool,
-    steps: Option<String>,
+    steps: Option<Vec<Step>>,
     fillfactor: Option<u32>,
+    foreign_keys: bool,
+    unlogged: bool,
+    tablespace: Option<String>,
+    index_tablespace: Option<String>,
+    partitions: u32,
+    partition_method: Option<Method>,
     quiet: bool,
 }
 
@@ -204,15 +246,23 @@ struct Given {
 ///
 /// # Errors
 /// For the first thing that is wrong, in pgbench's words.
-pub fn read(args: Vec<String>, environment_seed: Option<String>) -> Result<Request, UsageError> {
+pub fn read(
+    args: Vec<String>,
+    environment_seed: Option<String>,
+    called_as: CalledAs,
+) -> Result<Request, UsageError> {
     match args.first().map(String::as_str) {
         Some("--help" | "-?") => return Ok(Request::Help),
         Some("--version" | "-V") => return Ok(Request::Version),
         _ => {}
     }
-    let mut given = Given::default();
+    let mut given = Given {
+        called_as,
+        ..Given::default()
+    };
     if let Some(text) = environment_seed {
-        given.seed = Some(seed(&text)?);
+        let source = "PGBENCH_RANDOM_SEED environment variable";
+        given.seed = Some(seed(&text, source)?);
     }
     let (found, complaint) = parse(&table(), args);
     let mut operands = Vec::new();
@@ -247,20 +297,28 @@ pub fn table() -> Vec<Opt> {
 
 fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
     if INITIALIZE.iter().any(|option| option.long == name)
-        && name != "initialize"
-        && name != "no-vacuum"
+        && !matches!(name, "initialize" | "no-vacuum" | "scale")
     {
         given.initialize_option = true;
     }
     if BENCHMARK.iter().any(|option| option.long == name)
-        && !matches!(name, "no-vacuum" | "scale" | "events" | "parent-lease")
+        && !matches!(
+            name,
+            "no-vacuum" | "scale" | "events" | "parent-lease" | "debug"
+        )
     {
         given.benchmark_option = true;
     }
     match name {
         "initialize" => given.initialize = true,
-        "init-steps" => given.steps = Some(steps(value)?),
+        "init-steps" => given.steps = Some(steps(&value)?),
         "fillfactor" => given.fillfactor = Some(whole(&value, "-F/--fillfactor", 10, 100)? as u32),
+        "foreign-keys" => given.foreign_keys = true,
+        "unlogged-tables" => given.unlogged = true,
+        "tablespace" => given.tablespace = Some(value),
+        "index-tablespace" => given.index_tablespace = Some(value),
+        "partitions" => given.partitions = whole(&value, "--partitions", 0, I32)? as u32,
+        "partition-method" => given.partition_method = Some(partition_method(&value)?),
         "quiet" => given.quiet = true,
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
         "file" => given.scripts.push(script(&value, Origin::File)?),
@@ -268,6 +326,10 @@ fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
         "client" => given.clients = Some(whole(&value, "-c/--clients", 1, I32)?),
         "jobs" => given.workers = Some(whole(&value, "-j/--jobs", 1, I32)?),
         "transactions" => given.transactions = Some(whole(&value, "-t/--transactions", 1, I32)?),
+        "time" if given.called_as == CalledAs::Pgbench => {
+            let whole_s = whole(&value, "-T/--time", 1, I32)?;
+            given.duration = Some(Duration::from_secs(whole_s as u64));
+        }
         "time" => given.duration = Some(seconds(&value, "-T/--time")?),
         "warmup" => given.warmup = seconds_or_none(&value, "--warmup")?,
         "protocol" => given.mode = Some(protocol(&value)?),
@@ -283,9 +345,24 @@ fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
         "vacuum-all" => given.vacuum_all = true,
         "progress" => given.progress_s = Some(whole(&value, "-P/--progress", 1, I32)? as u64),
         "report-per-command" => given.per_command = true,
+        "progress-timestamp" => given.progress_timestamp = true,
+        "log" => given.log.wanted = true,
+        "log-prefix" => given.log.prefix = Some(value),
+        "aggregate-interval" => {
+            given.log.interval_s = Some(whole(&value, "--aggregate-interval", 1, I32)? as u64);
+        }
+        "sampling-rate" => given.log.sampling_rate = Some(sampling_rate(&value)?),
+        "percentiles" => given.percentiles = Some(Percentiles::parse(&value)?),
+        "histogram" => given.histogram = Some(value),
+        "json" => given.json = Some(value),
+        "verbose-errors" => given.verbose_errors = true,
+        "debug" => given.debug = true,
+        "continue-on-error" => given.continue_on_error = true,
+        "connect" => given.connect = true,
         "failures-detailed" => given.failures_detailed = true,
         "exit-on-abort" => given.exit_on_abort = true,
-        "random-seed" => given.seed = Some(seed(&value)?),
+        "io" => given.io = Some(io(&value)?),
+        "random-seed" => given.seed = Some(seed(&value, "--random-seed option")?),
         "events" => {
             given.events = Some(if value == "-" {
                 EventSink::Stdout
@@ -312,7 +389,10 @@ fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request, UsageErro
     if let Some(extra) = operands.next() {
         let message = format!("too many command-line arguments (first is \"{extra}\")");
         return Err(Failure::new(message)
-            .hint("Try \"--help\" for more information.")
+            .hint(format!(
+                "Try \"{} --help\" for more information.",
+                given.called_as.name()
+            ))
             .into());
     }
     if given.initialize {
@@ -333,17 +413,43 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
             "some of the specified options cannot be used in initialization (-i) mode",
         ));
     }
-    let mut steps = given.steps.unwrap_or_else(|| "dtgvp".to_owned());
+    let partitions = match (given.partitions, given.partition_method) {
+        (0, None) => None,
+        (0, Some(_)) => {
+            return Err(Failure::new(
+                "--partition-method requires greater than zero --partitions",
+            ));
+        }
+        (count, method) => Some(Partitions {
+            method: method.unwrap_or(Method::Range),
+            count,
+        }),
+    };
+    let mut steps = given.steps.unwrap_or_else(|| Step::DEFAULT.to_vec());
     if given.no_vacuum {
-        steps.retain(|step| step != 'v');
+        steps.retain(|step| *step != Step::Vacuum);
+    }
+    if given.foreign_keys && !steps.contains(&Step::ForeignKeys) {
+        steps.push(Step::ForeignKeys);
     }
     Ok(Initialize {
         connection: given.connection,
-        scale: given.scale.unwrap_or(1) as u32,
         steps,
-        fillfactor: given.fillfactor,
+        schema: Schema {
+            scale: given.scale.unwrap_or(1) as u32,
+            fillfactor: given.fillfactor.unwrap_or(100),
+            persistence: if given.unlogged {
+                Persistence::Unlogged
+            } else {
+                Persistence::Logged
+            },
+            partitions,
+            tablespace: given.tablespace,
+            index_tablespace: given.index_tablespace,
+        },
         quiet: given.quiet,
         events: given.events,
+        parent_lease: given.parent_lease,
     })
 }
 
@@ -369,6 +475,12 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     if !given.warmup.is_zero() && matches!(limit, Limit::Transactions(_)) {
         return Err(Failure::new(
             "a warm-up (--warmup) can only be used with a duration (-T)",
+        ));
+    }
+    let log = given.log.resolve(given.duration)?;
+    if given.progress_timestamp && given.progress_s.is_none() {
+        return Err(Failure::new(
+            "--progress-timestamp is allowed only under --progress",
         ));
     }
     let tries = given.tries.unwrap_or(Tries::AtMost(1));
@@ -401,9 +513,27 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
             (false, false) => Vacuum::Small,
         },
         progress_s: given.progress_s,
+        progress_timestamp: given.progress_timestamp,
+        log,
         per_command: given.per_command,
+        percentiles: given.percentiles,
+        histogram: given.histogram,
+        json: given.json,
+        verbose_errors: given.verbose_errors,
+        debug: given.debug,
+        on_error: if given.continue_on_error {
+            OnError::Continue
+        } else {
+            OnError::Abort
+        },
+        sessions: if given.connect {
+            Sessions::PerTransaction
+        } else {
+            Sessions::Kept
+        },
         failures_detailed: given.failures_detailed,
         exit_on_abort: given.exit_on_abort,
+        io: given.io.unwrap_or(Io::Auto),
         seed: given.seed.unwrap_or(Seed::Default),
         events: given.events,
         parent_lease: given.parent_lease,
@@ -453,12 +583,33 @@ fn positive(text: &str, complaint: &str) -> Result<f64, Failure> {
     }
 }
 
+fn sampling_rate(text: &str) -> Result<f64, Failure> {
+    let complaint = "invalid sampling rate";
+    let rate = positive(text, complaint)?;
+    if rate > 1.0 {
+        return Err(Failure::new(format!("{complaint}: \"{text}\"")));
+    }
+    Ok(rate)
+}
+
 fn protocol(text: &str) -> Result<QueryMode, Failure> {
     match text {
         "simple" => Ok(QueryMode::Simple),
         "extended" => Ok(QueryMode::Extended),
         "prepared" => Ok(QueryMode::Prepared),
         _ => Err(Failure::new(format!("invalid query mode (-M): \"{text}\""))),
+    }
+}
+
+fn io(text: &str) -> Result<Io, Failure> {
+    match text {
+        "auto" => Ok(Io::Auto),
+        "epoll" => Ok(Io::Epoll),
+        "io_uring" => Ok(Io::IoUring),
+        _ => Err(
+            Failure::new(format!("invalid I/O method (--io): \"{text}\""))
+                .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\"."),
+        ),
     }
 }
 
@@ -519,44 +670,88 @@ fn shorthand(option: &str) -> ScriptChoice {
     }
 }
 
-fn seed(text: &str) -> Result<Seed, Failure> {
+fn seed(text: &str, source: &str) -> Result<Seed, Failure> {
     match text {
         "time" => Ok(Seed::Time),
         "rand" => Ok(Seed::Strong),
         _ => text.parse().map(Seed::Fixed).map_err(|_| {
             Failure::new(format!("unrecognized random seed option \"{text}\""))
                 .detail("Expecting an unsigned integer, \"time\" or \"rand\".")
+                .also(format!("error while setting random seed from {source}"))
         }),
     }
 }
 
-fn steps(text: String) -> Result<String, Failure> {
+fn steps(text: &str) -> Result<Vec<Step>, Failure> {
     if text.is_empty() {
         return Err(Failure::new("no initialization steps specified"));
     }
-    match text
-        .chars()
-        .find(|step| !pgdyno_dataset::STEPS.contains(*step) && *step != ' ')
-    {
-        None => Ok(text),
-        Some(step) => Err(
-            Failure::new(format!("unrecognized initialization step \"{step}\"")).detail(format!(
-                "Allowed step characters are: \"{}\".",
-                pgdyno_dataset::STEPS
-            )),
-        ),
-    }
+    let letters = text.chars().filter(|letter| *letter != ' ');
+    let step = |letter| {
+        Step::from_letter(letter).ok_or_else(|| {
+            let failure = Failure::new(format!("unrecognized initialization step \"{letter}\""));
+            let allowed = pgdyno_dataset::STEPS;
+            failure.detail(format!("Allowed step characters are: \"{allowed}\"."))
+        })
+    };
+    letters.map(step).collect()
+}
+
+fn partition_method(text: &str) -> Result<Method, Failure> {
+    let methods = [Method::Range, Method::Hash];
+    let method = methods
+        .into_iter()
+        .find(|method| text.eq_ignore_ascii_case(method.name()));
+    method.ok_or_else(|| {
+        Failure::new(format!(
+            "invalid partition method, expecting \"range\" or \"hash\", got: \"{text}\""
+        ))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pgdyno_engine::log::Detail;
 
     fn request(args: &[&str]) -> Result<Request, String> {
-        read(args.iter().map(ToString::to_string).collect(), None).map_err(|error| match error {
+        request_as(CalledAs::Pgdrive, args)
+    }
+
+    fn request_as(called_as: CalledAs, args: &[&str]) -> Result<Request, String> {
+        let args = args.iter().map(ToString::to_string).collect();
+        read(args, None, called_as).map_err(|error| match error {
             UsageError::Getopt(text) => text,
             UsageError::Failure(failure) => failure.message,
         })
+    }
+
+    #[test]
+    fn pgbench_takes_whole_seconds_only() {
+        assert_eq!(
+            load(&["-T", "2.5"]).limit,
+            Limit::Duration(Duration::from_millis(2500))
+        );
+        assert_eq!(
+            request_as(CalledAs::Pgbench, &["-T", "2.5"]),
+            Err("invalid value \"2.5\" for option -T/--time".to_owned())
+        );
+    }
+
+    #[test]
+    fn logs_are_resolved() {
+        let log = load(&["-l", "--log-prefix=x", "--aggregate-interval=2", "-T", "4"]).log;
+        let expected = LogChoice {
+            prefix: "x".into(),
+            detail: Detail::Interval { length_s: 2 },
+        };
+        assert_eq!(log, Some(expected));
+        let plain = LogChoice {
+            prefix: "pgbench_log".into(),
+            detail: Detail::Transaction { sampling_rate: 1.0 },
+        };
+        assert_eq!(load(&["--log"]).log, Some(plain));
+        assert_eq!(load(&[]).log, None);
     }
 
     fn load(args: &[&str]) -> Benchmark {
@@ -621,6 +816,7 @@ mod tests {
                 "specify either a number of transactions (-t) or a duration (-T), not both",
             ),
             (&["-D", "x"], "invalid variable definition: \"x\""),
+            (&["--io", "poll"], "invalid I/O method (--io): \"poll\""),
             (&["-f", "a@x"], "invalid weight specification: @x"),
             (&["-b", "s@0"], "total script weight must not be zero"),
             (
@@ -639,21 +835,127 @@ mod tests {
                 &["-i", "-I", "dx"],
                 "unrecognized initialization step \"x\"",
             ),
+            (&["-i", "-I", ""], "no initialization steps specified"),
+            (
+                &["-i", "--partition-method=hash"],
+                "--partition-method requires greater than zero --partitions",
+            ),
+            (
+                &["-i", "--partition-method=list"],
+                "invalid partition method, expecting \"range\" or \"hash\", got: \"list\"",
+            ),
+            (
+                &["-i", "--partitions=-1"],
+                "--partitions must be in range 0..2147483647",
+            ),
+            (
+                &["--foreign-keys"],
+                "some of the specified options cannot be used in benchmarking mode",
+            ),
             (
                 &["--max-tries=0"],
                 "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
             ),
             (&["-L", "-1"], "invalid latency limit: \"-1\""),
+            (
+                &["--sampling-rate=0.5"],
+                "log sampling (--sampling-rate) is allowed only when logging transactions (-l)",
+            ),
+            (
+                &["-l", "--sampling-rate=1.1"],
+                "invalid sampling rate: \"1.1\"",
+            ),
+            (
+                &["-l", "--sampling-rate=1", "--aggregate-interval=1"],
+                "log sampling (--sampling-rate) and aggregation (--aggregate-interval) cannot be used at the same time",
+            ),
+            (
+                &["--aggregate-interval=1"],
+                "log aggregation is allowed only when actually logging transactions",
+            ),
+            (
+                &["--log-prefix=x"],
+                "log file prefix (--log-prefix) is allowed only when logging transactions (-l)",
+            ),
+            (
+                &["-l", "--aggregate-interval=6", "-T5"],
+                "number of seconds for aggregation (6) must not be higher than test duration (5)",
+            ),
+            (
+                &["-l", "--aggregate-interval=2", "-T5"],
+                "duration (5) must be a multiple of aggregation interval (2)",
+            ),
+            (
+                &["--progress-timestamp"],
+                "--progress-timestamp is allowed only under --progress",
+            ),
         ] {
             assert_eq!(request(args), Err(complaint.to_owned()), "{args:?}");
         }
     }
 
+    fn init(args: &[&str]) -> Initialize {
+        match request(&[&["-i"], args].concat()) {
+            Ok(Request::Initialize(init)) => init,
+            other => panic!("{other:?}"),
+        }
+    }
+
     #[test]
-    fn no_vacuum_takes_a_step_away() {
-        let Ok(Request::Initialize(init)) = request(&["-i", "-n", "-s", "7"]) else {
-            panic!("not -i")
+    fn steps_of_initialization_are_resolved() {
+        use Step::{CreateTables, Drop, ForeignKeys, GenerateHere, PrimaryKeys, Vacuum};
+        for (args, steps) in [
+            (
+                &[][..],
+                &[Drop, CreateTables, GenerateHere, Vacuum, PrimaryKeys][..],
+            ),
+            (&["-n"], &[Drop, CreateTables, GenerateHere, PrimaryKeys]),
+            (&["-n", "-I", "v d v "], &[Drop]),
+            (&["-I", " "], &[]),
+            (&["-I", "pf", "--foreign-keys"], &[PrimaryKeys, ForeignKeys]),
+            (
+                &["-I", "dv", "--foreign-keys"],
+                &[Drop, Vacuum, ForeignKeys],
+            ),
+        ] {
+            assert_eq!(init(args).steps, steps, "{args:?}");
+        }
+    }
+
+    #[test]
+    fn the_schema_is_complete() {
+        let plain = Schema {
+            scale: 1,
+            fillfactor: 100,
+            persistence: Persistence::Logged,
+            partitions: None,
+            tablespace: None,
+            index_tablespace: None,
         };
-        assert_eq!((init.scale, init.steps.as_str()), (7, "dtgp"));
+        assert_eq!(init(&[]).schema, plain);
+        let by = |method, count| Some(Partitions { method, count });
+        let partitions = |args: &[&str]| init(args).schema.partitions;
+        assert_eq!(partitions(&["--partitions=0"]), None);
+        assert_eq!(partitions(&["--partitions=4"]), by(Method::Range, 4));
+        assert_eq!(
+            partitions(&["--partitions=4", "--partition-method=HASH"]),
+            by(Method::Hash, 4)
+        );
+        let all = [
+            "-s7",
+            "-F50",
+            "--unlogged-tables",
+            "--tablespace=a",
+            "--index-tablespace=b",
+        ];
+        let expected = Schema {
+            scale: 7,
+            fillfactor: 50,
+            persistence: Persistence::Unlogged,
+            partitions: None,
+            tablespace: Some("a".into()),
+            index_tablespace: Some("b".into()),
+        };
+        assert_eq!(init(&all).schema, expected);
     }
 }

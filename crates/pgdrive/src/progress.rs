@@ -1,6 +1,7 @@
 //! `-P`: a line on standard error every few seconds, as pgbench writes it.
 
 use std::io::Write;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::clock::{Nanos, SECOND};
 use pgdyno_engine::interval::Merged;
@@ -15,6 +16,8 @@ pub struct Columns {
     pub skipped: bool,
     /// Retries (--max-tries).
     pub retries: bool,
+    /// Seconds since 1970 in place of those since the start (--progress-timestamp).
+    pub timestamp: bool,
 }
 
 /// Sums intervals up to the next line.
@@ -23,6 +26,8 @@ pub struct Progress {
     every: Nanos,
     columns: Columns,
     origin: Nanos,
+    /// Wall clock at the origin, seconds since 1970.
+    origin_s: f64,
     from: Nanos,
     counts: Counts,
     latency: Moments,
@@ -37,6 +42,7 @@ impl Progress {
             every: every_s * SECOND,
             columns,
             origin: 0,
+            origin_s: 0.0,
             from: 0,
             counts: Counts::default(),
             latency: Moments::default(),
@@ -47,6 +53,10 @@ impl Progress {
     /// The load begins.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
+        self.origin_s = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs_f64();
         self.from = origin;
     }
 
@@ -70,10 +80,15 @@ impl Progress {
     fn line(&self, to: Nanos) -> String {
         let seconds = |nanos: Nanos| nanos as f64 / SECOND as f64;
         let ms = |nanos: f64| nanos / 1e6;
-        let failed = self.counts.serialization_failures + self.counts.deadlocks;
+        let failed = self.counts.given_up();
+        let since = seconds(to - self.origin);
+        let when = if self.columns.timestamp {
+            format!("{:.3}", self.origin_s + since)
+        } else {
+            format!("{since:.1}")
+        };
         let mut line = format!(
-            "progress: {:.1} s, {:.1} tps, lat {:.3} ms stddev {:.3}, {failed} failed",
-            seconds(to - self.origin),
+            "progress: {when} s, {:.1} tps, lat {:.3} ms stddev {:.3}, {failed} failed",
             self.counts.succeeded as f64 / seconds(to - self.from),
             ms(self.latency.mean()),
             ms(self.latency.stddev()),

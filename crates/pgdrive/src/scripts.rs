@@ -3,9 +3,7 @@
 use std::io::{self, Read, Write};
 
 use pgdyno_engine::spec::WeightedProgram;
-use pgdyno_script::{
-    BUILTINS, Builtin, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse,
-};
+use pgdyno_script::{Builtin, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse};
 
 use crate::exit::Exit;
 use crate::messages::{Failure, Messages};
@@ -60,16 +58,13 @@ fn read(path: &str) -> Result<String, Failure> {
 }
 
 /// The system's words without Rust's "(os error 2)".
-fn plain(error: &io::Error) -> String {
+pub fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 fn find(prefix: &str) -> Result<Builtin, Failure> {
-    builtin(prefix).map_err(|error| {
-        let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
-        Failure::new(error).hint(format!("Available builtin scripts: {}", names.join(", ")))
-    })
+    builtin(prefix).map_err(|error| Failure::new(error).listing(builtin_list()))
 }
 
 /// `-b list`

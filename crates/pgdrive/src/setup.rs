@@ -34,7 +34,7 @@ pub struct Partitions {
 /// In libpq's words.
 pub fn connect(params: &Params) -> Result<Session, Failure> {
     Session::connect(params)
-        .map_err(|error| Failure::new(error).detail("could not create connection for setup"))
+        .map_err(|error| Failure::new(error).also("could not create connection for setup"))
 }
 
 /// Looks at the database; `builtin` says that a built-in script is used.

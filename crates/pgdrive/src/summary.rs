@@ -4,9 +4,10 @@ use std::io::{self, Write};
 
 use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
-use pgdyno_engine::spec::{Limit, Spec, Tries};
+use pgdyno_engine::spec::{Limit, OnError, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
+use crate::percentiles::Percentiles;
 use crate::setup::Partitions;
 
 /// What the summary says besides the report.
@@ -24,6 +25,8 @@ pub struct Shown<'a> {
     pub per_command: bool,
     /// --failures-detailed
     pub failures_detailed: bool,
+    /// --percentiles
+    pub percentiles: Option<&'a Percentiles>,
 }
 
 /// Writes the summary of `report`.
@@ -71,7 +74,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
     if shown.latency_measured {
         simple_stats(out, "latency", &report.latency().moments)?;
     } else {
-        let including = if failed(&counts) > 0 {
+        let including = if counts.given_up() > 0 {
             " (including failures)"
         } else {
             ""
@@ -87,17 +90,27 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
             "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
         )?;
     }
-    writeln!(
-        out,
-        "initial connection time = {:.3} ms",
-        report.connecting as f64 / 1e6
-    )?;
-    writeln!(
-        out,
-        "tps = {:.6} (without initial connection time)",
-        report.tps()
-    )?;
+    if let Some(percentiles) = shown.percentiles {
+        percentiles.write(out, "", &report.latency())?;
+    }
+    throughput(out, shown, report)?;
     scripts(out, shown, report, total)
+}
+
+fn throughput(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+    let tps = report.tps();
+    match shown.spec.sessions {
+        Sessions::Kept => {
+            let connecting_ms = report.connecting as f64 / 1e6;
+            writeln!(out, "initial connection time = {connecting_ms:.3} ms")?;
+            writeln!(out, "tps = {tps:.6} (without initial connection time)")
+        }
+        Sessions::PerTransaction => {
+            let connecting_ms = report.reconnecting().mean() / 1e6;
+            writeln!(out, "average connection time = {connecting_ms:.3} ms")?;
+            writeln!(out, "tps = {tps:.6} (including reconnection times)")
+        }
+    }
 }
 
 fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
@@ -128,13 +141,8 @@ fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
     Ok(())
 }
 
-/// Failures as pgbench counts them: those in which a client gave up are not among them.
-fn failed(counts: &Counts) -> u64 {
-    counts.serialization_failures + counts.deadlocks
-}
-
 fn total(counts: &Counts) -> u64 {
-    counts.succeeded + counts.skipped + failed(counts)
+    counts.succeeded + counts.skipped + counts.given_up()
 }
 
 fn percent(part: u64, of: u64) -> f64 {
@@ -160,10 +168,13 @@ fn failures(
             share(count)
         )
     };
-    line("failed transactions", failed(counts))?;
+    line("failed transactions", counts.given_up())?;
     if shown.failures_detailed {
         line("serialization failures", counts.serialization_failures)?;
         line("deadlock failures", counts.deadlocks)?;
+        if shown.spec.on_error == OnError::Continue {
+            line("other failures", counts.other_failures)?;
+        }
     }
     if shown.spec.tries.may_retry() {
         line("transactions retried", counts.retried)?;
@@ -212,6 +223,14 @@ fn scripts(
             let indent = if several { " - " } else { "" };
             writeln!(out, "{indent}statement latencies in milliseconds{heading}:")?;
             commands(out, shown, number, &report.commands[number])?;
+            if let Some(percentiles) = shown.percentiles {
+                let names = percentiles.names();
+                writeln!(
+                    out,
+                    "{indent}statement latency percentiles in milliseconds ({names}):"
+                )?;
+                command_percentiles(out, shown, number, report, percentiles)?;
+            }
         }
     }
     Ok(())
@@ -254,7 +273,11 @@ fn script(
         )?;
         failures(out, " - ", shown, &record.counts)?;
     }
-    simple_stats(out, " - latency", &record.latency.moments)
+    simple_stats(out, " - latency", &record.latency.moments)?;
+    match shown.percentiles {
+        Some(percentiles) => percentiles.write(out, " - ", &record.latency),
+        None => Ok(()),
+    }
 }
 
 fn commands(
@@ -272,6 +295,22 @@ fn commands(
             write!(out, "{:10} ", record.retries)?;
         }
         writeln!(out, "{}", command.text)?;
+    }
+    Ok(())
+}
+
+fn command_percentiles(
+    out: &mut impl Write,
+    shown: &Shown<'_>,
+    script: usize,
+    report: &Report,
+    percentiles: &Percentiles,
+) -> io::Result<()> {
+    let commands = &shown.spec.programs[script].program.commands;
+    for (command, record) in commands.iter().zip(&report.commands[script]) {
+        let Some(record) = record else { continue };
+        percentiles.write_columns(out, &record.latency)?;
+        writeln!(out, "  {}", command.text)?;
     }
     Ok(())
 }

@@ -1,7 +1,4 @@
-//! The seam between the load and the kernel: bytes in, bytes out, timeouts.
-//!
-//! A [`Handler`] decides, a [`Poller`] does. Whether the kernel is asked for readiness (epoll) or
-//! for completions (io_uring), the handler sees only bytes that came and is asked for bytes to go.
+//! Readiness by edge-triggered epoll.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,54 +8,8 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::Timespec;
 
+use super::{Handler, Next, Poller};
 use crate::clock::{Nanos, SECOND};
-
-/// What a handler wants after bytes came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Next {
-    /// More bytes.
-    Wait,
-    /// [`Handler::outgoing`] to be sent, then more bytes.
-    Send,
-    /// The connection closed.
-    Close,
-}
-
-/// Decides what is sent; does no I/O.
-pub trait Handler {
-    /// Bytes came on connection `token`.
-    fn received(&mut self, token: usize, bytes: &[u8]) -> Next;
-
-    /// Connection `token` ended; `why` is None when the server closed it in order.
-    fn closed(&mut self, token: usize, why: Option<io::Error>);
-
-    /// What to send on `token`. Stays the same until [`Handler::received`] is called for it.
-    fn outgoing(&self, token: usize) -> &[u8];
-}
-
-/// Moves bytes between connections and a handler.
-pub trait Poller {
-    /// What events call it.
-    const NAME: &'static str;
-
-    /// Takes over a connected socket under the name `token` (small, dense numbers).
-    ///
-    /// # Errors
-    /// When the kernel refuses to watch it.
-    fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()>;
-
-    /// Starts to send what the handler has for `token`.
-    fn send(&mut self, token: usize, handler: &mut impl Handler);
-
-    /// Waits for bytes at most until `timeout` (None: without end) and serves all that came.
-    ///
-    /// # Errors
-    /// When waiting itself fails; a broken connection goes to [`Handler::closed`].
-    fn wait(&mut self, timeout: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()>;
-
-    /// Closes a connection at once.
-    fn close(&mut self, token: usize);
-}
 
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 1024;
@@ -79,55 +30,20 @@ pub struct Epoll {
 
 struct Socket {
     fd: OwnedFd,
-    /// Bytes of the handler's outgoing message that the kernel has taken; None when all are gone.
-    sent: Option<usize>,
+    /// A copy of what the kernel has not taken yet: the handler goes on to other messages.
+    rest: Vec<u8>,
+}
+
+/// How far a message went.
+enum Sent {
+    /// The kernel took this much; then there was no room.
+    Bytes(usize),
+    Whole,
+    /// The peer is gone. What it said before it went is still to be read: recv finds the end.
+    Gone,
 }
 
 impl Epoll {
-    /// An empty poller.
-    ///
-    /// # Errors
-    /// When the process has no descriptor left.
-    pub fn new() -> io::Result<Self> {
-        Ok(Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            sockets: Vec::new(),
-            events: Vec::with_capacity(EVENTS),
-            buffer: vec![0; READ_BYTES].into_boxed_slice(),
-        })
-    }
-
-    fn flush(&mut self, token: usize, handler: &mut impl Handler) {
-        let Some(Some(socket)) = self.sockets.get_mut(token) else {
-            return;
-        };
-        let Some(mut sent) = socket.sent else { return };
-        let resumed = sent > 0;
-        let message = handler.outgoing(token);
-        while sent < message.len() {
-            match send(&socket.fd, &message[sent..], SendFlags::NOSIGNAL) {
-                Ok(count) => sent += count,
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    socket.sent = Some(sent);
-                    return self.watch(token, READ | EventFlags::OUT, handler);
-                }
-                Err(error) => {
-                    // what the server said before it went is still to be read: let recv find the end
-                    if !matches!(error, Errno::PIPE | Errno::CONNRESET) {
-                        self.sockets[token] = None;
-                        handler.closed(token, Some(error.into()));
-                    }
-                    return;
-                }
-            }
-        }
-        socket.sent = None;
-        if resumed {
-            self.watch(token, READ, handler);
-        }
-    }
-
     /// Room to send is watched only while a message is stuck: every read of the peer would wake us.
     fn watch(&mut self, token: usize, flags: EventFlags, handler: &mut impl Handler) {
         let Some(Some(socket)) = self.sockets.get(token) else {
@@ -137,6 +53,26 @@ impl Epoll {
         if let Err(error) = epoll::modify(&self.epoll, &socket.fd, data, flags) {
             self.sockets[token] = None;
             handler.closed(token, Some(error.into()));
+        }
+    }
+
+    /// There is room to send: what was left over goes first.
+    fn resume(&mut self, token: usize, handler: &mut impl Handler) {
+        let Some(Some(socket)) = self.sockets.get_mut(token) else {
+            return;
+        };
+        match send_all(&socket.fd, &socket.rest) {
+            Ok(Sent::Bytes(count)) => {
+                socket.rest.drain(..count);
+            }
+            Ok(Sent::Whole | Sent::Gone) => {
+                socket.rest = Vec::new();
+                self.watch(token, READ, handler);
+            }
+            Err(error) => {
+                self.sockets[token] = None;
+                handler.closed(token, Some(error));
+            }
         }
     }
 
@@ -173,8 +109,31 @@ impl Epoll {
     }
 }
 
+fn send_all(fd: &OwnedFd, message: &[u8]) -> io::Result<Sent> {
+    let mut sent = 0;
+    while sent < message.len() {
+        match send(fd, &message[sent..], SendFlags::NOSIGNAL) {
+            Ok(count) => sent += count,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(Sent::Bytes(sent)),
+            Err(Errno::PIPE | Errno::CONNRESET) => return Ok(Sent::Gone),
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(Sent::Whole)
+}
+
 impl Poller for Epoll {
     const NAME: &'static str = "epoll";
+
+    fn new(connections: usize) -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            sockets: Vec::with_capacity(connections),
+            events: Vec::with_capacity(EVENTS),
+            buffer: vec![0; READ_BYTES].into_boxed_slice(),
+        })
+    }
 
     fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()> {
         rustix::io::ioctl_fionbio(socket.as_fd(), true)?;
@@ -189,15 +148,29 @@ impl Poller for Epoll {
         }
         self.sockets[token] = Some(Socket {
             fd: socket,
-            sent: None,
+            rest: Vec::new(),
         });
         Ok(())
     }
 
     fn send(&mut self, token: usize, handler: &mut impl Handler) {
-        if let Some(Some(socket)) = self.sockets.get_mut(token) {
-            socket.sent = Some(0);
-            self.flush(token, handler);
+        let Some(Some(socket)) = self.sockets.get_mut(token) else {
+            return;
+        };
+        let message = handler.outgoing(token);
+        if !socket.rest.is_empty() {
+            return socket.rest.extend_from_slice(message);
+        }
+        match send_all(&socket.fd, message) {
+            Ok(Sent::Whole | Sent::Gone) => {}
+            Ok(Sent::Bytes(count)) => {
+                socket.rest = message[count..].to_vec();
+                self.watch(token, READ | EventFlags::OUT, handler);
+            }
+            Err(error) => {
+                self.sockets[token] = None;
+                handler.closed(token, Some(error));
+            }
         }
     }
 
@@ -217,7 +190,7 @@ impl Poller for Epoll {
             let token = event.data.u64() as usize;
             let flags = event.flags;
             if flags.contains(EventFlags::OUT) {
-                self.flush(token, handler);
+                self.resume(token, handler);
             }
             let hung_up = flags.intersects(ENDED);
             if hung_up || flags.contains(EventFlags::IN) {
@@ -226,6 +199,10 @@ impl Poller for Epoll {
         }
         self.events = events;
         waited
+    }
+
+    fn flush(&mut self, _handler: &mut impl Handler) -> io::Result<()> {
+        Ok(()) // every send was made at once
     }
 
     fn close(&mut self, token: usize) {

@@ -1,0 +1,144 @@
+//! Rows in COPY's text format, for about the price of copying them.
+
+use super::Table;
+
+/// Writes the rows of a table in the order of their keys.
+///
+/// It keeps the next row as text. From one row to the next only the key's last digits change, so
+/// they are counted up in place; the rest is made anew once a branch.
+#[derive(Debug)]
+pub struct RowWriter {
+    table: Table,
+    /// Rows written so far.
+    rows: u64,
+    /// The next row, with its line end.
+    row: Vec<u8>,
+    /// How many digits its key has.
+    key_digits: usize,
+}
+
+impl RowWriter {
+    /// Begins with the first row.
+    #[must_use]
+    pub fn new(table: Table) -> Self {
+        let mut writer = Self {
+            table,
+            rows: 0,
+            row: Vec::with_capacity(64),
+            key_digits: 0,
+        };
+        writer.make_row();
+        writer
+    }
+
+    /// Appends the next `count` rows.
+    pub fn append(&mut self, count: u64, out: &mut Vec<u8>) {
+        let end = self.rows + count;
+        while self.rows < end {
+            let rows_a_branch = self.table.rows_a_branch();
+            let branch_end = (self.rows / rows_a_branch + 1) * rows_a_branch;
+            let run_end = end.min(branch_end);
+            for _ in self.rows..run_end {
+                out.extend_from_slice(&self.row);
+                self.count_up();
+            }
+            self.rows = run_end;
+            if run_end == branch_end {
+                self.make_row();
+            }
+        }
+    }
+
+    /// Adds one to the key.
+    fn count_up(&mut self) {
+        for digit in self.row[..self.key_digits].iter_mut().rev() {
+            if *digit < b'9' {
+                *digit += 1;
+                return;
+            }
+            *digit = b'0';
+        }
+        // all nines became zeros: the key has one digit more
+        self.row.insert(0, b'1');
+        self.key_digits += 1;
+    }
+
+    /// The next row from nothing. The filler of accounts is blank, not null: with it a row has the
+    /// size that TPC-B asks for.
+    fn make_row(&mut self) {
+        let branch = self.rows / self.table.rows_a_branch() + 1;
+        self.row.clear();
+        push_number(self.rows + 1, &mut self.row);
+        self.key_digits = self.row.len();
+        if self.table != Table::Branches {
+            self.row.push(b'\t');
+            push_number(branch, &mut self.row);
+        }
+        self.row.extend_from_slice(match self.table {
+            Table::Branches | Table::Tellers => b"\t0\t\\N\n",
+            Table::Accounts => b"\t0\t\n",
+        });
+    }
+}
+
+/// Appends a number in decimal.
+fn push_number(mut number: u64, out: &mut Vec<u8>) {
+    let begin = out.len();
+    loop {
+        out.push(b'0' + (number % 10) as u8);
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out[begin..].reverse();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows as pgbench formats them, one by one.
+    fn expected(table: Table, rows: std::ops::Range<u64>) -> String {
+        rows.map(|row| match table {
+            Table::Branches => format!("{}\t0\t\\N\n", row + 1),
+            Table::Tellers => format!("{}\t{}\t0\t\\N\n", row + 1, row / 10 + 1),
+            Table::Accounts => format!("{}\t{}\t0\t\n", row + 1, row / 100_000 + 1),
+        })
+        .collect()
+    }
+
+    #[test]
+    fn rows_are_pgbenchs() {
+        for (table, rows) in [
+            (Table::Branches, 1_234),
+            (Table::Tellers, 12_345),
+            (Table::Accounts, 1_200_000),
+        ] {
+            let mut out = Vec::new();
+            RowWriter::new(table).append(rows, &mut out);
+            assert!(out == expected(table, 0..rows).as_bytes(), "{table:?}");
+        }
+    }
+
+    #[test]
+    fn pieces_of_any_size_make_the_same_rows() {
+        let mut whole = Vec::new();
+        RowWriter::new(Table::Accounts).append(300_001, &mut whole);
+        let mut out = Vec::new();
+        let mut writer = RowWriter::new(Table::Accounts);
+        for count in [0, 1, 8, 90, 99_900, 1, 0, 99_999, 100_001, 1] {
+            writer.append(count, &mut out);
+        }
+        assert!(out == whole);
+    }
+
+    #[test]
+    fn numbers() {
+        for number in [0, 1, 9, 10, 99, 100, 2_147_483_648, u64::MAX] {
+            let mut out = b"before ".to_vec();
+            push_number(number, &mut out);
+            assert_eq!(out, format!("before {number}").as_bytes());
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! How the tables are made: all that the options of `pgbench -i` say about them.
+
+use super::{ACCOUNTS, Table};
+
+/// From this scale on account numbers are 64 bits wide. They would fit 32 up to 21,474; pgbench
+/// takes the round number.
+const BIGINT_FROM_SCALE: u32 = 20_000;
+
+/// Whether changes of the tables reach the write-ahead log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Persistence {
+    /// They do.
+    Logged,
+    /// They do not: the tables are empty after a crash.
+    Unlogged,
+}
+
+/// How pgbench_accounts is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Method {
+    /// By ranges of account numbers.
+    Range,
+    /// By a hash of account numbers.
+    Hash,
+}
+
+impl Method {
+    /// The server's word for it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Range => "range",
+            Self::Hash => "hash",
+        }
+    }
+}
+
+/// The partitions of pgbench_accounts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Partitions {
+    /// How rows are divided among them.
+    pub method: Method,
+    /// How many, at least 1.
+    pub count: u32,
+}
+
+/// How the tables are made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// Number of branches.
+    pub scale: u32,
+    /// Percentage to which pages are filled, 10 to 100; pgbench_history has the server's default.
+    pub fillfactor: u32,
+    /// Of all tables; when there are partitions, of these alone, as for pgbench 18.
+    pub persistence: Persistence,
+    /// Of pgbench_accounts.
+    pub partitions: Option<Partitions>,
+    /// Where tables lie; the database's default when None.
+    pub tablespace: Option<String>,
+    /// Where primary keys lie; the database's default when None.
+    pub index_tablespace: Option<String>,
+}
+
+impl Schema {
+    /// CREATE TABLE statements, without those of partitions.
+    #[must_use]
+    pub fn create_tables(&self) -> Vec<String> {
+        let aid = if self.scale >= BIGINT_FROM_SCALE {
+            "bigint"
+        } else {
+            "int"
+        };
+        // a partitioned table holds no rows: it has no fill factor, and cannot be unlogged
+        let unlogged = match self.partitions {
+            None => self.unlogged(),
+            Some(_) => "",
+        };
+        let filled = format!(" with (fillfactor={})", self.fillfactor);
+        let accounts = match self.partitions {
+            None => filled.clone(),
+            Some(partitions) => format!(" partition by {} (aid)", partitions.method.name()),
+        };
+        let tablespace = clause(" tablespace ", self.tablespace.as_deref());
+        let create = |table: &str, columns: &str, storage: &str| {
+            format!("create{unlogged} table {table}({columns}){storage}{tablespace}")
+        };
+        vec![
+            create(
+                "pgbench_history",
+                &format!("tid int,bid int,aid {aid},delta int,mtime timestamp,filler char(22)"),
+                "",
+            ),
+            create(
+                "pgbench_tellers",
+                "tid int not null,bid int,tbalance int,filler char(84)",
+                &filled,
+            ),
+            create(
+                "pgbench_accounts",
+                &format!("aid {aid} not null,bid int,abalance int,filler char(84)"),
+                &accounts,
+            ),
+            create(
+                "pgbench_branches",
+                "bid int not null,bbalance int,filler char(88)",
+                &filled,
+            ),
+        ]
+    }
+
+    /// CREATE TABLE statements of the partitions; none without them. They lie where
+    /// pgbench_accounts does.
+    pub fn create_partitions(&self) -> impl Iterator<Item = String> {
+        self.partitions.into_iter().flat_map(move |partitions| {
+            (1..=partitions.count).map(move |number| self.create_partition(partitions, number))
+        })
+    }
+
+    /// Partition `number`, from 1.
+    fn create_partition(&self, partitions: Partitions, number: u32) -> String {
+        let Partitions { method, count } = partitions;
+        let values = match method {
+            Method::Range => self.range(count, number),
+            Method::Hash => format!("with (modulus {count}, remainder {})", number - 1),
+        };
+        format!(
+            "create{} table pgbench_accounts_{number} partition of pgbench_accounts for values {values} \
+             with (fillfactor={})",
+            self.unlogged(),
+            self.fillfactor,
+        )
+    }
+
+    /// Bounds of partition `number`, from 1. The first and the last are open, so that every number
+    /// has a place.
+    fn range(&self, count: u32, number: u32) -> String {
+        let rows = (u64::from(self.scale) * ACCOUNTS).div_ceil(u64::from(count));
+        let bound = |partitions: u32| (u64::from(partitions) * rows + 1).to_string();
+        let from = match number {
+            1 => "minvalue".to_owned(),
+            _ => bound(number - 1),
+        };
+        let to = if number == count {
+            "maxvalue".to_owned()
+        } else {
+            bound(number)
+        };
+        format!("from ({from}) to ({to})")
+    }
+
+    /// Primary keys.
+    #[must_use]
+    pub fn primary_keys(&self) -> Vec<String> {
+        let tablespace = clause(" using index tablespace ", self.index_tablespace.as_deref());
+        let key = |table: Table| match table {
+            Table::Branches => "bid",
+            Table::Tellers => "tid",
+            Table::Accounts => "aid",
+        };
+        let statement = |table: Table| {
+            format!(
+                "alter table {} add primary key ({}){tablespace}",
+                table.name(),
+                key(table)
+            )
+        };
+        Table::ALL.map(statement).into()
+    }
+
+    fn unlogged(&self) -> &'static str {
+        match self.persistence {
+            Persistence::Logged => "",
+            Persistence::Unlogged => " unlogged",
+        }
+    }
+}
+
+/// `words` and the name, quoted, or nothing.
+fn clause(words: &str, name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| {
+        format!("{words}\"{}\"", name.replace('"', "\"\""))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn schema(scale: u32, partitions: Option<Partitions>) -> Schema {
+        Schema {
+            scale,
+            fillfactor: 100,
+            persistence: Persistence::Logged,
+            partitions,
+            tablespace: None,
+            index_tablespace: None,
+        }
+    }
+
+    fn values(scale: u32, method: Method, count: u32) -> Vec<String> {
+        let schema = schema(scale, Some(Partitions { method, count }));
+        schema
+            .create_partitions()
+            .map(|sql| {
+                let (_, values) = sql.split_once(" for values ").expect("values");
+                values.to_owned()
+            })
+            .collect()
+    }
+
+    #[test]
+    fn account_numbers_grow_with_the_scale() {
+        for (scale, column) in [(19_999, "aid int"), (20_000, "aid bigint")] {
+            let tables = schema(scale, None).create_tables();
+            assert!(tables[0].contains(&format!(",{column},")), "{tables:?}");
+            assert!(tables[2].contains(&format!("({column} not null")));
+        }
+    }
+
+    #[test]
+    fn ranges_are_open_at_both_ends() {
+        assert_eq!(
+            values(1, Method::Range, 3),
+            [
+                "from (minvalue) to (33335) with (fillfactor=100)",
+                "from (33335) to (66669) with (fillfactor=100)",
+                "from (66669) to (maxvalue) with (fillfactor=100)",
+            ]
+        );
+        assert_eq!(
+            values(7, Method::Range, 1),
+            ["from (minvalue) to (maxvalue) with (fillfactor=100)"]
+        );
+        assert_eq!(
+            values(50_000, Method::Range, 2)[1],
+            "from (2500000001) to (maxvalue) with (fillfactor=100)"
+        );
+    }
+
+    #[test]
+    fn remainders_begin_at_0() {
+        assert_eq!(
+            values(1, Method::Hash, 2),
+            [
+                "with (modulus 2, remainder 0) with (fillfactor=100)",
+                "with (modulus 2, remainder 1) with (fillfactor=100)",
+            ]
+        );
+    }
+
+    #[test]
+    fn only_partitions_are_unlogged_when_there_are_some() {
+        let mut schema = schema(1, None);
+        schema.persistence = Persistence::Unlogged;
+        let unlogged = |sql: &String| sql.starts_with("create unlogged table ");
+        assert!(schema.create_tables().iter().all(unlogged));
+        schema.partitions = Some(Partitions {
+            method: Method::Hash,
+            count: 4,
+        });
+        assert!(!schema.create_tables().iter().any(unlogged));
+        let partitions: Vec<_> = schema.create_partitions().collect();
+        assert!(partitions.len() == 4 && partitions.iter().all(unlogged));
+        assert!(schema.create_tables()[2].ends_with(" partition by hash (aid)"));
+    }
+
+    #[test]
+    fn names_of_tablespaces_are_quoted() {
+        let mut schema = schema(1, None);
+        schema.tablespace = Some("the \"fast\" one".to_owned());
+        schema.index_tablespace = Some("x".to_owned());
+        let quoted = " tablespace \"the \"\"fast\"\" one\"";
+        assert!(
+            schema
+                .create_tables()
+                .iter()
+                .all(|sql| sql.ends_with(quoted))
+        );
+        let keys = schema.primary_keys();
+        let key = "alter table pgbench_accounts add primary key (aid) using index tablespace \"x\"";
+        assert_eq!(keys[2], key);
+    }
+}

@@ -1,0 +1,92 @@
+//! The steps of a load.
+
+/// Letters of the steps that can be asked for, in pgbench's order.
+pub const STEPS: &str = "dtgGvpf";
+
+/// One step, named by pgbench's letter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// `d`
+    Drop,
+    /// `t`
+    CreateTables,
+    /// `g`: rows made here and sent by COPY.
+    GenerateHere,
+    /// `G`: rows made by the server.
+    GenerateInServer,
+    /// `v`
+    Vacuum,
+    /// `p`
+    PrimaryKeys,
+    /// `f`
+    ForeignKeys,
+}
+
+impl Step {
+    /// What is done when nobody says otherwise: `dtgvp`.
+    pub const DEFAULT: [Self; 5] = [
+        Self::Drop,
+        Self::CreateTables,
+        Self::GenerateHere,
+        Self::Vacuum,
+        Self::PrimaryKeys,
+    ];
+
+    /// The step with this letter.
+    #[must_use]
+    pub fn from_letter(letter: char) -> Option<Self> {
+        Some(match letter {
+            'd' => Self::Drop,
+            't' => Self::CreateTables,
+            'g' => Self::GenerateHere,
+            'G' => Self::GenerateInServer,
+            'v' => Self::Vacuum,
+            'p' => Self::PrimaryKeys,
+            'f' => Self::ForeignKeys,
+            _ => return None,
+        })
+    }
+
+    /// What is said while it runs.
+    #[must_use]
+    pub fn progress(self) -> &'static str {
+        match self {
+            Self::Drop => "dropping old tables...",
+            Self::CreateTables => "creating tables...",
+            Self::GenerateHere => "generating data (client-side)...",
+            Self::GenerateInServer => "generating data (server-side)...",
+            Self::Vacuum => "vacuuming...",
+            Self::PrimaryKeys => "creating primary keys...",
+            Self::ForeignKeys => "creating foreign keys...",
+        }
+    }
+
+    /// What it is called in the line of times.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Drop => "drop tables",
+            Self::CreateTables => "create tables",
+            Self::GenerateHere => "client-side generate",
+            Self::GenerateInServer => "server-side generate",
+            Self::Vacuum => "vacuum",
+            Self::PrimaryKeys => "primary keys",
+            Self::ForeignKeys => "foreign keys",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_letter_has_a_step_of_its_own() {
+        let steps: Vec<_> = STEPS.chars().filter_map(Step::from_letter).collect();
+        assert_eq!(steps.len(), STEPS.len());
+        for (at, step) in steps.iter().enumerate() {
+            assert!(!steps[..at].contains(step), "{step:?}");
+        }
+        assert_eq!(Step::from_letter(' '), None);
+    }
+}

@@ -1,0 +1,245 @@
+//! What a client does when a statement, a command or its connection fails.
+
+use pgdyno_wire::{ServerError, SqlState, TxStatus};
+
+use crate::abort::{Abort, Form, Place};
+use crate::client::{Client, Failed, State};
+use crate::clock::Nanos;
+use crate::interval::{Consequence, ErrorNote};
+use crate::message::Parsed;
+use crate::poller::Next;
+use crate::recorder::Ending;
+use crate::shared::Shared;
+use crate::spec::{OnError, Tries};
+
+/// A Query message.
+const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
+
+impl Client {
+    /// The statement under way, or one of the pipeline, has failed and all is answered.
+    pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let state = self.error.as_deref().map(ServerError::sqlstate);
+        let ending = match (state, shared.spec.on_error) {
+            (Some(SqlState::SERIALIZATION_FAILURE), _) => Ending::SerializationFailure,
+            (Some(SqlState::DEADLOCK_DETECTED), _) => Ending::Deadlock,
+            (Some(_), OnError::Continue) => Ending::OtherFailure,
+            _ => return self.refused(Consequence::ClientAborted, shared),
+        };
+        for statement in self.fresh.drain(..) {
+            self.prepared[self.script][statement] = Parsed::Perhaps;
+        }
+        self.in_pipeline = false;
+        // the note is written when it is known whether there is another try
+        let words = self.error_in_words(shared);
+        self.failed = self.error.take().map(|error| Failed { error, words });
+        if self.tx_status == TxStatus::Idle {
+            return self.after_failure(ending, now, shared);
+        }
+        self.out.clear();
+        self.out.extend_from_slice(ROLLBACK);
+        self.awaited = 1;
+        self.state = State::RollingBack(ending);
+        Next::Send
+    }
+
+    fn may_retry(&self, ending: Ending, now: Nanos, shared: &Shared<'_>) -> bool {
+        let late = shared
+            .latency_limit
+            .is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
+        ending != Ending::OtherFailure
+            && shared.spec.tries.allows_another(self.transaction.tries)
+            && !late
+            && !shared.stops(now)
+    }
+
+    /// The server is ready again: tries once more, or gives the transaction up.
+    pub(super) fn after_failure(
+        &mut self,
+        ending: Ending,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        let retry = self.may_retry(ending, now, shared);
+        let consequence = if retry {
+            Consequence::Retried
+        } else {
+            Consequence::Failed
+        };
+        if let Some(Failed { error, words }) = self.failed.take() {
+            let lines = self.tries_in_words(&words, retry, now, shared);
+            self.error = Some(error);
+            self.note(String::new(), lines, consequence, now, shared);
+            self.error = None;
+        }
+        let number = shared.spec.programs[self.script]
+            .program
+            .command_number(self.command);
+        if let Some(record) = &mut shared.recorder.commands[self.script][number] {
+            if retry {
+                record.retries += 1;
+            } else {
+                record.failures += 1;
+            }
+        }
+        if !retry {
+            return self.end_transaction(ending, now, shared);
+        }
+        self.transaction.tries += 1;
+        if let Some(rng) = self.transaction.rng {
+            self.rng = rng;
+        }
+        self.at = 0;
+        self.run(now, shared)
+    }
+
+    /// What pgbench says of a failed try with --verbose-errors.
+    fn tries_in_words(
+        &self,
+        error: &str,
+        retry: bool,
+        now: Nanos,
+        shared: &Shared<'_>,
+    ) -> Vec<String> {
+        let Self { id, script, .. } = self;
+        let command = shared.spec.programs[self.script]
+            .program
+            .command_number(self.command);
+        let what = if retry {
+            "repeats the transaction after the error"
+        } else {
+            "ends the failed transaction"
+        };
+        let mut tries = self.transaction.tries.to_string();
+        if let Tries::AtMost(most) = shared.spec.tries {
+            tries.push_str(&format!("/{most}"));
+        }
+        if let Some(limit) = shared.latency_limit {
+            let used = now.saturating_sub(self.transaction.intended);
+            let percent = 100.0 * used as f64 / limit as f64;
+            tries.push_str(&format!(
+                ", {percent:.3}% of the maximum time of tries was used"
+            ));
+        }
+        vec![
+            format!(
+                "client {id} got an error in command {command} (SQL) of script {script}; {error}"
+            ),
+            format!("client {id} {what} (try {tries})"),
+        ]
+    }
+
+    /// The server's error as libpq shows it, with its place in the statement.
+    fn error_in_words(&self, shared: &Shared<'_>) -> String {
+        let Some(error) = self.error.as_deref() else {
+            return String::new();
+        };
+        // of those in a pipeline it is the one behind all that were completed
+        let piped = self.piped.get(self.error_query).copied();
+        match self.statement.or(piped) {
+            Some(statement) => {
+                error.display_with_query(&shared.templates[self.script][statement].sql(&self.out))
+            }
+            None => error.to_string(),
+        }
+    }
+
+    /// Number of the result in which the error came; a statement of a pipeline has one result.
+    fn query_of_error(&self) -> usize {
+        match self.statement {
+            Some(_) if self.error.is_some() => self.error_query,
+            Some(_) => self.rows.query(),
+            None => 0,
+        }
+    }
+
+    /// Gives up because of the server's error.
+    pub(super) fn refused(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
+        let (id, script) = (self.id, self.script);
+        let command = shared.spec.programs[script]
+            .program
+            .command_number(self.command);
+        let query = self.query_of_error();
+        let words = self.error_in_words(shared);
+        let line = format!(
+            "client {id} script {script} aborted in command {command} query {query}: {words}"
+        );
+        self.give_up(String::new(), vec![line], consequence, shared)
+    }
+
+    /// Gives up; the server's error, if there is one, says more than `why`.
+    pub(super) fn abort(
+        &mut self,
+        why: &Abort,
+        consequence: Consequence,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        if self.error.is_some() && why.form != Form::While {
+            return self.refused(consequence, shared);
+        }
+        let program = &shared.spec.programs[self.script].program;
+        // a client that could not connect has not come to a command yet
+        let command = self.command.min(program.ops.len().saturating_sub(1));
+        let query = match why.form {
+            Form::Rows => self.rows.last_query(),
+            _ => self.rows.query(),
+        };
+        let place = Place {
+            client: self.id,
+            script: self.script,
+            command: program.command_number(command),
+            query,
+            word: &program.command(command).word,
+        };
+        let lines = why.lines(&place);
+        self.give_up(why.reason().to_owned(), lines, consequence, shared)
+    }
+
+    fn give_up(
+        &mut self,
+        message: String,
+        lines: Vec<String>,
+        consequence: Consequence,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        let now = shared.clock.now();
+        self.note(message, lines, consequence, now, shared);
+        if self.transaction.begun {
+            shared.recorder.transaction(self.script, Ending::Aborted, 0);
+            self.transaction.begun = false;
+            shared.last_end = now;
+        }
+        self.state = State::Aborted;
+        shared.client_aborted();
+        Next::Close
+    }
+
+    fn note(
+        &self,
+        message: String,
+        lines: Vec<String>,
+        consequence: Consequence,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) {
+        let program = &shared.spec.programs[self.script].program;
+        let op = self.command.min(program.ops.len().saturating_sub(1));
+        let command = program.command(op);
+        let error = self.error.as_deref();
+        shared.notes.push(ErrorNote {
+            at: now,
+            client: self.id,
+            script: self.script,
+            command: program.command_number(op),
+            line: command.line as usize,
+            kind: command.word.to_string(),
+            query: self.query_of_error(),
+            sqlstate: error.map(|error| error.sqlstate().as_str().to_owned()),
+            severity: error.map(|error| error.severity.clone()),
+            message: error.map_or(message, |error| error.message.clone()),
+            lines,
+            detail: error.and_then(|error| error.detail.clone()),
+            hint: error.and_then(|error| error.hint.clone()),
+            consequence,
+        });
+    }
+}

@@ -1,0 +1,213 @@
+//! `-l`: a line a transaction or a line an interval, as pgbench writes them; one file a worker.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::sync::OnceLock;
+
+use pgdyno_script::Rng;
+
+use crate::clock::{Clock, Nanos};
+use crate::log_interval::LogInterval;
+use crate::recorder::Ending;
+use crate::schedule::Arrivals;
+use crate::spec::{OnError, Spec};
+
+/// Bytes that are kept before they are written.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// What one line of a log stands for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Detail {
+    /// One transaction; this share of them, from 0 to 1, is written.
+    Transaction {
+        /// 1 writes all, and then no random number is drawn.
+        sampling_rate: f64,
+    },
+    /// All transactions that ended within so many seconds.
+    Interval {
+        /// Length.
+        length_s: u64,
+    },
+}
+
+/// The logs of a run.
+#[derive(Debug)]
+pub struct LogSpec {
+    /// One a worker, empty.
+    pub files: Vec<File>,
+    /// What a line stands for.
+    pub detail: Detail,
+    /// Whether failures are told apart (--failures-detailed).
+    pub failures_detailed: bool,
+    /// The first failure to write; what comes after it is not written.
+    pub failure: OnceLock<io::Error>,
+}
+
+/// What is optional in a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Columns {
+    /// Schedule lag (-R).
+    pub lag: bool,
+    /// Skipped transactions (-L).
+    pub skipped: bool,
+    /// Retries (--max-tries).
+    pub retries: bool,
+    /// Failures by kind (--failures-detailed).
+    pub failures: bool,
+    /// Failures that are neither serialization nor deadlock (--continue-on-error).
+    pub others: bool,
+}
+
+/// One transaction that ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Entry {
+    /// Client's number.
+    pub client: usize,
+    /// Number of the transaction of that client, from 1.
+    pub number: u64,
+    /// Script's number.
+    pub script: usize,
+    /// How it ended.
+    pub ending: Ending,
+    /// From its intended start, if it succeeded.
+    pub latency: Nanos,
+    /// From its intended to its actual start, if it succeeded.
+    pub lag: Nanos,
+    /// Times it was tried again.
+    pub retries: u32,
+}
+
+/// One worker's log.
+#[derive(Debug)]
+pub struct Log<'a> {
+    spec: &'a LogSpec,
+    out: BufWriter<&'a File>,
+    columns: Columns,
+    sampling: Rng,
+    clock: Clock,
+    /// Wall clock when the engine's clock was at zero, microseconds since 1970.
+    epoch_us: u64,
+    warmup: Nanos,
+    /// What ended before this is not written; None until the load begins.
+    from: Option<Nanos>,
+    interval: LogInterval,
+}
+
+impl<'a> Log<'a> {
+    /// The log of worker number `worker`; None when none is wanted.
+    #[must_use]
+    pub fn open(worker: usize, spec: &'a Spec, clock: Clock) -> Option<Self> {
+        let log = spec.log.as_ref()?;
+        let since_1970 = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .unwrap_or_default();
+        Some(Self {
+            spec: log,
+            out: BufWriter::with_capacity(BUFFER_BYTES, log.files.get(worker)?),
+            columns: Columns {
+                lag: spec.arrivals != Arrivals::Closed,
+                skipped: spec.latency_limit.is_some(),
+                retries: spec.tries.may_retry(),
+                failures: log.failures_detailed,
+                others: spec.on_error == OnError::Continue,
+            },
+            sampling: Rng::seed(spec.seeds.sampling[worker]),
+            clock,
+            epoch_us: (since_1970.as_micros() as u64).saturating_sub(clock.now() / 1000),
+            warmup: spec.warmup.as_nanos() as Nanos,
+            from: None,
+            interval: LogInterval::default(),
+        })
+    }
+
+    /// The load begins; only the first call counts.
+    pub fn begin(&mut self, now: Nanos) {
+        if self.from.is_none() {
+            let from = now + self.warmup;
+            self.from = Some(from);
+            self.interval
+                .begin((self.epoch_us + from / 1000) / 1_000_000);
+        }
+    }
+
+    /// Writes a transaction that ended at `now`.
+    pub fn transaction(&mut self, entry: &Entry, now: Nanos) {
+        if self.from.is_none_or(|from| now < from) || self.spec.failure.get().is_some() {
+            return;
+        }
+        let now_us = self.epoch_us + now / 1000;
+        let written = match self.spec.detail {
+            Detail::Transaction { sampling_rate }
+                if sampling_rate < 1.0 && self.sampling.next_f64() > sampling_rate =>
+            {
+                Ok(())
+            }
+            Detail::Transaction { .. } => self.write_entry(entry, now_us),
+            Detail::Interval { length_s } => {
+                let written = self.pass_intervals(length_s, now_us);
+                self.interval.add(entry);
+                written
+            }
+        };
+        self.keep(written);
+    }
+
+    fn write_entry(&mut self, entry: &Entry, now_us: u64) -> io::Result<()> {
+        let Entry {
+            client,
+            number,
+            script,
+            ..
+        } = entry;
+        let out = &mut self.out;
+        write!(out, "{client} {number} ")?;
+        match (entry.ending, self.columns.failures) {
+            (Ending::Succeeded, _) => write!(out, "{}", entry.latency / 1000)?,
+            (Ending::Skipped, _) => out.write_all(b"skipped")?,
+            (Ending::SerializationFailure, true) => out.write_all(b"serialization")?,
+            (Ending::Deadlock, true) => out.write_all(b"deadlock")?,
+            (Ending::OtherFailure, true) => out.write_all(b"other")?,
+            _ => out.write_all(b"failed")?,
+        }
+        let (second, microsecond) = (now_us / 1_000_000, now_us % 1_000_000);
+        write!(out, " {script} {second} {microsecond}")?;
+        if self.columns.lag {
+            write!(out, " {}", entry.lag / 1000)?;
+        }
+        if self.columns.retries {
+            write!(out, " {}", entry.retries)?;
+        }
+        out.write_all(b"\n")
+    }
+
+    /// Writes every interval that has ended by `now_us`, empty ones too.
+    fn pass_intervals(&mut self, length_s: u64, now_us: u64) -> io::Result<()> {
+        while self.interval.end_s(length_s) * 1_000_000 <= now_us {
+            self.interval.write(&mut self.out, self.columns)?;
+            self.interval.begin(self.interval.end_s(length_s));
+        }
+        Ok(())
+    }
+
+    fn keep(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            // another worker may have been first
+            let _ = self.spec.failure.set(error);
+        }
+    }
+}
+
+impl Drop for Log<'_> {
+    /// An interval that has not ended is left out, as pgbench leaves it out.
+    fn drop(&mut self) {
+        if self.spec.failure.get().is_some() {
+            return;
+        }
+        let mut written = Ok(());
+        if let (Detail::Interval { length_s }, Some(_)) = (self.spec.detail, self.from) {
+            written = self.pass_intervals(length_s, self.epoch_us + self.clock.now() / 1000);
+        }
+        let flushed = written.and_then(|()| self.out.flush());
+        self.keep(flushed);
+    }
+}

@@ -1,0 +1,83 @@
+//! The seam between the load and the kernel: bytes in, bytes out, timeouts.
+//!
+//! A [`Handler`] decides, a [`Poller`] does. Whether the kernel is asked for readiness (epoll) or
+//! for completions (io_uring), the handler sees only bytes that came and is asked for bytes to go.
+
+mod buffers;
+mod choice;
+mod epoll;
+mod request;
+mod setup;
+#[cfg(test)]
+mod tests;
+mod uring;
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+pub use choice::{Kind, choose};
+pub use epoll::Epoll;
+pub use uring::Uring;
+
+use crate::clock::Nanos;
+
+/// What a handler wants after bytes came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    /// More bytes.
+    Wait,
+    /// [`Handler::outgoing`] to be sent, then more bytes.
+    Send,
+    /// The connection closed.
+    Close,
+}
+
+/// Decides what is sent; does no I/O.
+pub trait Handler {
+    /// Bytes came on connection `token`.
+    fn received(&mut self, token: usize, bytes: &[u8]) -> Next;
+
+    /// Connection `token` ended; `why` is None when the server closed it in order.
+    fn closed(&mut self, token: usize, why: Option<io::Error>);
+
+    /// What to send on `token`. Stays the same until [`Handler::received`] is called for it: by
+    /// then the poller has sent it, or has a copy of what is left.
+    fn outgoing(&self, token: usize) -> &[u8];
+}
+
+/// Moves bytes between connections and a handler.
+pub trait Poller: Sized {
+    /// What events call it.
+    const NAME: &'static str;
+
+    /// An empty poller for tokens under `connections`.
+    ///
+    /// # Errors
+    /// When the kernel has no such thing, forbids it or lacks descriptors or memory.
+    fn new(connections: usize) -> io::Result<Self>;
+
+    /// Takes over a connected socket under the name `token`.
+    ///
+    /// # Errors
+    /// When the kernel refuses to watch it.
+    fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()>;
+
+    /// Sends what the handler has for `token`, at the latest with the next [`Poller::wait`] or
+    /// [`Poller::flush`]. Messages of one token go in the order of their sends.
+    fn send(&mut self, token: usize, handler: &mut impl Handler);
+
+    /// Waits for bytes at most until `timeout` (None: without end) and serves all that came.
+    ///
+    /// # Errors
+    /// When waiting itself fails; a broken connection goes to [`Handler::closed`].
+    fn wait(&mut self, timeout: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()>;
+
+    /// Gives the kernel what was to be sent and fits, without waiting: the last words of a load.
+    ///
+    /// # Errors
+    /// When the kernel takes nothing any more.
+    fn flush(&mut self, handler: &mut impl Handler) -> io::Result<()>;
+
+    /// Closes a connection at once.
+    fn close(&mut self, token: usize);
+}

@@ -1,0 +1,439 @@
+//! What every poller does, on socket pairs.
+
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::thread;
+
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
+use super::{Epoll, Handler, Next, Poller, Uring};
+use crate::clock::SECOND;
+
+/// Runs each test with each poller.
+macro_rules! with_both {
+    ($($test:ident,)*) => {
+        mod on_epoll {
+            $(#[test] fn $test() { super::$test::<super::Epoll>(); })*
+        }
+        mod on_io_uring {
+            $(#[test] fn $test() {
+                if super::io_uring_is_to_work() {
+                    super::$test::<super::Uring>();
+                }
+            })*
+        }
+    };
+}
+
+with_both!(
+    an_echo,
+    a_timeout_without_data,
+    last_words_are_heard_before_the_end,
+    a_socket_without_room,
+    two_messages_behind_one_that_is_stuck,
+    a_reply_before_the_message_went,
+    big_messages_both_ways,
+    more_data_than_buffers,
+    many_tokens,
+    a_token_used_again,
+    a_closed_connection_is_silent,
+    a_handler_that_closes,
+    a_peer_that_does_not_read_and_goes,
+    flushed_before_the_end,
+    dropped_while_busy,
+);
+
+/// A kernel without io_uring has to be said to be one.
+fn io_uring_is_to_work() -> bool {
+    match Uring::new(1) {
+        Ok(_) => true,
+        Err(_) if std::env::var_os("PGDYNO_NO_IO_URING").is_some_and(|v| v == "1") => false,
+        Err(error) => panic!("{error}; where that is so, test with PGDYNO_NO_IO_URING=1"),
+    }
+}
+
+/// Keeps what came, and answers as it was told.
+#[derive(Default)]
+struct Script {
+    outgoing: Vec<Vec<u8>>,
+    received: Vec<Vec<u8>>,
+    closed: Vec<Vec<Option<io::ErrorKind>>>,
+    /// Messages to answer with, one for each call of `received`; then it waits.
+    answers: Vec<Vec<Answer>>,
+}
+
+#[derive(Clone)]
+enum Answer {
+    Send(Vec<u8>),
+    Close,
+}
+
+impl Script {
+    fn new(connections: usize) -> Self {
+        Self {
+            outgoing: vec![Vec::new(); connections],
+            received: vec![Vec::new(); connections],
+            closed: vec![Vec::new(); connections],
+            answers: vec![Vec::new(); connections],
+        }
+    }
+}
+
+impl Handler for Script {
+    fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
+        assert!(!bytes.is_empty());
+        self.received[token].extend_from_slice(bytes);
+        if self.answers[token].is_empty() {
+            return Next::Wait;
+        }
+        match self.answers[token].remove(0) {
+            Answer::Close => Next::Close,
+            Answer::Send(bytes) => {
+                self.outgoing[token] = bytes;
+                Next::Send
+            }
+        }
+    }
+
+    fn closed(&mut self, token: usize, why: Option<io::Error>) {
+        self.closed[token].push(why.map(|error| error.kind()));
+    }
+
+    fn outgoing(&self, token: usize) -> &[u8] {
+        &self.outgoing[token]
+    }
+}
+
+/// A poller with `N` connections, their other ends, and the script.
+struct Bench<P> {
+    poller: P,
+    peers: Vec<UnixStream>,
+    script: Script,
+}
+
+impl<P: Poller> Bench<P> {
+    fn new(connections: usize) -> Self {
+        let mut bench = Self {
+            poller: P::new(connections).expect("the kernel has it"),
+            peers: Vec::new(),
+            script: Script::new(connections),
+        };
+        for token in 0..connections {
+            let peer = bench.connect(token);
+            bench.peers.push(peer);
+        }
+        bench
+    }
+
+    fn connect(&mut self, token: usize) -> UnixStream {
+        let (ours, peer) = UnixStream::pair().expect("descriptors");
+        self.poller.add(token, OwnedFd::from(ours)).expect("added");
+        peer
+    }
+
+    fn send(&mut self, token: usize, bytes: &[u8]) {
+        self.script.outgoing[token] = bytes.to_vec();
+        self.poller.send(token, &mut self.script);
+    }
+
+    /// One round; at once when nothing is there.
+    fn turn(&mut self) {
+        self.poller.wait(Some(0), &mut self.script).expect("waited");
+    }
+
+    /// Rounds until `done`.
+    fn until(&mut self, mut done: impl FnMut(&mut Script) -> bool) {
+        while !done(&mut self.script) {
+            self.poller
+                .wait(Some(SECOND / 100), &mut self.script)
+                .expect("waited");
+        }
+    }
+
+    /// Rounds until the peer of `token` has read `length` bytes; those.
+    fn read(&mut self, token: usize, length: usize) -> Vec<u8> {
+        let mut peer = self.peers[token].try_clone().expect("descriptors");
+        let reader = thread::spawn(move || {
+            let mut bytes = vec![0; length];
+            peer.read_exact(&mut bytes).map(|()| bytes)
+        });
+        while !reader.is_finished() {
+            self.poller
+                .wait(Some(SECOND / 1000), &mut self.script)
+                .expect("waited");
+        }
+        reader.join().expect("no panic").expect("all of it")
+    }
+}
+
+/// Bytes of which no part looks like another.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_u32;
+    std::iter::repeat_with(|| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state as u8
+    })
+    .take(length)
+    .collect()
+}
+
+fn write(mut peer: &UnixStream, bytes: &[u8]) {
+    peer.write_all(bytes).expect("room");
+}
+
+/// What the peer can still read, up to the end.
+fn rest(mut peer: &UnixStream) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    match peer.read_to_end(&mut bytes) {
+        Ok(_) => bytes,
+        // a socket that is closed with bytes unread may say so, behind all that it sent
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => bytes,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+fn an_echo<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    bench.script.answers[0] = vec![Answer::Send(b"two".into()), Answer::Send(b"four".into())];
+    bench.send(0, b"zero");
+    assert_eq!(bench.read(0, 4), b"zero");
+    write(&bench.peers[0], b"one");
+    assert_eq!(bench.read(0, 3), b"two");
+    write(&bench.peers[0], b"three");
+    assert_eq!(bench.read(0, 4), b"four");
+    assert_eq!(bench.script.received[0], b"onethree");
+}
+
+fn a_timeout_without_data<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    for timeout in [0, 1, SECOND / 1000] {
+        bench
+            .poller
+            .wait(Some(timeout), &mut bench.script)
+            .expect("it is no error");
+    }
+    assert!(bench.script.received[0].is_empty() && bench.script.closed[0].is_empty());
+    // and it is as good as before
+    write(&bench.peers[0], b"late");
+    bench
+        .poller
+        .wait(None, &mut bench.script)
+        .expect("bytes came");
+    assert_eq!(bench.script.received[0], b"late");
+}
+
+fn last_words_are_heard_before_the_end<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let words = noise(100_000);
+    write(&bench.peers[0], &words);
+    bench.peers.clear();
+    bench.until(|script| !script.closed[0].is_empty());
+    assert!(bench.script.received[0] == words);
+    assert_eq!(bench.script.closed[0], [None]);
+    // bytes and the end at once, behind others
+    let peer = bench.connect(0);
+    bench.turn();
+    write(&peer, b"one");
+    write(&peer, b"two");
+    drop(peer);
+    bench.until(|script| script.closed[0].len() > 1);
+    assert!(bench.script.received[0].ends_with(b"onetwo"));
+    bench.script.closed[0].pop();
+    // sending to nobody is no news, and no signal
+    bench.send(0, b"anyone?");
+    bench.turn();
+    assert_eq!(bench.script.closed[0], [None]);
+}
+
+fn a_socket_without_room<P: Poller>() {
+    let mut bench = Bench::<P>::new(0);
+    bench.poller = P::new(1).expect("the kernel has it");
+    bench.script = Script::new(1);
+    let (ours, peer) = UnixStream::pair().expect("descriptors");
+    set_socket_send_buffer_size(&ours, 1).expect("the kernel makes it its least");
+    bench.poller.add(0, ours.into()).expect("added");
+    bench.peers.push(peer);
+    let message = noise(200_000);
+    bench.send(0, &message);
+    assert!(bench.read(0, message.len()) == message);
+    // and a small one is not held back after that
+    bench.send(0, b"small");
+    assert_eq!(bench.read(0, 5), b"small");
+}
+
+fn two_messages_behind_one_that_is_stuck<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let first = noise(3 << 20);
+    bench.send(0, &first);
+    bench.turn();
+    bench.send(0, b"second");
+    bench.turn();
+    bench.send(0, b"third");
+    bench.turn();
+    bench.script.outgoing[0] = b"never".to_vec();
+    let all = bench.read(0, first.len() + 11);
+    assert!(all == [&first[..], b"second", b"third"].concat());
+}
+
+fn a_reply_before_the_message_went<P: Poller>() {
+    let mut bench = Bench::<P>::new(2);
+    let message = noise(3 << 20);
+    bench.script.answers[0] = vec![Answer::Send(b"I see".into())];
+    bench.send(0, &message);
+    bench.turn();
+    write(&bench.peers[0], b"too long");
+    bench.until(|script| !script.received[0].is_empty());
+    let all = bench.read(0, message.len() + 5);
+    assert!(all == [&message[..], b"I see"].concat());
+    // bytes that came before a message was submitted at all: it goes, and then the answer
+    bench.turn();
+    bench.script.answers[1] = vec![Answer::Send(b"answer".into())];
+    write(&bench.peers[1], b"unasked");
+    bench.send(1, b"message");
+    assert_eq!(bench.read(1, 13), b"messageanswer");
+}
+
+fn big_messages_both_ways<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let (there, back) = (noise(5 << 20), noise(4 << 20));
+    let peer = bench.peers[0].try_clone().expect("descriptors");
+    let writer = thread::spawn({
+        let back = back.clone();
+        move || write(&peer, &back)
+    });
+    bench.send(0, &there);
+    assert!(bench.read(0, there.len()) == there);
+    bench.until(|script| script.received[0].len() >= back.len());
+    writer.join().expect("all was written");
+    assert!(bench.script.received[0] == back);
+}
+
+fn more_data_than_buffers<P: Poller>() {
+    let mut bench = Bench::<P>::new(16);
+    let data = noise(100_000);
+    bench.peers.iter().for_each(|peer| write(peer, &data));
+    bench.until(|script| script.received.iter().all(|r| r.len() >= data.len()));
+    assert!(bench.script.received.iter().all(|r| *r == data));
+}
+
+fn many_tokens<P: Poller>() {
+    let mut bench = Bench::<P>::new(300);
+    for token in 0..300 {
+        bench.script.answers[token] = vec![Answer::Send(format!("answer {token:3}").into_bytes())];
+        write(&bench.peers[token], format!("question {token}").as_bytes());
+    }
+    for token in (0..300).rev() {
+        assert_eq!(
+            bench.read(token, 10),
+            format!("answer {token:3}").as_bytes()
+        );
+        let question = format!("question {token}").into_bytes();
+        assert_eq!(bench.script.received[token], question);
+    }
+}
+
+fn a_token_used_again<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    for round in 0..3 {
+        let stuck = noise(3 << 20);
+        bench.send(0, &stuck);
+        bench.turn();
+        write(&bench.peers[0], b"of the old");
+        bench.poller.close(0);
+        let peer = bench.connect(0);
+        let old = std::mem::replace(&mut bench.peers[0], peer);
+        let got = rest(&old);
+        assert!(got.len() < stuck.len() && stuck.starts_with(&got));
+        bench.send(0, b"hello");
+        assert_eq!(bench.read(0, 5), b"hello");
+        write(&bench.peers[0], b"of the new");
+        bench.until(|script| !script.received[0].is_empty());
+        assert_eq!(bench.script.received[0], b"of the new", "round {round}");
+        bench.script.received[0].clear();
+        assert!(bench.script.closed[0].is_empty());
+    }
+}
+
+fn a_closed_connection_is_silent<P: Poller>() {
+    let mut bench = Bench::<P>::new(2);
+    bench.turn();
+    write(&bench.peers[0], b"unheard");
+    bench.poller.close(0);
+    bench.poller.close(0);
+    bench.send(0, b"unsent");
+    write(&bench.peers[1], b"heard");
+    bench.until(|script| !script.received[1].is_empty());
+    assert!(bench.script.received[0].is_empty() && bench.script.closed[0].is_empty());
+    assert!(rest(&bench.peers[0]).is_empty());
+}
+
+fn a_handler_that_closes<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    bench.script.answers[0] = vec![Answer::Close];
+    write(&bench.peers[0], b"go");
+    bench.until(|script| !script.received[0].is_empty());
+    bench.turn();
+    assert!(rest(&bench.peers[0]).is_empty());
+    assert!(bench.script.closed[0].is_empty());
+}
+
+fn a_peer_that_does_not_read_and_goes<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    bench.send(0, &noise(3 << 20));
+    bench.turn();
+    bench.peers.clear();
+    bench.until(|script| !script.closed[0].is_empty());
+    bench.turn();
+    assert_eq!(bench.script.closed[0].len(), 1);
+}
+
+fn flushed_before_the_end<P: Poller>() {
+    let mut bench = Bench::<P>::new(40);
+    for token in 0..40 {
+        bench.send(token, b"farewell");
+    }
+    bench
+        .poller
+        .flush(&mut bench.script)
+        .expect("there is room");
+    drop(bench.poller);
+    for peer in &bench.peers {
+        assert_eq!(rest(peer), b"farewell");
+    }
+}
+
+fn dropped_while_busy<P: Poller>() {
+    let mut bench = Bench::<P>::new(20);
+    let message = noise(3 << 20);
+    for token in 0..10 {
+        bench.send(token, &message);
+    }
+    bench.turn();
+    bench.peers[10..]
+        .iter()
+        .for_each(|peer| write(peer, b"unheard"));
+    drop(bench.poller);
+    for peer in &bench.peers[..10] {
+        let got = rest(peer);
+        assert!(got.len() < message.len() && message.starts_with(&got));
+    }
+}
+
+#[test]
+fn an_io_uring_has_no_token_beyond_its_size() {
+    if !io_uring_is_to_work() {
+        return;
+    }
+    let mut poller = Uring::new(2).expect("the kernel has it");
+    let (ours, _peer) = UnixStream::pair().expect("descriptors");
+    let error = poller.add(2, ours.into()).expect_err("there is no room");
+    assert_eq!(error.to_string(), "connection 2 of an io_uring for 2");
+}
+
+#[test]
+fn pollers_are_called_as_the_kernel_calls_them() {
+    assert_eq!((Epoll::NAME, Uring::NAME), ("epoll", "io_uring"));
+}

@@ -1,0 +1,506 @@
+//! Completions by io_uring: one system call a batch submits all sends and waits for replies.
+//!
+//! Every connection has one multishot receive in the kernel, which fills buffers of a common ring.
+//! Sends are made of the handler's own bytes: they never outlast the call that submits them, so
+//! nothing that the handler does afterwards matters. What did not fit into the socket is copied,
+//! and the copy lives until the kernel says that it is done with it.
+
+use std::collections::HashMap;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use io_uring::types::{CancelBuilder, Fixed, SubmitArgs, Timespec};
+use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, shutdown};
+
+use super::buffers::{Buffers, GROUP};
+use super::request::{GENERATIONS, Request, RequestKind};
+use super::{Handler, Next, Poller, setup};
+use crate::clock::{Nanos, SECOND};
+
+/// Rounds of waiting for cancelled requests before their memory is given up.
+const LAST_ROUNDS: usize = 100;
+
+/// Completions by io_uring. Needs Linux 6.1.
+pub struct Uring {
+    /// Its submission queue is empty whenever none of our functions runs, unless `is_broken`.
+    ring: IoUring,
+    /// Dropped only when no request is left that may fill them.
+    buffers: ManuallyDrop<Buffers>,
+    connections: Vec<Option<Connection>>,
+    /// Connections so far.
+    generation: u32,
+    /// Tokens without a receive in the kernel.
+    unarmed: Vec<usize>,
+    /// Tokens with something to send.
+    unsent: Vec<usize>,
+    /// What sends that wait for room read from, by their user data.
+    copies: HashMap<u64, Vec<u8>>,
+    /// Receives that the kernel has.
+    receives: usize,
+    completions: Vec<cqueue::Entry>,
+    /// Tokens whose end the kernel may have kept to itself.
+    suspects: Vec<usize>,
+    /// The kernel did not take what was submitted: the queue is never shown to it again.
+    is_broken: bool,
+}
+
+struct Connection {
+    socket: OwnedFd,
+    generation: u32,
+    /// Whether the kernel has a receive for it.
+    is_armed: bool,
+    outgoing: Outgoing,
+}
+
+/// What of a connection's messages has still to be sent.
+#[derive(Default)]
+enum Outgoing {
+    #[default]
+    Nothing,
+    /// The handler's message, which goes with the next batch.
+    Message,
+    /// A copy, which goes with the next batch.
+    Copy(Vec<u8>),
+    /// The kernel has a copy and waits for room; behind it this comes.
+    Behind(Vec<u8>),
+}
+
+impl Uring {
+    /// Submits what there is to do, as much as one batch holds, and waits for `wanted` completions.
+    fn enter(
+        &mut self,
+        wanted: usize,
+        timeout: Option<Nanos>,
+        handler: &impl Handler,
+    ) -> io::Result<()> {
+        if self.is_broken {
+            return Err(io::Error::other("io_uring took no requests"));
+        }
+        // until the kernel has taken the queue, whatever fails or panics on the way
+        self.is_broken = true;
+        self.buffers.publish();
+        self.submit_receives();
+        // from here on the queue points into the handler's messages, which `handler` keeps as they
+        // are until this function returns
+        self.submit_sends(handler);
+        let is_all = self.unarmed.is_empty() && self.unsent.is_empty();
+        let timeout = timeout.map(|ns| Timespec::new().sec(ns / SECOND).nsec((ns % SECOND) as u32));
+        let args = match &timeout {
+            Some(timeout) => SubmitArgs::new().timespec(timeout),
+            None => SubmitArgs::new(),
+        };
+        loop {
+            let entered = self
+                .ring
+                .submitter()
+                .submit_with_args(if is_all { wanted } else { 0 }, &args);
+            let is_taken = self.ring.submission().is_empty();
+            match entered {
+                Ok(_) if is_taken => break,
+                // it stopped in the midst, without waiting
+                Ok(1..) => {}
+                Err(error) if is_taken && is_interruption(&error) => break,
+                Ok(_) => return Err(io::Error::other("io_uring took no requests")),
+                Err(error) => return Err(error),
+            }
+        }
+        self.is_broken = false;
+        Ok(())
+    }
+
+    fn submit_receives(&mut self) {
+        let mut queue = self.ring.submission();
+        let room = queue.capacity() - queue.len();
+        for token in self.unarmed.drain(..room.min(self.unarmed.len())) {
+            let Some(Some(connection)) = self.connections.get_mut(token) else {
+                continue;
+            };
+            if connection.is_armed {
+                continue;
+            }
+            let request = Request {
+                kind: RequestKind::Receive,
+                generation: connection.generation,
+                token: token as u32,
+            };
+            let entry = opcode::RecvMulti::new(Fixed(token as u32), GROUP)
+                .build()
+                .user_data(request.user_data());
+            // SAFETY: a receive into selected buffers has no memory but theirs, which `drop` frees
+            // only when `receives` is back at 0.
+            if unsafe { queue.push(&entry) }.is_ok() {
+                connection.is_armed = true;
+                self.receives += 1;
+            }
+        }
+    }
+
+    fn submit_sends(&mut self, handler: &impl Handler) {
+        let mut queue = self.ring.submission();
+        let room = queue.capacity() - queue.len();
+        for token in self.unsent.drain(..room.min(self.unsent.len())) {
+            let Some(Some(connection)) = self.connections.get_mut(token) else {
+                continue;
+            };
+            let request = |kind| Request {
+                kind,
+                generation: connection.generation,
+                token: token as u32,
+            };
+            let entry = match std::mem::take(&mut connection.outgoing) {
+                Outgoing::Message => send(token, handler.outgoing(token), SendFlags::DONTWAIT)
+                    .flags(squeue::Flags::SKIP_SUCCESS)
+                    .user_data(request(RequestKind::Send).user_data()),
+                Outgoing::Copy(bytes) => {
+                    let data = request(RequestKind::SendCopy).user_data();
+                    connection.outgoing = Outgoing::Behind(Vec::new());
+                    let entry = send(token, &bytes, SendFlags::empty()).user_data(data);
+                    self.copies.insert(data, bytes);
+                    entry
+                }
+                other => {
+                    connection.outgoing = other;
+                    continue;
+                }
+            };
+            // SAFETY: there is room. A copy is in `copies`, unchanged, until its request completed,
+            // whatever becomes of the connection. A message of the handler's is borrowed from it
+            // until `enter`, our only caller, returns. By then the request is complete: it may not
+            // wait (DONTWAIT), nor is it forced to a worker thread (no ASYNC, no link, no drain),
+            // so the kernel makes it inside io_uring_enter, copies the bytes into the socket, and
+            // lets go of them. `enter` returns only when the queue is empty, or sets `is_broken`,
+            // after which no entry in the queue is ever shown to the kernel.
+            let pushed = unsafe { queue.push(&entry) };
+            debug_assert!(pushed.is_ok());
+        }
+    }
+
+    /// Sends that the kernel could not make in full, then bytes that came. In this order: what is
+    /// left of a message is copied before the handler may go on to the next.
+    fn complete(&mut self, handler: &mut impl Handler) {
+        let mut completions = std::mem::take(&mut self.completions);
+        completions.extend(self.ring.completion());
+        for completion in &completions {
+            let request = Request::of(completion);
+            match request.kind {
+                RequestKind::Receive => {}
+                RequestKind::Send => self.message_stuck(request, completion.result(), handler),
+                RequestKind::SendCopy => self.copy_ended(request, completion.result(), handler),
+            }
+        }
+        for completion in &completions {
+            let request = Request::of(completion);
+            if request.kind == RequestKind::Receive {
+                self.receive(request, completion, handler);
+            }
+        }
+        completions.clear();
+        self.completions = completions;
+        for token in std::mem::take(&mut self.suspects) {
+            self.look_for_end(token, handler);
+        }
+    }
+
+    /// Bytes and the end that come close together are one event to a multishot receive, which then
+    /// takes the bytes, and waits for ever (seen with Linux 6.18). By the time that we have
+    /// the bytes the socket knows of the end. An answered client finds it by its next send; of one
+    /// that waits for more the socket is asked.
+    fn look_for_end(&mut self, token: usize, handler: &mut impl Handler) {
+        let Some(Some(connection)) = self.connections.get(token) else {
+            return;
+        };
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let why = match recv(&connection.socket, &mut [0; 1], flags) {
+            Ok((_, 0)) => None,
+            Ok(_) | Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(error) => Some(error.into()),
+        };
+        self.close(token);
+        handler.closed(token, why);
+    }
+
+    /// The connection that a request was made for, unless it was closed since.
+    fn connection(&mut self, request: Request) -> Option<&mut Connection> {
+        self.connections
+            .get_mut(request.token as usize)?
+            .as_mut()
+            .filter(|connection| connection.generation == request.generation)
+    }
+
+    fn message_stuck(&mut self, request: Request, result: i32, handler: &mut impl Handler) {
+        let Some(sent) = self.sent(request, result, handler) else {
+            return;
+        };
+        let token = request.token as usize;
+        if let Some(rest) = handler.outgoing(token).get(sent..) {
+            let rest = rest.to_vec();
+            self.send_copy(request, rest);
+        }
+    }
+
+    fn copy_ended(&mut self, request: Request, result: i32, handler: &mut impl Handler) {
+        let Some(mut copy) = self.copies.remove(&request.user_data()) else {
+            return;
+        };
+        let Some(sent) = self.sent(request, result, handler) else {
+            return;
+        };
+        let Some(connection) = self.connection(request) else {
+            return;
+        };
+        let behind = std::mem::take(&mut connection.outgoing);
+        copy.drain(..sent.min(copy.len()));
+        if let Outgoing::Behind(behind) = behind {
+            copy.extend_from_slice(&behind);
+        }
+        if !copy.is_empty() {
+            self.send_copy(request, copy);
+        }
+    }
+
+    /// How many bytes a send that ended with `result` has sent; None when no more can be.
+    fn sent(&mut self, request: Request, result: i32, handler: &mut impl Handler) -> Option<usize> {
+        let connection = self.connection(request)?;
+        if let Ok(sent) = usize::try_from(result) {
+            return Some(sent);
+        }
+        match Errno::from_raw_os_error(-result) {
+            Errno::AGAIN | Errno::INTR => Some(0),
+            // what the server said before it went is still to be read
+            Errno::PIPE | Errno::CONNRESET => {
+                connection.outgoing = Outgoing::Nothing;
+                self.suspects.push(request.token as usize);
+                None
+            }
+            error => {
+                self.close(request.token as usize);
+                handler.closed(request.token as usize, Some(error.into()));
+                None
+            }
+        }
+    }
+
+    fn send_copy(&mut self, request: Request, bytes: Vec<u8>) {
+        if let Some(connection) = self.connection(request) {
+            connection.outgoing = Outgoing::Copy(bytes);
+            self.unsent.push(request.token as usize);
+        }
+    }
+
+    fn receive(
+        &mut self,
+        request: Request,
+        completion: &cqueue::Entry,
+        handler: &mut impl Handler,
+    ) {
+        let is_last = !cqueue::more(completion.flags());
+        self.receives -= usize::from(is_last);
+        let filled = cqueue::buffer_select(completion.flags());
+        let token = request.token as usize;
+        if let Some(connection) = self.connection(request) {
+            connection.is_armed = !is_last;
+            match (usize::try_from(completion.result()), filled) {
+                (Ok(length @ 1..), Some(id)) => {
+                    let next = self.hand_over(token, id, length, handler);
+                    if next == Next::Wait && !cqueue::sock_nonempty(completion.flags()) {
+                        self.suspects.push(token);
+                    }
+                }
+                (Ok(_), _) => {
+                    self.close(token);
+                    handler.closed(token, None);
+                }
+                (Err(_), _) => match Errno::from_raw_os_error(-completion.result()) {
+                    // all buffers were in use; it goes on with the next batch
+                    Errno::NOBUFS | Errno::INTR | Errno::AGAIN => {}
+                    error => {
+                        self.close(token);
+                        handler.closed(token, Some(error.into()));
+                    }
+                },
+            }
+        }
+        if let Some(id) = filled {
+            self.buffers.give_back(id);
+        }
+        if is_last {
+            self.unarmed.push(token);
+        }
+    }
+
+    /// Buffer `id` holds `length` bytes for `token`; it is given back by the caller.
+    fn hand_over(
+        &mut self,
+        token: usize,
+        id: u16,
+        length: usize,
+        handler: &mut impl Handler,
+    ) -> Next {
+        // a message that waits for the next batch would not be the handler's any more
+        if let Some(Some(connection)) = self.connections.get_mut(token)
+            && let Outgoing::Message = connection.outgoing
+        {
+            connection.outgoing = Outgoing::Copy(handler.outgoing(token).to_vec());
+        }
+        // SAFETY: the completion in hand says so, and its buffer is given back after this.
+        let bytes = unsafe { self.buffers.filled(id, length) };
+        let next = handler.received(token, bytes);
+        match next {
+            Next::Wait => {}
+            Next::Send => self.send(token, handler),
+            Next::Close => self.close(token),
+        }
+        next
+    }
+
+    /// Ends every request and waits until the kernel has said so of each. False if it does not.
+    fn end_requests(&mut self) -> bool {
+        if self.is_broken {
+            return false;
+        }
+        let timeout = Timespec::new().nsec(10_000_000);
+        for _ in 0..LAST_ROUNDS {
+            if self.receives == 0 && self.copies.is_empty() {
+                return true;
+            }
+            let submitter = self.ring.submitter();
+            // it fails when there is nothing left to cancel, or when the time is over: then again
+            let _ = submitter.register_sync_cancel(Some(timeout), CancelBuilder::any());
+            let _ = submitter.submit_with_args(1, &SubmitArgs::new().timespec(&timeout));
+            for completion in self.ring.completion() {
+                let request = Request::of(&completion);
+                if request.kind == RequestKind::Receive && !cqueue::more(completion.flags()) {
+                    self.receives -= 1;
+                }
+                self.copies.remove(&request.user_data());
+            }
+        }
+        false
+    }
+}
+
+/// A send that does all of `message` unless it cannot.
+fn send(token: usize, message: &[u8], flags: SendFlags) -> squeue::Entry {
+    // MSG_WAITALL has one value for both directions
+    let whole = SendFlags::from_bits_retain(RecvFlags::WAITALL.bits());
+    let flags = SendFlags::NOSIGNAL | whole | flags;
+    // a message of PostgreSQL's protocol has at most 1 GiB; of a longer one less would be sent
+    opcode::Send::new(Fixed(token as u32), message.as_ptr(), message.len() as u32)
+        .flags(flags.bits().cast_signed())
+        .build()
+}
+
+/// Whether waiting ended without a completion, as it may.
+fn is_interruption(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(errno, Some(Errno::TIME | Errno::INTR))
+}
+
+impl Poller for Uring {
+    const NAME: &'static str = "io_uring";
+
+    fn new(connections: usize) -> io::Result<Self> {
+        let (ring, buffers) = setup::ring(connections)?;
+        let mut vacant = Vec::new();
+        vacant.resize_with(connections, || None);
+        Ok(Self {
+            ring,
+            buffers: ManuallyDrop::new(buffers),
+            connections: vacant,
+            generation: 0,
+            unarmed: Vec::new(),
+            unsent: Vec::new(),
+            copies: HashMap::new(),
+            receives: 0,
+            completions: Vec::new(),
+            suspects: Vec::new(),
+            is_broken: false,
+        })
+    }
+
+    fn add(&mut self, token: usize, socket: OwnedFd) -> io::Result<()> {
+        if token >= self.connections.len() {
+            let most = self.connections.len();
+            return Err(io::Error::other(format!(
+                "connection {token} of an io_uring for {most}"
+            )));
+        }
+        self.close(token);
+        // else a receive would end at once for want of bytes
+        rustix::io::ioctl_fionbio(socket.as_fd(), false)?;
+        self.ring
+            .submitter()
+            .register_files_update(token as u32, &[socket.as_raw_fd()])?;
+        self.generation = (self.generation + 1) % GENERATIONS;
+        self.connections[token] = Some(Connection {
+            socket,
+            generation: self.generation,
+            is_armed: false,
+            outgoing: Outgoing::Nothing,
+        });
+        self.unarmed.push(token);
+        Ok(())
+    }
+
+    fn send(&mut self, token: usize, handler: &mut impl Handler) {
+        let Some(Some(connection)) = self.connections.get_mut(token) else {
+            return;
+        };
+        match &mut connection.outgoing {
+            Outgoing::Nothing => {
+                connection.outgoing = Outgoing::Message;
+                self.unsent.push(token);
+            }
+            Outgoing::Message => {}
+            Outgoing::Copy(bytes) | Outgoing::Behind(bytes) => {
+                bytes.extend_from_slice(handler.outgoing(token));
+            }
+        }
+    }
+
+    fn wait(&mut self, timeout: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()> {
+        self.enter(1, timeout, handler)?;
+        self.complete(handler);
+        Ok(())
+    }
+
+    fn flush(&mut self, handler: &mut impl Handler) -> io::Result<()> {
+        while !self.unsent.is_empty() {
+            self.enter(0, None, handler)?;
+            self.complete(handler);
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, token: usize) {
+        let Some(connection) = self.connections.get_mut(token).and_then(Option::take) else {
+            return;
+        };
+        // This ends the receive, and a send that waits. Their completions find no connection of
+        // their generation. Errors: the peer may be gone, and a slot that stays taken keeps nothing
+        // but a socket that is shut down.
+        let _ = shutdown(&connection.socket, Shutdown::Both);
+        let _ = self
+            .ring
+            .submitter()
+            .register_files_update(token as u32, &[-1]);
+    }
+}
+
+impl Drop for Uring {
+    fn drop(&mut self) {
+        if self.end_requests() {
+            // without it the kernel closes the sockets some time after the ring
+            let _ = self.ring.submitter().unregister_files();
+            // SAFETY: dropped nowhere else, and not used after. No receive is left that may fill
+            // them: each was counted in `receives`, and the kernel has told of the end of each.
+            unsafe { ManuallyDrop::drop(&mut self.buffers) };
+        } else {
+            // what the kernel may still touch is lost rather than freed
+            std::mem::forget(std::mem::take(&mut self.copies));
+        }
+    }
+}

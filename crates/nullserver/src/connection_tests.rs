@@ -1,0 +1,459 @@
+//! Bytes in, bytes out; what comes out is read by the client's own protocol crate.
+
+use std::num::NonZeroU64;
+
+use pgdyno_wire::{
+    Capture, Exchange, Progress, Reply, SqlState, Startup, StartupParams, TxStatus, frontend,
+};
+use proptest::prelude::*;
+
+use super::*;
+
+fn shared() -> Shared {
+    shared_with(Faults::new(None, SqlState::SERIALIZATION_FAILURE, None))
+}
+
+fn shared_with(faults: Faults) -> Shared {
+    Shared {
+        answers: Answers::new(3),
+        faults,
+    }
+}
+
+/// A session that has begun.
+fn session() -> Connection {
+    let mut connection = Connection::new(1);
+    let mut first = Vec::new();
+    frontend::startup(&mut first, [("user", "u")]).expect("encodable");
+    let mut out = Vec::new();
+    assert_eq!(connection.receive(&first, &shared(), &mut out), Turn::Open);
+    assert!(connection.in_session());
+    connection
+}
+
+/// A client's bytes.
+fn messages(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode(&mut out);
+    out
+}
+
+fn query(sql: &str) -> Vec<u8> {
+    messages(|out| frontend::query(out, sql).expect("encodable"))
+}
+
+/// Bind, Execute and Sync of a statement with these values.
+fn execute(name: &str, values: &[&str]) -> Vec<u8> {
+    messages(|out| {
+        let values = values.iter().map(|value| Some(value.as_bytes()));
+        frontend::bind(out, "", name, values).expect("encodable");
+        frontend::execute(out, "", 0).expect("encodable");
+        frontend::sync(out);
+    })
+}
+
+fn parse(name: &str, sql: &str) -> Vec<u8> {
+    messages(|out| frontend::parse(out, name, sql, &[]).expect("encodable"))
+}
+
+/// What the server said, in short: `[columns] (row) TAG !sqlstate` and the transaction's status.
+fn read(bytes: &[u8]) -> String {
+    let mut exchange = Exchange::new(Capture::Rows, true);
+    let mut chunk = bytes;
+    let mut said = Vec::new();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    while let Some(reply) = exchange.next(&mut chunk).expect("well-formed messages") {
+        said.push(match reply {
+            Reply::Ready(TxStatus::Idle) => "I".to_owned(),
+            Reply::Ready(TxStatus::InBlock) => "T".to_owned(),
+            Reply::Ready(TxStatus::Failed) => "E".to_owned(),
+            Reply::Complete(tag) => tag.to_text(),
+            Reply::EmptyQuery => "empty".to_owned(),
+            Reply::Error(error) => format!("!{}", error.sqlstate()),
+            Reply::RowDescription(columns) => {
+                let names: Vec<String> = columns.fields().map(|f| text(f.name)).collect();
+                format!("[{}]", names.join(","))
+            }
+            Reply::Row(row) => {
+                let values = row.values().map(|v| v.map_or("NULL".to_owned(), text));
+                format!("({})", values.collect::<Vec<_>>().join(","))
+            }
+            other => format!("{other:?}"),
+        });
+    }
+    assert!(chunk.is_empty(), "half a message: {chunk:?}");
+    said.join(" ")
+}
+
+fn ask(connection: &mut Connection, input: &[u8]) -> String {
+    let mut out = Vec::new();
+    assert_eq!(connection.receive(input, &shared(), &mut out), Turn::Open);
+    read(&out)
+}
+
+#[test]
+fn a_session_starts_behind_requests_for_encryption() {
+    let mut connection = Connection::new(7);
+    let (shared, mut out) = (shared(), Vec::new());
+    connection.receive(&messages(frontend::ssl_request), &shared, &mut out);
+    // GSSENCRequest
+    connection.receive(b"\0\0\0\x08\x04\xd2\x16\x30", &shared, &mut out);
+    assert_eq!(out, b"NN");
+    out.clear();
+    let mut startup = Startup::new(StartupParams::new("somebody"));
+    let mut first = Vec::new();
+    startup.first(&mut first).expect("encodable");
+    assert_eq!(connection.receive(&first, &shared, &mut out), Turn::Open);
+    let mut input = &out[..];
+    let progress = startup.feed(&mut input, &mut Vec::new());
+    assert_eq!(progress, Ok(Progress::Ready(TxStatus::Idle)));
+    let facts = startup.into_facts();
+    assert_eq!(facts.parameter("server_version"), Some("18.0 (pgnull)"));
+    assert_eq!(facts.parameter("standard_conforming_strings"), Some("on"));
+    assert_eq!(facts.cancel_key.map(|key| key.pid), Some(7));
+}
+
+#[test]
+fn newer_minor_versions_are_negotiated_and_older_protocols_refused() {
+    let (shared, mut out) = (shared(), Vec::new());
+    let newer = b"\0\0\0\x19\0\x03\0\x02user\0u\0_pq_.x\0y\0\0";
+    let turn = Connection::new(1).receive(newer, &shared, &mut out);
+    assert_eq!(turn, Turn::Open);
+    assert!(out.starts_with(b"v\0\0\0\x13\0\x03\0\0\0\0\0\x01_pq_.x\0R"));
+    for refused in [
+        &b"\0\0\0\x09\0\x02\0\0\0"[..],
+        b"\0\0\0\x0d\0\x03\0\0user\0",
+        b"\xff\xff\xff\xff",
+        b"\0\0\0\x04",
+    ] {
+        out.clear();
+        let turn = Connection::new(1).receive(refused, &shared, &mut out);
+        assert_eq!(turn, Turn::Close, "{refused:?}");
+        assert!(read(&out).starts_with('!'), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_cancel_request_is_closed_without_a_word() {
+    let cancel = messages(|out| frontend::cancel_request(out, 1, b"key!").expect("encodable"));
+    let mut out = Vec::new();
+    let turn = Connection::new(1).receive(&cancel, &shared(), &mut out);
+    assert_eq!((turn, out), (Turn::Close, Vec::new()));
+}
+
+#[test]
+fn simple_queries_are_answered_with_their_description() {
+    let mut connection = session();
+    let cases = [
+        (
+            "SELECT abalance FROM pgbench_accounts WHERE aid = 1;",
+            "[value] (1) SELECT 1 I",
+        ),
+        (
+            "select count(*) from pgbench_branches",
+            "[count] (3) SELECT 1 I",
+        ),
+        ("vacuum pgbench_branches", "VACUUM I"),
+        ("", "empty I"),
+        ("; -- nothing", "empty I"),
+        (
+            "BEGIN; UPDATE t SET a = ';'; END;",
+            "BEGIN UPDATE 1 COMMIT I",
+        ),
+        ("begin", "BEGIN T"),
+        ("selekt 1; select 2", "!42601 E"),
+        ("select 1", "!25P02 E"),
+        ("rollback to savepoint a", "ROLLBACK T"),
+        (
+            "insert into t values (1) returning a",
+            "[value] (1) INSERT 0 1 T",
+        ),
+        ("nonsense", "!42601 E"),
+        ("end", "ROLLBACK I"),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(ask(&mut connection, &query(sql)), expected, "{sql}");
+    }
+}
+
+#[test]
+fn pgbenchs_question_about_partitions_has_a_row() {
+    let sql =
+        "select o.n, p.partstrat, pg_catalog.count(i.inhparent) from pg_catalog.pg_class as c";
+    assert_eq!(
+        ask(&mut session(), &query(sql)),
+        "[n,partstrat,count] (1,NULL,0) SELECT 1 I"
+    );
+}
+
+#[test]
+fn prepared_statements_are_executed_again_and_again() {
+    let mut connection = session();
+    let sql = "SELECT c FROM sbtest1 WHERE id = $1";
+    assert_eq!(ask(&mut connection, &parse("s", sql)), "");
+    for _ in 0..3 {
+        let said = ask(&mut connection, &execute("s", &["17"]));
+        assert!(
+            said.starts_with('(') && said.ends_with(") SELECT 1 I"),
+            "{said}"
+        );
+    }
+    assert_eq!(ask(&mut connection, &execute("s", &[])), "!08P01 I");
+    assert_eq!(ask(&mut connection, &execute("t", &[])), "!26000 I");
+    let again = [parse("s", sql), messages(frontend::sync)].concat();
+    assert_eq!(ask(&mut connection, &again), "!42P05 I");
+    let close = messages(|out| frontend::close_statement(out, "s").expect("encodable"));
+    assert_eq!(ask(&mut connection, &close), "");
+    assert_eq!(ask(&mut connection, &execute("s", &["17"])), "!26000 I");
+}
+
+#[test]
+fn statements_and_portals_are_described() {
+    let mut connection = session();
+    let described = messages(|out| {
+        frontend::parse(out, "", "SELECT a FROM t WHERE b = $1 AND c = $2", &[23]).expect("good");
+        frontend::describe_statement(out, "").expect("good");
+        frontend::bind(out, "p", "", [Some(&b"1"[..]), None]).expect("good");
+        frontend::describe_portal(out, "p").expect("good");
+        frontend::execute(out, "p", 0).expect("good");
+        frontend::sync(out);
+        frontend::execute(out, "p", 0).expect("good");
+        frontend::sync(out);
+    });
+    let mut out = Vec::new();
+    connection.receive(&described, &shared(), &mut out);
+    assert_eq!(read(&out), "[value] [value] (1) SELECT 1 I !34000 I");
+    // ParseComplete, then two parameters of type text
+    assert!(out.starts_with(b"1\0\0\0\x04t\0\0\0\x0e\0\x02\0\0\0\x19\0\0\0\x19T"));
+}
+
+#[test]
+fn after_an_error_all_is_skipped_until_sync() {
+    let mut connection = session();
+    let pipeline = [
+        parse("", "BEGIN"),
+        execute("", &[]),
+        execute("nosuch", &[]),
+        parse("", "UPDATE t SET a = 1"),
+        messages(|out| frontend::bind(out, "", "nosuch", []).expect("encodable")),
+        query("select 1"),
+        execute("", &[]),
+        parse("", "ROLLBACK"),
+        execute("", &[]),
+    ]
+    .concat();
+    assert_eq!(
+        ask(&mut connection, &pipeline),
+        "BEGIN T !26000 E !25P02 E ROLLBACK I"
+    );
+}
+
+#[test]
+fn a_whole_transaction_goes_in_one_pipeline() {
+    let mut pipeline = Vec::new();
+    for sql in ["BEGIN", "UPDATE t SET a = $1", "SELECT a FROM t", "END"] {
+        let values = sql.contains('$').then_some(Some(&b"1"[..]));
+        frontend::parse(&mut pipeline, "", sql, &[]).expect("encodable");
+        frontend::bind(&mut pipeline, "", "", values).expect("encodable");
+        frontend::execute(&mut pipeline, "", 0).expect("encodable");
+    }
+    frontend::sync(&mut pipeline);
+    let expected = "BEGIN UPDATE 1 (1) SELECT 1 COMMIT I";
+    assert_eq!(ask(&mut session(), &pipeline), expected);
+}
+
+#[test]
+fn sql_can_prepare_and_execute() {
+    let mut connection = session();
+    let cases = [
+        ("prepare p(int) as update t set a = $1", "PREPARE I"),
+        ("execute p(1)", "UPDATE 1 I"),
+        ("prepare p as select 1", "!42P05 I"),
+        ("begin; nonsense", "BEGIN !42601 E"),
+        ("deallocate p", "!25P02 E"),
+        ("prepare z as select 1", "!25P02 E"),
+        ("rollback; execute p(1)", "ROLLBACK UPDATE 1 I"),
+        ("deallocate p", "DEALLOCATE I"),
+        ("execute p(1)", "!26000 I"),
+        ("prepare q as prepare r as select 1", "!42601 I"),
+    ];
+    for (sql, expected) in cases {
+        assert_eq!(ask(&mut connection, &query(sql)), expected, "{sql}");
+    }
+}
+
+#[test]
+fn copied_rows_are_counted_whatever_the_chunks() {
+    let copied = [
+        query("copy t from stdin"),
+        messages(|out| {
+            frontend::copy_data(out, b"1\n2\n3").expect("encodable");
+            frontend::copy_data(out, b"\n").expect("encodable");
+            frontend::copy_done(out);
+        }),
+        query("copy t from stdin"),
+        messages(|out| frontend::copy_fail(out, "enough").expect("encodable")),
+        query("copy t from stdin"),
+        query("select 1"),
+        query("copy t to stdout"),
+    ]
+    .concat();
+    let expected = "CopyIn COPY 3 I CopyIn !57014 I CopyIn !08P01 I \
+                    CopyOut CopyData([49, 10]) CopyDone COPY 1 I";
+    assert_eq!(ask(&mut session(), &copied), expected);
+    let mut connection = session();
+    let mut out = Vec::new();
+    for byte in copied.chunks(1) {
+        connection.receive(byte, &shared(), &mut out);
+    }
+    assert_eq!(read(&out), expected);
+}
+
+#[test]
+fn faults_fall_on_the_load_and_on_nothing_else() {
+    let every = NonZeroU64::new(2);
+    let shared = shared_with(Faults::new(every, SqlState::DEADLOCK_DETECTED, None));
+    let mut connection = session();
+    let mut out = Vec::new();
+    let queries = [
+        "select count(*) from pgbench_branches",
+        "vacuum t",
+        "begin",
+        "select 1",
+        "update t set a = 1",
+        "rollback",
+        "select 1",
+    ];
+    for sql in queries {
+        connection.receive(&query(sql), &shared, &mut out);
+    }
+    let expected = "[count] (3) SELECT 1 I VACUUM I BEGIN T [value] (1) SELECT 1 T !40P01 E \
+                    ROLLBACK I [value] (1) SELECT 1 I";
+    assert_eq!(read(&out), expected);
+}
+
+#[test]
+fn a_connection_that_is_closed_on_demand_sends_what_came_before() {
+    let shared = shared_with(Faults::new(
+        None,
+        SqlState::DEADLOCK_DETECTED,
+        NonZeroU64::new(2),
+    ));
+    let pipeline = [parse("", "select 1"), execute("", &[]), execute("", &[])].concat();
+    let mut out = Vec::new();
+    assert_eq!(session().receive(&pipeline, &shared, &mut out), Turn::Close);
+    assert_eq!(read(&out), "(1) SELECT 1 I");
+}
+
+#[test]
+fn hostile_lengths_end_the_connection_and_nothing_is_kept() {
+    for hostile in [
+        &b"Q\xff\xff\xff\xff"[..],
+        b"Q\x7f\xff\xff\xff",
+        b"Q\0\0\0\x03",
+        b"?\0\0\0\x04",
+    ] {
+        let mut connection = session();
+        let mut out = Vec::new();
+        let turn = connection.receive(hostile, &shared(), &mut out);
+        assert_eq!(turn, Turn::Close, "{hostile:?}");
+        assert!(read(&out).starts_with("!08P01"), "{hostile:?}");
+        assert!(connection.pending.is_empty());
+    }
+    let malformed = b"B\0\0\0\x05\0E\0\0\0\x04P\0\0\0\x06aaS\0\0\0\x04";
+    assert_eq!(ask(&mut session(), malformed), "!08P01 I");
+}
+
+#[test]
+fn results_in_binary_are_refused_rather_than_sent_as_text() {
+    let mut connection = session();
+    let mut input = parse("", "select 1");
+    input.extend_from_slice(b"B\0\0\0\x0e\0\0\0\0\0\0\0\x01\0\x01S\0\0\0\x04");
+    assert_eq!(ask(&mut connection, &input), "!0A000 I");
+}
+
+#[test]
+fn an_idle_session_is_small() {
+    let mut connection = session();
+    ask(&mut connection, &parse("s", "select $1"));
+    ask(&mut connection, &execute("s", &["1"]));
+    assert_eq!(connection.pending.capacity(), 0);
+    assert!(mem::size_of::<Connection>() <= 256);
+}
+
+/// One message of a client that may do anything.
+fn any_message() -> impl Strategy<Value = Vec<u8>> {
+    let name = || prop::sample::select(vec!["", "a", "b"]);
+    let sql = prop::sample::select(vec![
+        "select $1",
+        "begin",
+        "end",
+        "rollback",
+        "copy t from stdin",
+        "copy t to stdout",
+        "",
+        "nonsense",
+        "select 1; update t set a = 1",
+        "prepare a as select 1",
+        "execute a",
+        "deallocate all",
+        "'open",
+    ]);
+    prop_oneof![
+        sql.clone().prop_map(query),
+        (name(), sql).prop_map(|(name, sql)| parse(name, sql)),
+        name().prop_map(|name| execute(name, &["1"])),
+        name().prop_map(|name| messages(|o| frontend::describe_portal(o, name).expect("good"))),
+        name().prop_map(|name| messages(|o| frontend::describe_statement(o, name).expect("good"))),
+        name().prop_map(|name| messages(|o| frontend::close_statement(o, name).expect("good"))),
+        Just(messages(frontend::sync)),
+        Just(messages(frontend::flush)),
+        Just(messages(frontend::copy_done)),
+        Just(messages(
+            |out| frontend::copy_data(out, b"1\n").expect("good")
+        )),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn chunks_make_no_difference(
+        sent in prop::collection::vec(any_message(), 0..20),
+        cuts in prop::collection::vec(1..40usize, 1..8),
+    ) {
+        let input = sent.concat();
+        let mut whole = Vec::new();
+        let turn = session().receive(&input, &shared(), &mut whole);
+        prop_assert_eq!(turn, Turn::Open);
+        read(&whole);
+        let mut connection = session();
+        let (mut pieces, mut rest) = (Vec::new(), &input[..]);
+        for &cut in cuts.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let (piece, tail) = rest.split_at(cut.min(rest.len()));
+            connection.receive(piece, &shared(), &mut pieces);
+            rest = tail;
+        }
+        prop_assert_eq!(pieces, whole);
+        prop_assert!(connection.pending.is_empty());
+    }
+
+    #[test]
+    fn no_bytes_break_it(input in prop::collection::vec(any::<u8>(), 0..400), begun: bool) {
+        let mut connection = if begun { session() } else { Connection::new(1) };
+        let mut out = Vec::new();
+        let turn = connection.receive(&input, &shared(), &mut out);
+        if begun {
+            read(&out);
+        }
+        prop_assert!(turn == Turn::Close || connection.pending.len() <= input.len());
+    }
+
+    #[test]
+    fn no_text_breaks_the_lexer(sql in "[a$'\"/*;\\-e1 \n]{0,60}") {
+        let said = ask(&mut session(), &query(&sql));
+        prop_assert!(said.ends_with('I'), "{}", said);
+    }
+}

@@ -1,0 +1,181 @@
+//! The server's messages, appended to a buffer.
+
+use pgdyno_wire::{SqlState, TxStatus};
+
+/// A column of a RowDescription.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Column {
+    pub name: &'static str,
+    pub kind: Type,
+}
+
+/// The types of the columns that are answered.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Type {
+    Char,
+    Int4,
+    Int8,
+    Text,
+    /// `character(120)`
+    Char120,
+}
+
+impl Type {
+    /// OID, bytes of a value (negative when they vary), modifier.
+    fn described(self) -> (u32, i16, i32) {
+        match self {
+            Self::Char => (18, 1, -1),
+            Self::Int4 => (23, 4, -1),
+            Self::Int8 => (20, 8, -1),
+            Self::Text => (25, -1, -1),
+            // a modifier counts the length's own four bytes
+            Self::Char120 => (1042, -1, 124),
+        }
+    }
+}
+
+/// Type, length and what `body` appends.
+pub(crate) fn message(out: &mut Vec<u8>, kind: u8, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[kind, 0, 0, 0, 0]);
+    body(out);
+    // everything sent here is shorter than what was received, which is bounded
+    let length = (out.len() - start - 1) as u32;
+    out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+}
+
+/// A message without a body.
+#[inline]
+pub(crate) fn bare(out: &mut Vec<u8>, kind: u8) {
+    out.extend_from_slice(&[kind, 0, 0, 0, 4]);
+}
+
+/// Text with a zero byte behind it.
+pub(crate) fn cstr(out: &mut Vec<u8>, text: &[u8]) {
+    out.extend_from_slice(text);
+    out.push(0);
+}
+
+/// CommandComplete.
+#[inline]
+pub(crate) fn complete(out: &mut Vec<u8>, tag: &str) {
+    message(out, b'C', |out| cstr(out, tag.as_bytes()));
+}
+
+/// ReadyForQuery.
+#[inline]
+pub(crate) fn ready(out: &mut Vec<u8>, status: TxStatus) {
+    let status = match status {
+        TxStatus::Idle => b'I',
+        TxStatus::InBlock => b'T',
+        TxStatus::Failed => b'E',
+    };
+    out.extend_from_slice(&[b'Z', 0, 0, 0, 5, status]);
+}
+
+/// ParameterStatus.
+pub(crate) fn parameter_status(out: &mut Vec<u8>, name: &str, value: &str) {
+    message(out, b'S', |out| {
+        cstr(out, name.as_bytes());
+        cstr(out, value.as_bytes());
+    });
+}
+
+/// ErrorResponse; `severity` is ERROR, or FATAL before the connection ends.
+pub(crate) fn error(out: &mut Vec<u8>, severity: &str, code: SqlState, text: &str) {
+    message(out, b'E', |out| {
+        for (field, value) in [
+            (b'S', severity),
+            (b'V', severity),
+            (b'C', code.as_str()),
+            (b'M', text),
+        ] {
+            out.push(field);
+            cstr(out, value.as_bytes());
+        }
+        out.push(0);
+    });
+}
+
+/// RowDescription, all values as text.
+pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column]) {
+    message(out, b'T', |out| {
+        out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
+        for column in columns {
+            let (oid, bytes, modifier) = column.kind.described();
+            cstr(out, column.name.as_bytes());
+            // of no table
+            out.extend_from_slice(&[0; 6]);
+            out.extend_from_slice(&oid.to_be_bytes());
+            out.extend_from_slice(&bytes.to_be_bytes());
+            out.extend_from_slice(&modifier.to_be_bytes());
+            out.extend_from_slice(&[0, 0]);
+        }
+    });
+}
+
+/// DataRow; `None` is NULL.
+pub(crate) fn data_row(out: &mut Vec<u8>, values: &[Option<String>]) {
+    message(out, b'D', |out| {
+        out.extend_from_slice(&(values.len() as u16).to_be_bytes());
+        for value in values {
+            match value {
+                Some(text) => {
+                    out.extend_from_slice(&(text.len() as u32).to_be_bytes());
+                    out.extend_from_slice(text.as_bytes());
+                }
+                None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+            }
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn encoded(encode: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        encode(&mut out);
+        out.split_off(6)
+    }
+
+    #[test]
+    fn messages_have_the_documented_bytes() {
+        let cases: [(Vec<u8>, &[u8]); 6] = [
+            (encoded(|o| bare(o, b'1')), b"1\0\0\0\x04"),
+            (
+                encoded(|o| complete(o, "UPDATE 1")),
+                b"C\0\0\0\x0dUPDATE 1\0",
+            ),
+            (encoded(|o| ready(o, TxStatus::Failed)), b"Z\0\0\0\x05E"),
+            (
+                encoded(|o| parameter_status(o, "a", "b")),
+                b"S\0\0\0\x08a\0b\0",
+            ),
+            (
+                encoded(|o| data_row(o, &[Some("7".into()), None])),
+                b"D\0\0\0\x0f\0\x02\0\0\0\x017\xff\xff\xff\xff",
+            ),
+            (
+                encoded(|o| error(o, "ERROR", SqlState::SYNTAX_ERROR, "no")),
+                b"E\0\0\0\x1eSERROR\0VERROR\0C42601\0Mno\0\0",
+            ),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(bytes, expected);
+        }
+    }
+
+    #[test]
+    fn a_column_has_eighteen_bytes_beside_its_name() {
+        let column = Column {
+            name: "n",
+            kind: Type::Int4,
+        };
+        assert_eq!(
+            encoded(|o| row_description(o, &[column])),
+            b"T\0\0\0\x1a\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0"
+        );
+    }
+}

@@ -1,0 +1,87 @@
+//! What goes wrong on purpose: errors and closed connections, every so many statements.
+
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use pgdyno_wire::SqlState;
+
+/// What happens to a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is answered.
+    None,
+    /// It fails with this code.
+    Error(SqlState),
+    /// Its connection is closed without an answer.
+    Close,
+}
+
+/// Counts the statements of all connections.
+#[derive(Debug)]
+pub struct Faults {
+    error_every: Option<NonZeroU64>,
+    code: SqlState,
+    close_every: Option<NonZeroU64>,
+    seen: AtomicU64,
+}
+
+impl Faults {
+    /// An error with `code` every `error_every` statements, a closed connection every
+    /// `close_every`; where both fall together, the connection is closed.
+    #[must_use]
+    pub fn new(
+        error_every: Option<NonZeroU64>,
+        code: SqlState,
+        close_every: Option<NonZeroU64>,
+    ) -> Self {
+        Self {
+            error_every,
+            code,
+            close_every,
+            seen: AtomicU64::new(0),
+        }
+    }
+
+    /// What happens to the next statement.
+    #[inline]
+    pub fn next(&self) -> Fault {
+        if self.error_every.is_none() && self.close_every.is_none() {
+            return Fault::None;
+        }
+        let number = self.seen.fetch_add(1, Ordering::Relaxed) + 1;
+        let due = |every: Option<NonZeroU64>| every.is_some_and(|n| number.is_multiple_of(n.get()));
+        if due(self.close_every) {
+            Fault::Close
+        } else if due(self.error_every) {
+            Fault::Error(self.code)
+        } else {
+            Fault::None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_third_fails_and_every_fifth_is_closed() {
+        let code = SqlState::SERIALIZATION_FAILURE;
+        let faults = Faults::new(NonZeroU64::new(3), code, NonZeroU64::new(5));
+        let met: Vec<Fault> = (0..15).map(|_| faults.next()).collect();
+        for (at, fault) in met.iter().enumerate() {
+            let expected = match at + 1 {
+                5 | 10 | 15 => Fault::Close,
+                3 | 6 | 9 | 12 => Fault::Error(code),
+                _ => Fault::None,
+            };
+            assert_eq!(*fault, expected, "statement {}", at + 1);
+        }
+    }
+
+    #[test]
+    fn nothing_fails_unless_asked() {
+        let faults = Faults::new(None, SqlState::SERIALIZATION_FAILURE, None);
+        assert!((0..100).all(|_| faults.next() == Fault::None));
+    }
+}

@@ -1,0 +1,387 @@
+//! The command line of `pgnull`, resolved once into a complete value.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pgdyno_wire::SqlState;
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// `--help`
+    Help,
+    /// `--version`
+    Version,
+    /// Everything else.
+    Serve(Box<Options>),
+}
+
+/// How to serve.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// Folder of the unix socket.
+    pub socket_dir: Option<PathBuf>,
+    /// Address of the TCP socket.
+    pub listen: Option<IpAddr>,
+    /// Of both sockets; 0 lets the system choose (with TCP only).
+    pub port: u16,
+    /// Event loops.
+    pub threads: usize,
+    /// Rows of pgbench_branches.
+    pub scale: u32,
+    /// When the stall begins and how long it lasts.
+    pub stall: Option<(Duration, Duration)>,
+    /// Every answer is so much later.
+    pub delay: Duration,
+    /// Every so many statements fails.
+    pub error_every: Option<NonZeroU64>,
+    /// What it fails with.
+    pub error_code: SqlState,
+    /// Every so many statements closes its connection.
+    pub close_every: Option<NonZeroU64>,
+    /// Ends with standard input.
+    pub parent_lease: bool,
+}
+
+/// What is wrong with the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageError(String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// An option, its argument and what it does.
+struct Opt {
+    name: &'static str,
+    argument: Option<&'static str>,
+    help: &'static str,
+}
+
+const TABLE: &[Opt] = &[
+    arg(
+        "socket-dir",
+        "DIR",
+        "listen on the unix socket DIR/.s.PGSQL.PORT",
+    ),
+    arg(
+        "listen",
+        "ADDRESS",
+        "listen on this address, such as 127.0.0.1",
+    ),
+    arg("port", "NUM", "port of both (default: 5432; 0: any)"),
+    arg(
+        "threads",
+        "NUM",
+        "threads that share the connections (default: 1)",
+    ),
+    arg("scale", "NUM", "rows of pgbench_branches (default: 1)"),
+    arg("delay-us", "NUM", "answer this much later, microseconds"),
+    arg(
+        "stall-at",
+        "SECONDS",
+        "answer nothing from here on, counted from the\nfirst query",
+    ),
+    arg("stall-for", "SECONDS", "how long"),
+    arg("error-every", "NUM", "let every NUM-th statement fail"),
+    arg("error-sqlstate", "CODE", "with this code (default: 40001)"),
+    arg(
+        "close-every",
+        "NUM",
+        "close the connection at every NUM-th statement",
+    ),
+    Opt {
+        name: "parent-lease",
+        argument: None,
+        help: "end when standard input closes",
+    },
+    Opt {
+        name: "version",
+        argument: None,
+        help: "output version information, then exit",
+    },
+    Opt {
+        name: "help",
+        argument: None,
+        help: "show this help, then exit",
+    },
+];
+
+const fn arg(name: &'static str, argument: &'static str, help: &'static str) -> Opt {
+    Opt {
+        name,
+        argument: Some(argument),
+        help,
+    }
+}
+
+/// The text of `--help`.
+#[must_use]
+pub fn help() -> String {
+    const COLUMN: usize = 27;
+    let mut text =
+        "pgnull is a PostgreSQL server that answers at once, with nothing behind it.\n\n\
+                    Usage:\n  pgnull [OPTION]...\n\nOptions:\n"
+            .to_owned();
+    for option in TABLE {
+        let argument = option.argument.map(|name| format!("={name}"));
+        let head = format!("  --{}{}", option.name, argument.unwrap_or_default());
+        let what = option.help.replace('\n', &format!("\n{:COLUMN$}", ""));
+        text.push_str(&format!("{head:COLUMN$}{what}\n"));
+    }
+    text.push_str(
+        "\nIt prints one line when clients can connect, and ends at SIGINT or SIGTERM.\n\
+         Exit status: 0 when told to end; 1 when it could not begin or go on.\n",
+    );
+    text
+}
+
+/// Reads the command line (without the program's name).
+///
+/// # Errors
+/// For the first thing that is wrong.
+pub fn read(args: impl IntoIterator<Item = String>) -> Result<Request, UsageError> {
+    let mut given = Given::default();
+    let mut args = args.into_iter();
+    while let Some(text) = args.next() {
+        match text.as_str() {
+            "--help" | "-?" => return Ok(Request::Help),
+            "--version" | "-V" => return Ok(Request::Version),
+            _ => {}
+        }
+        let (option, value) = find(&text, &mut args)?;
+        given.take(option.name, &value)?;
+    }
+    given
+        .resolve()
+        .map(|options| Request::Serve(Box::new(options)))
+}
+
+/// The option in `text`, with its argument from there or from `rest`.
+fn find(
+    text: &str,
+    rest: &mut impl Iterator<Item = String>,
+) -> Result<(&'static Opt, String), UsageError> {
+    let Some(long) = text.strip_prefix("--") else {
+        return Err(UsageError(format!("unexpected argument \"{text}\"")));
+    };
+    let (name, attached) = match long.split_once('=') {
+        Some((name, value)) => (name, Some(value.to_owned())),
+        None => (long, None),
+    };
+    let option = TABLE
+        .iter()
+        .find(|option| option.name == name)
+        .ok_or_else(|| UsageError(format!("unrecognized option '--{name}'")))?;
+    let value = match (option.argument, attached) {
+        (None, None) => String::new(),
+        (None, Some(_)) => {
+            let complaint = format!("option '--{name}' doesn't allow an argument");
+            return Err(UsageError(complaint));
+        }
+        (Some(_), Some(value)) => value,
+        (Some(_), None) => rest
+            .next()
+            .ok_or_else(|| UsageError(format!("option '--{name}' requires an argument")))?,
+    };
+    Ok((option, value))
+}
+
+/// What was given, before it is resolved.
+#[derive(Default)]
+struct Given {
+    socket_dir: Option<PathBuf>,
+    listen: Option<IpAddr>,
+    port: Option<u16>,
+    threads: Option<usize>,
+    scale: Option<u32>,
+    stall_at: Option<Duration>,
+    stall_for: Option<Duration>,
+    delay: Duration,
+    error_every: Option<NonZeroU64>,
+    error_code: Option<SqlState>,
+    close_every: Option<NonZeroU64>,
+    parent_lease: bool,
+}
+
+impl Given {
+    fn take(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
+        match name {
+            "socket-dir" => self.socket_dir = Some(PathBuf::from(value)),
+            "listen" => self.listen = Some(valid(name, value, value.parse().ok())?),
+            "port" => self.port = Some(valid(name, value, value.parse().ok())?),
+            "threads" => {
+                let threads = value.parse().ok().filter(|n| (1..=256).contains(n));
+                self.threads = Some(valid(name, value, threads)?);
+            }
+            "scale" => {
+                let scale = value.parse().ok().filter(|&n| n > 0);
+                self.scale = Some(valid(name, value, scale)?);
+            }
+            "delay-us" => {
+                let delay = value.parse().ok().map(Duration::from_micros);
+                self.delay = valid(name, value, delay)?;
+            }
+            "stall-at" => self.stall_at = Some(valid(name, value, seconds(value))?),
+            "stall-for" => self.stall_for = Some(valid(name, value, seconds(value))?),
+            "error-every" => self.error_every = Some(valid(name, value, value.parse().ok())?),
+            "error-sqlstate" => {
+                let code = SqlState::parse(value.as_bytes());
+                self.error_code = Some(valid(name, value, code)?);
+            }
+            "close-every" => self.close_every = Some(valid(name, value, value.parse().ok())?),
+            "parent-lease" => self.parent_lease = true,
+            // the table has no other name
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn resolve(self) -> Result<Options, UsageError> {
+        let wrong = |text: &str| Err(UsageError(text.to_owned()));
+        if self.socket_dir.is_none() && self.listen.is_none() {
+            return wrong("nowhere to listen: give --socket-dir, --listen or both");
+        }
+        if self.port == Some(0) && self.listen.is_none() {
+            return wrong("--port=0 needs --listen: a unix socket has the port in its name");
+        }
+        if self.error_code.is_some() && self.error_every.is_none() {
+            return wrong("--error-sqlstate needs --error-every");
+        }
+        let stall = match (self.stall_at, self.stall_for) {
+            (None, None) => None,
+            (Some(at), Some(lasts)) => Some((at, lasts)),
+            _ => return wrong("--stall-at and --stall-for need each other"),
+        };
+        Ok(Options {
+            socket_dir: self.socket_dir,
+            listen: self.listen,
+            port: self.port.unwrap_or(5432),
+            threads: self.threads.unwrap_or(1),
+            scale: self.scale.unwrap_or(1),
+            stall,
+            delay: self.delay,
+            error_every: self.error_every,
+            error_code: self.error_code.unwrap_or(SqlState::SERIALIZATION_FAILURE),
+            close_every: self.close_every,
+            parent_lease: self.parent_lease,
+        })
+    }
+}
+
+fn valid<T>(name: &str, value: &str, parsed: Option<T>) -> Result<T, UsageError> {
+    parsed.ok_or_else(|| UsageError(format!("invalid value \"{value}\" for option --{name}")))
+}
+
+/// Seconds, perhaps with a fraction.
+fn seconds(text: &str) -> Option<Duration> {
+    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(args: &str) -> Result<Options, String> {
+        match read(args.split_whitespace().map(str::to_owned)) {
+            Ok(Request::Serve(options)) => Ok(*options),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn everything_that_is_given_is_taken() {
+        let given = "--socket-dir=/tmp --listen 127.0.0.1 --port 6000 --threads 2 --scale 7 \
+                     --delay-us 150 --stall-at 1.5 --stall-for 2 --error-every 10 \
+                     --error-sqlstate 40P01 --close-every=100 --parent-lease";
+        let expected = Options {
+            socket_dir: Some("/tmp".into()),
+            listen: Some([127, 0, 0, 1].into()),
+            port: 6000,
+            threads: 2,
+            scale: 7,
+            stall: Some((Duration::from_millis(1500), Duration::from_secs(2))),
+            delay: Duration::from_micros(150),
+            error_every: NonZeroU64::new(10),
+            error_code: SqlState::DEADLOCK_DETECTED,
+            close_every: NonZeroU64::new(100),
+            parent_lease: true,
+        };
+        assert_eq!(options(given), Ok(expected));
+    }
+
+    #[test]
+    fn what_is_not_given_has_a_default() {
+        let options = options("--socket-dir /tmp").expect("good");
+        assert_eq!((options.port, options.threads, options.scale), (5432, 1, 1));
+        assert_eq!((options.stall, options.delay), (None, Duration::ZERO));
+        assert_eq!(options.error_every, None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let cases = [
+            ("", "nowhere to listen: give --socket-dir, --listen or both"),
+            ("db", "unexpected argument \"db\""),
+            ("--nosuch", "unrecognized option '--nosuch'"),
+            ("--port", "option '--port' requires an argument"),
+            (
+                "--parent-lease=1",
+                "option '--parent-lease' doesn't allow an argument",
+            ),
+            ("--port=x", "invalid value \"x\" for option --port"),
+            ("--scale=0", "invalid value \"0\" for option --scale"),
+            ("--threads=0", "invalid value \"0\" for option --threads"),
+            (
+                "--error-every=0",
+                "invalid value \"0\" for option --error-every",
+            ),
+            (
+                "--stall-at=-1",
+                "invalid value \"-1\" for option --stall-at",
+            ),
+            (
+                "--stall-for=nan",
+                "invalid value \"nan\" for option --stall-for",
+            ),
+            (
+                "--error-sqlstate=4",
+                "invalid value \"4\" for option --error-sqlstate",
+            ),
+            (
+                "--listen=::1 --stall-at=1",
+                "--stall-at and --stall-for need each other",
+            ),
+            (
+                "--listen=::1 --error-sqlstate=40001",
+                "--error-sqlstate needs --error-every",
+            ),
+            (
+                "--socket-dir=/tmp --port=0",
+                "--port=0 needs --listen: a unix socket has the port in its name",
+            ),
+        ];
+        for (args, said) in cases {
+            assert_eq!(options(args), Err(said.to_owned()), "{args}");
+        }
+    }
+
+    #[test]
+    fn the_help_names_all_options_and_fits_80_columns() {
+        let text = help();
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+        for option in TABLE {
+            assert!(text.contains(&format!("  --{}", option.name)));
+        }
+        assert!(matches!(read(["--help".to_owned()]), Ok(Request::Help)));
+        assert!(matches!(read(["-V".to_owned()]), Ok(Request::Version)));
+    }
+}

@@ -1,0 +1,63 @@
+//! The simple protocol: one message, any number of statements.
+
+use crate::answers::Answer;
+use crate::classify::classify;
+use crate::connection::{Connection, Rows, Shared, Turn};
+use crate::encode;
+use crate::sql;
+use crate::startup::split_cstr;
+use crate::trouble::{Stop, Trouble};
+use pgdyno_wire::SqlState;
+
+impl Connection {
+    /// Answers a Query.
+    pub(crate) fn simple_query(&mut self, body: &[u8], shared: &Shared, out: &mut Vec<u8>) -> Turn {
+        self.drop_unnamed();
+        let done = match split_cstr(body) {
+            Some((sql, _)) => self.statements_of(sql, shared, out),
+            None => Err(Trouble::malformed().into()),
+        };
+        match done {
+            Ok(()) => {}
+            Err(Stop::Close) => return Turn::Close,
+            Err(Stop::Trouble(trouble)) => self.fail(&trouble, out),
+        }
+        // a COPY is answered when its data has come
+        if self.copy.is_none() {
+            encode::ready(out, self.transaction);
+        }
+        Turn::Open
+    }
+
+    fn statements_of(
+        &mut self,
+        sql: &[u8],
+        shared: &Shared,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Stop> {
+        let mut rest = sql;
+        let mut answered = false;
+        loop {
+            let (one, others) = sql::split(rest);
+            let last = sql::is_blank(others);
+            let answer = self.resolve(classify(one))?;
+            if answer != Answer::Empty {
+                self.check_transaction(answer)?;
+                if answer == Answer::CopyIn && !last {
+                    let text = "COPY FROM STDIN must be the last statement of a query";
+                    return Err(Trouble::new(SqlState::FEATURE_NOT_SUPPORTED, text).into());
+                }
+                self.run(answer, Rows::Described, shared, out)?;
+                answered = true;
+            }
+            if last {
+                break;
+            }
+            rest = others;
+        }
+        if !answered {
+            encode::bare(out, b'I');
+        }
+        Ok(())
+    }
+}

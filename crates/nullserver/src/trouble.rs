@@ -1,0 +1,55 @@
+//! What a statement can fail with.
+
+use std::borrow::Cow;
+
+use pgdyno_wire::SqlState;
+
+/// An error that the client is told, and that its session survives.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    pub code: SqlState,
+    pub text: Cow<'static, str>,
+}
+
+impl Trouble {
+    pub fn new(code: SqlState, text: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+        }
+    }
+
+    /// A message whose body is not as the protocol has it.
+    pub fn malformed() -> Self {
+        Self::new(SqlState::PROTOCOL_VIOLATION, "invalid message format")
+    }
+
+    /// A statement in a failed transaction block.
+    pub fn in_failed_transaction() -> Self {
+        Self::new(
+            SqlState::IN_FAILED_SQL_TRANSACTION,
+            "current transaction is aborted, commands ignored until end of transaction block",
+        )
+    }
+
+    pub fn no_statement(name: &[u8]) -> Self {
+        let name = String::from_utf8_lossy(name);
+        let text = format!("prepared statement \"{name}\" does not exist");
+        Self::new(SqlState::INVALID_SQL_STATEMENT_NAME, text)
+    }
+}
+
+/// Why a message was not carried out.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// The client is told.
+    Trouble(Trouble),
+    /// The connection ends without a word.
+    Close,
+}
+
+impl From<Trouble> for Stop {
+    fn from(trouble: Trouble) -> Self {
+        Self::Trouble(trouble)
+    }
+}

@@ -1,0 +1,173 @@
+//! The events that frame a run: `start` and `end`.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pgdyno_engine::report::{Outcome, Report};
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::{Limit, Spec, Tries, WeightedProgram};
+use pgdyno_script::QueryMode;
+use serde_json::{Value, json};
+
+use crate::events::{self, Events};
+use crate::exit::Exit;
+use crate::messages::Failure;
+use crate::options::Benchmark;
+
+/// The `start` event.
+pub fn start_event(options: &Benchmark, programs: &[WeightedProgram], seed: u64) -> Value {
+    let (duration_s, transactions) = match options.limit {
+        Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
+        Limit::Transactions(each) => (None, Some(each)),
+    };
+    let rate_per_s = match options.arrivals {
+        Arrivals::Closed => None,
+        Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
+    };
+    let scripts: Vec<Value> = programs
+        .iter()
+        .enumerate()
+        .map(|(id, p)| script_event(id, p))
+        .collect();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    json!({
+        "v": events::VERSION,
+        "epoch_us": since.as_micros() as u64,
+        "pgdrive": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "clients": options.clients,
+        "workers": options.workers,
+        "protocol": match options.mode {
+            QueryMode::Simple => "simple",
+            QueryMode::Extended => "extended",
+            QueryMode::Prepared => "prepared",
+        },
+        "duration_s": duration_s,
+        "transactions": transactions,
+        "warmup_s": options.warmup.as_secs_f64(),
+        "rate_per_s": rate_per_s,
+        "latency_limit_ms": options.latency_limit.map(|limit| limit.as_secs_f64() * 1e3),
+        "max_tries": match options.tries {
+            Tries::AtMost(most) => most,
+            Tries::Unlimited => 0,
+        },
+        "seed": seed,
+        "scripts": scripts,
+    })
+}
+
+fn script_event(id: usize, script: &WeightedProgram) -> Value {
+    let commands = script.program.commands.iter().enumerate();
+    let statements: Vec<Value> = commands
+        .filter(|(_, command)| command.statement.is_some())
+        .map(|(id, command)| json!({ "id": id, "line": command.line, "text": command.text }))
+        .collect();
+    json!({ "id": id, "name": script.program.name, "weight": script.weight, "statements": statements })
+}
+
+/// The `end` event, and the content of --json.
+pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) -> Value {
+    let latency = report.latency();
+    let counts = report.counts();
+    let scripts: Vec<Value> = (0..spec.programs.len())
+        .map(|number| script_end(spec, report, number, events))
+        .collect();
+    let errors: Vec<Value> = report
+        .errors
+        .iter()
+        .map(|error| json!({ "sqlstate": error.sqlstate, "message": error.message, "count": error.count }))
+        .collect();
+    json!({
+        "outcome": match report.outcome {
+            Outcome::Finished => "finished",
+            Outcome::Interrupted => "interrupted",
+            Outcome::Aborted => "aborted",
+        },
+        "exit_code": exit.code(),
+        "message": report.errors.first().filter(|_| report.outcome == Outcome::Aborted).map(|error| &error.message),
+        "measured_s": report.measured_s(),
+        "scheduled": report.scheduled(),
+        "succeeded": counts.succeeded,
+        "failed": counts.failed(),
+        "skipped": counts.skipped,
+        "in_flight": report.in_flight,
+        "late": counts.late,
+        "retried": counts.retried,
+        "retries": counts.retries,
+        "clients_aborted": report.clients_aborted,
+        "tps": report.tps(),
+        "latency_ns": events::latency(&latency),
+        "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
+        "scripts": scripts,
+        "errors": errors,
+        "cpu_us": cpu_us(),
+    })
+}
+
+fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) -> Value {
+    let program = &spec.programs[number].program;
+    let record = &report.scripts[number];
+    let mut script = events::counts(record);
+    script["script"] = json!(number);
+    script["latency_ns"] = events::latency(&record.latency);
+    if record.latency.moments.count > 0 {
+        script["histogram"] = json!(events.histogram(&record.latency.histogram));
+    }
+    let commands = program
+        .commands
+        .iter()
+        .zip(&report.commands[number])
+        .enumerate();
+    let statements: Vec<Value> = commands
+        .filter(|(_, (command, _))| command.statement.is_some())
+        .filter_map(|(id, (_, record))| record.as_ref().map(|record| (id, record)))
+        .map(|(id, record)| {
+            json!({
+                "id": id,
+                "executions": record.latency.moments.count,
+                "failures": record.failures,
+                "retries": record.retries,
+                "latency_ns": events::latency(&record.latency),
+            })
+        })
+        .collect();
+    script["statements"] = json!(statements);
+    script
+}
+
+/// The `end` event of a load that did not begin.
+///
+/// # Errors
+/// See [`Events::write`].
+pub fn end_without_report(events: &mut Events, failure: &Failure) -> io::Result<()> {
+    let fields = json!({
+        "outcome": "failed",
+        "exit_code": Exit::NotBegun.code(),
+        "message": failure.message,
+        "hint": failure.hint,
+        "cpu_us": cpu_us(),
+    });
+    events.write("end", fields)
+}
+
+/// CPU time of the process up to now, microseconds.
+#[must_use]
+pub fn cpu_us() -> Value {
+    let ticks = |text: &str| {
+        text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second()
+    };
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // the name in parentheses may hold blanks; utime and stime are fields 14 and 15
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    match (fields.get(11), fields.get(12)) {
+        (Some(user), Some(system)) => json!({ "user": ticks(user), "system": ticks(system) }),
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,88 @@
+//! `--histogram`: a histogram an interval, in the text that HdrHistogram's tools read.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
+use pgdyno_engine::clock::{Nanos, SECOND};
+use pgdyno_engine::interval::{Merged, Phase};
+use pgdyno_engine::recorder::Latencies;
+
+/// Interval_Max is in milliseconds, as the format's tools have it; histograms hold nanoseconds.
+const MAX_DIVISOR: f64 = 1e6;
+
+/// Writes one line an interval: all scripts together, without the warm-up.
+pub struct HistogramLog {
+    out: BufWriter<File>,
+    serializer: V2DeflateSerializer,
+    blob: Vec<u8>,
+    /// First transaction's instant on the engine's clock.
+    origin: Nanos,
+}
+
+impl HistogramLog {
+    /// Creates the file.
+    ///
+    /// # Errors
+    /// When it cannot be created.
+    pub fn create(path: &str) -> io::Result<Self> {
+        Ok(Self {
+            out: BufWriter::new(File::create(path)?),
+            serializer: V2DeflateSerializer::new(),
+            blob: Vec::new(),
+            origin: 0,
+        })
+    }
+
+    /// The load begins now: writes the head.
+    ///
+    /// # Errors
+    /// When the file cannot be written to.
+    pub fn begin(&mut self, origin: Nanos) -> io::Result<()> {
+        self.origin = origin;
+        let since_1970 = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs_f64();
+        writeln!(
+            self.out,
+            "#[Latencies of succeeded transactions, nanoseconds; Interval_Max in milliseconds]\n\
+             #[Histogram log format version 1.3]\n\
+             #[StartTime: {since_1970:.3} (seconds since epoch)]\n\
+             \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\""
+        )?;
+        self.out.flush()
+    }
+
+    /// Writes an interval.
+    ///
+    /// # Errors
+    /// When the file cannot be written to.
+    pub fn interval(&mut self, merged: &Merged) -> io::Result<()> {
+        if merged.phase == Phase::WarmUp {
+            return Ok(());
+        }
+        let mut latency = Latencies::default();
+        merged
+            .scripts
+            .iter()
+            .for_each(|script| latency.add(&script.latency));
+        self.blob.clear();
+        self.serializer
+            .serialize(&latency.histogram, &mut self.blob)
+            .map_err(|error| io::Error::other(format!("{error:?}")))?;
+        let seconds = |nanos: Nanos| nanos as f64 / SECOND as f64;
+        writeln!(
+            self.out,
+            "{:.3},{:.3},{:.3},{}",
+            seconds(merged.from - self.origin),
+            seconds(merged.to - merged.from),
+            latency.moments.max as f64 / MAX_DIVISOR,
+            STANDARD.encode(&self.blob)
+        )?;
+        self.out.flush()
+    }
+}

@@ -1,0 +1,129 @@
+//! Cancels what the server does for us when the load is to stop.
+
+use std::io::{self, Write};
+use std::net::ToSocketAddrs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use pgdyno_connect::params::Keepalives;
+use pgdyno_connect::{Host, Params, Place, Session, Stream};
+use pgdyno_wire::frontend;
+
+use crate::initialize::progress::say;
+
+/// How often the stop flag is looked at: a signal handler may not do more than set it.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// A request that comes between two statements has no effect, so it is sent again.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// How long one address may take to accept a request.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Waits for the stop flag until it is dropped.
+pub struct Canceller {
+    done: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Canceller {
+    /// Watches over `session`, which was connected by `params`. Without a key of the server there
+    /// is nothing to do.
+    pub fn start(params: &Params, session: &Session, stop: &Arc<AtomicBool>) -> Self {
+        let (done, finished) = channel();
+        let thread = request(params, session).map(|request| {
+            let stop = Arc::clone(stop);
+            thread::spawn(move || watch(&finished, &stop, &request))
+        });
+        Self {
+            done: Some(done),
+            thread,
+        }
+    }
+}
+
+impl Drop for Canceller {
+    fn drop(&mut self) {
+        drop(self.done.take());
+        if let Some(thread) = self.thread.take() {
+            // a request under way is brought to its end, so that what it says comes before our end
+            let _ = thread.join();
+        }
+    }
+}
+
+fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: &Request) {
+    let mut wait = LOOK_EVERY;
+    while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+        if !stop.load(Ordering::Relaxed) {
+            continue;
+        }
+        let sent = request.send();
+        if wait == LOOK_EVERY {
+            match sent {
+                Ok(()) => say("Cancel request sent"),
+                Err(error) => say(&format!("Could not send cancel request: {error}")),
+            }
+        }
+        wait = AGAIN_AFTER;
+    }
+}
+
+/// A CancelRequest and where it may go. It holds the session's secret, hence no Debug.
+struct Request {
+    hosts: Vec<Host>,
+    keepalives: Keepalives,
+    message: Vec<u8>,
+}
+
+fn request(params: &Params, session: &Session) -> Option<Request> {
+    let key = session.cancel_key()?;
+    let mut message = Vec::new();
+    frontend::cancel_request(&mut message, key.pid, &key.key).ok()?;
+    Some(Request {
+        hosts: params.hosts.clone(),
+        keepalives: params.keepalives,
+        message,
+    })
+}
+
+impl Request {
+    /// Sends it to every host: a server ignores a key that is not of its own session.
+    fn send(&self) -> io::Result<()> {
+        let mut outcome = Err(io::Error::other("no host could be reached"));
+        for host in &self.hosts {
+            let sent = self.send_to(host);
+            if outcome.is_err() {
+                outcome = sent;
+            }
+        }
+        outcome
+    }
+
+    fn send_to(&self, host: &Host) -> io::Result<()> {
+        let deadline = || Some(Instant::now() + PATIENCE);
+        if let Some(path) = host.socket() {
+            return self.send_over(Stream::connect_unix(&path, deadline())?);
+        }
+        let name = match &host.place {
+            Place::Address { address, .. } => address.clone(),
+            _ => host.display(),
+        };
+        let mut outcome = Err(io::Error::other("the host has no address"));
+        for address in (name.as_str(), host.port).to_socket_addrs()? {
+            outcome = Stream::connect_tcp(address, deadline(), &self.keepalives)
+                .and_then(|stream| self.send_over(stream));
+            if outcome.is_ok() {
+                break;
+            }
+        }
+        outcome
+    }
+
+    fn send_over(&self, mut stream: Stream) -> io::Result<()> {
+        stream.write_all(&self.message)?;
+        // the server closes when it has passed the request on; it says nothing
+        stream.wait(false, Some(Instant::now() + PATIENCE))
+    }
+}

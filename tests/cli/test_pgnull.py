@@ -1,0 +1,375 @@
+"""pgnull, the server that answers at once: what it answers, and the faults it makes on demand."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import socket
+import struct
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from tests.cli.conftest import Run
+
+SCALE = 7
+PORT = 5432
+
+
+def find_pgnull() -> Path:
+    """PGDYNO_PGNULL names it; else it is where cargo puts it, else beside Python."""
+    if named := os.environ.get("PGDYNO_PGNULL"):
+        return Path(named)
+    root = Path(__file__).parents[2]
+    built = Path(os.environ.get("CARGO_TARGET_DIR", root / "target")) / "release" / "pgnull"
+    return built if built.is_file() else Path(sys.executable).parent / "pgnull"
+
+
+@dataclass
+class Null:
+    """A pgnull that runs."""
+
+    process: subprocess.Popen[str]
+    folder: Path
+    ready: str
+
+    @property
+    def socket_file(self) -> Path:
+        return self.folder / f".s.PGSQL.{PORT}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"PGHOST": str(self.folder), "PGPORT": str(PORT), "PGUSER": "somebody", "PGDATABASE": "null"}
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+
+@contextlib.contextmanager
+def null_server(folder: Path, *args: str) -> Iterator[Null]:
+    command = [str(find_pgnull()), f"--socket-dir={folder}", f"--port={PORT}", f"--scale={SCALE}", *args]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield Null(process, folder, process.stdout.readline())
+        finally:
+            process.kill()
+
+
+@pytest.fixture
+def null(tmp_path: Path) -> Iterator[Callable[..., Null]]:
+    """Starts a pgnull of this test with options of its own; one a test."""
+    running = []
+
+    def start(*args: str) -> Null:
+        running.append(null_server(tmp_path, *args))
+        return running[-1].__enter__()
+
+    yield start
+    for server in running:
+        server.__exit__(None, None, None)
+
+
+def processed(done: subprocess.CompletedProcess[str]) -> str:
+    """What the summary says after `actually processed: `."""
+    assert "actually processed: " in done.stdout, done.stderr
+    return done.stdout.split("actually processed: ")[1].splitlines()[0]
+
+
+def end_event(file: Path) -> dict[str, Any]:
+    """The last event of a load."""
+    event: dict[str, Any] = json.loads(file.read_text().splitlines()[-1])
+    assert event["event"] == "end"
+    return event
+
+
+# ---- what it answers ----
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+def test_pgbenchs_scripts_run_in_every_protocol(run: Run, null: Callable[..., Null], protocol: str) -> None:
+    server = null()
+    for script in ("select-only", "simple-update", "tpcb-like"):
+        done = run("pgdrive", "-b", script, "-M", protocol, "-c", "5", "-t", "40", env=server.env)
+        assert done.returncode == 0, done.stderr
+        assert processed(done) == "200/200"
+        assert f"scaling factor: {SCALE}" in done.stdout
+        assert "partition" not in done.stdout
+
+
+def test_a_pipeline_is_answered_whole(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
+    (tmp_path / "pipeline.sql").write_text(
+        "\\startpipeline\nBEGIN;\nUPDATE t SET a = a + 1;\nSELECT a FROM t;\nEND;\n\\endpipeline\n"
+    )
+    done = run("pgdrive", "-n", "-f", "pipeline.sql", "-M", "prepared", "-c", "3", "-t", "20", env=null().env)
+    assert done.returncode == 0, done.stderr
+    assert processed(done) == "60/60"
+
+
+def test_tables_are_loaded_and_rows_of_copy_counted(run: Run, null: Callable[..., Null]) -> None:
+    server = null()
+    done = run("pgdrive", "-i", "-s", "1", env=server.env)
+    assert done.returncode == 0, done.stderr
+    with psycopg.connect(host=str(server.folder), user="somebody", autocommit=True) as connection:
+        cursor = connection.cursor()
+        with cursor.copy("COPY t FROM STDIN") as copy:
+            copy.write("1\n2\n")
+            copy.write("3\n")
+        assert cursor.rowcount == 3
+        assert connection.execute("SELECT count(*) FROM pgbench_branches").fetchone() == (SCALE,)
+        row = connection.execute("SELECT c FROM sbtest1 WHERE id = %s", ["5"]).fetchone()
+        assert row is not None
+        assert len(row[0]) == 120
+        with pytest.raises(psycopg.errors.SyntaxError):
+            connection.execute("SELEKT 1")
+
+
+def test_threads_share_the_connections(run: Run, null: Callable[..., Null]) -> None:
+    server = null("--threads=2", "--listen=127.0.0.1")
+    done = run("pgdrive", "-n", "-S", "-c", "6", "-t", "50", env={**server.env, "PGHOST": "127.0.0.1"})
+    assert done.returncode == 0, done.stderr
+    assert processed(done) == "300/300"
+    tasks = Path(f"/proc/{server.process.pid}/task").iterdir()
+    assert sum(1 for _ in tasks) == 2
+
+
+def test_a_client_that_does_not_read_is_answered_in_the_end(null: Callable[..., Null]) -> None:
+    server = null()
+    query = message(b"Q", b"select c from sbtest1\0")
+    count = 100_000
+    answer_bytes = len(answer_to(server, query))
+    with session(server) as connection:
+        # until neither takes more: the server's answers wait, and so do our questions
+        rest = send_some(connection, memoryview(query * count))
+        assert rest
+        received = 0
+        while received < count * answer_bytes:
+            chunk = connection.recv(1 << 20)
+            assert chunk
+            received += len(chunk)
+            rest = send_some(connection, rest)
+        assert not rest
+        connection.sendall(message(b"X", b""))
+        assert read_to_the_end(connection) == b""
+
+
+def test_what_is_not_the_protocol_is_refused(null: Callable[..., Null]) -> None:
+    server = null()
+    for hostile in (b"\xff" * 8, b"GET / HTTP/1.1\r\n\r\n"):
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.connect(str(server.socket_file))
+            connection.sendall(hostile)
+            assert read_to_the_end(connection).startswith(b"E")
+    with session(server) as connection:
+        connection.sendall(b"Q\x7f\xff\xff\xff")
+        assert b"C08P01\0" in read_to_the_end(connection)
+
+
+def test_it_accepts_again_when_descriptors_are_free_again(null: Callable[..., Null]) -> None:
+    server = null()
+    resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (20, 20))
+    crowd = [socket.socket(socket.AF_UNIX) for _ in range(40)]
+    for connection in crowd:
+        connection.connect(str(server.socket_file))
+        connection.sendall(STARTUP)
+    assert crowd[0].recv(1) == b"R"
+    served = 1
+    for connection in crowd[1:]:
+        connection.settimeout(0.05)
+        with contextlib.suppress(TimeoutError):
+            served += connection.recv(1) == b"R"
+    assert served < 20
+    for connection in crowd:
+        connection.close()
+    with session(server) as connection:
+        connection.sendall(message(b"X", b""))
+        assert read_to_the_end(connection) == b""
+
+
+# ---- faults on demand ----
+
+
+def test_every_tenth_statement_fails(run: Run, null: Callable[..., Null]) -> None:
+    server = null("--error-every=10", "--error-sqlstate=40P01")
+    done = run("pgdrive", "-S", "-c", "4", "-t", "100", "--failures-detailed", env=server.env)
+    assert done.returncode == 0, done.stderr
+    assert processed(done) == "360/400"
+    assert "number of deadlock failures: 40 (10.000%)" in done.stdout
+
+
+def test_an_error_in_a_transaction_is_rolled_back(run: Run, null: Callable[..., Null]) -> None:
+    # a transaction has five statements that can fail: about every third fails once
+    server = null("--error-every=15")
+    done = run("pgdrive", "-n", "-c", "1", "-t", "30", "--max-tries=5", env=server.env)
+    assert done.returncode == 0, done.stderr
+    assert processed(done) == "30/30"
+    assert "number of transactions retried: 0 " not in done.stdout
+    assert "number of transactions retried: " in done.stdout
+
+
+def test_an_error_that_is_not_retried_aborts_the_client(run: Run, null: Callable[..., Null]) -> None:
+    server = null("--error-every=50", "--error-sqlstate=22012")
+    done = run("pgdrive", "-S", "-c", "1", "-t", "100", env=server.env)
+    assert done.returncode == 2
+    assert processed(done) == "49/100"
+    assert "22012" in done.stderr
+
+
+def test_a_closed_connection_aborts_its_client(run: Run, null: Callable[..., Null]) -> None:
+    server = null("--close-every=50")
+    done = run("pgdrive", "-S", "-c", "1", "-t", "100", env=server.env)
+    assert done.returncode == 2
+    assert processed(done) == "49/100"
+
+
+def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
+    server = null("--stall-at=0", "--stall-for=0.3")
+    # a script of one's own: before a built-in one pgdrive asks for the scale, and that query would begin it
+    (tmp_path / "one.sql").write_text("SELECT 1;\n")
+    args = ["-n", "-f", "one.sql", "-M", "prepared", "-c", "4", "-t", "25", "--events=e.jsonl"]
+    done = run("pgdrive", *args, env=server.env)
+    assert done.returncode == 0, done.stderr
+    end = end_event(tmp_path / "e.jsonl")
+    assert end["succeeded"] == 100
+    # the first query begins the stall: its client cannot have waited less
+    assert end["latency_ns"]["max"] >= 300_000_000
+
+
+def test_nothing_is_answered_in_a_stall(null: Callable[..., Null]) -> None:
+    server = null("--stall-at=0", "--stall-for=3600")
+    with session(server) as first, session(server) as second:
+        for connection in (first, second):
+            connection.sendall(message(b"Q", b"select 1\0"))
+            connection.settimeout(0.2)
+        for connection in (first, second):
+            with pytest.raises(TimeoutError):
+                connection.recv(1)
+        with socket.socket(socket.AF_UNIX) as late:
+            late.connect(str(server.socket_file))
+            late.sendall(STARTUP)
+            late.settimeout(0.2)
+            with pytest.raises(TimeoutError):
+                late.recv(1)
+
+
+def test_every_answer_is_delayed(run: Run, null: Callable[..., Null], tmp_path: Path) -> None:
+    server = null("--delay-us=5000")
+    done = run("pgdrive", "-n", "-S", "-c", "4", "-t", "10", "--events=e.jsonl", env=server.env)
+    assert done.returncode == 0, done.stderr
+    end = end_event(tmp_path / "e.jsonl")
+    assert end["succeeded"] == 40
+    assert end["latency_ns"]["min"] >= 5_000_000
+
+
+# ---- beginning and end ----
+
+
+def test_it_says_where_it_is_and_leaves_nothing_behind(null: Callable[..., Null]) -> None:
+    server = null("--listen=127.0.0.1", "--port=0")
+    words = server.ready.split()
+    assert words[:3] == ["pgnull:", "ready", "on"]
+    file, port = Path(words[3]), int(words[5].removeprefix("127.0.0.1:"))
+    assert file == server.folder / f".s.PGSQL.{port}"
+    assert file.is_socket()
+    with socket.create_connection(("127.0.0.1", port)):
+        assert server.stop() == 0
+    assert not file.exists()
+
+
+def test_it_ends_at_ctrl_c_and_with_its_parent(tmp_path: Path) -> None:
+    with null_server(tmp_path, "--threads=2") as server:
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(timeout=60) == 0
+    with null_server(tmp_path, "--parent-lease", "--threads=2") as server:
+        assert server.process.stdin is not None
+        server.process.stdin.close()
+        assert server.process.wait(timeout=60) == 0
+        assert not server.socket_file.exists()
+
+
+def test_two_cannot_have_one_socket_but_a_dead_ones_is_taken(null: Callable[..., Null], tmp_path: Path) -> None:
+    first = null()
+    with null_server(tmp_path) as second:
+        assert second.ready == ""
+        assert second.process.wait(timeout=60) == 1
+    assert first.socket_file.is_socket()
+    first.process.kill()
+    first.process.wait(timeout=60)
+    assert first.socket_file.is_socket()
+    with null_server(tmp_path) as third:
+        assert third.ready.startswith("pgnull: ready on ")
+
+
+def test_usage_errors_exit_with_1() -> None:
+    done = subprocess.run([find_pgnull(), "--nosuch"], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "pgnull: unrecognized option '--nosuch'" in done.stderr
+    assert done.stdout == ""
+
+
+def test_the_reference_names_every_option() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "pgnull.md").read_text()
+    usage = subprocess.run([find_pgnull(), "--help"], capture_output=True, text=True, timeout=60, check=True)
+    options = [line.split()[0].split("=")[0] for line in usage.stdout.splitlines() if line.startswith("  --")]
+    assert len(options) > 10
+    for option in options:
+        assert f"`{option}" in page, option
+
+
+# ---- a client by hand ----
+
+STARTUP = struct.pack(">II", 8 + len(b"user\0u\0\0"), 3 << 16) + b"user\0u\0\0"
+
+
+def message(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack(">I", 4 + len(body)) + body
+
+
+@contextlib.contextmanager
+def session(server: Null) -> Iterator[socket.socket]:
+    """A session that is ready."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(str(server.socket_file))
+        connection.sendall(STARTUP)
+        received = b""
+        while not received.endswith(b"Z\0\0\0\x05I"):
+            chunk = connection.recv(65536)
+            assert chunk
+            received += chunk
+        connection.settimeout(None)
+        yield connection
+
+
+def answer_to(server: Null, sent: bytes) -> bytes:
+    """The whole answer to one query of a session of its own."""
+    with session(server) as connection:
+        connection.sendall(sent + message(b"X", b""))
+        return read_to_the_end(connection)
+
+
+def send_some(connection: socket.socket, rest: memoryview) -> memoryview:
+    """Sends what the socket takes; what is left."""
+    while rest:
+        try:
+            rest = rest[connection.send(rest, socket.MSG_DONTWAIT) :]
+        except BlockingIOError:
+            break
+    return rest
+
+
+def read_to_the_end(connection: socket.socket) -> bytes:
+    received = b""
+    while chunk := connection.recv(65536):
+        received += chunk
+    return received

@@ -1,0 +1,144 @@
+"""What goes beyond pgbench, under whichever name: percentiles, histograms, JSON, COPY, errors passed over."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hdrh.histogram import HdrHistogram
+from hdrh.log import HistogramLogReader
+
+from pgdyno.target import Server
+from tests.postgres.test_pgdrive import drive, loaded, value
+
+__all__ = ["loaded"]
+
+
+def test_percentiles_of_run_scripts_and_statements(loaded: Server) -> None:
+    args = ("-b", "select-only", "-b", "simple-update", "-n", "-t", "50", "-r", "--percentiles=50,99.9")
+    done = drive(loaded, *args)
+    assert done.returncode == 0, done.stderr
+    of_run = re.findall(r"^latency percentile ([\d.]+) = ([\d.]+) ms$", done.stdout, flags=re.MULTILINE)
+    assert [name for name, _ in of_run] == ["50", "99.9"]
+    assert 0 < float(of_run[0][1]) <= float(of_run[1][1])
+    assert len(re.findall(r"^ - latency percentile 99.9 = ", done.stdout, flags=re.MULTILINE)) == 2
+    blocks = done.stdout.split(" - statement latency percentiles in milliseconds (50, 99.9):\n")
+    assert len(blocks) == 3
+    columns = re.match(r" +([\d.]+) +([\d.]+)  \\set aid random", blocks[1])
+    assert columns is not None
+    assert float(columns[1]) <= float(columns[2])
+
+
+def test_percentiles_without_a_list(loaded: Server) -> None:
+    done = drive(loaded, "-S", "-n", "-t", "20", "--percentiles")
+    assert re.findall(r"latency percentile ([\d.]+) = ", done.stdout) == ["50", "90", "95", "99", "99.9", "99.99"]
+
+
+def test_a_wrong_percentile_is_refused(loaded: Server) -> None:
+    done = drive(loaded, "-S", "--percentiles=101")
+    assert done.returncode == 1
+    assert 'error: invalid percentile: "101"' in done.stderr
+
+
+def test_the_histogram_log_is_read_by_other_tools(loaded: Server, tmp_path: Path) -> None:
+    log, results = tmp_path / "run.hlog", tmp_path / "run.json"
+    done = drive(loaded, "-S", "-n", "-c", "2", "-T", "2", f"--histogram={log}", f"--json={results}")
+    assert done.returncode == 0, done.stderr
+    whole = HdrHistogram(1, 3600 * 10**9, 3)
+    reader = HistogramLogReader(str(log), whole)
+    while reader.add_next_interval_histogram() is not None:
+        pass
+    reader.close()
+    end = json.loads(results.read_text())
+    assert end["outcome"] == "finished"
+    assert end["exit_code"] == 0
+    assert whole.get_total_count() == end["succeeded"] > 0
+    assert end["latency_ns"]["p99"] == pytest.approx(whole.get_value_at_percentile(99), rel=0.002)
+    lines = [line for line in log.read_text().splitlines() if not line.startswith(("#", '"'))]
+    assert len(lines) >= 2
+    assert lines[1].startswith("1.000,1.000,")
+
+
+def test_a_file_that_cannot_be_made_ends_it_before_the_load(loaded: Server) -> None:
+    for option in ("--histogram", "--json"):
+        done = drive(loaded, "-S", "-n", f"{option}=/nowhere/x")
+        assert done.returncode == 1
+        assert 'could not create file "/nowhere/x": No such file or directory' in done.stderr
+        assert "tps" not in done.stdout
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+def test_copy_in_scripts_works(loaded: Server, tmp_path: Path, protocol: str) -> None:
+    script = tmp_path / "copy.sql"
+    script.write_text(
+        "COPY pgbench_branches TO STDOUT;\nCOPY pgbench_history FROM STDIN;\nSELECT 41 + 1 AS answer \\gset\n"
+        "\\if :answer <> 42\nSELECT 1 / 0;\n\\endif\n"
+    )
+    before = value(loaded, "SELECT count(*) FROM pgbench_history")
+    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-t", "20", "-M", protocol)
+    assert done.returncode == 0, done.stderr
+    assert "actually processed: 40/40" in done.stdout
+    assert value(loaded, "SELECT count(*) FROM pgbench_history") == before
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+def test_other_errors_can_be_passed_over(loaded: Server, tmp_path: Path, protocol: str) -> None:
+    script = tmp_path / "odd.sql"
+    script.write_text("\\set odd random(0, 1)\nBEGIN;\nSELECT 1 / (1 - :odd::int);\nEND;\n")
+    args = ("-f", str(script), "-n", "-t", "100", "-M", protocol, "--random-seed=5", "--failures-detailed")
+    done = drive(loaded, *args, "--continue-on-error", "--verbose-errors")
+    assert done.returncode == 0, done.stderr
+    failed = int(done.stdout.split("number of other failures: ")[1].split()[0])
+    assert 25 < failed < 75
+    assert f"actually processed: {100 - failed}/100" in done.stdout
+    assert done.stderr.count("client 0 got an error in command 2 (SQL) of script 0; ERROR:  division by zero") == failed
+    assert done.stderr.count("client 0 ends the failed transaction (try 1/1)") == failed
+    assert drive(loaded, *args).returncode == 2
+
+
+def test_a_retry_prepares_again_what_was_in_doubt(loaded: Server, tmp_path: Path) -> None:
+    script = tmp_path / "conflict.sql"
+    raises = "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$;"
+    script.write_text(f"\\set odd random(0, 1)\nBEGIN;\nSELECT 1;\n\\if :odd\n{raises}\n\\endif\nEND;\n")
+    for protocol in ("extended", "prepared"):
+        done = drive(loaded, "-f", str(script), "-n", "-t", "50", "--max-tries=3", "-M", protocol, "--random-seed=3")
+        assert done.returncode == 0, done.stderr
+        assert int(done.stdout.split("total number of retries: ")[1].split()[0]) > 0
+
+
+def test_a_serializable_pipeline_can_be_prepared(loaded: Server, tmp_path: Path) -> None:
+    script = tmp_path / "pipeline.sql"
+    script.write_text(
+        "\\startpipeline\nBEGIN ISOLATION LEVEL SERIALIZABLE;\nSELECT :client_id;\nSELECT 2;\nEND;\n\\endpipeline\n"
+    )
+    done = drive(loaded, "-f", str(script), "-n", "-c", "2", "-t", "10", "-M", "prepared", "--debug")
+    assert done.returncode == 0, done.stderr
+    assert "client 1 preparing P_3" in done.stderr
+    assert done.stderr.count("client 0 executing script ") == 10
+
+
+@pytest.mark.parametrize("io", ["epoll", "io_uring"])
+@pytest.mark.parametrize("protocol", ["simple", "prepared"])
+def test_connections_for_each_transaction(loaded: Server, protocol: str, io: str) -> None:
+    done = drive(loaded, "-S", "-C", "-c", "4", "-j", "2", "-t", "25", "-M", protocol, f"--io={io}")
+    assert done.returncode == 0, done.stderr
+    assert "actually processed: 100/100" in done.stdout
+    assert float(done.stdout.split("average connection time = ")[1].split()[0]) > 0
+
+
+def test_a_connection_that_is_refused_later_ends_its_client(loaded: Server, tmp_path: Path) -> None:
+    with loaded.connect() as connection:
+        connection.autocommit = True
+        connection.execute("CREATE DATABASE closing")
+    script = tmp_path / "closes.sql"
+    script.write_text("UPDATE pg_database SET datallowconn = false WHERE datname = 'closing';\n")
+    done = drive(loaded, "-f", str(script), "-n", "-C", "-t", "3", "-d", "closing")
+    with loaded.connect() as connection:
+        connection.autocommit = True
+        connection.execute("DROP DATABASE closing WITH (FORCE)")
+    assert done.returncode == 2
+    assert 'database "closing" is not currently accepting connections' in done.stderr
+    assert "client 0 aborted while establishing connection" in done.stderr
+    assert "actually processed: 1/3" in done.stdout

@@ -1,0 +1,352 @@
+"""`pgdrive -i` beside `pgbench -i`: the same rows, tables, keys and complaints.
+
+The expected side is a real pgbench, of whatever version is installed; the server is PostgreSQL 18. Where
+versions of pgbench differ in what they make, pgdrive follows 18:
+
+- `--unlogged-tables` with `--partitions`: pgbench before 18 asks for an unlogged partitioned table, which
+  servers from 18 on refuse; pgbench 18 makes the partitions alone unlogged.
+- COPY FREEZE: pgbench before 17 freezes pgbench_accounts only, later ones all tables that are not partitioned.
+- Lines of progress: pgbench before 17 does not name the table in them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, LiteralString
+
+import pytest
+from psycopg import sql
+
+from pgdyno.target import Server
+
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+TABLESPACES = ('the "fast" one', "pgdyno_init_keys")
+"""Where tables and keys lie in the test of tablespaces."""
+MakeDatabase = Callable[[], str]
+
+# ---- running both ----
+
+
+@pytest.fixture(scope="session")
+def pgbench() -> str:
+    found = shutil.which("pgbench")
+    assert found is not None, "no pgbench to compare with: install the Debian package postgresql"
+    return found
+
+
+@pytest.fixture(scope="module")
+def make_database(server: Server) -> Iterator[MakeDatabase]:
+    """Makes empty databases, and tablespaces, that are dropped in the end."""
+    names: list[str] = []
+
+    def make() -> str:
+        names.append(f"pgdyno_init_{len(names)}")
+        administer(server, "CREATE DATABASE {}", names[-1])
+        return names[-1]
+
+    for name in TABLESPACES:
+        administer(server, "CREATE TABLESPACE {} LOCATION ''", name)
+    yield make
+    for name in names:
+        administer(server, "DROP DATABASE {} WITH (FORCE)", name)
+    for name in TABLESPACES:
+        administer(server, "DROP TABLESPACE {}", name)
+
+
+def administer(server: Server, statement: LiteralString, *names: str) -> None:
+    with server.connect() as connection:
+        # in-place tablespaces are for developers: only a setting of the session allows them
+        connection.execute("SET allow_in_place_tablespaces = on")
+        connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
+
+
+def environment(server: Server, dbname: str) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name == "PGDYNO_HOME"}
+    return {**clean, **server.environment(), "PGDATABASE": dbname}
+
+
+def run(program: str | Path, server: Server, dbname: str, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [program, *args], env=environment(server, dbname), capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def query(server: Server, dbname: str, statement: LiteralString) -> list[tuple[Any, ...]]:
+    with server.connect(dbname) as connection:
+        return connection.execute(statement).fetchall()
+
+
+# ---- what a load has made ----
+
+MADE: dict[str, LiteralString] = {
+    "relations": """
+        SELECT c.relname, relkind, relpersistence, reloptions, spcname, pg_get_partkeydef(c.oid),
+               pg_get_expr(relpartbound, c.oid)
+        FROM pg_class c LEFT JOIN pg_tablespace t ON t.oid = reltablespace
+        WHERE relnamespace = 'public'::regnamespace ORDER BY 1""",
+    "columns": """
+        SELECT attrelid::regclass::text, attnum, attname, format_type(atttypid, atttypmod), attnotnull,
+               pg_get_expr(adbin, adrelid)
+        FROM pg_attribute JOIN pg_class c ON c.oid = attrelid
+        LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
+        WHERE relnamespace = 'public'::regnamespace AND attnum > 0 ORDER BY 1, 2""",
+    "constraints": """
+        SELECT conrelid::regclass::text, conname, contype, pg_get_constraintdef(oid), convalidated
+        FROM pg_constraint WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2""",
+    "indexes": """
+        SELECT indrelid::regclass::text, pg_get_indexdef(indexrelid), indisvalid
+        FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+        WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2""",
+}
+# a row as text tells a blank filler from NULL
+ROWS: LiteralString = """
+    SELECT count(*), md5(string_agg(t::text, E'\\n' ORDER BY t::text)), min(length(t::text)), max(length(t::text))
+    FROM {} t"""
+TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
+
+
+def made(server: Server, dbname: str) -> dict[str, Any]:
+    """All that can be seen of the tables in a database."""
+    facts: dict[str, Any] = {name: query(server, dbname, statement) for name, statement in MADE.items()}
+    with server.connect(dbname) as connection:
+        for table in TABLES:
+            facts[table] = connection.execute(sql.SQL(ROWS).format(sql.Identifier(table))).fetchone()
+    return facts
+
+
+COMBINATIONS = [
+    [],
+    ["-q", "-s", "2"],
+    ["-s", "3", "-F", "70", "-n"],
+    ["--foreign-keys", "--scale=2", "--fillfactor=33"],
+    ["-I", "dt G v p f"],
+    ["-I", "dtpfgvg", "--foreign-keys"],
+    ["--unlogged-tables"],
+    ["--unlogged-tables", "-I", "dtGp", "-F", "90"],
+    ["--partitions=3", "-s", "2"],
+    ["--partitions=7", "--foreign-keys", "-F", "80"],
+    ["--partitions=1", "--partition-method=range"],
+    ["--partitions=5", "--partition-method=HASH", "--foreign-keys", "-F", "60"],
+    ["--partitions=4", "--partition-method=hash", "-I", "dtGvp"],
+    ["--partitions=0"],
+    # without rows: account numbers are bigint from here on
+    ["-s", "19999", "-I", "dtp"],
+    ["-s", "20000", "-I", "dtpf"],
+    ["-s", "30000", "-I", "dtp", "--partitions=4"],
+    [f"--tablespace={TABLESPACES[0]}", f"--index-tablespace={TABLESPACES[1]}"],
+    [f"--tablespace={TABLESPACES[0]}", "--partitions=2"],
+]
+
+
+@pytest.mark.parametrize("options", COMBINATIONS, ids=" ".join)
+def test_pgbench_and_pgdrive_make_the_same(
+    server: Server, pgbench: str, make_database: MakeDatabase, options: list[str]
+) -> None:
+    sides = []
+    for program in (pgbench, PGDRIVE):
+        dbname = make_database()
+        done = run(program, server, dbname, "-i", *options)
+        assert done.returncode == 0, done.stderr
+        sides.append(made(server, dbname))
+    expected, ours = sides
+    assert len(expected["relations"]) >= len(TABLES)
+    for kind, facts in expected.items():
+        assert ours[kind] == facts, kind
+
+
+def test_partitions_alone_are_unlogged(server: Server, pgbench: str, make_database: MakeDatabase) -> None:
+    options = ["-i", "--unlogged-tables", "--partitions=2"]
+    theirs, ours = make_database(), make_database()
+    expected = run(pgbench, server, theirs, *options)
+    done = run(PGDRIVE, server, ours, *options)
+    assert done.returncode == 0, done.stderr
+    persistence = query(server, ours, "SELECT relname, relpersistence FROM pg_class WHERE relname ~ '^pgb' ORDER BY 1")
+    unlogged = {name for name, kind in persistence if kind == "u"}
+    assert unlogged == {f"pgbench_accounts_{number}{key}" for number in (1, 2) for key in ("", "_pkey")}
+    version = subprocess.run([pgbench, "--version"], capture_output=True, text=True, check=True).stdout
+    if int(re.findall(r"\d+", version)[0]) >= 18:
+        assert made(server, theirs) == made(server, ours)
+    else:
+        assert "partitioned tables cannot be unlogged" in expected.stderr
+
+
+def test_rows_are_frozen_where_they_may_be(server: Server, make_database: MakeDatabase) -> None:
+    dbname = make_database()
+    frozen: LiteralString = """
+        SELECT relname, relallfrozen > 0.9 * relpages FROM pg_class
+        WHERE relkind = 'r' AND relname ~ '^pgbench_[^h]' ORDER BY 1"""
+    for options, expected in [
+        ([], {"pgbench_accounts": True}),
+        (["--partitions=1"], {"pgbench_accounts_1": False}),
+        # the tables are those of the last load: whether one is partitioned is asked of the server
+        (["-I", "g"], {"pgbench_accounts_1": False}),
+    ]:
+        done = run(PGDRIVE, server, dbname, "-i", "-n", *options)
+        assert done.returncode == 0, done.stderr
+        with server.connect(dbname) as connection:
+            connection.execute("ANALYZE")
+        both = {"pgbench_branches": True, "pgbench_tellers": True}
+        assert dict(query(server, dbname, frozen)) == both | expected, options
+
+
+# ---- what is said ----
+
+
+def test_progress_is_told_in_pgbenchs_words(server: Server, make_database: MakeDatabase) -> None:
+    dbname = make_database()
+    seconds = r"\d+\.\d\d s"
+    timing = rf"\(elapsed {seconds}, remaining {seconds}\)"
+    missing = [rf'NOTICE:  table "{table}" does not exist, skipping' for table in sorted(TABLES)]
+    accounts = [rf"{n}00000 of 200000 tuples \({n * 50}%\) of pgbench_accounts done {timing}" for n in (1, 2)]
+    steps = ["drop tables", "create tables", "client-side generate", "vacuum", "primary keys", "foreign keys"]
+    times = ", ".join(f"{step} {seconds}" for step in steps)
+    expected = [
+        "dropping old tables...",
+        *missing,
+        "creating tables...",
+        "creating 2 partitions...",
+        r"generating data \(client-side\)...",
+        *accounts,
+        "vacuuming...",
+        "creating primary keys...",
+        "creating foreign keys...",
+        rf"done in {seconds} \({times}\).",
+    ]
+    done = run(PGDRIVE, server, dbname, "-i", "-s", "2", "--foreign-keys", "--partitions=2")
+    assert (done.returncode, done.stdout) == (0, "")
+    for line, pattern in itertools.zip_longest(done.stderr.splitlines(), expected, fillvalue=""):
+        assert re.fullmatch(pattern, line)
+
+    quiet = run(PGDRIVE, server, dbname, "-i", "-q", "-s", "2", "-I", "gG")
+    said = quiet.stderr.splitlines()
+    # a small load has one quiet line, at its end
+    for line, pattern in itertools.zip_longest(
+        said,
+        [
+            r"generating data \(client-side\)...",
+            accounts[1],
+            r"generating data \(server-side\)...",
+            rf"done in {seconds} \(client-side generate {seconds}, server-side generate {seconds}\).",
+        ],
+        fillvalue="",
+    ):
+        assert re.fullmatch(pattern, line)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-F", "9"],
+        ["-F", "101"],
+        ["-F", "half"],
+        ["-s", "0"],
+        ["-s", "2x"],
+        ["-I", ""],
+        ["-I", "dtx"],
+        ["--partitions=-1"],
+        ["--partition-method=hash"],
+        ["--partition-method=list", "--partitions=2"],
+        ["-S"],
+        ["-c", "2"],
+        ["-T", "5"],
+        # these reach the server
+        ["--tablespace=nowhere at all"],
+        ["-I", "g"],
+        ["-I", "p"],
+        ["-I", "dtt"],
+    ],
+    ids=" ".join,
+)
+def test_complaints_are_pgbenchs(server: Server, pgbench: str, make_database: MakeDatabase, options: list[str]) -> None:
+    expected = run(pgbench, server, make_database(), "-i", *options)
+    done = run(PGDRIVE, server, make_database(), "-i", *options)
+    assert expected.returncode == 1
+    assert (done.returncode, done.stdout) == (1, "")
+    # the wording of the statement itself is no part of the interface
+    said = [re.sub("(Query was: ....).*", r"\1", text) for text in (done.stderr, expected.stderr)]
+    assert said[0].replace("pgdrive: ", "pgbench: ") == said[1]
+
+
+def test_options_of_initialization_are_refused_elsewhere(
+    server: Server, pgbench: str, make_database: MakeDatabase
+) -> None:
+    dbname = make_database()
+    for option in ["-q", "-F50", "-Id", "--foreign-keys", "--partitions=2", "--tablespace=x", "--unlogged-tables"]:
+        expected = run(pgbench, server, dbname, option)
+        done = run(PGDRIVE, server, dbname, option)
+        assert (done.returncode, done.stderr.replace("pgdrive: ", "pgbench: ")) == (1, expected.stderr)
+
+
+def test_a_server_that_refuses_the_connection(server: Server, pgbench: str) -> None:
+    expected = run(pgbench, server, "pgdyno_no_such_database", "-i")
+    done = run(PGDRIVE, server, "pgdyno_no_such_database", "-i")
+    assert (done.returncode, expected.returncode) == (1, 1)
+    assert done.stderr.replace("pgdrive: ", "pgbench: ") == expected.stderr
+
+
+# ---- being told to stop ----
+
+
+def start(server: Server, dbname: str, *args: str, **env: str) -> subprocess.Popen[str]:
+    command = [str(PGDRIVE), "-i", *args]
+    return subprocess.Popen(command, env={**environment(server, dbname), **env}, stderr=subprocess.PIPE, text=True)
+
+
+def read_until(process: subprocess.Popen[str], text: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if text in line:
+            return
+    raise AssertionError(f"pgdrive ended before it said {text!r}")
+
+
+def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> str:
+    """Sends a signal; what was said after it."""
+    process.send_signal(number)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 128 + number, said
+    return said
+
+
+def test_an_interrupted_load_leaves_the_rows_of_the_one_before(server: Server, make_database: MakeDatabase) -> None:
+    dbname = make_database()
+    assert run(PGDRIVE, server, dbname, "-i").returncode == 0
+    before = made(server, dbname)
+    process = start(server, dbname, "-I", "g", "-s", "500")
+    # rows of the new load are on their way
+    read_until(process, "200000 of 50000000 tuples")
+    said = interrupt(process)
+    assert said.splitlines()[-1] == "interrupted; the tables are not complete"
+    assert made(server, dbname) == before
+
+
+WAITING: LiteralString = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted"
+
+
+@pytest.mark.parametrize("step", ["g", "G"])
+@pytest.mark.parametrize(("number", "over"), [(signal.SIGINT, {}), (signal.SIGTERM, {"PGHOST": "127.0.0.1"})])
+def test_a_signal_cancels_the_statement_that_runs(
+    server: Server, make_database: MakeDatabase, step: str, number: int, over: dict[str, str]
+) -> None:
+    dbname = make_database()
+    assert run(PGDRIVE, server, dbname, "-i", "-I", "dt").returncode == 0
+    with server.connect(dbname) as blocker:
+        blocker.execute("BEGIN")
+        blocker.execute("LOCK TABLE pgbench_branches")
+        # the truncation waits for the lock, for ever if nobody cancels it
+        process = start(server, dbname, "-I", step, **over)
+        while process.poll() is None and query(server, dbname, WAITING) == [(0,)]:
+            time.sleep(0.02)
+        said = interrupt(process, number)
+        assert said.splitlines()[1:] == ["Cancel request sent", "interrupted; the tables are not complete"]
+        blocker.execute("ROLLBACK")
+    assert query(server, dbname, "SELECT count(*) FROM pgbench_accounts") == [(0,)]
