@@ -17,9 +17,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 from pgdyno.host import describe_host
 from pgdyno.plan.model import EmbeddedTarget
@@ -35,6 +38,10 @@ class Case:
 
     name: str
     options: tuple[str, ...]
+    where: Literal["unix", "tcp", "null"] = "unix"
+    """The server over a unix socket or TCP, or the server that answers at once."""
+    goal: float | None = None
+    """The ratio of client CPU to pgbench's that docs/design/performance.md asks for."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,10 @@ class Sample:
 
 
 CASES = [
-    Case("select-only, prepared", ("-S", "-M", "prepared")),
-    Case("select-only, simple", ("-S", "-M", "simple")),
-    Case("tpcb-like, prepared", ("-b", "tpcb-like", "-M", "prepared")),
+    Case("select-only, unix", ("-S", "-M", "prepared"), goal=0.55),
+    Case("select-only, TCP", ("-S", "-M", "prepared"), where="tcp", goal=0.65),
+    Case("tpcb-like, unix", ("-b", "tpcb-like", "-M", "prepared"), goal=0.60),
+    Case("select-only, null server", ("-S", "-M", "prepared"), where="null"),
 ]
 
 
@@ -82,6 +90,7 @@ def compare(
             samples.append(measure(program, case, clients, seconds, environment))
     return {
         "case": case.name,
+        "cpu_goal": case.goal,
         "pgdrive_cpu_us": round(statistics.median(s.cpu_us for s in ours), 2),
         "pgbench_cpu_us": round(statistics.median(s.cpu_us for s in theirs), 2),
         "cpu_ratio": round(statistics.median(a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)), 3),
@@ -89,6 +98,32 @@ def compare(
         "pgbench_tps": round(statistics.median(s.tps for s in theirs)),
         "tps_ratio": round(statistics.median(a.tps / b.tps for a, b in zip(ours, theirs, strict=True)), 3),
     }
+
+
+def verdict(row: dict[str, object]) -> str:
+    """Whether a row reaches its goal."""
+    ratio, goal = row["cpu_ratio"], row["cpu_goal"]
+    assert isinstance(ratio, float)
+    assert isinstance(goal, float)
+    return "reached" if ratio <= goal else "not reached"
+
+
+@contextmanager
+def null_server() -> Iterator[dict[str, str]]:
+    """The environment with which pgnull is found, while it runs."""
+    program = find_engine().path.with_name("pgnull")
+    with tempfile.TemporaryDirectory(prefix="pgnull-") as folder:
+        command = [str(program), f"--socket-dir={folder}", "--port=5432", "--scale=10", "--parent-lease"]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdout.readline()
+        try:
+            yield {"PGHOST": folder, "PGPORT": "5432", "PGUSER": "bench", "PGDATABASE": "bench"}
+        finally:
+            server.stdin.close()
+            server.wait()
+            server.stdout.close()
 
 
 def main() -> None:
@@ -108,7 +143,12 @@ def main() -> None:
         environment = server.environment()
         load = [str(find_engine().path), "-i", "-q", "-s", str(args.scale)]
         subprocess.run(load, env={**os.environ, **environment}, check=True, stderr=subprocess.DEVNULL)
-        rows = [compare(case, args.pgbench, args.clients, args.seconds, args.pairs, environment) for case in CASES]
+        with null_server() as null:
+            places = {"unix": environment, "tcp": {**environment, "PGHOST": "127.0.0.1"}, "null": null}
+            rows = [
+                compare(case, args.pgbench, args.clients, args.seconds, args.pairs, places[case.where])
+                for case in CASES
+            ]
     version = subprocess.run([args.pgbench, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     result = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -128,7 +168,8 @@ def main() -> None:
     print(f"{'':24}{'pgdrive':>10}{'pgbench':>10}{'ratio':>12}{'pgdrive':>10}{'pgbench':>10}{'ratio':>12}")
     for row in rows:
         cpu = f"{row['pgdrive_cpu_us']:>10}{row['pgbench_cpu_us']:>10}{row['cpu_ratio']:>12}"
-        print(f"{row['case']:24}{cpu}{row['pgdrive_tps']:>10}{row['pgbench_tps']:>10}{row['tps_ratio']:>12}")
+        goal = "" if row["cpu_goal"] is None else f"   CPU goal {row['cpu_goal']}: {verdict(row)}"
+        print(f"{row['case']:24}{cpu}{row['pgdrive_tps']:>10}{row['pgbench_tps']:>10}{row['tps_ratio']:>12}{goal}")
 
 
 if __name__ == "__main__":
