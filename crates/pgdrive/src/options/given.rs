@@ -1,0 +1,320 @@
+//! From what was given to a complete request.
+
+use std::time::Duration;
+
+use pgdyno_dataset::Step;
+use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::{Io, Limit, OnError, Sessions, Tries};
+use pgdyno_script::QueryMode;
+
+use super::values::{
+    I32, definition, io, partition_method, positive, protocol, sampling_rate, script, seconds,
+    seconds_or_none, seed, shorthand, steps, tries, whole,
+};
+use super::{
+    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, UsageError,
+    Vacuum,
+};
+use crate::called_as::CalledAs;
+use crate::help::{BENCHMARK, INITIALIZE};
+use crate::log_options::LogOptions;
+use crate::messages::Failure;
+use crate::percentiles::Percentiles;
+
+/// What was given, before it is resolved.
+#[derive(Default)]
+pub(super) struct Given {
+    pub(super) called_as: CalledAs,
+    pub(super) connection: Connection,
+    pub(super) initialize: bool,
+    pub(super) benchmark_option: bool,
+    pub(super) initialize_option: bool,
+    pub(super) scripts: Vec<ScriptChoice>,
+    pub(super) clients: Option<i64>,
+    pub(super) workers: Option<i64>,
+    pub(super) transactions: Option<i64>,
+    pub(super) duration: Option<Duration>,
+    pub(super) warmup: Duration,
+    pub(super) mode: Option<QueryMode>,
+    pub(super) scale: Option<i64>,
+    pub(super) variables: Vec<(String, String)>,
+    pub(super) rate_per_s: Option<f64>,
+    pub(super) latency_limit: Option<Duration>,
+    pub(super) tries: Option<Tries>,
+    pub(super) no_vacuum: bool,
+    pub(super) vacuum_all: bool,
+    pub(super) progress_s: Option<u64>,
+    pub(super) progress_timestamp: bool,
+    pub(super) log: LogOptions,
+    pub(super) per_command: bool,
+    pub(super) percentiles: Option<Percentiles>,
+    pub(super) histogram: Option<String>,
+    pub(super) json: Option<String>,
+    pub(super) failures_detailed: bool,
+    pub(super) verbose_errors: bool,
+    pub(super) debug: bool,
+    pub(super) continue_on_error: bool,
+    pub(super) connect: bool,
+    pub(super) exit_on_abort: bool,
+    pub(super) io: Option<Io>,
+    pub(super) seed: Option<Seed>,
+    pub(super) events: Option<EventSink>,
+    pub(super) parent_lease: bool,
+    pub(super) check: bool,
+    pub(super) steps: Option<Vec<Step>>,
+    pub(super) fillfactor: Option<u32>,
+    pub(super) foreign_keys: bool,
+    pub(super) unlogged: bool,
+    pub(super) tablespace: Option<String>,
+    pub(super) index_tablespace: Option<String>,
+    pub(super) partitions: u32,
+    pub(super) partition_method: Option<Method>,
+    pub(super) quiet: bool,
+}
+
+pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
+    if INITIALIZE.iter().any(|option| option.long == name)
+        && !matches!(name, "initialize" | "no-vacuum" | "scale")
+    {
+        given.initialize_option = true;
+    }
+    if BENCHMARK.iter().any(|option| option.long == name)
+        && !matches!(
+            name,
+            "no-vacuum" | "scale" | "events" | "parent-lease" | "debug"
+        )
+    {
+        given.benchmark_option = true;
+    }
+    match name {
+        "initialize" => given.initialize = true,
+        "init-steps" => given.steps = Some(steps(&value)?),
+        "fillfactor" => given.fillfactor = Some(whole(&value, "-F/--fillfactor", 10, 100)? as u32),
+        "foreign-keys" => given.foreign_keys = true,
+        "unlogged-tables" => given.unlogged = true,
+        "tablespace" => given.tablespace = Some(value),
+        "index-tablespace" => given.index_tablespace = Some(value),
+        "partitions" => given.partitions = whole(&value, "--partitions", 0, I32)? as u32,
+        "partition-method" => given.partition_method = Some(partition_method(&value)?),
+        "quiet" => given.quiet = true,
+        "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
+        "file" => given.scripts.push(script(&value, Origin::File)?),
+        "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
+        "client" => given.clients = Some(whole(&value, "-c/--clients", 1, I32)?),
+        "jobs" => given.workers = Some(whole(&value, "-j/--jobs", 1, I32)?),
+        "transactions" => given.transactions = Some(whole(&value, "-t/--transactions", 1, I32)?),
+        "time" if given.called_as == CalledAs::Pgbench => {
+            let whole_s = whole(&value, "-T/--time", 1, I32)?;
+            given.duration = Some(Duration::from_secs(whole_s as u64));
+        }
+        "time" => given.duration = Some(seconds(&value, "-T/--time")?),
+        "warmup" => given.warmup = seconds_or_none(&value, "--warmup")?,
+        "protocol" => given.mode = Some(protocol(&value)?),
+        "scale" => given.scale = Some(whole(&value, "-s/--scale", 1, I32)?),
+        "define" => given.variables.push(definition(&value)?),
+        "rate" => given.rate_per_s = Some(positive(&value, "invalid rate limit")?),
+        "latency-limit" => {
+            let limit_ms = positive(&value, "invalid latency limit")?;
+            given.latency_limit = Some(Duration::from_secs_f64(limit_ms / 1000.0));
+        }
+        "max-tries" => given.tries = Some(tries(&value)?),
+        "no-vacuum" => given.no_vacuum = true,
+        "vacuum-all" => given.vacuum_all = true,
+        "progress" => given.progress_s = Some(whole(&value, "-P/--progress", 1, I32)? as u64),
+        "report-per-command" => given.per_command = true,
+        "progress-timestamp" => given.progress_timestamp = true,
+        "log" => given.log.wanted = true,
+        "log-prefix" => given.log.prefix = Some(value),
+        "aggregate-interval" => {
+            given.log.interval_s = Some(whole(&value, "--aggregate-interval", 1, I32)? as u64);
+        }
+        "sampling-rate" => given.log.sampling_rate = Some(sampling_rate(&value)?),
+        "percentiles" => given.percentiles = Some(Percentiles::parse(&value)?),
+        "histogram" => given.histogram = Some(value),
+        "json" => given.json = Some(value),
+        "verbose-errors" => given.verbose_errors = true,
+        "debug" => given.debug = true,
+        "continue-on-error" => given.continue_on_error = true,
+        "connect" => given.connect = true,
+        "failures-detailed" => given.failures_detailed = true,
+        "exit-on-abort" => given.exit_on_abort = true,
+        "io" => given.io = Some(io(&value)?),
+        "random-seed" => given.seed = Some(seed(&value, "--random-seed option")?),
+        "events" => {
+            given.events = Some(if value == "-" {
+                EventSink::Stdout
+            } else {
+                EventSink::File(value)
+            })
+        }
+        "parent-lease" => given.parent_lease = true,
+        "check" => given.check = true,
+        "dbname" => given.connection.dbname = Some(value),
+        "host" => given.connection.overrides.push(("host", value)),
+        "port" => given.connection.overrides.push(("port", value)),
+        "username" => given.connection.overrides.push(("user", value)),
+        _ => unreachable!("every option of the table is taken: {name}"),
+    }
+    Ok(())
+}
+
+pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request, UsageError> {
+    let mut operands = operands.into_iter();
+    if given.connection.dbname.is_none() {
+        given.connection.dbname = operands.next();
+    }
+    if let Some(extra) = operands.next() {
+        let message = format!("too many command-line arguments (first is \"{extra}\")");
+        return Err(Failure::new(message)
+            .hint(format!(
+                "Try \"{} --help\" for more information.",
+                given.called_as.name()
+            ))
+            .into());
+    }
+    if given.initialize {
+        return Ok(Request::Initialize(initialize(given)?));
+    }
+    if given.initialize_option {
+        return Err(Failure::new(
+            "some of the specified options cannot be used in benchmarking mode",
+        )
+        .into());
+    }
+    Ok(Request::Benchmark(Box::new(benchmark(given)?)))
+}
+
+fn initialize(given: Given) -> Result<Initialize, Failure> {
+    if given.benchmark_option {
+        return Err(Failure::new(
+            "some of the specified options cannot be used in initialization (-i) mode",
+        ));
+    }
+    let partitions = match (given.partitions, given.partition_method) {
+        (0, None) => None,
+        (0, Some(_)) => {
+            return Err(Failure::new(
+                "--partition-method requires greater than zero --partitions",
+            ));
+        }
+        (count, method) => Some(Partitions {
+            method: method.unwrap_or(Method::Range),
+            count,
+        }),
+    };
+    let mut steps = given.steps.unwrap_or_else(|| Step::DEFAULT.to_vec());
+    if given.no_vacuum {
+        steps.retain(|step| *step != Step::Vacuum);
+    }
+    if given.foreign_keys && !steps.contains(&Step::ForeignKeys) {
+        steps.push(Step::ForeignKeys);
+    }
+    Ok(Initialize {
+        connection: given.connection,
+        steps,
+        schema: Schema {
+            scale: given.scale.unwrap_or(1) as u32,
+            fillfactor: given.fillfactor.unwrap_or(100),
+            persistence: if given.unlogged {
+                Persistence::Unlogged
+            } else {
+                Persistence::Logged
+            },
+            partitions,
+            tablespace: given.tablespace,
+            index_tablespace: given.index_tablespace,
+        },
+        quiet: given.quiet,
+        events: given.events,
+        parent_lease: given.parent_lease,
+    })
+}
+
+fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
+    if given.scripts.is_empty() {
+        given.scripts.push(ScriptChoice {
+            origin: Origin::Builtin("tpcb-like".to_owned()),
+            weight: 1,
+        });
+    }
+    if given.scripts.iter().all(|script| script.weight == 0) {
+        return Err(Failure::new("total script weight must not be zero"));
+    }
+    let limit = match (given.transactions, given.duration) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::new(
+                "specify either a number of transactions (-t) or a duration (-T), not both",
+            ));
+        }
+        (_, Some(duration)) => Limit::Duration(duration),
+        (transactions, None) => Limit::Transactions(transactions.unwrap_or(10) as u64),
+    };
+    if !given.warmup.is_zero() && matches!(limit, Limit::Transactions(_)) {
+        return Err(Failure::new(
+            "a warm-up (--warmup) can only be used with a duration (-T)",
+        ));
+    }
+    let log = given.log.resolve(given.duration)?;
+    if given.progress_timestamp && given.progress_s.is_none() {
+        return Err(Failure::new(
+            "--progress-timestamp is allowed only under --progress",
+        ));
+    }
+    let tries = given.tries.unwrap_or(Tries::AtMost(1));
+    if tries == Tries::Unlimited && given.latency_limit.is_none() && given.duration.is_none() {
+        return Err(Failure::new(
+            "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
+        ));
+    }
+    let clients = given.clients.unwrap_or(1) as usize;
+    Ok(Benchmark {
+        connection: given.connection,
+        scripts: given.scripts,
+        clients,
+        workers: (given.workers.unwrap_or(1) as usize).min(clients),
+        limit,
+        warmup: given.warmup,
+        mode: given.mode.unwrap_or(QueryMode::Simple),
+        scale: given.scale,
+        variables: given.variables,
+        arrivals: given
+            .rate_per_s
+            .map_or(Arrivals::Closed, |rate_per_s| Arrivals::Poisson {
+                rate_per_s,
+            }),
+        latency_limit: given.latency_limit,
+        tries,
+        vacuum: match (given.no_vacuum, given.vacuum_all) {
+            (true, _) => Vacuum::Nothing,
+            (false, true) => Vacuum::All,
+            (false, false) => Vacuum::Small,
+        },
+        progress_s: given.progress_s,
+        progress_timestamp: given.progress_timestamp,
+        log,
+        per_command: given.per_command,
+        percentiles: given.percentiles,
+        histogram: given.histogram,
+        json: given.json,
+        verbose_errors: given.verbose_errors,
+        debug: given.debug,
+        on_error: if given.continue_on_error {
+            OnError::Continue
+        } else {
+            OnError::Abort
+        },
+        sessions: if given.connect {
+            Sessions::PerTransaction
+        } else {
+            Sessions::Kept
+        },
+        failures_detailed: given.failures_detailed,
+        exit_on_abort: given.exit_on_abort,
+        io: given.io.unwrap_or(Io::Auto),
+        seed: given.seed.unwrap_or(Seed::Default),
+        events: given.events,
+        parent_lease: given.parent_lease,
+        check: given.check,
+    })
+}

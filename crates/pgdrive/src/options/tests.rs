@@ -1,0 +1,250 @@
+//! Command lines and what they come to.
+
+use super::*;
+use pgdyno_dataset::pgbench::{Method, Partitions, Persistence};
+use pgdyno_engine::log::Detail;
+
+fn request(args: &[&str]) -> Result<Request, String> {
+    request_as(CalledAs::Pgdrive, args)
+}
+
+fn request_as(called_as: CalledAs, args: &[&str]) -> Result<Request, String> {
+    let args = args.iter().map(ToString::to_string).collect();
+    read(args, None, called_as).map_err(|error| match error {
+        UsageError::Getopt(text) => text,
+        UsageError::Failure(failure) => failure.message,
+    })
+}
+
+#[test]
+fn pgbench_takes_whole_seconds_only() {
+    assert_eq!(
+        load(&["-T", "2.5"]).limit,
+        Limit::Duration(Duration::from_millis(2500))
+    );
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["-T", "2.5"]),
+        Err("invalid value \"2.5\" for option -T/--time".to_owned())
+    );
+}
+
+#[test]
+fn logs_are_resolved() {
+    let log = load(&["-l", "--log-prefix=x", "--aggregate-interval=2", "-T", "4"]).log;
+    let expected = LogChoice {
+        prefix: "x".into(),
+        detail: Detail::Interval { length_s: 2 },
+    };
+    assert_eq!(log, Some(expected));
+    let plain = LogChoice {
+        prefix: "pgbench_log".into(),
+        detail: Detail::Transaction { sampling_rate: 1.0 },
+    };
+    assert_eq!(load(&["--log"]).log, Some(plain));
+    assert_eq!(load(&[]).log, None);
+}
+
+fn load(args: &[&str]) -> Benchmark {
+    match request(args) {
+        Ok(Request::Benchmark(benchmark)) => *benchmark,
+        other => panic!("not a benchmark: {other:?}"),
+    }
+}
+
+#[test]
+fn defaults_are_pgbenchs() {
+    let load = load(&[]);
+    assert_eq!(
+        (load.clients, load.workers, load.limit),
+        (1, 1, Limit::Transactions(10))
+    );
+    assert_eq!(load.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
+    assert_eq!(
+        (load.mode, load.tries, load.vacuum),
+        (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small)
+    );
+}
+
+#[test]
+fn a_usual_line() {
+    let load = load(&[
+        "-c64",
+        "-j",
+        "100",
+        "-T",
+        "30",
+        "-M",
+        "prepared",
+        "-S",
+        "-f",
+        "a@b.sql@3",
+        "bench",
+    ]);
+    assert_eq!((load.clients, load.workers), (64, 64));
+    assert_eq!(load.limit, Limit::Duration(Duration::from_secs(30)));
+    assert_eq!(
+        load.scripts[1],
+        ScriptChoice {
+            origin: Origin::File("a@b.sql".into()),
+            weight: 3
+        }
+    );
+    assert_eq!(load.connection.dbname.as_deref(), Some("bench"));
+}
+
+#[test]
+fn complaints_are_pgbenchs() {
+    for (args, complaint) in [
+        (
+            &["-c", "0"][..],
+            "-c/--clients must be in range 1..2147483647",
+        ),
+        (&["-c", "x"], "invalid value \"x\" for option -c/--clients"),
+        (&["-M", "odd"], "invalid query mode (-M): \"odd\""),
+        (
+            &["-t1", "-T1"],
+            "specify either a number of transactions (-t) or a duration (-T), not both",
+        ),
+        (&["-D", "x"], "invalid variable definition: \"x\""),
+        (&["--io", "poll"], "invalid I/O method (--io): \"poll\""),
+        (&["-f", "a@x"], "invalid weight specification: @x"),
+        (&["-b", "s@0"], "total script weight must not be zero"),
+        (
+            &["-i", "-S"],
+            "some of the specified options cannot be used in initialization (-i) mode",
+        ),
+        (
+            &["-F", "50"],
+            "some of the specified options cannot be used in benchmarking mode",
+        ),
+        (
+            &["a", "b"],
+            "too many command-line arguments (first is \"b\")",
+        ),
+        (
+            &["-i", "-I", "dx"],
+            "unrecognized initialization step \"x\"",
+        ),
+        (&["-i", "-I", ""], "no initialization steps specified"),
+        (
+            &["-i", "--partition-method=hash"],
+            "--partition-method requires greater than zero --partitions",
+        ),
+        (
+            &["-i", "--partition-method=list"],
+            "invalid partition method, expecting \"range\" or \"hash\", got: \"list\"",
+        ),
+        (
+            &["-i", "--partitions=-1"],
+            "--partitions must be in range 0..2147483647",
+        ),
+        (
+            &["--foreign-keys"],
+            "some of the specified options cannot be used in benchmarking mode",
+        ),
+        (
+            &["--max-tries=0"],
+            "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
+        ),
+        (&["-L", "-1"], "invalid latency limit: \"-1\""),
+        (
+            &["--sampling-rate=0.5"],
+            "log sampling (--sampling-rate) is allowed only when logging transactions (-l)",
+        ),
+        (
+            &["-l", "--sampling-rate=1.1"],
+            "invalid sampling rate: \"1.1\"",
+        ),
+        (
+            &["-l", "--sampling-rate=1", "--aggregate-interval=1"],
+            "log sampling (--sampling-rate) and aggregation (--aggregate-interval) cannot be used at the same time",
+        ),
+        (
+            &["--aggregate-interval=1"],
+            "log aggregation is allowed only when actually logging transactions",
+        ),
+        (
+            &["--log-prefix=x"],
+            "log file prefix (--log-prefix) is allowed only when logging transactions (-l)",
+        ),
+        (
+            &["-l", "--aggregate-interval=6", "-T5"],
+            "number of seconds for aggregation (6) must not be higher than test duration (5)",
+        ),
+        (
+            &["-l", "--aggregate-interval=2", "-T5"],
+            "duration (5) must be a multiple of aggregation interval (2)",
+        ),
+        (
+            &["--progress-timestamp"],
+            "--progress-timestamp is allowed only under --progress",
+        ),
+    ] {
+        assert_eq!(request(args), Err(complaint.to_owned()), "{args:?}");
+    }
+}
+
+fn init(args: &[&str]) -> Initialize {
+    match request(&[&["-i"], args].concat()) {
+        Ok(Request::Initialize(init)) => init,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn steps_of_initialization_are_resolved() {
+    use Step::{CreateTables, Drop, ForeignKeys, GenerateHere, PrimaryKeys, Vacuum};
+    for (args, steps) in [
+        (
+            &[][..],
+            &[Drop, CreateTables, GenerateHere, Vacuum, PrimaryKeys][..],
+        ),
+        (&["-n"], &[Drop, CreateTables, GenerateHere, PrimaryKeys]),
+        (&["-n", "-I", "v d v "], &[Drop]),
+        (&["-I", " "], &[]),
+        (&["-I", "pf", "--foreign-keys"], &[PrimaryKeys, ForeignKeys]),
+        (
+            &["-I", "dv", "--foreign-keys"],
+            &[Drop, Vacuum, ForeignKeys],
+        ),
+    ] {
+        assert_eq!(init(args).steps, steps, "{args:?}");
+    }
+}
+
+#[test]
+fn the_schema_is_complete() {
+    let plain = Schema {
+        scale: 1,
+        fillfactor: 100,
+        persistence: Persistence::Logged,
+        partitions: None,
+        tablespace: None,
+        index_tablespace: None,
+    };
+    assert_eq!(init(&[]).schema, plain);
+    let by = |method, count| Some(Partitions { method, count });
+    let partitions = |args: &[&str]| init(args).schema.partitions;
+    assert_eq!(partitions(&["--partitions=0"]), None);
+    assert_eq!(partitions(&["--partitions=4"]), by(Method::Range, 4));
+    assert_eq!(
+        partitions(&["--partitions=4", "--partition-method=HASH"]),
+        by(Method::Hash, 4)
+    );
+    let all = [
+        "-s7",
+        "-F50",
+        "--unlogged-tables",
+        "--tablespace=a",
+        "--index-tablespace=b",
+    ];
+    let expected = Schema {
+        scale: 7,
+        fillfactor: 50,
+        persistence: Persistence::Unlogged,
+        partitions: None,
+        tablespace: Some("a".into()),
+        index_tablespace: Some("b".into()),
+    };
+    assert_eq!(init(&all).schema, expected);
+}

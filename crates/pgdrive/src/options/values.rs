@@ -1,0 +1,177 @@
+//! Values of options, read and refused in pgbench's words.
+
+use std::time::Duration;
+
+use pgdyno_dataset::Step;
+use pgdyno_dataset::pgbench::Method;
+use pgdyno_engine::spec::{Io, Tries};
+use pgdyno_script::QueryMode;
+
+use super::{Origin, ScriptChoice, Seed};
+use crate::messages::Failure;
+
+pub(super) const I32: i64 = i32::MAX as i64;
+
+pub(super) fn whole(text: &str, option: &str, least: i64, most: i64) -> Result<i64, Failure> {
+    let value: i64 = text
+        .trim()
+        .parse()
+        .map_err(|_| Failure::new(format!("invalid value \"{text}\" for option {option}")))?;
+    if value < least || value > most {
+        return Err(Failure::new(format!(
+            "{option} must be in range {least}..{most}"
+        )));
+    }
+    Ok(value)
+}
+
+/// Whole seconds as pgbench has them, or decimals, which it refuses.
+pub(super) fn seconds(text: &str, option: &str) -> Result<Duration, Failure> {
+    let duration = seconds_or_none(text, option)?;
+    if duration.is_zero() {
+        return Err(Failure::new(format!("{option} must be in range 1..{I32}")));
+    }
+    Ok(duration)
+}
+
+pub(super) fn seconds_or_none(text: &str, option: &str) -> Result<Duration, Failure> {
+    let invalid = || Failure::new(format!("invalid value \"{text}\" for option {option}"));
+    let seconds: f64 = text.trim().parse().map_err(|_| invalid())?;
+    if seconds < 0.0 || seconds > I32 as f64 {
+        return Err(Failure::new(format!("{option} must be in range 1..{I32}")));
+    }
+    Duration::try_from_secs_f64(seconds).map_err(|_| invalid())
+}
+
+pub(super) fn positive(text: &str, complaint: &str) -> Result<f64, Failure> {
+    match text.trim().parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err(Failure::new(format!("{complaint}: \"{text}\""))),
+    }
+}
+
+pub(super) fn sampling_rate(text: &str) -> Result<f64, Failure> {
+    let complaint = "invalid sampling rate";
+    let rate = positive(text, complaint)?;
+    if rate > 1.0 {
+        return Err(Failure::new(format!("{complaint}: \"{text}\"")));
+    }
+    Ok(rate)
+}
+
+pub(super) fn protocol(text: &str) -> Result<QueryMode, Failure> {
+    match text {
+        "simple" => Ok(QueryMode::Simple),
+        "extended" => Ok(QueryMode::Extended),
+        "prepared" => Ok(QueryMode::Prepared),
+        _ => Err(Failure::new(format!("invalid query mode (-M): \"{text}\""))),
+    }
+}
+
+pub(super) fn io(text: &str) -> Result<Io, Failure> {
+    match text {
+        "auto" => Ok(Io::Auto),
+        "epoll" => Ok(Io::Epoll),
+        "io_uring" => Ok(Io::IoUring),
+        _ => Err(
+            Failure::new(format!("invalid I/O method (--io): \"{text}\""))
+                .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\"."),
+        ),
+    }
+}
+
+pub(super) fn tries(text: &str) -> Result<Tries, Failure> {
+    match text.trim().parse::<u32>() {
+        Ok(0) => Ok(Tries::Unlimited),
+        Ok(most) => Ok(Tries::AtMost(most)),
+        Err(_) => Err(Failure::new(format!(
+            "invalid number of maximum tries: \"{text}\""
+        ))),
+    }
+}
+
+pub(super) fn definition(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(Failure::new(format!(
+            "invalid variable definition: \"{text}\""
+        ))),
+    }
+}
+
+pub(super) fn script(text: &str, origin: fn(String) -> Origin) -> Result<ScriptChoice, Failure> {
+    let Some((name, weight)) = text.rsplit_once('@') else {
+        return Ok(ScriptChoice {
+            origin: origin(text.to_owned()),
+            weight: 1,
+        });
+    };
+    let number: i64 = weight
+        .parse()
+        .map_err(|_| Failure::new(format!("invalid weight specification: @{weight}")))?;
+    let weight = u32::try_from(number)
+        .ok()
+        .filter(|&weight| i64::from(weight) <= I32)
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "weight specification out of range (0 .. {I32}): {number}"
+            ))
+        })?;
+    Ok(ScriptChoice {
+        origin: origin(name.to_owned()),
+        weight,
+    })
+}
+
+pub(super) fn shorthand(option: &str) -> ScriptChoice {
+    let name = if option == "select-only" {
+        "select-only"
+    } else {
+        "simple-update"
+    };
+    ScriptChoice {
+        origin: Origin::Builtin(name.to_owned()),
+        weight: 1,
+    }
+}
+
+pub(super) fn seed(text: &str, source: &str) -> Result<Seed, Failure> {
+    match text {
+        "time" => Ok(Seed::Time),
+        "rand" => Ok(Seed::Strong),
+        _ => text.parse().map(Seed::Fixed).map_err(|_| {
+            Failure::new(format!("unrecognized random seed option \"{text}\""))
+                .detail("Expecting an unsigned integer, \"time\" or \"rand\".")
+                .also(format!("error while setting random seed from {source}"))
+        }),
+    }
+}
+
+pub(super) fn steps(text: &str) -> Result<Vec<Step>, Failure> {
+    if text.is_empty() {
+        return Err(Failure::new("no initialization steps specified"));
+    }
+    let letters = text.chars().filter(|letter| *letter != ' ');
+    let step = |letter| {
+        Step::from_letter(letter).ok_or_else(|| {
+            let failure = Failure::new(format!("unrecognized initialization step \"{letter}\""));
+            let allowed = pgdyno_dataset::STEPS;
+            failure.detail(format!("Allowed step characters are: \"{allowed}\"."))
+        })
+    };
+    letters.map(step).collect()
+}
+
+pub(super) fn partition_method(text: &str) -> Result<Method, Failure> {
+    let methods = [Method::Range, Method::Hash];
+    let method = methods
+        .into_iter()
+        .find(|method| text.eq_ignore_ascii_case(method.name()));
+    method.ok_or_else(|| {
+        Failure::new(format!(
+            "invalid partition method, expecting \"range\" or \"hash\", got: \"{text}\""
+        ))
+    })
+}
