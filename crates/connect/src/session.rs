@@ -96,7 +96,7 @@ impl Session {
         self.cancel_key().map_or(0, |key| key.pid)
     }
 
-    /// The key for cancelling a query of this session.
+    /// The key for cancelling a query that runs here.
     pub fn cancel_key(&self) -> Option<&CancelKey> {
         self.link.facts.cancel_key.as_ref()
     }

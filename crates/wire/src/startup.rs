@@ -70,7 +70,7 @@ pub enum Progress {
     Ready(TxStatus),
 }
 
-/// The key by which a query of this session can be cancelled.
+/// The key by which a query of the connection can be cancelled.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelKey {
     /// Process of the backend.

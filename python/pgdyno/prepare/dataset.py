@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import IO
 
@@ -15,7 +12,8 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.run.engine import Engine
-from pgdyno.run.stream import Event, read_events
+from pgdyno.run.process import running_engine
+from pgdyno.run.stream import Event
 from pgdyno.target import Progress, Server
 
 MARK = "pgdyno dataset "
@@ -67,30 +65,16 @@ def _run_engine(
     engine: Engine, options: list[str], environment: Mapping[str, str], progress: Progress, doing: str
 ) -> None:
     with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            [str(engine.path), *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, **environment},
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        try:
-            end = _follow(process.stdout, progress)
+        with running_engine(engine, options, environment, errors) as (process, events):
+            end = _follow(events, progress)
             process.wait()
-        finally:
-            if process.poll() is None:
-                process.send_signal(signal.SIGINT)
-                process.wait()
-            process.stdout.close()
         if process.returncode != 0:
             raise TargetError(f"cannot {doing}: {_reason(end, errors)}", hint=(end or {}).get("hint"))
 
 
-def _follow(stdout: IO[bytes], progress: Progress) -> Event | None:
+def _follow(events: Iterable[Event], progress: Progress) -> Event | None:
     end = None
-    for event in read_events(stdout):
+    for event in events:
         if event["event"] == "load" and "rows_total" in event and event["table"] == "pgbench_accounts":
             # shown as bytes: rows so far tell how many all will be
             total = event["bytes"] * event["rows_total"] // max(event["rows"], 1)

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from pgdyno.errors import EngineError
 from pgdyno.records import (
@@ -22,10 +18,8 @@ from pgdyno.records import (
     Summary,
 )
 from pgdyno.run.engine import Engine
-from pgdyno.run.stream import Event, read_events
-
-STOP_S = 10.0
-"""How long an engine that was told to stop may take before it is killed."""
+from pgdyno.run.process import running_engine
+from pgdyno.run.stream import Event
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +56,14 @@ def run_trial(
     `on_interval` is called once a second. When anything is raised meanwhile, Ctrl-C among it, the
     engine is stopped before the exception goes on.
     """
-    with log.open("wb") as errors:
-        process = subprocess.Popen(
-            [str(engine.path), *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            cwd=folder,
-            env={**os.environ, **environment},
-            # Ctrl-C is ours to hand on: the engine then still says what it measured
-            start_new_session=True,
-        )
-        assert process.stdout is not None
-        try:
-            events = _listen(process.stdout, on_interval)
-            process.wait()
-        finally:
-            _stop(process)
-    return _judge(events, process.returncode, log)
-
-
-def _listen(stdout: IO[bytes], on_interval: Callable[[Interval], None]) -> list[Event]:
     events: list[Event] = []
-    for event in read_events(stdout):
-        events.append(event)
-        if event["event"] == "interval":
-            on_interval(_interval(event))
-    return events
+    with log.open("wb") as errors, running_engine(engine, options, environment, errors, folder) as (process, stream):
+        for event in stream:
+            events.append(event)
+            if event["event"] == "interval":
+                on_interval(_interval(event))
+        process.wait()
+    return _judge(events, process.returncode, log)
 
 
 def _interval(event: Event) -> Interval:
@@ -100,26 +75,6 @@ def _interval(event: Event) -> Interval:
         tps=succeeded / length_s if length_s > 0 else 0.0,
         p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
     )
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    """Ends the engine if it still runs: first by its lease and SIGINT, then by force."""
-    if process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        # nobody reads its events any more: it must not wait for room to write them
-        _close(process)
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-    _close(process)
-
-
-def _close(process: subprocess.Popen[bytes]) -> None:
-    for stream in (process.stdin, process.stdout):
-        if stream is not None and not stream.closed:
-            stream.close()
 
 
 def _judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
