@@ -375,14 +375,14 @@ fn copies(server: &Server) {
 
 /// The socket goes on by the protocol alone, prepared and pipelined, as a load engine does it.
 fn handing_on(server: &Server) {
-    use pgdyno_wire::{BindTemplate, Capture, Exchange, Reply, frontend};
+    use pgdyno_wire::{BindTemplate, Capture, Columns, Exchange, Reply, frontend};
     use std::io::{Read, Write};
 
     let session = connect(&server.tcp("user=by_scram password=secret"));
     let mut stream = session.into_stream().expect("nothing unread");
     let mut out = Vec::new();
     frontend::parse(&mut out, "s", "select $1::int + 1", &[]).expect("encodable");
-    let template = BindTemplate::new("s", 1).expect("encodable");
+    let template = BindTemplate::new("s", 1, Columns::Undescribed).expect("encodable");
     for number in 0..100 {
         let write = |_, out: &mut Vec<u8>| write!(out, "{number}").is_ok();
         template.append(&mut out, write).expect("encodable");

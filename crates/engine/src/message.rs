@@ -1,7 +1,7 @@
 //! Statements as bytes, formatted once: only parameters are written while running.
 
 use pgdyno_script::{Capture, Op, Piece, Program, QueryMode, SlotId, Sql, Statement, Vars};
-use pgdyno_wire::{EncodeError, frontend};
+use pgdyno_wire::{BindTemplate, Columns, EncodeError, frontend};
 
 use crate::spec::WeightedProgram;
 
@@ -46,17 +46,18 @@ pub struct Bound {
     name: String,
     /// Whether one Parse serves all executions on a connection.
     pub prepared: bool,
-    /// Bind from its type to the number of parameters.
-    head: Vec<u8>,
+    /// Bind and Execute, but for the values of `params`.
+    bind: BindTemplate,
     params: Vec<SlotId>,
-    /// Result formats, Describe where rows are wanted, Execute.
-    tail: Vec<u8>,
 }
 
 impl Template {
     /// Appends the statement to `out`. `parsed` says whether this connection has it prepared.
     /// Sync is the caller's: a pipeline has one for many statements.
-    pub fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) {
+    ///
+    /// # Errors
+    /// A value, or the statement with its values, is too long for the protocol.
+    pub fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         match self {
             Self::Simple(simple) => write_query(&simple.statement, vars, out),
             Self::Bound(bound) => bound.write(vars, parsed, out),
@@ -116,37 +117,28 @@ impl Bound {
         out.extend_from_slice(&self.parse);
     }
 
-    fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) {
+    fn write(&self, vars: &Vars, parsed: Parsed, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         if !(self.prepared && parsed == Parsed::Yes) {
             self.write_parse(parsed, out);
         }
-        let start = out.len();
-        out.extend_from_slice(&self.head);
-        for &slot in &self.params {
-            let at = out.len();
-            out.extend_from_slice(&[0xff; 4]); // -1: null
-            if vars.write_text(slot, out) {
-                patch_length(out, at, at + 4);
-            }
-        }
-        out.extend_from_slice(&[0, 0]); // all results as text
-        patch_length(out, start + 1, start + 1);
-        out.extend_from_slice(&self.tail);
+        self.bind.append(out, |index, out| {
+            vars.write_text(self.params[usize::from(index)], out)
+        })
     }
 }
 
-/// Writes the distance from `from` to the end into the four bytes at `at`.
-fn patch_length(out: &mut [u8], at: usize, from: usize) {
-    let length = (out.len() - from) as u32;
-    out[at..at + 4].copy_from_slice(&length.to_be_bytes());
-}
-
-fn write_query(statement: &Statement, vars: &Vars, out: &mut Vec<u8>) {
+fn write_query(statement: &Statement, vars: &Vars, out: &mut Vec<u8>) -> Result<(), EncodeError> {
     let start = out.len();
     out.extend_from_slice(b"Q\0\0\0\0");
     statement.write_simple(vars, out);
     out.push(0);
-    patch_length(out, start + 1, start + 1);
+    let bytes = out.len() - start - 1;
+    let Ok(length) = i32::try_from(bytes) else {
+        out.truncate(start);
+        return Err(EncodeError::TooLong);
+    };
+    out[start + 1..start + 5].copy_from_slice(&length.to_be_bytes());
+    Ok(())
 }
 
 /// Templates by script and statement. Prepared statements are named `P_0`, `P_1`… across all
@@ -234,23 +226,19 @@ fn template(
     }
     let mut parse = Vec::new();
     frontend::parse(&mut parse, &name, sql, &[])?;
-    let mut head = b"B\0\0\0\0\0".to_vec(); // type, length, unnamed portal
-    head.extend_from_slice(name.as_bytes());
-    head.extend_from_slice(&[0, 0, 0]); // end of name, all parameters as text
-    head.extend_from_slice(&(params.len() as u16).to_be_bytes());
-    let mut tail = Vec::new();
-    if captured {
-        frontend::describe_portal(&mut tail, "")?;
-    }
-    frontend::execute(&mut tail, "", 0)?;
+    let columns = if captured {
+        Columns::Described
+    } else {
+        Columns::Undescribed
+    };
+    let parameters = u16::try_from(params.len()).map_err(|_| EncodeError::TooLong)?;
     Ok(Template::Bound(Bound {
         close,
         parse,
         sql: sql.clone(),
-        name,
         prepared,
-        head,
+        bind: BindTemplate::new(&name, parameters, columns)?,
+        name,
         params: params.clone(),
-        tail,
     }))
 }

@@ -3,6 +3,15 @@
 use crate::error::EncodeError;
 use crate::frontend::{self, Encoded};
 
+/// Whether the server is asked what columns the rows have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Columns {
+    /// A Describe of the portal stands before Execute.
+    Described,
+    /// Nobody wants to know.
+    Undescribed,
+}
+
 /// Bind and Execute of a prepared statement by the unnamed portal. All parameters and results are
 /// text.
 ///
@@ -12,7 +21,7 @@ use crate::frontend::{self, Encoded};
 pub struct BindTemplate {
     /// Bind up to and with the number of parameters.
     head: Vec<u8>,
-    /// The rest of Bind, and Execute.
+    /// The rest of Bind, Describe where columns are wanted, and Execute.
     tail: Vec<u8>,
     parameters: u16,
 }
@@ -22,12 +31,15 @@ impl BindTemplate {
     ///
     /// # Errors
     /// The name holds a zero byte.
-    pub fn new(statement: &str, parameters: u16) -> Result<Self, EncodeError> {
+    pub fn new(statement: &str, parameters: u16, columns: Columns) -> Result<Self, EncodeError> {
         let mut head = Vec::new();
         frontend::bind(&mut head, "", statement, [])?;
         head.truncate(head.len() - 4);
         head.extend_from_slice(&parameters.to_be_bytes());
         let mut tail = vec![0, 0];
+        if columns == Columns::Described {
+            frontend::describe_portal(&mut tail, "")?;
+        }
         frontend::execute(&mut tail, "", 0)?;
         Ok(BindTemplate {
             head,
@@ -36,7 +48,7 @@ impl BindTemplate {
         })
     }
 
-    /// Appends both messages; `write(i, out)` appends the text of parameter `i` (from 0) and gives
+    /// Appends the messages; `write(i, out)` appends the text of parameter `i` (from 0) and gives
     /// true, or gives false for NULL.
     ///
     /// # Errors
@@ -90,23 +102,28 @@ mod tests {
     fn the_bytes_are_those_of_bind_and_execute() {
         let params = [Some(&b"12345"[..]), None, Some(b""), Some(b"-7")];
         for count in 0..=params.len() {
-            let mut plain = b"before".to_vec();
-            frontend::bind(&mut plain, "", "P0_3", params[..count].iter().copied())
-                .expect("encodable");
-            frontend::execute(&mut plain, "", 0).expect("encodable");
-            let template = BindTemplate::new("P0_3", count as u16).expect("encodable");
-            let mut out = b"before".to_vec();
-            let appended = template.append(&mut out, |index, out| {
-                let param = params[usize::from(index)];
-                out.extend_from_slice(param.unwrap_or(b"scratch"));
-                param.is_some()
-            });
-            assert_eq!((appended, out), (Ok(()), plain));
+            for columns in [Columns::Described, Columns::Undescribed] {
+                let mut plain = b"before".to_vec();
+                frontend::bind(&mut plain, "", "P0_3", params[..count].iter().copied())
+                    .expect("encodable");
+                if columns == Columns::Described {
+                    frontend::describe_portal(&mut plain, "").expect("encodable");
+                }
+                frontend::execute(&mut plain, "", 0).expect("encodable");
+                let template = BindTemplate::new("P0_3", count as u16, columns).expect("encodable");
+                let mut out = b"before".to_vec();
+                let appended = template.append(&mut out, |index, out| {
+                    let param = params[usize::from(index)];
+                    out.extend_from_slice(param.unwrap_or(b"scratch"));
+                    param.is_some()
+                });
+                assert_eq!((appended, out), (Ok(()), plain));
+            }
         }
     }
 
     #[test]
     fn names_with_a_zero_byte_are_refused() {
-        assert!(BindTemplate::new("a\0b", 0).is_err());
+        assert!(BindTemplate::new("a\0b", 0, Columns::Undescribed).is_err());
     }
 }

@@ -22,7 +22,7 @@ pub mod startup;
 pub mod startup_error;
 
 pub use backend::{CommandTag, Field, Row, RowDescription, TxStatus};
-pub use bind_template::BindTemplate;
+pub use bind_template::{BindTemplate, Columns};
 pub use error::{EncodeError, ProtocolError, ServerError};
 pub use exchange::{Capture, Exchange, Reply};
 pub use sqlstate::SqlState;

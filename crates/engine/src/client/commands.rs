@@ -188,7 +188,11 @@ impl Client {
         }
         let parsed = &mut self.prepared[self.script][statement];
         let template = &shared.templates[self.script][statement];
-        template.write(&self.vars, *parsed, &mut self.out);
+        template
+            .write(&self.vars, *parsed, &mut self.out)
+            .map_err(|error| {
+                Abort::command("SQL", "could not send the statement").because(error)
+            })?;
         if *parsed != Parsed::Yes {
             *parsed = Parsed::Yes;
             self.fresh.push(statement);
