@@ -24,7 +24,7 @@ from pgdyno.report.live import LiveView
 from pgdyno.run import Engine, Interval, TrialResult, check_scripts, find_engine, run_trial, script_options
 from pgdyno.run.engine import trial_options
 from pgdyno.store import RunFolder, TrialWriter
-from pgdyno.target import Home, Progress, Server, fetch_target, open_target, sweep_leftovers
+from pgdyno.target import Home, Installation, Progress, Server, fetch_target, open_target, sweep_leftovers
 from pgdyno.units import format_duration
 
 T = TypeVar("T")
@@ -75,6 +75,8 @@ class _State:
     loaded: LoadedPlan
     engine: Engine
     home: Home
+    installations: dict[str, Installation]
+    """Programs of each target, by its name."""
     folder: RunFolder
     view: LiveView
     progress: Progress
@@ -109,12 +111,13 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
     for left in sweep_leftovers(home):
         view.note(left)
     progress = _Preparing(view)
-    for name, spec in loaded.plan.target.items():
-        fetch_target(name, spec, home=home, progress=progress)
+    installations = {
+        name: fetch_target(name, spec, home=home, progress=progress) for name, spec in loaded.plan.target.items()
+    }
     trials = planned_trials(loaded.plan)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
     folder = RunFolder.create(parent, _manifest(loaded, engine, len(trials), seed))
-    state = _State(loaded, engine, home, folder, view, progress, seed, _labels(loaded.plan, trials))
+    state = _State(loaded, engine, home, installations, folder, view, progress, seed, _labels(loaded.plan, trials))
     view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
     done: list[TrialRecord] = []
     outcome = Outcome.INTERRUPTED
@@ -242,7 +245,9 @@ def _server_for(state: _State, target: str) -> Server:
 
 def _start(state: _State, target: str) -> Server:
     spec = state.loaded.plan.target[target]
-    context = open_target(target, spec, home=state.home, progress=state.progress)
+    context = open_target(
+        target, spec, home=state.home, progress=state.progress, installation=state.installations[target]
+    )
     server = state.contexts.enter_context(context)
     state.servers[target] = server
     for note in server.notes:

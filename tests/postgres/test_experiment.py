@@ -118,12 +118,15 @@ def postmasters(home: Home) -> list[int]:
     return found
 
 
-def engines() -> set[int]:
+def engines(home: Home) -> set[int]:
+    """The engines that were started under `home`, whose environment names it: others may run beside."""
     found = set()
-    for status in Path("/proc").glob("[0-9]*/comm"):
+    for process in Path("/proc").glob("[0-9]*"):
         try:
-            if status.read_text().strip() == "pgdrive":
-                found.add(int(status.parent.name))
+            if (process / "comm").read_text().strip() == "pgdrive" and str(home.path) in (
+                process / "environ"
+            ).read_text(errors="replace"):
+                found.add(int(process.name))
         except OSError:
             continue
     return found
@@ -211,8 +214,8 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
 def test_a_signal_leaves_nothing_but_whole_trials(
     warm_home: Home, tmp_path: Path, plan: Callable[..., Path], number: int, code: ExitCode
 ) -> None:
-    before = engines()
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
+        assert engines(warm_home)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
         assert process.returncode == code, err
@@ -222,23 +225,23 @@ def test_a_signal_leaves_nothing_but_whole_trials(
     assert folder.trials() == []
     assert folder.partials() == []
     assert postmasters(warm_home) == []
-    assert engines() <= before
+    assert not engines(warm_home)
 
 
 def test_after_sigkill_the_next_run_removes_what_was_left(
     warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
 ) -> None:
-    before = engines()
     with running(warm_home, tmp_path, plan(duration="60s")) as process:
+        assert engines(warm_home)
         process.kill()
         process.wait()
         left = postmasters(warm_home)
         assert left
     # the engine's lease ends with its parent
     deadline = time.monotonic() + 20
-    while engines() - before and time.monotonic() < deadline:
+    while engines(warm_home) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert not engines() - before
+    assert not engines(warm_home)
     done = pgdyno(warm_home, tmp_path, "run", str(plan(clients="1")))
     assert done.returncode == ExitCode.OK, done.stderr
     assert postmasters(warm_home) == []

@@ -1,9 +1,19 @@
 """Takes a target of the plan, gives a running PostgreSQL."""
 
 from pgdyno.target.home import Home
+from pgdyno.target.installation import Installation
 from pgdyno.target.leftovers import sweep_leftovers
 from pgdyno.target.open import fetch_target, open_target
 from pgdyno.target.progress import Progress, SilentProgress
 from pgdyno.target.server import Server
 
-__all__ = ["Home", "Progress", "Server", "SilentProgress", "fetch_target", "open_target", "sweep_leftovers"]
+__all__ = [
+    "Home",
+    "Installation",
+    "Progress",
+    "Server",
+    "SilentProgress",
+    "fetch_target",
+    "open_target",
+    "sweep_leftovers",
+]

@@ -17,15 +17,24 @@ from pgdyno.target.server import Server
 
 
 @contextmanager
-def open_target(name: str, spec: EmbeddedTarget | LocalTarget, *, home: Home, progress: Progress) -> Iterator[Server]:
+def open_target(
+    name: str,
+    spec: EmbeddedTarget | LocalTarget,
+    *,
+    home: Home,
+    progress: Progress,
+    installation: Installation | None = None,
+) -> Iterator[Server]:
     """A server as `spec` wants it, with an empty database `pgdyno`; stopped and removed behind the block.
+
+    `installation` is what `fetch_target` gave for `spec`; without it the programs are looked up now.
 
     Whatever ends the block, also KeyboardInterrupt or SystemExit from a signal handler at any moment, leaves
     neither a process nor a folder, except a kept cluster. Raises TargetError, whose message begins with the
     target's name.
     """
-    with _named(name):
-        installation = _find(spec, home, progress)
+    if installation is None:
+        installation = fetch_target(name, spec, home=home, progress=progress)
     instance = Instance(name, spec, installation, home, progress)
     try:
         with _named(name):
@@ -35,13 +44,13 @@ def open_target(name: str, spec: EmbeddedTarget | LocalTarget, *, home: Home, pr
         instance.close()
 
 
-def fetch_target(name: str, spec: EmbeddedTarget | LocalTarget, *, home: Home, progress: Progress) -> None:
-    """Makes sure that the programs of `spec` are here, so that what is missing is known before anything runs.
+def fetch_target(name: str, spec: EmbeddedTarget | LocalTarget, *, home: Home, progress: Progress) -> Installation:
+    """The programs of `spec`, fetched if need be, so that what is missing is known before anything runs.
 
     Raises TargetError, whose message begins with the target's name.
     """
     with _named(name):
-        _find(spec, home, progress)
+        return _find(spec, home, progress)
 
 
 def _find(spec: EmbeddedTarget | LocalTarget, home: Home, progress: Progress) -> Installation:
