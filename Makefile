@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-rust test-python lint format bench clean
+.PHONY: help demo build test test-packages test-rust test-python lint format bench bench-packages clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -33,7 +33,7 @@ format: build ## put the source in shape
 	$(BIN)/ruff format $(PYTHON)
 	$(BIN)/ruff check --fix $(PYTHON)
 
-bench: build ## pgdrive beside pgbench on one server, interleaved
+bench: build ## pgdrive beside pgbench and sysbench on one server, interleaved
 	$(BIN)/python benchmarks/engine.py
 
 clean: ## what was built here; not the cache of servers
@@ -44,6 +44,11 @@ test-packages:
 	@command -v pgbench >/dev/null || { \
 	  echo "installing postgresql for its pgbench"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends postgresql; }
+
+# Debian packages that benchmarks compare with.
+bench-packages: test-packages
+	@command -v sysbench >/dev/null || { \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysbench; }
 
 # the crates' own tests, among them those that need a server: its path is passed to them
 test-rust: build

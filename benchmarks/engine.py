@@ -1,175 +1,249 @@
-"""pgdrive beside pgbench on one server: client CPU a transaction and throughput, interleaved.
+"""pgdrive beside pgbench and sysbench: client CPU, throughput, memory, time to connect; interleaved.
 
-Each pair runs pgdrive and pgbench one after the other, in alternating order. The figure is the ratio of
-the two in a pair, and the median of these ratios over all pairs: a machine that gets slower meanwhile
-slows both. CPU is user and system time of the client's process, from wait4.
+Each round runs all programs of a case one after the other, in an order that turns. A figure is the median of
+its rounds; a ratio is the median of the ratios in each round: a machine that gets slower meanwhile slows all.
+CPU is user and system time of the client's process, from wait4.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import platform
-import re
-import shutil
 import statistics
-import subprocess
-import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypedDict
+
+from places import VERSION, Environment, Place, places
+from programs import Kind, Limit, Load, Programs, Sample, Workload
 
 from pgdyno.host import describe_host
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.run import find_engine
-from pgdyno.target import Home, SilentProgress, open_target
 
 RESULTS = Path(__file__).parent / "results"
+
+Measure = Literal["cpu_us", "tps", "connect_ms", "peak_bytes"]
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A program that pgdrive is held against."""
+
+    program: Kind
+    workload: Workload
+
+    @property
+    def name(self) -> str:
+        """As the table has it."""
+        return self.program if self.workload != "tpcb-like" else f"{self.program} {self.workload}"
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What docs/design/performance.md asks of pgdrive."""
+
+    measure: Measure
+    bound: float
+    """Of the ratio to the rival's figure; of the figure itself where there is no rival."""
+    rival: Rival | None
+
+    def is_reached(self, figure: float) -> bool:
+        """More is better of transactions a second, less of everything else."""
+        return figure >= self.bound if self.measure == "tps" else figure <= self.bound
+
+    def words(self) -> str:
+        """Such as `cpu <= 0.55 x pgbench`."""
+        sign = ">=" if self.measure == "tps" else "<="
+        if self.rival is None:
+            return f"{WORDS[self.measure]} {sign} {shown(self.measure, self.bound)}"
+        return f"{WORDS[self.measure]} {sign} {self.bound} x {self.rival.name}"
+
+
+WORDS: dict[Measure, str] = {"cpu_us": "CPU", "tps": "tps", "connect_ms": "connecting", "peak_bytes": "memory"}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One row of the table."""
+    """A part of the table: pgdrive and its rivals under one load."""
 
     name: str
-    options: tuple[str, ...]
-    where: Literal["unix", "tcp", "null"] = "unix"
-    """The server over a unix socket or TCP, or the server that answers at once."""
-    goal: float | None = None
-    """The ratio of client CPU to pgbench's that docs/design/performance.md asks for."""
+    workload: Workload
+    place: Place
+    goals: tuple[Goal, ...]
+    clients: int | None = None
+    """None: the command line's."""
+    transactions: int | None = None
+    """Of each client, where connecting is what counts; None: by time."""
+
+    def rivals(self, programs: Programs) -> list[Rival]:
+        """Those of its goals that are installed."""
+        rivals = dict.fromkeys(goal.rival for goal in self.goals if goal.rival is not None)
+        return [rival for rival in rivals if getattr(programs, rival.program) is not None]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """One run of one program."""
-
-    tps: float
-    cpu_us: float
-    """Client CPU a transaction."""
-
+PGBENCH = Rival("pgbench", "select-only")
+SYSBENCH = Rival("sysbench", "select-only")
+ORDINARY = Rival("pgbench", "tpcb-like")
+PIPELINE = Rival("pgbench", "tpcb-pipelined")
 
 CASES = [
-    Case("select-only, unix", ("-S", "-M", "prepared"), goal=0.55),
-    Case("select-only, TCP", ("-S", "-M", "prepared"), where="tcp", goal=0.65),
-    Case("tpcb-like, unix", ("-b", "tpcb-like", "-M", "prepared"), goal=0.60),
-    Case("select-only, null server", ("-S", "-M", "prepared"), where="null"),
+    Case("select-only, unix", "select-only", "unix", (Goal("cpu_us", 0.55, PGBENCH), Goal("cpu_us", 0.30, SYSBENCH))),
+    Case("select-only, TCP", "select-only", "tcp", (Goal("cpu_us", 0.65, PGBENCH), Goal("cpu_us", 0.40, SYSBENCH))),
+    Case("tpcb-like, unix", "tpcb-like", "unix", (Goal("cpu_us", 0.60, ORDINARY),)),
+    Case(
+        "tpcb-like in one pipeline, unix",
+        "tpcb-pipelined",
+        "unix",
+        (Goal("cpu_us", 0.65, PIPELINE), Goal("cpu_us", 0.15, ORDINARY)),
+    ),
+    Case("select-only, null server", "select-only", "null", (Goal("tps", 1.5, PGBENCH), Goal("tps", 3.3, SYSBENCH))),
+    Case(
+        "1,000 connections, null server",
+        "select-only",
+        "null",
+        (Goal("connect_ms", 0.5, PGBENCH),),
+        clients=1_000,
+        transactions=20,
+    ),
+    Case(
+        "10,000 connections, null server",
+        "select-only",
+        "null",
+        (Goal("peak_bytes", 20 * 2**20, None), Goal("connect_ms", 0.5, PGBENCH)),
+        clients=10_000,
+        transactions=5,
+    ),
 ]
 
 
-def measure(program: str, case: Case, clients: int, seconds: int, environment: dict[str, str]) -> Sample:
-    """Runs one load; the process's own CPU time over the transactions that it counts."""
-    command = [program, "-n", "-c", str(clients), "-j", "1", "-T", str(seconds), *case.options]
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        child = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **environment})
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        err.seek(0)
-        if child.returncode != 0:
-            sys.exit(f"{' '.join(command)} failed: {err.read().decode()}")
-        text = out.read().decode()
-    processed = int(re.search(r"actually processed: (\d+)", text)[1])  # type: ignore[index]
-    tps = float(re.search(r"tps = ([\d.]+)", text)[1])  # type: ignore[index]
-    return Sample(tps, (usage.ru_utime + usage.ru_stime) * 1e6 / processed)
+class Figures(TypedDict):
+    """Medians of one program in one case."""
+
+    program: str
+    cpu_us: float
+    tps: float
+    connect_ms: float | None
+    peak_bytes: float
 
 
-def compare(
-    case: Case, pgbench: str, clients: int, seconds: int, pairs: int, environment: dict[str, str]
-) -> dict[str, object]:
-    """All pairs of one case."""
-    ours, theirs = [], []
-    engine = str(find_engine().path)
-    for pair in range(pairs):
-        order = [(engine, ours), (pgbench, theirs)]
-        for program, samples in order if pair % 2 == 0 else reversed(order):
-            samples.append(measure(program, case, clients, seconds, environment))
-    return {
-        "case": case.name,
-        "cpu_goal": case.goal,
-        "pgdrive_cpu_us": round(statistics.median(s.cpu_us for s in ours), 2),
-        "pgbench_cpu_us": round(statistics.median(s.cpu_us for s in theirs), 2),
-        "cpu_ratio": round(statistics.median(a.cpu_us / b.cpu_us for a, b in zip(ours, theirs, strict=True)), 3),
-        "pgdrive_tps": round(statistics.median(s.tps for s in ours)),
-        "pgbench_tps": round(statistics.median(s.tps for s in theirs)),
-        "tps_ratio": round(statistics.median(a.tps / b.tps for a, b in zip(ours, theirs, strict=True)), 3),
-    }
+class Verdict(TypedDict):
+    """One goal, as measured."""
+
+    goal: str
+    figure: float
+    reached: bool
 
 
-def verdict(row: dict[str, object]) -> str:
-    """Whether a row reaches its goal."""
-    ratio, goal = row["cpu_ratio"], row["cpu_goal"]
-    assert isinstance(ratio, float)
-    assert isinstance(goal, float)
-    return "reached" if ratio <= goal else "not reached"
+class Row(TypedDict):
+    """One case, as measured."""
+
+    case: str
+    clients: int
+    figures: list[Figures]
+    verdicts: list[Verdict]
 
 
-@contextmanager
-def null_server() -> Iterator[dict[str, str]]:
-    """The environment with which pgnull is found, while it runs."""
-    program = find_engine().path.with_name("pgnull")
-    with tempfile.TemporaryDirectory(prefix="pgnull-") as folder:
-        command = [str(program), f"--socket-dir={folder}", "--port=5432", "--scale=10", "--parent-lease"]
-        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert server.stdin is not None
-        assert server.stdout is not None
-        server.stdout.readline()
-        try:
-            yield {"PGHOST": folder, "PGPORT": "5432", "PGUSER": "bench", "PGDATABASE": "bench"}
-        finally:
-            server.stdin.close()
-            server.wait()
-            server.stdout.close()
+def measure(case: Case, programs: Programs, environment: Environment, args: argparse.Namespace) -> Row:
+    """All rounds of one case."""
+    clients = case.clients or args.clients
+    ours = Rival("pgdrive", case.workload)
+    samples: dict[Rival, list[Sample]] = {one: [] for one in [ours, *case.rivals(programs)]}
+    for turn in range(args.pairs):
+        order = list(samples)
+        for one in order if turn % 2 == 0 else reversed(order):
+            limit = Limit(args.seconds, case.transactions)
+            load = Load(one.program, one.workload, clients, limit, args.scale)
+            samples[one].append(programs.run(load, environment))
+    return Row(
+        case=case.name,
+        clients=clients,
+        figures=[figures(one, taken) for one, taken in samples.items()],
+        verdicts=[verdict(goal, samples, ours) for goal in case.goals if goal.rival is None or goal.rival in samples],
+    )
+
+
+def figures(rival: Rival, samples: list[Sample]) -> Figures:
+    """The medians."""
+    connects = [sample.connect_ms for sample in samples if sample.connect_ms is not None]
+    return Figures(
+        program=rival.name,
+        cpu_us=round(statistics.median(sample.cpu_us for sample in samples), 2),
+        tps=round(statistics.median(sample.tps for sample in samples)),
+        connect_ms=round(statistics.median(connects), 1) if connects else None,
+        peak_bytes=statistics.median(sample.peak_bytes for sample in samples),
+    )
+
+
+def verdict(goal: Goal, samples: dict[Rival, list[Sample]], ours: Rival) -> Verdict:
+    """Whether pgdrive reaches a goal."""
+    mine = [getattr(sample, goal.measure) for sample in samples[ours]]
+    if goal.rival is not None:
+        theirs = [getattr(sample, goal.measure) for sample in samples[goal.rival]]
+        mine = [a / b for a, b in zip(mine, theirs, strict=True)]
+    figure = statistics.median(mine)
+    return Verdict(goal=goal.words(), figure=round(figure, 3), reached=goal.is_reached(figure))
+
+
+def shown(measure: Measure, figure: float | None) -> str:
+    """A figure with as many digits as it has to say."""
+    if figure is None:
+        return "-"
+    if measure == "peak_bytes":
+        return f"{figure / 2**20:.1f} MiB"
+    return f"{figure:,.0f}" if measure == "tps" else f"{figure:,.2f}" if measure == "cpu_us" else f"{figure:,.0f} ms"
+
+
+def show(row: Row) -> None:
+    """Prints one case."""
+    print(f"\n{row['case']}, {row['clients']:,} clients")
+    print(f"  {'':22}{'us CPU a tx':>12}{'tps':>12}{'connecting':>12}{'memory':>12}")
+    for one in row["figures"]:
+        cpu, tps = shown("cpu_us", one["cpu_us"]), shown("tps", one["tps"])
+        connect, memory = shown("connect_ms", one["connect_ms"]), shown("peak_bytes", one["peak_bytes"])
+        print(f"  {one['program']:22}{cpu:>12}{tps:>12}{connect:>12}{memory:>12}")
+    for one_verdict in row["verdicts"]:
+        figure = one_verdict["figure"]
+        text = shown("peak_bytes", figure) if figure > 1000 else f"{figure:.3f}"
+        print(f"  goal {one_verdict['goal']:36} {text:>10}  {'reached' if one_verdict['reached'] else 'NOT REACHED'}")
 
 
 def main() -> None:
     """Runs the table, prints it, writes it to benchmarks/results."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pgbench", default=shutil.which("pgbench"), help="the pgbench to compare with")
+    parser.add_argument("--pgbench", help="the pgbench to compare with; default: the one on the PATH")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=int, default=5)
-    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--pairs", type=int, default=5, help="rounds of each case")
     parser.add_argument("--scale", type=int, default=10)
+    parser.add_argument("--only", default="", help="cases whose names hold this; then nothing is written")
     args = parser.parse_args()
-    if args.pgbench is None:
-        sys.exit("pgbench is not installed: install your distribution's PostgreSQL, or name one with --pgbench")
-    settings = {"shared_buffers": "512MB", "max_connections": str(args.clients + 20), "synchronous_commit": "off"}
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
-    with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
-        environment = server.environment()
-        load = [str(find_engine().path), "-i", "-q", "-s", str(args.scale)]
-        subprocess.run(load, env={**os.environ, **environment}, check=True, stderr=subprocess.DEVNULL)
-        with null_server() as null:
-            places = {"unix": environment, "tcp": {**environment, "PGHOST": "127.0.0.1"}, "null": null}
-            rows = [
-                compare(case, args.pgbench, args.clients, args.seconds, args.pairs, places[case.where])
-                for case in CASES
-            ]
-    version = subprocess.run([args.pgbench, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    programs = Programs.find(args.pgbench)
+    if programs.sysbench is None:
+        print("sysbench is not installed, so it is left out: `make bench-packages` installs it")
+    rows = []
+    with places(args.scale, args.clients) as environments:
+        for case in CASES:
+            if args.only in case.name:
+                rows.append(measure(case, programs, environments[case.place], args))
+                show(rows[-1])
+    reached = [one["reached"] for row in rows for one in row["verdicts"]]
+    print(f"\n{sum(reached)} of {len(reached)} goals reached")
+    if args.only:
+        return
     result = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "host": describe_host().model_dump(),
         "python": platform.python_version(),
-        "pgbench": version,
-        "server": "embedded PostgreSQL 18, unix socket, client and server on the same cores",
-        "clients": args.clients,
+        "programs": programs.versions(),
+        "server": f"embedded PostgreSQL {VERSION}, client and server on the same cores",
         "seconds": args.seconds,
         "pairs": args.pairs,
-        "rows": rows,
+        "scale": args.scale,
+        "cases": rows,
     }
     RESULTS.mkdir(exist_ok=True)
     (RESULTS / "engine.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(f"{args.clients} clients, one worker, {args.pairs} interleaved pairs of {args.seconds} s, {version}")
-    print(f"{'':24}{'client CPU, us a transaction':>32}{'transactions a second':>32}")
-    print(f"{'':24}{'pgdrive':>10}{'pgbench':>10}{'ratio':>12}{'pgdrive':>10}{'pgbench':>10}{'ratio':>12}")
-    for row in rows:
-        cpu = f"{row['pgdrive_cpu_us']:>10}{row['pgbench_cpu_us']:>10}{row['cpu_ratio']:>12}"
-        goal = "" if row["cpu_goal"] is None else f"   CPU goal {row['cpu_goal']}: {verdict(row)}"
-        print(f"{row['case']:24}{cpu}{row['pgdrive_tps']:>10}{row['pgbench_tps']:>10}{row['tps_ratio']:>12}{goal}")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 use pgdyno_wire::TxStatus;
 
-use crate::encode::{self, Column, Type};
+use crate::encode::{self, Column, Format, Type};
 
 /// How a statement is answered. Decided from its text when it is parsed, never when it is executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -156,8 +156,10 @@ fn eleven_groups() -> String {
 /// The bytes of all answers.
 #[derive(Debug)]
 pub struct Answers {
-    /// By number of the row set.
-    rows: Vec<Canned>,
+    /// By number of the row set, as text.
+    text: Vec<Canned>,
+    /// Likewise, binary.
+    binary: Vec<Canned>,
     session_start: Vec<u8>,
     copy_out: Vec<u8>,
 }
@@ -174,19 +176,23 @@ impl Answers {
     /// Answers of a server whose pgbench_branches has `scale` rows.
     #[must_use]
     pub fn new(scale: u32) -> Self {
-        let canned = |set: &RowSet| {
-            let (columns, row, tag) = set.contents(scale);
-            let mut bytes = Vec::new();
-            encode::row_description(&mut bytes, columns);
-            let rows_at = bytes.len();
-            if let Some(row) = row {
-                encode::data_row(&mut bytes, &row);
-            }
-            encode::complete(&mut bytes, tag);
-            Canned { bytes, rows_at }
+        let canned = |format| {
+            let of_set = |set: &RowSet| {
+                let (columns, row, tag) = set.contents(scale);
+                let mut bytes = Vec::new();
+                encode::row_description(&mut bytes, columns, format);
+                let rows_at = bytes.len();
+                if let Some(row) = row {
+                    encode::data_row(&mut bytes, columns, &row, format);
+                }
+                encode::complete(&mut bytes, tag);
+                Canned { bytes, rows_at }
+            };
+            RowSet::ALL.iter().map(of_set).collect()
         };
         Self {
-            rows: RowSet::ALL.iter().map(canned).collect(),
+            text: canned(Format::Text),
+            binary: canned(Format::Binary),
             session_start: session_start(),
             copy_out: copy_out(),
         }
@@ -194,22 +200,30 @@ impl Answers {
 
     /// The RowDescription alone.
     #[inline]
-    pub fn description(&self, set: RowSet) -> &[u8] {
-        let canned = &self.rows[set as usize];
+    pub(crate) fn description(&self, set: RowSet, format: Format) -> &[u8] {
+        let canned = self.canned(set, format);
         &canned.bytes[..canned.rows_at]
     }
 
     /// The rows and the end of the command.
     #[inline]
-    pub fn rows(&self, set: RowSet) -> &[u8] {
-        let canned = &self.rows[set as usize];
+    pub(crate) fn rows(&self, set: RowSet, format: Format) -> &[u8] {
+        let canned = self.canned(set, format);
         &canned.bytes[canned.rows_at..]
+    }
+
+    #[inline]
+    fn canned(&self, set: RowSet, format: Format) -> &Canned {
+        match format {
+            Format::Text => &self.text[set as usize],
+            Format::Binary => &self.binary[set as usize],
+        }
     }
 
     /// All of it, as the simple protocol has it.
     #[inline]
     pub fn described_rows(&self, set: RowSet) -> &[u8] {
-        &self.rows[set as usize].bytes
+        &self.text[set as usize].bytes
     }
 
     /// A whole COPY to the client, of one row.
@@ -291,7 +305,11 @@ mod tests {
             assert!(!columns.is_empty(), "{set:?}");
             assert!(row.is_empty() == tag.ends_with(" 0"), "{set:?}: {tag}");
             assert!(row.is_empty() || row.len() == columns.len(), "{set:?}");
-            let halves = [answers.description(set), answers.rows(set)].concat();
+            let halves = [
+                answers.description(set, Format::Text),
+                answers.rows(set, Format::Text),
+            ]
+            .concat();
             assert_eq!(halves, answers.described_rows(set), "{set:?}");
         }
     }

@@ -6,7 +6,7 @@ use pgdyno_wire::{SqlState, TxStatus};
 
 use crate::answers::{Answer, Answers};
 use crate::classify::Meaning;
-use crate::encode;
+use crate::encode::{self, Format};
 use crate::faults::{Fault, Faults};
 use crate::names::Names;
 use crate::startup::{self, Packet, split_cstr};
@@ -51,9 +51,9 @@ pub struct Connection {
     skipping: bool,
     pub(crate) copy: Option<CopyIn>,
     pub(crate) unnamed: Option<Statement>,
-    pub(crate) portal: Option<Answer>,
+    pub(crate) portal: Option<Portal>,
     pub(crate) statements: Names<Statement>,
-    pub(crate) portals: Names<Answer>,
+    pub(crate) portals: Names<Portal>,
 }
 
 /// A COPY from the client that is under way.
@@ -70,11 +70,19 @@ pub(crate) struct Statement {
     pub parameters: u16,
 }
 
-/// Whether rows come with their description.
+/// Whether rows come with their description, and in what format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rows {
+    /// As the simple protocol has them: always text.
     Described,
-    Bare,
+    Bare(Format),
+}
+
+/// A statement that is bound.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Portal {
+    pub(crate) answer: Answer,
+    pub(crate) format: Format,
 }
 
 impl Connection {
@@ -334,7 +342,7 @@ impl Connection {
             Answer::Done(tag) | Answer::Changed(tag) => encode::complete(out, tag),
             Answer::Rows(set) => out.extend_from_slice(match rows {
                 Rows::Described => shared.answers.described_rows(set),
-                Rows::Bare => shared.answers.rows(set),
+                Rows::Bare(format) => shared.answers.rows(set, format),
             }),
             Answer::Begin(tag) => {
                 self.transaction = TxStatus::InBlock;

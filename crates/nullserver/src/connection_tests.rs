@@ -365,11 +365,23 @@ fn hostile_lengths_end_the_connection_and_nothing_is_kept() {
 }
 
 #[test]
-fn results_in_binary_are_refused_rather_than_sent_as_text() {
-    let mut connection = session();
+fn results_are_binary_where_that_is_asked_for() {
     let mut input = parse("", "select 1");
-    input.extend_from_slice(b"B\0\0\0\x0e\0\0\0\0\0\0\0\x01\0\x01S\0\0\0\x04");
-    assert_eq!(ask(&mut connection, &input), "!0A000 I");
+    input.extend_from_slice(b"B\0\0\0\x0e\0\0\0\0\0\0\0\x01\0\x01");
+    input.extend_from_slice(b"D\0\0\0\x06P\0E\0\0\0\x09\0\0\0\0\0S\0\0\0\x04");
+    let mut out = Vec::new();
+    session().receive(&input, &shared(), &mut out);
+    let row = b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x01";
+    assert!(out.windows(row.len()).any(|bytes| bytes == row), "{out:?}");
+    let described = b"\0\x04\xff\xff\xff\xff\0\x01";
+    assert!(out.windows(described.len()).any(|bytes| bytes == described));
+}
+
+#[test]
+fn a_mixture_of_formats_is_refused() {
+    let mut input = parse("", "select 1");
+    input.extend_from_slice(b"B\0\0\0\x10\0\0\0\0\0\0\0\x02\0\x01\0\0S\0\0\0\x04");
+    assert_eq!(ask(&mut session(), &input), "!0A000 I");
 }
 
 #[test]

@@ -32,6 +32,46 @@ impl Type {
             Self::Char120 => (1042, -1, 124),
         }
     }
+
+    /// The binary form of a value that is written as `text`, which is one of our own.
+    fn binary(self, text: &str) -> Vec<u8> {
+        match self {
+            Self::Int4 => text.parse::<i32>().unwrap_or_default().to_be_bytes().into(),
+            Self::Int8 => text.parse::<i64>().unwrap_or_default().to_be_bytes().into(),
+            Self::Char | Self::Text | Self::Char120 => text.into(),
+        }
+    }
+}
+
+/// How values are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Format {
+    Text,
+    Binary,
+}
+
+impl Format {
+    /// What the format codes of a Bind ask for, 2 bytes each, none meaning text; None when they
+    /// differ from each other or are no formats.
+    pub(crate) fn of_all(codes: &[u8]) -> Option<Self> {
+        let mut codes = codes.chunks_exact(2);
+        let first = codes.next().unwrap_or(&[0, 0]);
+        if codes.any(|code| code != first) {
+            return None;
+        }
+        match first {
+            [0, 0] => Some(Self::Text),
+            [0, 1] => Some(Self::Binary),
+            _ => None,
+        }
+    }
+
+    fn code(self) -> u16 {
+        match self {
+            Self::Text => 0,
+            Self::Binary => 1,
+        }
+    }
 }
 
 /// Type, length and what `body` appends.
@@ -97,8 +137,8 @@ pub(crate) fn error(out: &mut Vec<u8>, severity: &str, code: SqlState, text: &st
     });
 }
 
-/// RowDescription, all values as text.
-pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column]) {
+/// RowDescription.
+pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column], format: Format) {
     message(out, b'T', |out| {
         out.extend_from_slice(&(columns.len() as u16).to_be_bytes());
         for column in columns {
@@ -109,23 +149,31 @@ pub(crate) fn row_description(out: &mut Vec<u8>, columns: &[Column]) {
             out.extend_from_slice(&oid.to_be_bytes());
             out.extend_from_slice(&bytes.to_be_bytes());
             out.extend_from_slice(&modifier.to_be_bytes());
-            out.extend_from_slice(&[0, 0]);
+            out.extend_from_slice(&format.code().to_be_bytes());
         }
     });
 }
 
-/// DataRow; `None` is NULL.
-pub(crate) fn data_row(out: &mut Vec<u8>, values: &[Option<String>]) {
+/// DataRow of values as text; `None` is NULL.
+pub(crate) fn data_row(
+    out: &mut Vec<u8>,
+    columns: &[Column],
+    values: &[Option<String>],
+    format: Format,
+) {
     message(out, b'D', |out| {
         out.extend_from_slice(&(values.len() as u16).to_be_bytes());
-        for value in values {
-            match value {
-                Some(text) => {
-                    out.extend_from_slice(&(text.len() as u32).to_be_bytes());
-                    out.extend_from_slice(text.as_bytes());
-                }
-                None => out.extend_from_slice(&(-1i32).to_be_bytes()),
-            }
+        for (column, value) in columns.iter().zip(values) {
+            let Some(text) = value else {
+                out.extend_from_slice(&(-1i32).to_be_bytes());
+                continue;
+            };
+            let bytes = match format {
+                Format::Text => text.clone().into_bytes(),
+                Format::Binary => column.kind.binary(text),
+            };
+            out.extend_from_slice(&(bytes.len() as u32).to_be_bytes());
+            out.extend_from_slice(&bytes);
         }
     });
 }
@@ -140,9 +188,22 @@ mod tests {
         out.split_off(6)
     }
 
+    const INT4: Column = Column {
+        name: "n",
+        kind: Type::Int4,
+    };
+
+    #[test]
+    fn formats_are_one_for_all_results() {
+        assert_eq!(Format::of_all(&[]), Some(Format::Text));
+        assert_eq!(Format::of_all(&[0, 1, 0, 1]), Some(Format::Binary));
+        assert_eq!(Format::of_all(&[0, 1, 0, 0]), None);
+        assert_eq!(Format::of_all(&[0, 2]), None);
+    }
+
     #[test]
     fn messages_have_the_documented_bytes() {
-        let cases: [(Vec<u8>, &[u8]); 6] = [
+        let cases: [(Vec<u8>, &[u8]); 7] = [
             (encoded(|o| bare(o, b'1')), b"1\0\0\0\x04"),
             (
                 encoded(|o| complete(o, "UPDATE 1")),
@@ -154,8 +215,12 @@ mod tests {
                 b"S\0\0\0\x08a\0b\0",
             ),
             (
-                encoded(|o| data_row(o, &[Some("7".into()), None])),
+                encoded(|o| data_row(o, &[INT4; 2], &[Some("7".into()), None], Format::Text)),
                 b"D\0\0\0\x0f\0\x02\0\0\0\x017\xff\xff\xff\xff",
+            ),
+            (
+                encoded(|o| data_row(o, &[INT4], &[Some("7".into())], Format::Binary)),
+                b"D\0\0\0\x0e\0\x01\0\0\0\x04\0\0\0\x07",
             ),
             (
                 encoded(|o| error(o, "ERROR", SqlState::SYNTAX_ERROR, "no")),
@@ -169,12 +234,8 @@ mod tests {
 
     #[test]
     fn a_column_has_eighteen_bytes_beside_its_name() {
-        let column = Column {
-            name: "n",
-            kind: Type::Int4,
-        };
         assert_eq!(
-            encoded(|o| row_description(o, &[column])),
+            encoded(|o| row_description(o, &[INT4], Format::Text)),
             b"T\0\0\0\x1a\0\x01n\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0"
         );
     }

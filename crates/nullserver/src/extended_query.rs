@@ -4,8 +4,8 @@ use pgdyno_wire::SqlState;
 
 use crate::answers::Answer;
 use crate::classify::classify;
-use crate::connection::{Connection, Rows, Shared, Statement, too_many};
-use crate::encode;
+use crate::connection::{Connection, Portal, Rows, Shared, Statement, too_many};
+use crate::encode::{self, Format};
 use crate::sql;
 use crate::startup::{split_cstr, split_u16, split_u32};
 use crate::trouble::{Stop, Trouble};
@@ -44,14 +44,18 @@ impl Connection {
             );
             return Err(Trouble::new(SqlState::PROTOCOL_VIOLATION, text).into());
         }
-        if bind.wants_binary {
-            let text = "results in binary format are not supported";
+        let Some(format) = bind.format else {
+            let text = "results in a mixture of formats are not supported";
             return Err(Trouble::new(SqlState::FEATURE_NOT_SUPPORTED, text).into());
-        }
+        };
+        let portal = Portal {
+            answer: statement.answer,
+            format,
+        };
         if bind.portal.is_empty() {
-            self.portal = Some(statement.answer);
+            self.portal = Some(portal);
         } else {
-            let inserted = self.portals.insert(bind.portal, statement.answer);
+            let inserted = self.portals.insert(bind.portal, portal);
             inserted.map_err(|_| too_many("portals"))?;
         }
         encode::bare(out, b'2');
@@ -65,19 +69,21 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<(), Stop> {
         let (kind, name) = object_fields(body).ok_or_else(Trouble::malformed)?;
-        let answer = if kind == b'S' {
+        let (answer, format) = if kind == b'S' {
             let statement = *self.statement(name)?;
             encode::message(out, b't', |out| {
                 out.extend_from_slice(&statement.parameters.to_be_bytes());
                 // all of type text
                 (0..statement.parameters).for_each(|_| out.extend_from_slice(&25u32.to_be_bytes()));
             });
-            statement.answer
+            // the formats of a statement's results are not known before Bind
+            (statement.answer, Format::Text)
         } else {
-            self.portal(name)?
+            let portal = self.portal(name)?;
+            (portal.answer, portal.format)
         };
         match answer {
-            Answer::Rows(set) => out.extend_from_slice(shared.answers.description(set)),
+            Answer::Rows(set) => out.extend_from_slice(shared.answers.description(set, format)),
             _ => encode::bare(out, b'n'),
         }
         Ok(())
@@ -90,9 +96,9 @@ impl Connection {
         out: &mut Vec<u8>,
     ) -> Result<(), Stop> {
         let (name, _) = split_cstr(body).ok_or_else(Trouble::malformed)?;
-        let answer = self.portal(name)?;
+        let Portal { answer, format } = self.portal(name)?;
         self.check_transaction(answer)?;
-        self.run(answer, Rows::Bare, shared, out)
+        self.run(answer, Rows::Bare(format), shared, out)
     }
 
     pub(crate) fn close(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {
@@ -117,7 +123,7 @@ impl Connection {
         known.ok_or_else(|| Trouble::no_statement(name))
     }
 
-    fn portal(&self, name: &[u8]) -> Result<Answer, Trouble> {
+    fn portal(&self, name: &[u8]) -> Result<Portal, Trouble> {
         let known = if name.is_empty() {
             self.portal
         } else {
@@ -153,7 +159,8 @@ struct Bind<'m> {
     portal: &'m [u8],
     statement: &'m [u8],
     parameters: u16,
-    wants_binary: bool,
+    /// Of all results; None when they are to differ.
+    format: Option<Format>,
 }
 
 impl<'m> Bind<'m> {
@@ -178,7 +185,7 @@ impl<'m> Bind<'m> {
             portal,
             statement,
             parameters,
-            wants_binary: rest.iter().any(|&byte| byte != 0),
+            format: Format::of_all(rest),
         })
     }
 }

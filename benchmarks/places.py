@@ -1,0 +1,50 @@
+"""The servers that are loaded: a real one over two kinds of socket, and one that answers at once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.run import find_engine
+from pgdyno.target import Home, SilentProgress, open_target
+
+Place = Literal["unix", "tcp", "null"]
+Environment = dict[str, str]
+"""Variables by which a program finds its server."""
+
+VERSION = "18"
+
+
+@contextmanager
+def places(scale: int, clients: int) -> Iterator[dict[Place, Environment]]:
+    """A PostgreSQL with pgbench's tables over a unix socket and TCP, and the null server."""
+    settings = {"shared_buffers": "512MB", "max_connections": str(clients + 20), "synchronous_commit": "off"}
+    spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=settings)
+    with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
+        unix = server.environment()
+        load = [str(find_engine().path), "-i", "-q", "-s", str(scale)]
+        subprocess.run(load, env={**os.environ, **unix}, check=True, stderr=subprocess.DEVNULL)
+        with _null_server(scale) as null:
+            yield {"unix": unix, "tcp": {**unix, "PGHOST": "127.0.0.1"}, "null": null}
+
+
+@contextmanager
+def _null_server(scale: int) -> Iterator[Environment]:
+    program = find_engine().path.with_name("pgnull")
+    with tempfile.TemporaryDirectory(prefix="pgnull-") as folder:
+        command = [str(program), f"--socket-dir={folder}", "--port=5432", f"--scale={scale}", "--parent-lease"]
+        server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdout.readline()
+        try:
+            yield {"PGHOST": folder, "PGPORT": "5432", "PGUSER": "bench", "PGDATABASE": "bench"}
+        finally:
+            server.stdin.close()
+            server.wait()
+            server.stdout.close()

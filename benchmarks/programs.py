@@ -1,0 +1,169 @@
+"""The load generators that are compared: how each is called, and what it says of itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.run import find_engine
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+Kind = Literal["pgdrive", "pgbench", "sysbench"]
+Workload = Literal["select-only", "tpcb-like", "tpcb-pipelined"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """When a load ends."""
+
+    seconds: int
+    transactions: int | None = None
+    """Of each client; takes the place of `seconds`."""
+
+    def option(self) -> str:
+        """As pgbench has it."""
+        return f"--time={self.seconds}" if self.transactions is None else f"--transactions={self.transactions}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What one program is to do."""
+
+    program: Kind
+    workload: Workload
+    clients: int
+    limit: Limit
+    scale: int
+    """Of pgbench's tables."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run of one program."""
+
+    tps: float
+    cpu_us: float
+    """User and system time of the process, a transaction."""
+    connect_ms: float | None
+    """From the first connection to the last, as the program says; sysbench does not."""
+    peak_bytes: int
+    """Most memory that was resident at once (VmHWM)."""
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Where the programs are."""
+
+    pgdrive: str
+    pgbench: str
+    sysbench: str | None
+
+    @classmethod
+    def find(cls, pgbench: str | None) -> Programs:
+        """The engine of this checkout, pgbench and sysbench on the PATH; ends without a pgbench."""
+        pgbench = pgbench or shutil.which("pgbench")
+        if pgbench is None:
+            sys.exit("pgbench is not installed: run `make bench-packages`, or name one with --pgbench")
+        return cls(str(find_engine().path), pgbench, shutil.which("sysbench"))
+
+    def versions(self) -> dict[str, str]:
+        """What each says of itself."""
+        return {
+            name: subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
+            for name, path in vars(self).items()
+            if path is not None
+        }
+
+    def command(self, load: Load, environment: Mapping[str, str]) -> list[str]:
+        """Its command line for `load`."""
+        if load.program == "sysbench":
+            return self._sysbench(load, environment)
+        path = self.pgdrive if load.program == "pgdrive" else self.pgbench
+        what = {
+            "select-only": ["--builtin=select-only"],
+            "tpcb-like": ["--builtin=tpcb-like"],
+            "tpcb-pipelined": [f"--file={SCRIPTS / 'tpcb-pipelined.sql'}", f"--define=scale={load.scale}"],
+        }[load.workload]
+        fixed = [path, "--no-vacuum", "--protocol=prepared", "--jobs=1"]
+        return [*fixed, f"--client={load.clients}", load.limit.option(), *what]
+
+    def _sysbench(self, load: Load, environment: Mapping[str, str]) -> list[str]:
+        assert self.sysbench is not None
+        assert load.workload == "select-only"
+        where = {name: environment[f"PG{name.upper()}"] for name in ("host", "port", "user")}
+        return [
+            self.sysbench,
+            str(SCRIPTS / "select_only.lua"),
+            "--db-driver=pgsql",
+            *(f"--pgsql-{name}={value}" for name, value in where.items()),
+            f"--pgsql-db={environment['PGDATABASE']}",
+            f"--threads={load.clients}",
+            f"--time={load.limit.seconds}",
+            f"--scale={load.scale}",
+            "run",
+        ]
+
+    def run(self, load: Load, environment: Mapping[str, str]) -> Sample:
+        """Runs one load. CPU time is wait4's: all of the process, its start and its connecting too."""
+        command = self.command(load, environment)
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            child = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **environment})
+            peak = _PeakMemory(child.pid)
+            _, status, usage = os.wait4(child.pid, 0)
+            peak.join()
+            child.returncode = os.waitstatus_to_exitcode(status)
+            out.seek(0)
+            err.seek(0)
+            text = out.read().decode()
+            if child.returncode != 0:
+                sys.exit(f"{' '.join(command)} failed: {err.read().decode()}{text}")
+        return _sample(load.program, text, usage.ru_utime + usage.ru_stime, peak.bytes)
+
+
+class _PeakMemory(threading.Thread):
+    """Reads a process's VmHWM until it is gone: ru_maxrss would start at the size of our own fork."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._status = Path(f"/proc/{pid}/status")
+        self._over = threading.Event()
+        self.bytes = 0
+        self.start()
+
+    def run(self) -> None:
+        while not self._over.wait(0.02):
+            try:
+                status = self._status.read_text()
+            except OSError:
+                return
+            found = re.search(r"VmHWM:\s+(\d+) kB", status)
+            if found is None:  # a zombie has no memory
+                return
+            self.bytes = max(self.bytes, int(found[1]) * 1024)
+
+
+def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
+    if program == "sysbench":
+        transactions, tps = _find(r"transactions:\s+(\d+)\s+\(([\d.]+) per sec", text)
+        return Sample(tps, cpu_s * 1e6 / transactions, None, peak_bytes)
+    (transactions,) = _find(r"actually processed: (\d+)", text)
+    (tps,) = _find(r"tps = ([\d.]+)", text)
+    (connect_ms,) = _find(r"initial connection time = ([\d.]+) ms", text)
+    return Sample(tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes)
+
+
+def _find(pattern: str, text: str) -> tuple[float, ...]:
+    found = re.search(pattern, text)
+    if found is None:
+        sys.exit(f"nothing like {pattern!r} in:\n{text}")
+    return tuple(float(group) for group in found.groups())
