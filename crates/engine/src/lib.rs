@@ -13,6 +13,7 @@ mod client;
 #[cfg(test)]
 mod client_tests;
 pub mod clock;
+mod connecting;
 pub mod interval;
 pub mod log;
 mod log_interval;

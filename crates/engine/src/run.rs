@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
 
-use pgdyno_connect::{ConnectError, Session};
+use pgdyno_connect::ConnectError;
 use pgdyno_wire::EncodeError;
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
+use crate::connecting::connect_clients;
 use crate::interval::{ErrorNote, Merged, Merger};
 use crate::message::{Template, templates};
 use crate::poller::{self, Epoll, Poller, Uring};
@@ -240,19 +241,10 @@ fn connect_all<P: Poller>(
         // every transaction makes its own
         Sessions::PerTransaction => share.start..share.start,
     };
-    for (token, client) in share.enumerate() {
-        if stop.load(Ordering::Relaxed) {
-            return Err(RunError::Interrupted);
-        }
-        let session = Session::connect(&spec.params).map_err(|error| RunError::Connect {
-            client,
-            error: Box::new(error),
-        })?;
-        let stream = session
-            .into_stream()
-            .map_err(|error| RunError::System(io::Error::other(error)))?;
-        poller.add(token, stream.into()).map_err(RunError::System)?;
-    }
+    let first = share.start;
+    connect_clients(&spec.params, share, stop, |client, stream| {
+        poller.add(client - first, stream.into())
+    })?;
     Ok(poller)
 }
 
