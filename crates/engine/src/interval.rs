@@ -71,6 +71,9 @@ pub struct Interval {
     pub from: Nanos,
     /// Exclusive end.
     pub to: Nanos,
+    /// Where the grid ends it: after `to` in a worker's last interval, which those of workers that
+    /// go on take in.
+    pub due: Nanos,
     /// Phase of all of it: intervals are cut where phases change.
     pub phase: Phase,
     /// Clients that are connected at its end.
@@ -109,6 +112,7 @@ pub struct Merged {
 pub struct Merger {
     /// Per worker: how far its intervals have come; None once it has ended.
     reached: Vec<Option<Nanos>>,
+    /// By the end on the grid.
     open: BTreeMap<Nanos, Merged>,
 }
 
@@ -126,7 +130,7 @@ impl Merger {
     pub fn add(&mut self, interval: Interval) -> Option<Vec<ScriptRecord>> {
         let workers = self.reached.len();
         self.reached[interval.worker] = Some(interval.to);
-        match self.open.entry(interval.to) {
+        match self.open.entry(interval.due) {
             std::collections::btree_map::Entry::Vacant(slot) => {
                 let mut by_worker = vec![(0, 0); workers];
                 by_worker[interval.worker] = (interval.cpu, interval.wakeups);
@@ -144,6 +148,7 @@ impl Merger {
             std::collections::btree_map::Entry::Occupied(mut slot) => {
                 let merged = slot.get_mut();
                 merged.from = merged.from.min(interval.from);
+                merged.to = merged.to.max(interval.to);
                 merged.clients += interval.clients;
                 merged.in_flight += interval.in_flight;
                 merged.workers[interval.worker] = (interval.cpu, interval.wakeups);
@@ -188,6 +193,7 @@ mod tests {
             worker,
             from,
             to,
+            due: to.next_multiple_of(10),
             phase: Phase::Measure,
             clients: 2,
             in_flight: 1,
@@ -214,5 +220,22 @@ mod tests {
         assert!(merger.take_whole().is_none());
         merger.ended(1);
         assert_eq!(merger.take_whole().map(|merged| merged.to), Some(20));
+    }
+
+    #[test]
+    fn the_rest_of_a_worker_is_part_of_the_others_interval() {
+        let mut merger = Merger::new(3, 0);
+        merger.add(interval(0, 0, 4, 5));
+        merger.ended(0);
+        merger.add(interval(1, 0, 10, 5));
+        merger.add(interval(2, 0, 10, 5));
+        let bounds = |merged: Merged| (merged.from, merged.to, merged.scripts[0].counts.succeeded);
+        assert_eq!(merger.take_whole().map(bounds), Some((0, 10, 3)));
+        merger.add(interval(1, 10, 13, 5));
+        merger.ended(1);
+        merger.add(interval(2, 10, 17, 5));
+        merger.ended(2);
+        assert_eq!(merger.take_whole().map(bounds), Some((10, 17, 2)));
+        assert!(merger.take_whole().is_none());
     }
 }

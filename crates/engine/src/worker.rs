@@ -296,6 +296,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             worker: self.number,
             from: self.from,
             to,
+            due: self.to,
             phase: self.timetable.phase(self.from).0,
             clients: self.load.running,
             in_flight: self
