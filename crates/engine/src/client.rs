@@ -330,10 +330,6 @@ impl Client {
         if shared.spec.tries.may_retry() {
             self.transaction.rng = Some(self.rng);
         }
-        if shared.schedule.is_open() {
-            let lag = now.saturating_sub(self.transaction.intended);
-            shared.recorder.scripts[self.script].lag.record(lag);
-        }
         self.at = 0;
         self.run(now, shared)
     }
@@ -349,6 +345,9 @@ impl Client {
                 .saturating_sub(self.transaction.intended),
             _ => 0,
         };
+        if ending == Ending::Succeeded && shared.schedule.is_open() {
+            shared.recorder.scripts[self.script].lag.record(lag);
+        }
         let entry = || Entry {
             client: self.id,
             number: self.ended,

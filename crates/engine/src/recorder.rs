@@ -207,7 +207,7 @@ pub struct ScriptRecord {
     pub counts: Counts,
     /// Latency of succeeded transactions, from the intended start.
     pub latency: Latencies,
-    /// Schedule lag: actual start minus intended start (open loop only).
+    /// Schedule lag of succeeded transactions: actual start minus intended start (open loop only).
     pub lag: Moments,
     /// Time for a connection: one a transaction (-C), else none.
     pub connecting: Moments,
