@@ -87,9 +87,8 @@ pub struct Log<'a> {
     clock: Clock,
     /// Wall clock when the engine's clock was at zero, microseconds since 1970.
     epoch_us: u64,
-    warmup: Nanos,
-    /// What ended before this is not written; None until the load begins.
-    from: Option<Nanos>,
+    /// Whether measuring has begun; nothing is written before.
+    begun: bool,
     interval: LogInterval,
 }
 
@@ -114,25 +113,23 @@ impl<'a> Log<'a> {
             sampling: Rng::seed(spec.seeds.sampling[worker]),
             clock,
             epoch_us: (since_1970.as_micros() as u64).saturating_sub(clock.now() / 1000),
-            warmup: spec.warmup.as_nanos() as Nanos,
-            from: None,
+            begun: false,
             interval: LogInterval::default(),
         })
     }
 
-    /// The load begins; only the first call counts.
+    /// Measuring begins; only the first call counts.
     pub fn begin(&mut self, now: Nanos) {
-        if self.from.is_none() {
-            let from = now + self.warmup;
-            self.from = Some(from);
+        if !self.begun {
+            self.begun = true;
             self.interval
-                .begin((self.epoch_us + from / 1000) / 1_000_000);
+                .begin((self.epoch_us + now / 1000) / 1_000_000);
         }
     }
 
     /// Writes a transaction that ended at `now`.
     pub fn transaction(&mut self, entry: &Entry, now: Nanos) {
-        if self.from.is_none_or(|from| now < from) || self.spec.failure.get().is_some() {
+        if !self.begun || self.spec.failure.get().is_some() {
             return;
         }
         let now_us = self.epoch_us + now / 1000;
@@ -204,7 +201,7 @@ impl Drop for Log<'_> {
             return;
         }
         let mut written = Ok(());
-        if let (Detail::Interval { length_s }, Some(_)) = (self.spec.detail, self.from) {
+        if let (Detail::Interval { length_s }, true) = (self.spec.detail, self.begun) {
             written = self.pass_intervals(length_s, self.epoch_us + self.clock.now() / 1000);
         }
         let flushed = written.and_then(|()| self.out.flush());

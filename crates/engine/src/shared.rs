@@ -138,6 +138,18 @@ impl<'a> Shared<'a> {
 
     /// The load begins; only the first call of a worker counts.
     pub fn begin(&mut self, now: Nanos) {
+        if self.spec.warmup.is_zero() {
+            self.begin_log(now);
+        }
+    }
+
+    /// The warm-up is over. The log begins where the results begin, whatever a clock says.
+    pub fn begin_measuring(&mut self, now: Nanos) {
+        self.recorder.begin_measuring();
+        self.begin_log(now);
+    }
+
+    fn begin_log(&mut self, now: Nanos) {
         if let Some(log) = &mut self.log {
             log.begin(now);
         }

@@ -279,7 +279,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let (next_phase, _) = self.timetable.phase(end);
             self.hand_on(end, phase != next_phase);
             if phase == Phase::WarmUp && next_phase != Phase::WarmUp {
-                self.load.shared.recorder.begin_measuring();
+                self.load.shared.begin_measuring(end);
             }
             self.to = self.timetable.interval_end(end);
         }
