@@ -96,7 +96,7 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         options.workers,
         !defined("default_seed"),
     );
-    let start = start_event(options, &programs, seed);
+    let start = start_event(options, &programs, seed, events.clock());
     events
         .write("start", start)
         .map_err(|error| Failure::new(format!("could not write events: {error}")))?;

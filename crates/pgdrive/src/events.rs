@@ -60,6 +60,12 @@ impl Events {
         self.sink.is_some()
     }
 
+    /// The clock of `t_us`.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// Writes one event of kind `event`; `fields` is an object.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use pgdyno_engine::clock::Clock;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Spec, Tries, WeightedProgram};
@@ -15,7 +16,12 @@ use crate::messages::Failure;
 use crate::options::Benchmark;
 
 /// The `start` event.
-pub fn start_event(options: &Benchmark, programs: &[WeightedProgram], seed: u64) -> Value {
+pub fn start_event(
+    options: &Benchmark,
+    programs: &[WeightedProgram],
+    seed: u64,
+    clock: Clock,
+) -> Value {
     let (duration_s, transactions) = match options.limit {
         Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
         Limit::Transactions(each) => (None, Some(each)),
@@ -34,7 +40,7 @@ pub fn start_event(options: &Benchmark, programs: &[WeightedProgram], seed: u64)
         .unwrap_or_default();
     json!({
         "v": events::VERSION,
-        "epoch_us": since.as_micros() as u64,
+        "epoch_us": (since.as_micros() as u64).saturating_sub(clock.now() / 1000),
         "pgdrive": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "clients": options.clients,
