@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import signal
 
+import pytest
+
+# its assertions tell what they compared, too
+pytest.register_assert_rewrite("tests.recount")
+
 # a job in the background is started with SIGINT ignored, and all its children inherit that: then no test could
 # press Ctrl-C; a handler of ours is reset to the default in programs that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -160,6 +160,13 @@ impl Client {
         self.transaction.begun
     }
 
+    /// The start that it waits for: drawn from the schedule, and not begun.
+    #[must_use]
+    pub fn awaited_start(&self) -> Option<Nanos> {
+        let waits = matches!(self.state, State::Scheduled | State::Connecting);
+        waits.then_some(self.transaction.intended)
+    }
+
     /// Whether it has stopped for good.
     #[must_use]
     pub fn stopped(&self) -> bool {

@@ -39,9 +39,11 @@ pub struct Report {
     pub commands: Vec<Vec<Option<CommandRecord>>>,
     /// Transactions that had begun and were not waited for.
     pub in_flight: u64,
+    /// Intended starts up to the end that no client was free to take; not in `scheduled()`.
+    pub unstarted: u64,
     /// Clients that gave up.
     pub clients_aborted: u64,
-    /// From the start of measuring to the end of the last transaction.
+    /// From the start of measuring to the end of the last transaction, or to the stop.
     pub measured: Nanos,
     /// From the first connection's begin to the last one's end.
     pub connecting: Nanos,
@@ -180,6 +182,7 @@ impl Totals {
             scripts: self.scripts,
             commands: self.commands,
             in_flight: end.in_flight,
+            unstarted: end.unstarted,
             clients_aborted: end.clients_aborted,
             measured: end.measured,
             connecting: end.connecting,
@@ -193,6 +196,8 @@ impl Totals {
 pub struct End {
     /// Transactions not waited for.
     pub in_flight: u64,
+    /// Intended starts that nobody took.
+    pub unstarted: u64,
     /// Clients that gave up.
     pub clients_aborted: u64,
     /// Length of the measured part.

@@ -337,6 +337,7 @@ fn sum_up(ends: &[WorkerEnd], begun: &Begun) -> End {
     let last_end = ends.iter().map(|end| end.last_end).max().unwrap_or(0);
     End {
         in_flight: ends.iter().map(|end| end.in_flight as u64).sum(),
+        unstarted: ends.iter().map(|end| end.unstarted).sum(),
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
         measured: last_end.saturating_sub(begun.timetable.measure),
         connecting: begun.connecting,

@@ -4,6 +4,10 @@ use pgdyno_script::Rng;
 
 use crate::clock::{Nanos, SECOND};
 
+/// Starts that nobody took are drawn one by one up to this number, and estimated beyond: an absurd
+/// rate must not keep the engine from ending.
+const MOST_DRAWN: u64 = 1_000_000;
+
 /// How transactions arrive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arrivals {
@@ -71,6 +75,21 @@ impl Schedule {
         }
     }
 
+    /// How many intended starts are left up to `until`; they are used up. None in a closed loop.
+    pub fn overdue(&mut self, until: Nanos) -> u64 {
+        if !self.is_open() {
+            return 0;
+        }
+        let mut count = 0;
+        while count < MOST_DRAWN {
+            if self.next_start(until) > until {
+                return count;
+            }
+            count += 1;
+        }
+        count + ((until as f64 - self.next) / self.gap).max(0.0) as u64
+    }
+
     /// Whether starts come from a rate.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -96,6 +115,17 @@ mod tests {
         let starts: Vec<_> = (0..301).map(|_| schedule.next_start(0)).collect();
         assert_eq!(starts[0], 100);
         assert!(starts[300].abs_diff(100 + 100 * SECOND) < 1000);
+    }
+
+    #[test]
+    fn what_is_left_of_a_schedule_is_counted() {
+        let mut schedule = Schedule::new(Arrivals::Regular { rate_per_s: 10.0 }, 1, Rng::seed(1));
+        schedule.begin(0);
+        let taken = schedule.next_start(0);
+        // 0 is taken: 0.1, 0.2 … 1.0 are left
+        assert_eq!((taken, schedule.overdue(SECOND)), (0, 10));
+        let mut closed = Schedule::new(Arrivals::Closed, 1, Rng::seed(1));
+        assert_eq!(closed.overdue(SECOND), 0);
     }
 
     #[test]

@@ -35,9 +35,11 @@ pub struct WorkerEnd {
     pub commands: Vec<Vec<Option<CommandRecord>>>,
     /// Transactions that were not waited for.
     pub in_flight: usize,
+    /// Intended starts of an open loop that had come, and that no client was free to take.
+    pub unstarted: u64,
     /// Clients that gave up.
     pub aborted: usize,
-    /// End of its last transaction.
+    /// End of its last transaction, or when it was stopped with one under way.
     pub last_end: Nanos,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
@@ -116,6 +118,21 @@ impl Load<'_> {
             self.running -= 1;
         }
     }
+
+    /// What the schedule wanted by `now`, or by the deadline, and nobody began. With a number of
+    /// transactions each of them is a client's own, and none is left over.
+    fn unstarted(&mut self, now: Nanos) -> u64 {
+        let Some(deadline) = self.shared.deadline else {
+            return 0;
+        };
+        let until = deadline.min(now);
+        if !self.shared.schedule.is_open() {
+            return 0;
+        }
+        let waiting = self.clients.iter().filter_map(Client::awaited_start);
+        let waiting = waiting.filter(|start| *start <= until).count();
+        waiting as u64 + self.shared.schedule.overdue(until)
+    }
 }
 
 impl Handler for Load<'_> {
@@ -180,20 +197,24 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.pass_boundaries(now);
         self.hand_on(now.max(self.from), true);
         self.hand_on_errors();
-        let load = self.load;
+        let mut load = self.load;
+        let unstarted = load.unstarted(now);
+        let in_flight = load.clients.iter().filter(|c| c.in_flight()).count();
         let end = WorkerEnd {
             worker: self.number,
-            in_flight: load
-                .clients
-                .iter()
-                .filter(|client| client.in_flight())
-                .count(),
+            in_flight,
+            unstarted,
             aborted: load
                 .clients
                 .iter()
                 .filter(|client| client.aborted())
                 .count(),
-            last_end: load.shared.last_end,
+            // a server that did not answer up to the stop gave no throughput in that time
+            last_end: if in_flight > 0 {
+                now
+            } else {
+                load.shared.last_end
+            },
             commands: load.shared.recorder.commands,
             failure,
         };

@@ -359,6 +359,12 @@ fn measure(
         Outcome::Interrupted => messages.warning("interrupted; the above results are incomplete"),
         Outcome::Finished => {}
     }
+    if report.unstarted > 0 && messages.called_as() == CalledAs::Pgdrive {
+        messages.warning(format!(
+            "{} transactions were due before the end and no client was free to begin them; their waiting is in no latency",
+            report.unstarted
+        ));
+    }
     if let Some(error) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
         let why = scripts::plain(error);
         messages.error(format!("could not write to the log file: {why}"));

@@ -99,6 +99,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
         "failed": counts.failed(),
         "skipped": counts.skipped,
         "in_flight": report.in_flight,
+        "unstarted": report.unstarted,
         "late": counts.late,
         "retried": counts.retried,
         "retries": counts.retries,
