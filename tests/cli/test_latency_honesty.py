@@ -1,0 +1,284 @@
+"""A server that stalls must show in the percentiles as the queue that built up behind it.
+
+Eight loads run at once against pgnull, which answers after 2 ms, and for a second not at all. What their percentiles
+must be is computed by a simulation of the queue from the intended starts in the log; that those starts are the
+schedule's, and were not moved by the stall, is seen from the same seed run against a server that does not stall.
+Margins are shares of the stall: a distribution's shape, not a machine's speed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_pgnull import Null, message, null_server, session
+from tests.recount import HDR_RELATIVE, PERCENTILES, Line, Load, percentile, start_load
+
+RATE_PER_S = 400
+CLIENTS = 6
+DURATION_S = 3
+DELAY_US = 2_000
+STALL_AT_US = 1_000_000
+STALL_US = 1_000_000
+LIMIT_MS = 100
+SEED = 20
+
+OPEN = (f"--rate={RATE_PER_S}",)
+LIMITED = (*OPEN, f"--latency-limit={LIMIT_MS}")
+KINDS = {"open": OPEN, "limited": LIMITED, "closed": ()}
+CASES = {
+    f"{kind}-{io}-{workers}": (*KINDS[kind], f"--io={io}", f"--jobs={workers}")
+    for kind, io, workers in [
+        ("open", "epoll", 1),
+        ("open", "epoll", 3),
+        ("open", "io_uring", 1),
+        ("open", "io_uring", 3),
+        ("limited", "epoll", 1),
+        ("limited", "io_uring", 3),
+        ("closed", "epoll", 2),
+        ("closed", "io_uring", 1),
+    ]
+}
+OPEN_CASES = [name for name in CASES if name.startswith("open")]
+LIMITED_CASES = [name for name in CASES if name.startswith("limited")]
+CLOSED_CASES = [name for name in CASES if name.startswith("closed")]
+
+
+@dataclass
+class Stalled:
+    """What came of the loads, and when the server did not answer (microseconds since 1970)."""
+
+    loads: dict[str, Load]
+    calm: Load
+    """The schedule of `open-epoll-1`, against a server that did not stall."""
+    stall_from_us: float
+    stall_to_us: float
+
+
+def environment(server: Null) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**clean, **server.env}
+
+
+def first_query(server: Null) -> float:
+    """Asks something, which sets the stall's clock; when that was."""
+    with session(server) as connection:
+        before_us = time.time() * 1e6
+        connection.sendall(message(b"Q", b"select 1\0"))
+        assert connection.recv(1)
+        return before_us
+
+
+def arguments(script: Path, *args: str) -> tuple[str, ...]:
+    fixed = ("-n", "-f", str(script), "-M", "prepared", f"--client={CLIENTS}", f"--random-seed={SEED}")
+    return (*fixed, f"--time={DURATION_S}", *args)
+
+
+@pytest.fixture(scope="module")
+def stalled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stalled]:
+    with contextlib.ExitStack() as stack:
+        folders = {name: tmp_path_factory.mktemp(name) for name in ("stalling", "calm", "loads")}
+        delay = f"--delay-us={DELAY_US}"
+        stall = (f"--stall-at={STALL_AT_US / 1e6}", f"--stall-for={STALL_US / 1e6}")
+        stalling = stack.enter_context(null_server(folders["stalling"], delay, *stall))
+        calm = stack.enter_context(null_server(folders["calm"], delay))
+        first_us = first_query(stalling)
+        loads = folders["loads"]
+        script = loads / "one.sql"
+        script.write_text("SELECT 1;\n")
+        running = {
+            name: start_load(environment(stalling), loads / name, *arguments(script, *args))
+            for name, args in CASES.items()
+        }
+        unhindered = start_load(environment(calm), loads / "calm", *arguments(script, *CASES["open-epoll-1"]))
+        done = {name: load.finish() for name, load in running.items()}
+        begin_us = first_us + STALL_AT_US
+        yield Stalled(done, unhindered.finish(), begin_us, begin_us + STALL_US)
+
+
+# ---- what must have happened ----
+
+
+@dataclass
+class Simulated:
+    """What a queue makes of intended starts."""
+
+    latencies_us: list[float]
+    skipped: int
+
+
+def simulate(starts_us: list[float], clients: int, stalled: Stalled, limit_us: float | None) -> Simulated:
+    """One worker's queue: every start is taken by the client that is free first, and served in `DELAY_US`.
+
+    An answer that would come during the stall comes at its end. With a limit, a client passes over starts
+    that are older than the limit when it comes to them.
+    """
+    free_us = [0.0] * clients
+    latencies, skipped = [], 0
+    for start in sorted(starts_us):
+        client = min(range(clients), key=lambda number: free_us[number])
+        begin = max(start, free_us[client])
+        if limit_us is not None and start + limit_us < begin:
+            skipped += 1
+            continue
+        end = begin + DELAY_US
+        if stalled.stall_from_us <= end < stalled.stall_to_us:
+            end = stalled.stall_to_us
+        free_us[client] = end
+        latencies.append(end - start)
+    return Simulated(latencies, skipped)
+
+
+def clients_of(worker: int, load: Load) -> int:
+    """Clients are shared out evenly; the first workers have one more."""
+    clients, workers = load.start["clients"], load.start["workers"]
+    return int(clients // workers + (worker < clients % workers))
+
+
+def by_worker(load: Load) -> Iterator[tuple[int, list[Line]]]:
+    for worker, own in itertools.groupby(load.lines, lambda line: line.worker):
+        yield worker, list(own)
+
+
+def simulated_latencies(load: Load, stalled: Stalled) -> list[float]:
+    found: list[float] = []
+    for worker, own in by_worker(load):
+        starts = [float(line.intended_us) for line in own]
+        found += simulate(starts, clients_of(worker, load), stalled, None).latencies_us
+    return found
+
+
+def starts_since_first(load: Load) -> list[int]:
+    starts = sorted(line.intended_us for line in load.lines)
+    return [start - starts[0] for start in starts]
+
+
+# ---- the tests ----
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_is_told_is_what_was_logged(stalled: Stalled, name: str) -> None:
+    load = stalled.loads[name]
+    assert load.exit_code == 0, load.stderr
+    assert load.verify().succeeded > 0
+    assert load.end["in_flight"] == 0
+
+
+@pytest.mark.parametrize("name", OPEN_CASES)
+def test_the_schedule_does_not_wait_for_the_server(stalled: Stalled, name: str) -> None:
+    load = stalled.loads[name]
+    hit = [line for line in load.lines if stalled.stall_from_us <= line.intended_us < stalled.stall_to_us]
+    # Poisson: a standard deviation is the root of the mean
+    expected = RATE_PER_S * STALL_US / 1e6
+    assert abs(len(hit) - expected) < 6 * expected**0.5
+    # each of them waited for the end of the stall
+    assert all(line.end_us >= stalled.stall_to_us for line in hit)
+
+
+def test_a_stall_moves_no_intended_start(stalled: Stalled) -> None:
+    calm = starts_since_first(stalled.calm)
+    hindered = starts_since_first(stalled.loads["open-epoll-1"])
+    assert len(calm) == len(hindered) > 0.8 * RATE_PER_S * DURATION_S
+    # three instants are cut off to microseconds in each difference
+    assert all(abs(a - b) <= 4 for a, b in zip(calm, hindered, strict=True))
+    assert percentile([line.latency_us for line in stalled.calm.lines], 0.99) < 0.5 * STALL_US
+
+
+def test_loads_of_one_seed_had_one_schedule(stalled: Stalled) -> None:
+    for workers in (1, 3):
+        due = {
+            name: load.end["scheduled"] + load.end["unstarted"]
+            for name, load in stalled.loads.items()
+            if load.start["workers"] == workers and load.start["rate_per_s"] is not None
+        }
+        assert len(due) == 3
+        assert len(set(due.values())) == 1, due
+
+
+@pytest.mark.parametrize("name", OPEN_CASES)
+def test_percentiles_are_those_of_the_queue(stalled: Stalled, name: str) -> None:
+    load = stalled.loads[name]
+    computed_us = simulated_latencies(load, stalled)
+    assert len(computed_us) == load.end["succeeded"]
+    for quantile_name in ("p50", "p75", "p90", "p95", "p99", "p999"):
+        must_us = percentile(computed_us, PERCENTILES[quantile_name])
+        told_us = load.end["latency_ns"][quantile_name] / 1000
+        assert told_us >= must_us * (0.95 - HDR_RELATIVE), quantile_name
+        assert told_us <= must_us * (1 + HDR_RELATIVE) + 0.5 * STALL_US, quantile_name
+    # the stall is a third of the run: its queue is in every percentile from the 75th on
+    assert load.end["latency_ns"]["p99"] / 1000 >= 0.9 * STALL_US
+    assert sum(computed_us) <= sum(line.latency_us for line in load.lines) / 0.95
+
+
+@pytest.mark.parametrize("name", CLOSED_CASES)
+def test_a_closed_loop_omits_what_an_open_one_tells(stalled: Stalled, name: str) -> None:
+    load = stalled.loads[name]
+    slow = [line for line in load.lines if line.latency_us > STALL_US / 2]
+    assert {line.client for line in slow} == set(range(CLIENTS))
+    assert len(slow) == CLIENTS
+    assert load.end["latency_ns"]["max"] / 1000 >= 0.95 * STALL_US
+    assert load.end["latency_ns"]["p99"] / 1000 < 0.5 * STALL_US
+
+
+@pytest.mark.parametrize("name", LIMITED_CASES)
+def test_a_limit_skips_the_queue_and_says_so(stalled: Stalled, name: str) -> None:
+    load = stalled.loads[name]
+    # the same seed and workers: the same schedule, which ran without a limit
+    schedule = stalled.loads[f"open-epoll-{load.start['workers']}"]
+    computed = 0
+    for worker, own in by_worker(schedule):
+        starts = [float(line.intended_us) for line in own]
+        computed += simulate(starts, clients_of(worker, schedule), stalled, LIMIT_MS * 1000).skipped
+    assert computed * 0.95 <= load.end["skipped"] <= computed + 0.5 * RATE_PER_S
+    lines = load.lines
+    assert load.end["skipped"] == sum(line.skipped for line in lines) >= 0.7 * RATE_PER_S
+    # what began before the stall ended behind it, and late; nothing began later than the limit allows
+    assert load.end["late"] >= CLIENTS
+    assert all(line.lag_us <= LIMIT_MS * 1000 + 0.2 * STALL_US for line in lines)
+
+
+# ---- a server that has not answered when the load ends ----
+
+
+@pytest.mark.parametrize("io", ["epoll", "io_uring"])
+def test_what_nobody_came_to_before_the_end_is_told(stalled: Stalled, tmp_path: Path, io: str) -> None:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    with null_server(tmp_path, "--stall-at=0.5", "--stall-for=1") as server:
+        first_query(server)
+        args = (*arguments(script, *OPEN, f"--io={io}", "--jobs=1"), "--time=1")
+        load = start_load(environment(server), tmp_path / "load", *args).finish()
+    assert load.exit_code == 0, load.stderr
+    load.verify()
+    # the same seed against a server that did not stall: so many were due in the first second
+    calm = stalled.calm
+    origin_us = calm.start["epoch_us"] + calm.events[1]["origin_us"]
+    due = sum(line.intended_us - origin_us <= 1e6 for line in calm.lines)
+    assert abs(load.end["scheduled"] + load.end["unstarted"] - due) <= 1
+    assert load.end["unstarted"] >= 0.3 * RATE_PER_S
+    assert f"{load.end['unstarted']} transactions were due before the end" in load.stderr
+
+
+@pytest.mark.parametrize("io", ["epoll", "io_uring"])
+def test_a_load_that_is_stopped_in_a_stall_was_measured_up_to_the_stop(tmp_path: Path, io: str) -> None:
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    with null_server(tmp_path, "--stall-at=0.3", "--stall-for=3600") as server:
+        first_query(server)
+        running = start_load(environment(server), tmp_path / "load", *arguments(script, f"--io={io}"), "--time=60")
+        running.wait_for_intervals(2)
+        running.process.send_signal(signal.SIGINT)
+        load = running.finish()
+    load.verify()
+    assert load.end["in_flight"] == CLIENTS
+    # nothing ended in the second second, but it counts
+    assert load.end["measured_s"] >= 1.9
+    assert load.end["measured_s"] == pytest.approx(load.intervals[-1]["to_us"] / 1e6, abs=0.2)

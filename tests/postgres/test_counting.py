@@ -1,0 +1,369 @@
+"""Every transaction is counted once, and as what it was: reports beside logs beside the server's own tables."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from psycopg import sql
+
+from pgdyno.target import Server
+from tests.postgres.test_pgdrive import environment
+from tests.recount import Load, run_load, start_load
+
+DATABASE = "counting"
+WAYS = [("epoll", "simple"), ("io_uring", "extended"), ("epoll", "prepared"), ("io_uring", "prepared")]
+"""Pollers and protocols, so that each of both is there."""
+NAMES = [" ".join(way) for way in WAYS]
+TRIES_EVERY_S = 0.02
+
+
+@dataclass
+class Ledger:
+    """A table that has a row for every committed transaction."""
+
+    server: Server
+
+    @property
+    def environment(self) -> dict[str, str]:
+        # deadlocks are found at once, not after a second
+        return {**environment(self.server), "PGDATABASE": DATABASE, "PGOPTIONS": "-c deadlock_timeout=2ms"}
+
+    def clear(self) -> None:
+        with self.server.connect(DATABASE) as connection:
+            connection.execute("TRUNCATE ledger")
+
+    def rows(self) -> dict[int, int]:
+        """Committed transactions by script, once all sessions of loads have ended."""
+        with self.server.connect(DATABASE) as connection:
+            while connection.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+                " AND backend_type = 'client backend'",
+                [DATABASE],
+            ).fetchone():
+                connection.execute("SELECT pg_sleep(%s)", [TRIES_EVERY_S])
+            return dict(connection.execute("SELECT script, count(*) FROM ledger GROUP BY script").fetchall())
+
+    def terminate(self, count: int) -> int:
+        """Ends so many sessions of a load; how many there were."""
+        with self.server.connect(DATABASE) as connection:
+            ended = connection.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+                " AND application_name = 'pgdrive' ORDER BY pid LIMIT %s",
+                [DATABASE, count],
+            ).fetchall()
+            return len(ended)
+
+
+@pytest.fixture(scope="module")
+def whole_ledger(server: Server) -> Iterator[Ledger]:
+    name = sql.Identifier(DATABASE)
+    with server.connect() as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+    with server.connect(DATABASE) as connection:
+        connection.execute("CREATE TABLE ledger (script int, client int, key text UNIQUE)")
+        connection.execute("CREATE TABLE hot (id int PRIMARY KEY, n int)")
+        connection.execute("INSERT INTO hot SELECT id, 0 FROM generate_series(1, 8) AS id")
+    yield Ledger(server)
+    with server.connect() as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+@pytest.fixture
+def ledger(whole_ledger: Ledger) -> Ledger:
+    whole_ledger.clear()
+    return whole_ledger
+
+
+# ---- scripts; {script} is the script's number ----
+
+ROW = "INSERT INTO ledger VALUES ({script}, :client_id);\n"
+SCRIPTS = {
+    "plain": ROW,
+    "block": f"BEGIN;\n{ROW}SELECT 1;\nEND;\n",
+    "slow": f"{ROW}\\sleep 4 ms\n",
+    "hot": f"BEGIN ISOLATION LEVEL REPEATABLE READ;\nUPDATE hot SET n = n + 1 WHERE id = 1;\n{ROW}END;\n",
+    "skewed": (
+        "\\set a random(1, 3)\n\\set b random(1, 3)\nBEGIN ISOLATION LEVEL SERIALIZABLE;\n"
+        f"SELECT sum(n) FROM hot WHERE id = :a;\nUPDATE hot SET n = n + 1 WHERE id = :b;\n{ROW}END;\n"
+    ),
+    "crossed": (
+        "\\set a random(1, 4)\n\\set b random(1, 4)\nBEGIN;\nUPDATE hot SET n = n + 1 WHERE id = :a;\n"
+        f"UPDATE hot SET n = n + 1 WHERE id = :b;\n{ROW}END;\n"
+    ),
+    "refused": (
+        f"\\set odd random(0, 2)\nBEGIN;\n{ROW}\\if :odd = 0\n"
+        "DO $$ BEGIN RAISE SQLSTATE '40001'; END $$;\n\\endif\nEND;\n"
+    ),
+    "wrong": f"\\set odd random(0, 2)\nBEGIN;\n{ROW}SELECT 1 / :odd;\nEND;\n",
+    "twice": "INSERT INTO ledger VALUES ({script}, :client_id) \\; SELECT 1;\n",
+    "pipeline": f"\\startpipeline\nBEGIN;\n{ROW}SELECT 1;\nEND;\n\\endpipeline\n",
+    "hot pipeline": (
+        "\\startpipeline\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nUPDATE hot SET n = n + 1 WHERE id = 1;\n"
+        f"{ROW}END;\n\\endpipeline\n"
+    ),
+    # the fifth transaction of client 1 is an error
+    "aborts": f"\\set done :done + 1\nBEGIN;\n{ROW}\\if :client_id = 1 and :done = 5\nSELECT 1 / 0;\n\\endif\nEND;\n",
+    # the last one of client 0 is long, so that all others have ended more than a second before
+    "lingers": f"\\set done :done + 1\n\\if :client_id = 0 and :done = 30\n\\sleep 1500 ms\n\\endif\n{ROW}",
+}
+PIPELINES = {"pipeline", "hot pipeline"}
+
+
+def scripts(folder: Path, *names: str) -> tuple[str, ...]:
+    """Options for these scripts, `name@weight`, with files in `folder`."""
+    options: list[str] = ["-n", "-D", "done=0"]
+    for number, named in enumerate(names):
+        name, _, weight = named.partition("@")
+        file = folder / f"script{number}.sql"
+        file.write_text(SCRIPTS[name].replace("{script}", str(number)))
+        options += ["-f", f"{file}@{weight}" if weight else str(file)]
+    return tuple(options)
+
+
+def check_rows(load: Load, rows: dict[int, int], *, killed: bool = False) -> None:
+    """The server has a row for every transaction that succeeded, and no other, save for what was not waited for."""
+    for script in load.end["scripts"]:
+        have = rows.get(script["script"], 0)
+        assert script["succeeded"] <= have
+    # one that lost its connection may have been committed before
+    unknown = load.end["in_flight"] + (load.ended_with_client if killed else 0)
+    assert sum(rows.values()) <= load.end["succeeded"] + unknown
+
+
+@dataclass(frozen=True)
+class Case:
+    """A load that ends by itself."""
+
+    scripts: tuple[str, ...]
+    options: tuple[str, ...]
+    must: str = ""
+    """A count of the end event that the load is made to raise."""
+
+
+CASES = {
+    "plain": Case(("plain",), ("-c", "5", "-t", "40")),
+    "workers": Case(("block",), ("-c", "7", "-j", "3", "-t", "30")),
+    "weights": Case(("plain@5", "block@2", "slow@1", "plain@0"), ("-c", "4", "-j", "2", "-t", "40")),
+    "duration": Case(("plain", "block"), ("-c", "4", "-j", "2", "-T", "0.7")),
+    "rate": Case(("plain", "block"), ("-c", "4", "-j", "2", "-T", "0.8", "-R", "400")),
+    "rate and number": Case(("plain",), ("-c", "4", "-j", "2", "-t", "40", "-R", "800")),
+    "skips": Case(("slow",), ("-c", "3", "-j", "2", "-T", "1", "-R", "2000", "-L", "10"), must="skipped"),
+    "skips of a number": Case(("slow",), ("-c", "3", "-t", "60", "-R", "2000", "-L", "10"), must="skipped"),
+    "late": Case(("slow", "plain"), ("-c", "3", "-j", "2", "-t", "40", "-L", "3"), must="late"),
+    "connections": Case(("plain", "block"), ("-c", "4", "-j", "2", "-t", "8", "-C")),
+    "connections at a rate": Case(
+        ("block",), ("-c", "4", "-j", "2", "-T", "0.7", "-C", "-R", "200", "-L", "20", "--max-tries=2")
+    ),
+    "serialization failures": Case(("hot",), ("-c", "12", "-j", "2", "-t", "15", "--failures-detailed"), must="failed"),
+    "retries": Case(("hot", "skewed"), ("-c", "12", "-j", "2", "-t", "15", "--max-tries=4"), must="retries"),
+    "retries without limit": Case(("hot",), ("-c", "8", "-j", "2", "-T", "0.8", "--max-tries=0"), must="retries"),
+    "retries within a limit": Case(
+        ("hot",), ("-c", "12", "-t", "15", "--max-tries=0", "-L", "30", "-R", "1500"), must="retries"
+    ),
+    "deadlocks": Case(
+        ("crossed",), ("-c", "8", "-j", "2", "-t", "15", "--max-tries=2", "--failures-detailed"), must="retries"
+    ),
+    "errors passed over": Case(
+        ("wrong", "plain"),
+        ("-c", "4", "-j", "2", "-t", "25", "--continue-on-error", "--failures-detailed", "--max-tries=2"),
+        must="failed",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(("io", "protocol"), WAYS[:3], ids=NAMES[:3])
+def test_every_transaction_is_counted_once(ledger: Ledger, tmp_path: Path, name: str, io: str, protocol: str) -> None:
+    case = CASES[name]
+    chosen = scripts(tmp_path, *case.scripts)
+    args = (*chosen, *case.options, f"--io={io}", "-M", protocol)
+    load = run_load(ledger.environment, tmp_path / "load", *args)
+    assert load.exit_code == 0, load.stderr
+    load.verify()
+    end = load.end
+    assert end["in_flight"] == 0
+    rows = ledger.rows()
+    for script in end["scripts"]:
+        assert rows.get(script["script"], 0) == script["succeeded"], name
+    if load.start["transactions"] is not None:
+        assert end["scheduled"] == load.start["transactions"] * load.start["clients"]
+        assert len(load.lines) == end["scheduled"]
+    if case.must:
+        assert end[case.must] > 0
+    if load.start["max_tries"] > 1:
+        assert all(line.retries < load.start["max_tries"] for line in load.lines)
+
+
+@pytest.mark.parametrize("io", ["epoll", "io_uring"])
+def test_pipelines_fail_and_are_retried_whole(ledger: Ledger, tmp_path: Path, io: str) -> None:
+    args = (*scripts(tmp_path, "hot pipeline", "pipeline"), "-c", "12", "-j", "2", "-t", "15", "--max-tries=3")
+    load = run_load(ledger.environment, tmp_path / "load", *args, "-M", "prepared", f"--io={io}")
+    assert load.exit_code == 0, load.stderr
+    counts = load.verify()
+    assert counts.retries > 0
+    check_rows(load, ledger.rows())
+
+
+# ---- warm-up and aggregates ----
+
+
+@pytest.mark.parametrize(("io", "protocol"), WAYS[:2], ids=NAMES[:2])
+@pytest.mark.parametrize("extra", [(), ("-R", "1500"), ("-C",)], ids=" ".join)
+def test_a_warm_up_is_in_no_figure(
+    ledger: Ledger, tmp_path: Path, io: str, protocol: str, extra: tuple[str, ...]
+) -> None:
+    args = (*scripts(tmp_path, "plain", "block"), "-c", "6", "-j", "2", "--warmup=0.5", "-T", "0.6", *extra)
+    load = run_load(ledger.environment, tmp_path / "load", *args, f"--io={io}", "-M", protocol)
+    assert load.exit_code == 0, load.stderr
+    load.verify()
+    rows = ledger.rows()
+    warm = [part for one in load.intervals if one["phase"] == "warm-up" for part in one["scripts"]]
+    assert sum(part["succeeded"] for part in warm) > 0
+    for script in load.end["scripts"]:
+        before = sum(part["succeeded"] for part in warm if part["script"] == script["script"])
+        assert rows[script["script"]] == before + script["succeeded"]
+
+
+@pytest.mark.parametrize(
+    "extra",
+    [
+        (),
+        ("-R", "1000"),
+        ("-R", "1000", "-L", "2000", "--max-tries=2", "--failures-detailed"),
+        ("-R", "60000", "-L", "1000", "--failures-detailed", "--continue-on-error"),
+    ],
+    ids=" ".join,
+)
+def test_lines_of_intervals_have_every_transaction(ledger: Ledger, tmp_path: Path, extra: tuple[str, ...]) -> None:
+    args = (*scripts(tmp_path, "lingers"), "-c", "4", "-t", "30", "--aggregate-interval=1", *extra)
+    load = run_load(ledger.environment, tmp_path / "load", *args)
+    assert load.exit_code == 0, load.stderr
+    counts = load.verify()
+    # the long one ended in the stretch that did not come to its end
+    assert counts.succeeded == sum(ledger.rows().values()) == 120
+    assert sum(line.count for line in load.aggregates) == 119
+    for name in ("skipped", "retried", "retries"):
+        assert sum(getattr(line, name) for line in load.aggregates) == getattr(counts, name)
+    rest_ns = load.end["latency_ns"]["sum"] - load.end["latency_ns"]["max"]
+    assert rest_ns / 1000 - 119 <= sum(line.sum_us for line in load.aggregates) <= rest_ns / 1000
+
+
+# ---- loads that do not end as they were meant to ----
+
+
+@pytest.mark.parametrize(("io", "protocol"), WAYS[1:3], ids=NAMES[1:3])
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [
+        (signal.SIGINT, ("-T", "60")),
+        (signal.SIGTERM, ("-t", "1000000", "--max-tries=5")),
+        (signal.SIGINT, ("-T", "60", "-R", "3000", "-L", "20", "--warmup=0.5")),
+        (signal.SIGTERM, ("-T", "60", "-C")),
+    ],
+    ids=str,
+)
+def test_a_signal_leaves_no_transaction_uncounted(
+    ledger: Ledger, tmp_path: Path, number: signal.Signals, options: tuple[str, ...], io: str, protocol: str
+) -> None:
+    args = (*scripts(tmp_path, "hot", "plain"), "-c", "8", "-j", "2", "--continue-on-error", *options)
+    running = start_load(ledger.environment, tmp_path / "load", *args, f"--io={io}", "-M", protocol)
+    running.wait_for_intervals(1)
+    running.process.send_signal(number)
+    load = running.finish()
+    assert load.exit_code == 128 + number
+    assert load.end["outcome"] == "interrupted"
+    load.verify()
+    if load.start["warmup_s"] == 0:
+        check_rows(load, ledger.rows())
+
+
+@pytest.mark.parametrize(("io", "protocol"), WAYS, ids=NAMES)
+def test_a_client_that_gives_up_leaves_the_others_counted(
+    ledger: Ledger, tmp_path: Path, io: str, protocol: str
+) -> None:
+    args = (*scripts(tmp_path, "aborts"), "-c", "4", "-j", "2", "-t", "20", f"--io={io}", "-M", protocol)
+    load = run_load(ledger.environment, tmp_path / "load", *args)
+    assert load.exit_code == 2
+    counts = load.verify()
+    assert (counts.succeeded, counts.failed, load.end["clients_aborted"]) == (64, 1, 1)
+    check_rows(load, ledger.rows())
+
+
+@pytest.mark.parametrize("io", ["epoll", "io_uring"])
+def test_the_first_to_give_up_may_end_all(ledger: Ledger, tmp_path: Path, io: str) -> None:
+    args = (*scripts(tmp_path, "aborts"), "-c", "6", "-j", "3", "-T", "60", "--exit-on-abort", f"--io={io}")
+    load = run_load(ledger.environment, tmp_path / "load", *args)
+    assert load.exit_code == 2
+    assert load.end["outcome"] == "aborted"
+    counts = load.verify()
+    assert counts.failed == load.end["clients_aborted"] == 1
+    check_rows(load, ledger.rows())
+
+
+@pytest.mark.parametrize(("io", "protocol"), WAYS[1:3], ids=NAMES[1:3])
+def test_sessions_that_the_server_ends_are_counted(ledger: Ledger, tmp_path: Path, io: str, protocol: str) -> None:
+    args = (*scripts(tmp_path, "hot"), "-c", "8", "-j", "2", "-T", "2", "--max-tries=0", f"--io={io}", "-M", protocol)
+    running = start_load(ledger.environment, tmp_path / "load", *args)
+    running.wait_for_intervals(1)
+    assert ledger.terminate(3) == 3
+    load = running.finish()
+    assert load.exit_code == 2
+    load.verify()
+    assert load.end["clients_aborted"] == 3
+    # one that was between two transactions had none to lose; others fail past the deadline
+    assert load.ended_with_client <= 3
+    assert load.end["in_flight"] == 0
+    check_rows(load, ledger.rows(), killed=True)
+
+
+# ---- any combination ----
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Scripts with weights, and options."""
+    protocol = draw(st.sampled_from(["simple", "extended", "prepared"]))
+    names = ["plain", "block", "hot", "skewed", "crossed", "refused"]
+    names += sorted(PIPELINES) if protocol != "simple" else ["twice"]
+    chosen = draw(st.lists(st.tuples(st.sampled_from(names), st.integers(1, 5)), min_size=1, max_size=3))
+    options = ["-M", protocol, f"--client={draw(st.integers(1, 8))}", f"--jobs={draw(st.integers(1, 3))}"]
+    options += [f"--transactions={draw(st.integers(1, 12))}", f"--io={draw(st.sampled_from(['epoll', 'io_uring']))}"]
+    options += [f"--random-seed={draw(st.integers(0, 10**6))}"]
+    limit_ms = draw(st.none() | st.integers(1, 40))
+    tries = draw(st.integers(1, 4) if limit_ms is None else st.integers(0, 4))
+    options += [f"--max-tries={tries}"]
+    options += [] if limit_ms is None else [f"--latency-limit={limit_ms}"]
+    rate = draw(st.none() | st.integers(300, 5000))
+    options += [] if rate is None else [f"--rate={rate}"]
+    flags = ["--connect", "--failures-detailed", "--report-per-command", "--continue-on-error", "--progress=1"]
+    options += draw(st.lists(st.sampled_from(flags), unique=True))
+    return tuple(f"{name}@{weight}" for name, weight in chosen), tuple(options)
+
+
+@settings(
+    max_examples=30,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(loads())
+def test_whatever_the_options(whole_ledger: Ledger, load: tuple[tuple[str, ...], tuple[str, ...]]) -> None:
+    names, options = load
+    whole_ledger.clear()
+    with tempfile.TemporaryDirectory(prefix="pgdyno-counting-") as name:
+        folder = Path(name)
+        done = run_load(whole_ledger.environment, folder / "load", *scripts(folder, *names), *options)
+    assert done.exit_code == 0, done.stderr
+    done.verify()
+    rows = whole_ledger.rows()
+    assert done.end["scheduled"] == done.start["transactions"] * done.start["clients"]
+    assert {script["script"]: script["succeeded"] for script in done.end["scripts"] if script["succeeded"]} == rows

@@ -1,0 +1,215 @@
+"""TPC-B's books balance after every load, however it ended: what the engine calls succeeded is in the database.
+
+Each transaction moves one amount on an account, a teller and a branch, and writes it into the history: the four sums
+are equal whenever nothing is torn, and the history has a row for every transaction that was committed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from psycopg import sql
+
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.target.postmaster import find_postmaster
+from tests.postgres.conftest import FAST, MAJOR
+from tests.postgres.test_pgdrive import environment
+from tests.recount import PGDRIVE, Load, run_load, start_load
+
+DATABASE = "books"
+SUMS = """
+SELECT (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts), (SELECT sum(tbalance) FROM pgbench_tellers),
+       (SELECT sum(bbalance) FROM pgbench_branches), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
+"""
+SESSIONS = """
+SELECT 1 FROM pg_stat_activity
+WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+PIPELINE = r"""
+\set aid random(1, 100000 * :scale)
+\set bid random(1, 1 * :scale)
+\set tid random(1, 10 * :scale)
+\set delta random(-5000, 5000)
+\startpipeline
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+\endpipeline
+"""
+REPEATABLE_READ = {"PGOPTIONS": "-c default_transaction_isolation=repeatable\\ read"}
+
+
+@dataclass
+class Books:
+    """pgbench's tables, and how many rows the history had."""
+
+    server: Server
+    database: str
+    history: int = 0
+    extra: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**environment(self.server), "PGDATABASE": self.database, **self.extra}
+
+    def check(self) -> int:
+        """Fails unless the books balance, once all sessions of loads are gone; transactions since the last time."""
+        with self.server.connect(self.database) as connection:
+            while connection.execute(SESSIONS).fetchone():
+                connection.execute("SELECT pg_sleep(0.02)")
+            sums = connection.execute(SUMS).fetchone()
+            rows = connection.execute("SELECT count(*) FROM pgbench_history").fetchone()
+        assert sums is not None
+        assert rows is not None
+        assert len(set(sums)) == 1, sums
+        # an amount of zero is one of 10,001: sums of nothing would balance as well
+        assert sums[0] != 0 or rows[0] == 0
+        since, self.history = rows[0] - self.history, rows[0]
+        return int(since)
+
+
+def load_tables(server: Server, database: str, folder: Path) -> Books:
+    books = Books(server, database)
+    done = subprocess.run(
+        [PGDRIVE, "-i", "-s", "1", "-q"], env=books.environment, cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return books
+
+
+@pytest.fixture(scope="module")
+def shared_books(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
+    name = sql.Identifier(DATABASE)
+    with server.connect() as connection:
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(name))
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(name))
+    yield load_tables(server, DATABASE, tmp_path_factory.mktemp("books"))
+    with server.connect() as connection:
+        connection.execute(sql.SQL("DROP DATABASE {} WITH (FORCE)").format(name))
+
+
+@pytest.fixture
+def books(shared_books: Books) -> Books:
+    shared_books.extra = {}
+    shared_books.check()
+    return shared_books
+
+
+def transactions(folder: Path, kind: str) -> tuple[str, ...]:
+    """Options for TPC-B as pgbench has it, or as one pipeline."""
+    if kind == "pipeline":
+        file = folder / "pipeline.sql"
+        file.write_text(PIPELINE)
+        # a script of one's own does not ask for the scale
+        return ("-n", "-s", "1", "-f", str(file))
+    return ("-n", "-b", "tpcb-like")
+
+
+NAMES = "kind", "protocol", "io"
+WAYS = [
+    ("plain", "simple", "epoll"),
+    ("plain", "extended", "io_uring"),
+    ("plain", "prepared", "epoll"),
+    ("plain", "prepared", "io_uring"),
+    ("pipeline", "extended", "epoll"),
+    ("pipeline", "prepared", "io_uring"),
+]
+way = pytest.mark.parametrize(NAMES, WAYS, ids=["-".join(words) for words in WAYS])
+some_ways = pytest.mark.parametrize(NAMES, WAYS[3:], ids=["-".join(words) for words in WAYS[3:]])
+
+
+@way
+@pytest.mark.parametrize("extra", [(), ("-R", "500", "-L", "5"), ("-C",)], ids=["closed", "rate", "connections"])
+def test_after_a_load_that_ends(
+    books: Books, tmp_path: Path, kind: str, protocol: str, io: str, extra: tuple[str, ...]
+) -> None:
+    args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-t", "12", "-M", protocol, f"--io={io}", *extra)
+    load = run_load(books.environment, tmp_path / "load", *args)
+    assert load.exit_code == 0, load.stderr
+    assert load.verify().succeeded == books.check()
+
+
+@way
+def test_after_retries_under_contention(books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+    # one branch, and everybody changes it
+    books.extra = REPEATABLE_READ
+    args = (*transactions(tmp_path, kind), "-c", "16", "-j", "2", "-t", "8", "-M", protocol, f"--io={io}")
+    load = run_load(books.environment, tmp_path / "load", *args, "--max-tries=5", "--failures-detailed")
+    assert load.exit_code == 0, load.stderr
+    counts = load.verify()
+    assert counts.retries > 0
+    assert counts.succeeded == books.check()
+
+
+@way
+def test_after_a_signal(books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+    number = signal.SIGINT if io == "epoll" else signal.SIGTERM
+    args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
+    running = start_load(books.environment, tmp_path / "load", *args)
+    running.wait_for_intervals(1)
+    running.process.send_signal(number)
+    load = running.finish()
+    assert load.exit_code == 128 + number
+    load.verify()
+    check_history(load, books.check())
+
+
+def check_history(load: Load, rows: int) -> None:
+    """All that succeeded is there; what is there besides was in flight, or was lost with its connection."""
+    succeeded = load.end["succeeded"]
+    assert 0 < succeeded <= rows <= succeeded + load.end["in_flight"] + load.ended_with_client
+
+
+@some_ways
+def test_after_the_engine_was_killed(books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+    clients = 8
+    args = (*transactions(tmp_path, kind), "-c", str(clients), "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
+    running = start_load(books.environment, tmp_path / "load", *args)
+    running.wait_for_intervals(1)
+    running.process.kill()
+    running.process.communicate(timeout=60)
+    assert running.process.returncode == -signal.SIGKILL
+    told = 0
+    for line in (tmp_path / "load" / "events.jsonl").read_text().splitlines(keepends=True):
+        # the last line may be cut
+        if line.endswith("\n") and (event := json.loads(line))["event"] == "interval":
+            told += sum(script["succeeded"] for script in event["scripts"])
+    assert 0 < told <= books.check()
+
+
+@pytest.fixture(scope="module")
+def fragile_books(home: Home, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Books]:
+    """On a server of their own, that may be killed. The system survives, so nothing need reach the disk."""
+    spec = EmbeddedTarget(kind="embedded", version=MAJOR, settings={**FAST, "synchronous_commit": "on"})
+    with open_target("fragile", spec, home=home, progress=SilentProgress()) as server:
+        yield load_tables(server, server.dbname, tmp_path_factory.mktemp("fragile"))
+
+
+@some_ways
+def test_after_the_server_was_killed(fragile_books: Books, tmp_path: Path, kind: str, protocol: str, io: str) -> None:
+    books = fragile_books
+    books.check()
+    args = (*transactions(tmp_path, kind), "-c", "8", "-j", "2", "-T", "60", "-M", protocol, f"--io={io}")
+    running = start_load(books.environment, tmp_path / "load", *args)
+    running.wait_for_intervals(1)
+    postmaster = find_postmaster(books.server.data_directory)
+    assert postmaster is not None
+    # what `pg_ctl stop -m immediate` sends: no checkpoint, recovery at the next start
+    postmaster.send(signal.SIGQUIT)
+    load = running.finish()
+    assert load.exit_code == 2
+    load.verify()
+    assert load.end["clients_aborted"] == 8
+    books.server.restart()
+    check_history(load, books.check())
