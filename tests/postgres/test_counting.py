@@ -85,11 +85,13 @@ def ledger(whole_ledger: Ledger) -> Ledger:
 # ---- scripts; {script} is the script's number ----
 
 ROW = "INSERT INTO ledger VALUES ({script}, :client_id);\n"
+PAUSE = "SELECT pg_sleep(0.001);\n"
+"""What others collide in, however few processors there are."""
 SCRIPTS = {
     "plain": ROW,
     "block": f"BEGIN;\n{ROW}SELECT 1;\nEND;\n",
     "slow": f"{ROW}\\sleep 4 ms\n",
-    "hot": f"BEGIN ISOLATION LEVEL REPEATABLE READ;\nUPDATE hot SET n = n + 1 WHERE id = 1;\n{ROW}END;\n",
+    "hot": f"BEGIN ISOLATION LEVEL REPEATABLE READ;\nUPDATE hot SET n = n + 1 WHERE id = 1;\n{PAUSE}{ROW}END;\n",
     "skewed": (
         "\\set a random(1, 3)\n\\set b random(1, 3)\nBEGIN ISOLATION LEVEL SERIALIZABLE;\n"
         f"SELECT sum(n) FROM hot WHERE id = :a;\nUPDATE hot SET n = n + 1 WHERE id = :b;\n{ROW}END;\n"
@@ -107,7 +109,7 @@ SCRIPTS = {
     "pipeline": f"\\startpipeline\nBEGIN;\n{ROW}SELECT 1;\nEND;\n\\endpipeline\n",
     "hot pipeline": (
         "\\startpipeline\nBEGIN ISOLATION LEVEL REPEATABLE READ;\nUPDATE hot SET n = n + 1 WHERE id = 1;\n"
-        f"{ROW}END;\n\\endpipeline\n"
+        f"{PAUSE}{ROW}END;\n\\endpipeline\n"
     ),
     # the fifth transaction of client 1 is an error
     "aborts": f"\\set done :done + 1\nBEGIN;\n{ROW}\\if :client_id = 1 and :done = 5\nSELECT 1 / 0;\n\\endif\nEND;\n",
