@@ -181,8 +181,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize(("io", "protocol"), WAYS[:3], ids=NAMES[:3])
+# two ways for each case, by turns
+TURNS = [(name, *WAYS[(turn + more) % len(WAYS)]) for turn, name in enumerate(CASES) for more in range(2)]
+
+
+@pytest.mark.parametrize(("name", "io", "protocol"), TURNS, ids=["-".join(turn) for turn in TURNS])
 def test_every_transaction_is_counted_once(ledger: Ledger, tmp_path: Path, name: str, io: str, protocol: str) -> None:
     case = CASES[name]
     chosen = scripts(tmp_path, *case.scripts)
