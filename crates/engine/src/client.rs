@@ -2,6 +2,7 @@
 
 mod commands;
 mod failures;
+mod reconnect;
 
 use std::sync::Arc;
 
@@ -14,6 +15,7 @@ use crate::interval::Consequence;
 use crate::log::Entry;
 use crate::message::Parsed;
 use crate::poller::Next;
+use crate::reconnect::{ends_session, words_of_end};
 use crate::recorder::Ending;
 use crate::rows::Rows;
 use crate::shared::Shared;
@@ -26,8 +28,10 @@ enum State {
     Yielded,
     /// Waits for its intended start.
     Scheduled,
-    /// Waits for a connection of its own (-C).
+    /// Waits for a connection of its own (-C), or for one in place of a lost one.
     Connecting,
+    /// Waits before it asks for a connection in place of a lost one.
+    Disconnected,
     /// Waits for the answer to a statement or a pipeline.
     Waiting,
     /// In `\sleep`.
@@ -100,6 +104,10 @@ pub struct Client {
     completions: bool,
     transaction: Transaction,
     ended: u64,
+    /// The instant that it waits for: a timer of a transaction that was lost may come before.
+    wakes_at: Nanos,
+    /// From a lost connection to the first success after it.
+    absence: Option<Box<reconnect::Absence>>,
 }
 
 impl Client {
@@ -145,6 +153,8 @@ impl Client {
             completions: false,
             transaction: Transaction::default(),
             ended: 0,
+            wakes_at: 0,
+            absence: None,
         }
     }
 
@@ -163,7 +173,10 @@ impl Client {
     /// The start that it waits for: drawn from the schedule, and not begun.
     #[must_use]
     pub fn awaited_start(&self) -> Option<Nanos> {
-        let waits = matches!(self.state, State::Scheduled | State::Connecting);
+        let waits = match self.waits_away() {
+            Some(has_chosen) => has_chosen,
+            None => matches!(self.state, State::Scheduled | State::Connecting),
+        };
         waits.then_some(self.transaction.intended)
     }
 
@@ -188,6 +201,8 @@ impl Client {
     /// The instant that it waited for has come.
     pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
+            State::Connecting | State::Disconnected => self.woken_without_connection(now, shared),
+            _ if now < self.wakes_at => Next::Wait,
             State::Yielded => self.choose(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
             State::Sleeping => {
@@ -216,8 +231,12 @@ impl Client {
                     }
                 }
                 Reply::Error(error) if self.error.is_none() => {
+                    let is_end = shared.outages.is_some() && ends_session(&error);
                     self.error = Some(error);
                     self.error_query = self.rows.query();
+                    if is_end {
+                        return self.lost("", shared);
+                    }
                 }
                 Reply::Error(_) => {}
                 Reply::CopyIn => return self.end_copy(shared),
@@ -226,6 +245,7 @@ impl Client {
         };
         match broken {
             None => self.answered(shared),
+            Some(error) if shared.outages.is_some() => self.lost(&error.to_string(), shared),
             Some(error) => {
                 let why = Abort::command("SQL", &error.to_string());
                 self.abort(&why, Consequence::ConnectionLost, shared)
@@ -246,6 +266,10 @@ impl Client {
 
     /// The connection is gone.
     pub fn closed(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
+        if shared.outages.is_some() {
+            self.lost(&words_of_end(why), shared);
+            return;
+        }
         // with -C the old connection ends while the next is waited for
         if self.stopped() || (shared.reconnects && !self.transaction.begun) {
             return;
@@ -276,12 +300,7 @@ impl Client {
         }
         let record = &mut shared.recorder.scripts[self.script];
         record.connecting.record(now.saturating_sub(since));
-        self.prepared
-            .iter_mut()
-            .for_each(|script| script.fill(Parsed::No));
-        self.exchange = Exchange::new(wire::Capture::None, false);
-        self.captures = false;
-        self.completions = false;
+        self.forget_session();
         if !shared.schedule.is_open() {
             self.transaction.intended = now;
         }
@@ -315,7 +334,7 @@ impl Client {
         self.transaction.intended = intended;
         if intended > now {
             self.state = State::Scheduled;
-            shared.wake_at(intended, self.id);
+            self.wake_at(intended, shared);
             return Next::Wait;
         }
         self.begin_transaction(now, shared)
@@ -381,6 +400,9 @@ impl Client {
         }
         shared.last_end = now;
         self.transaction.begun = false;
+        if self.absence.is_some() && ending == Ending::Succeeded {
+            self.end_absence(now, shared);
+        }
         if self.tx_status != TxStatus::Idle {
             let open = "end of script reached without completing the last transaction";
             let why = Abort::new(Form::AtEnd, open);
@@ -395,7 +417,7 @@ impl Client {
         if !self.transaction.waited {
             // a script of meta commands alone must let others run, and see the deadline
             self.state = State::Yielded;
-            shared.wake_at(now, self.id);
+            self.wake_at(now, shared);
             return Next::Wait;
         }
         self.choose(now, shared)
@@ -404,10 +426,15 @@ impl Client {
     /// Takes leave of the server, before the next transaction asks for a connection of its own.
     fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         self.state = State::Yielded;
-        shared.wake_at(now, self.id);
+        self.wake_at(now, shared);
         self.out.clear();
         frontend::terminate(&mut self.out);
         Next::Send
+    }
+
+    fn wake_at(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
+        self.wakes_at = instant;
+        shared.wake_at(instant, self.id);
     }
 
     fn limit_reached(&self, shared: &Shared<'_>) -> bool {
@@ -449,6 +476,7 @@ impl Client {
             State::Yielded
             | State::Scheduled
             | State::Connecting
+            | State::Disconnected
             | State::Sleeping
             | State::Finished
             | State::Aborted => Next::Wait,

@@ -60,6 +60,8 @@ pub enum Consequence {
     ClientAborted,
     /// The connection is gone, and the client with it.
     ConnectionLost,
+    /// The connection is gone; the client seeks another.
+    Reconnecting,
 }
 
 /// What one worker did in one interval.

@@ -10,7 +10,7 @@ use crate::clock::{Clock, Nanos};
 use crate::log_interval::LogInterval;
 use crate::recorder::Ending;
 use crate::schedule::Arrivals;
-use crate::spec::{OnError, Spec};
+use crate::spec::{OnError, OnLoss, Spec};
 
 /// Bytes that are kept before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -56,6 +56,8 @@ pub struct Columns {
     pub failures: bool,
     /// Failures that are neither serialization nor deadlock (--continue-on-error).
     pub others: bool,
+    /// Transactions whose connection was lost (--reconnect).
+    pub lost: bool,
 }
 
 /// One transaction that ended.
@@ -109,6 +111,7 @@ impl<'a> Log<'a> {
                 retries: spec.tries.may_retry(),
                 failures: log.failures_detailed,
                 others: spec.on_error == OnError::Continue,
+                lost: spec.on_loss != OnLoss::Abort,
             },
             sampling: Rng::seed(spec.seeds.sampling[worker]),
             clock,
@@ -164,6 +167,7 @@ impl<'a> Log<'a> {
             (Ending::SerializationFailure, true) => out.write_all(b"serialization")?,
             (Ending::Deadlock, true) => out.write_all(b"deadlock")?,
             (Ending::OtherFailure, true) => out.write_all(b"other")?,
+            (Ending::ConnectionLost, true) => out.write_all(b"lost")?,
             _ => out.write_all(b"failed")?,
         }
         let (second, microsecond) = (now_us / 1_000_000, now_us % 1_000_000);

@@ -54,6 +54,7 @@ pub struct LogInterval {
     serialization_failures: u64,
     deadlocks: u64,
     other_failures: u64,
+    lost: u64,
 }
 
 impl LogInterval {
@@ -86,13 +87,14 @@ impl LogInterval {
             Ending::SerializationFailure => self.serialization_failures += 1,
             Ending::Deadlock => self.deadlocks += 1,
             Ending::OtherFailure => self.other_failures += 1,
+            Ending::ConnectionLost => self.lost += 1,
             // pgbench counts these nowhere
             Ending::Aborted => {}
         }
     }
 
-    /// Writes the line: 15 columns, and a 16th where other failures are possible. What was not
-    /// asked for is 0.
+    /// Writes the line: 15 columns, one more where other failures are possible, and one more where
+    /// transactions can be lost. What was not asked for is 0.
     ///
     /// # Errors
     /// When `out` cannot be written to.
@@ -117,6 +119,9 @@ impl LogInterval {
         )?;
         if columns.others {
             write!(out, " {}", shown(columns.failures, self.other_failures))?;
+        }
+        if columns.lost {
+            write!(out, " {}", shown(columns.failures, self.lost))?;
         }
         out.write_all(b"\n")
     }
@@ -146,6 +151,7 @@ mod tests {
         interval.add(&entry(Ending::Skipped, 0, 0));
         interval.add(&entry(Ending::Deadlock, 0, 1));
         interval.add(&entry(Ending::OtherFailure, 0, 0));
+        interval.add(&entry(Ending::ConnectionLost, 0, 0));
         let mut out = Vec::new();
         interval
             .write(&mut out, columns)
@@ -161,10 +167,11 @@ mod tests {
             retries: true,
             failures: true,
             others: true,
+            lost: true,
         };
         assert_eq!(
             line(all),
-            "100 2 400 100000 100 300 14 98 7 7 1 2 3 0 1 1\n"
+            "100 2 400 100000 100 300 14 98 7 7 1 2 3 0 1 1 1\n"
         );
     }
 
@@ -176,6 +183,7 @@ mod tests {
             retries: false,
             failures: false,
             others: false,
+            lost: false,
         };
         assert_eq!(line(none), "100 2 400 100000 100 300 0 0 0 0 0 0 0 0 0\n");
     }

@@ -21,6 +21,8 @@ pub enum Ending {
     Deadlock,
     /// Given up after any other error, where that is not the end of its client.
     OtherFailure,
+    /// Its connection was lost in it: whether it was committed is not known.
+    ConnectionLost,
     /// Its client gave up in it, after any other error or a lost connection.
     Aborted,
     /// Never started: its intended start was too long ago.
@@ -38,6 +40,9 @@ pub struct Counts {
     pub deadlocks: u64,
     /// Given up after another error (--continue-on-error).
     pub other_failures: u64,
+    /// Those whose connection was lost, while their clients came back (--reconnect). Some may have
+    /// been committed.
+    pub lost: u64,
     /// Those in which a client gave up; pgbench counts them nowhere.
     pub aborted: u64,
     /// Never started.
@@ -60,7 +65,7 @@ impl Counts {
     /// What pgbench counts as failed: those in which a client gave up are not among them.
     #[must_use]
     pub fn given_up(&self) -> u64 {
-        self.serialization_failures + self.deadlocks + self.other_failures
+        self.serialization_failures + self.deadlocks + self.other_failures + self.lost
     }
 
     /// Transactions that ended, one way or another.
@@ -75,6 +80,7 @@ impl Counts {
         self.serialization_failures += other.serialization_failures;
         self.deadlocks += other.deadlocks;
         self.other_failures += other.other_failures;
+        self.lost += other.lost;
         self.aborted += other.aborted;
         self.skipped += other.skipped;
         self.retried += other.retried;
@@ -282,6 +288,7 @@ impl Recorder {
             Ending::SerializationFailure => record.counts.serialization_failures += 1,
             Ending::Deadlock => record.counts.deadlocks += 1,
             Ending::OtherFailure => record.counts.other_failures += 1,
+            Ending::ConnectionLost => record.counts.lost += 1,
             Ending::Aborted => record.counts.aborted += 1,
             Ending::Skipped => record.counts.skipped += 1,
         }

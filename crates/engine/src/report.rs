@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use crate::clock::Nanos;
 use crate::interval::{ErrorNote, Merged, Phase};
+use crate::outage::Outages;
 use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord};
 
 /// How a run ended.
@@ -49,6 +50,8 @@ pub struct Report {
     pub connecting: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
+    /// Stretches without connections; None when a client whose connection is lost gives up.
+    pub outages: Option<Outages>,
 }
 
 impl Report {
@@ -157,6 +160,11 @@ impl Totals {
 
     /// Counts an error.
     pub fn error(&mut self, note: &ErrorNote) {
+        self.errors(note, 1);
+    }
+
+    /// Counts an error that came so many `times`.
+    pub fn errors(&mut self, note: &ErrorNote, times: u64) {
         let entry = self
             .errors
             .entry(note.sqlstate.clone())
@@ -165,7 +173,7 @@ impl Totals {
                 message: note.message.clone(),
                 count: 0,
             });
-        entry.count += 1;
+        entry.count += times;
     }
 
     /// The report; the caller knows how the run ended.
@@ -187,6 +195,7 @@ impl Totals {
             measured: end.measured,
             connecting: end.connecting,
             errors,
+            outages: None,
         }
     }
 }

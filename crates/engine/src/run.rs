@@ -2,6 +2,7 @@
 //! they hand on.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
@@ -14,11 +15,13 @@ use crate::clock::{Clock, Nanos};
 use crate::connecting::connect_clients;
 use crate::interval::{ErrorNote, Merged, Merger};
 use crate::message::{Template, templates};
+use crate::outage::{OutageNote, OutageTracker};
 use crate::poller::{self, Epoll, Poller, Uring};
+use crate::reconnect::{Connector, Returning};
 use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
-use crate::spec::{Limit, Sessions, Spec, share_of};
+use crate::spec::{Limit, OnLoss, Sessions, Spec, share_of};
 use crate::worker::{Links, Timetable, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
@@ -34,6 +37,9 @@ pub trait Observer {
 
     /// Something went wrong in a script or a session.
     fn error(&mut self, note: &ErrorNote);
+
+    /// An outage began or ended, or connections were lost in it.
+    fn outage(&mut self, note: &OutageNote);
 }
 
 /// The instant after connecting.
@@ -110,12 +116,13 @@ pub fn run(
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
-    let connections = spec.clients.div_ceil(spec.workers);
+    let connections = tokens(spec, spec.clients.div_ceil(spec.workers));
     let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
     let (work, io): (Work, _) = match kind {
         poller::Kind::Epoll => (work::<Epoll>, Epoll::NAME),
         poller::Kind::IoUring => (work::<Uring>, Uring::NAME),
     };
+    let returning = returning(spec);
     let (words, heard) = sync_channel(WORDS_IN_FLIGHT);
     let (ready, readiness) = channel();
     thread::scope(|scope| {
@@ -129,6 +136,7 @@ pub fn run(
             let links = Links {
                 words: words.clone(),
                 recycled,
+                returning: returning.clone(),
             };
             let (ready, templates) = (ready.clone(), &templates);
             let body = move || {
@@ -157,9 +165,23 @@ pub fn run(
         let begun = Begun {
             timetable,
             connecting,
+            clock,
+            outages: returning.as_ref().map(|r| Arc::clone(&r.outages)),
         };
         listen(spec, &begun, &heard, &recycling, stop, observer)
     })
+}
+
+fn returning(spec: &Spec) -> Option<Returning> {
+    (spec.on_loss != OnLoss::Abort).then(|| Returning {
+        outages: Arc::new(OutageTracker::new(spec.clients)),
+        connector: Arc::new(Connector::new(&spec.params)),
+    })
+}
+
+/// What a poller for so many clients watches: their connections, and the connector's bell.
+fn tokens(spec: &Spec, clients: usize) -> usize {
+    clients + usize::from(spec.on_loss != OnLoss::Abort)
 }
 
 fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
@@ -235,7 +257,7 @@ fn connect_all<P: Poller>(
     share: std::ops::Range<usize>,
     stop: &AtomicBool,
 ) -> Result<P, RunError> {
-    let mut poller = P::new(share.len()).map_err(RunError::System)?;
+    let mut poller = P::new(tokens(spec, share.len())).map_err(RunError::System)?;
     let share = match spec.sessions {
         Sessions::Kept => share,
         // every transaction makes its own
@@ -276,6 +298,8 @@ fn await_all(
 struct Begun {
     timetable: Timetable,
     connecting: Nanos,
+    clock: Clock,
+    outages: Option<Arc<OutageTracker>>,
 }
 
 /// Merges what workers say until the last of them has ended.
@@ -304,6 +328,8 @@ fn listen(
                     let _ = recycling[worker].send(used);
                 }
             }
+            // it is asked below, after every word
+            Word::Outage => {}
             Word::Ended(mut end) => {
                 merger.ended(end.worker);
                 totals.commands(std::mem::take(&mut end.commands));
@@ -316,11 +342,35 @@ fn listen(
             merged.scripts.iter_mut().for_each(ScriptRecord::clear);
             let _ = recycling[0].send(merged.scripts);
         }
+        if let Some(outages) = &begun.outages {
+            while let Some(note) = outages.take_note(begun.clock.now()) {
+                tell(&note, begun, &mut totals, observer);
+            }
+        }
     }
     if let Some(failure) = ends.iter_mut().find_map(|end| end.failure.take()) {
         return Err(RunError::System(failure));
     }
-    Ok(totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun)))
+    let outages = begun.outages.as_ref().map(|outages| {
+        let (notes, outages) = outages.finish(begun.clock.now(), begun.timetable.measure);
+        for note in &notes {
+            tell(note, begun, &mut totals, observer);
+        }
+        outages
+    });
+    let mut report = totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun));
+    report.outages = outages;
+    Ok(report)
+}
+
+/// What the tracker of outages has to tell; losses count as errors, too.
+fn tell(note: &OutageNote, begun: &Begun, totals: &mut Totals, observer: &mut impl Observer) {
+    if let OutageNote::Lost { note, clients } = note
+        && note.at >= begun.timetable.measure
+    {
+        totals.errors(note, *clients);
+    }
+    observer.outage(note);
 }
 
 fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {

@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgdyno_script::{QueryMode, Rng};
@@ -11,9 +12,10 @@ use crate::clock::{Clock, Nanos};
 use crate::interval::ErrorNote;
 use crate::log::{Entry, Log};
 use crate::message::Template;
+use crate::outage::OutageTracker;
 use crate::recorder::Recorder;
 use crate::schedule::Schedule;
-use crate::spec::{Sessions, Spec, Timing};
+use crate::spec::{OnLoss, Sessions, Spec, Timing};
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -42,6 +44,10 @@ pub struct Shared<'a> {
     pub is_simple: bool,
     /// Whether every transaction has a connection of its own.
     pub reconnects: bool,
+    /// Outages over all workers; None when a client whose connection is lost gives up.
+    pub outages: Option<Arc<OutageTracker>>,
+    /// Whether connections were lost that the engine has not been told of.
+    pub has_losses: bool,
     /// -l
     log: Option<Log<'a>>,
     choice: Rng,
@@ -91,6 +97,9 @@ impl<'a> Shared<'a> {
             times_every_command,
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,
+            outages: (spec.on_loss != OnLoss::Abort)
+                .then(|| Arc::new(OutageTracker::new(spec.clients))),
+            has_losses: false,
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),

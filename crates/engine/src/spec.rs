@@ -62,6 +62,19 @@ pub enum OnError {
     Continue,
 }
 
+/// What becomes of a client whose connection is lost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnLoss {
+    /// It gives up.
+    Abort,
+    /// It counts the transaction in flight as lost and connects anew.
+    Reconnect {
+        /// How long it may be without a connection before it gives up; None: until the end of the
+        /// run.
+        patience: Option<Duration>,
+    },
+}
+
 /// How long a session lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sessions {
@@ -134,6 +147,8 @@ pub struct Spec {
     pub timing: Timing,
     /// What errors do.
     pub on_error: OnError,
+    /// What lost connections do.
+    pub on_loss: OnLoss,
     /// How long sessions last.
     pub sessions: Sessions,
     /// Where transactions are logged; None without -l.

@@ -1,6 +1,7 @@
 //! One engine thread: its clients, its poller, its timers, its recorder. No locks.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
 use pgdyno_connect::Session;
@@ -8,7 +9,9 @@ use pgdyno_connect::Session;
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::interval::{ErrorNote, Interval, Phase};
+use crate::outage::Leave;
 use crate::poller::{Handler, Next, Poller};
+use crate::reconnect::{Dispatch, Refusal, Returning};
 use crate::recorder::{CommandRecord, ScriptRecord};
 use crate::shared::Shared;
 
@@ -22,6 +25,8 @@ pub enum Word {
     Interval(Interval),
     /// Something went wrong.
     Error(ErrorNote),
+    /// The tracker of outages has something to tell.
+    Outage,
     /// The worker is done.
     Ended(WorkerEnd),
 }
@@ -92,6 +97,8 @@ pub struct Worker<'a, P> {
     cpu: Nanos,
     wakeups: u64,
     links: Links,
+    /// Makes connections in place of lost ones.
+    dispatch: Option<Dispatch>,
 }
 
 /// How a worker and the engine hear of each other while it runs.
@@ -100,6 +107,8 @@ pub struct Links {
     pub words: SyncSender<Word>,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
+    /// What workers share of coming back; None when a client whose connection is lost gives up.
+    pub returning: Option<Returning>,
 }
 
 /// The clients, as the poller sees them.
@@ -112,10 +121,42 @@ struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// Clients that are without a connection and seek one.
+    fn away(&self) -> usize {
+        let is_away = |client: &&Client| client.is_away() && !client.stopped();
+        match self.shared.outages {
+            Some(_) => self.clients.iter().filter(is_away).count(),
+            None => 0,
+        }
+    }
+
     /// Keeps the number of running clients right after a step.
     fn stepped(&mut self, token: usize, was_stopped: bool) {
         if !was_stopped && self.clients[token].stopped() {
             self.running -= 1;
+            self.count_off(token);
+        }
+    }
+
+    /// A client that has stopped is no part of an outage any more.
+    fn count_off(&self, token: usize) {
+        let Some(outages) = &self.shared.outages else {
+            return;
+        };
+        let client = &self.clients[token];
+        let now = self.shared.clock.now();
+        let is_over = self.shared.stops(now);
+        if client.is_away() {
+            let why = if client.aborted() || is_over {
+                Leave::NeverBack
+            } else {
+                Leave::Done
+            };
+            outages.left(now, why);
+        }
+        // at the end of the run they stop one by one: then it says nothing of those that are left
+        if !is_over {
+            outages.stopped(now);
         }
     }
 
@@ -137,20 +178,27 @@ impl Load<'_> {
 
 impl Handler for Load<'_> {
     fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
-        let was_stopped = self.clients[token].stopped();
-        let next = self.clients[token].received(bytes, &mut self.shared);
+        let Some(client) = self.clients.get_mut(token) else {
+            // the connector's bell: what it rings for is taken before the next wait
+            return Next::Wait;
+        };
+        let was_stopped = client.stopped();
+        let next = client.received(bytes, &mut self.shared);
         self.stepped(token, was_stopped);
         next
     }
 
     fn closed(&mut self, token: usize, why: Option<io::Error>) {
-        let was_stopped = self.clients[token].stopped();
-        self.clients[token].closed(why.as_ref(), &mut self.shared);
+        let Some(client) = self.clients.get_mut(token) else {
+            return;
+        };
+        let was_stopped = client.stopped();
+        client.closed(why.as_ref(), &mut self.shared);
         self.stepped(token, was_stopped);
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
-        self.clients[token].outgoing()
+        self.clients.get(token).map_or(&[], Client::outgoing)
     }
 }
 
@@ -168,6 +216,9 @@ impl<'a, P: Poller> Worker<'a, P> {
     ) -> Self {
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
+        if let Some(returning) = &links.returning {
+            shared.outages = Some(Arc::clone(&returning.outages));
+        }
         let running = clients.len();
         Self {
             number,
@@ -184,6 +235,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             cpu: thread_cpu(),
             wakeups: 0,
             links,
+            dispatch: None,
         }
     }
 
@@ -200,6 +252,11 @@ impl<'a, P: Poller> Worker<'a, P> {
         let mut load = self.load;
         let unstarted = load.unstarted(now);
         let in_flight = load.clients.iter().filter(|c| c.in_flight()).count();
+        if load.clients.iter().any(Client::is_away) {
+            // time without a connection was measured like any other
+            let end = now.min(load.shared.deadline.unwrap_or(now));
+            load.shared.last_end = load.shared.last_end.max(end);
+        }
         let end = WorkerEnd {
             worker: self.number,
             in_flight,
@@ -223,6 +280,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     fn drive(&mut self) -> io::Result<()> {
+        self.hear_the_connector()?;
         let now = self.load.shared.clock.now();
         for token in 0..self.load.clients.len() {
             let next = self.load.clients[token].begin(now, &mut self.load.shared);
@@ -272,8 +330,23 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Makes the connections that clients ask for (-C), one after the other, as pgbench does.
+    /// Puts the connector's bell behind the clients' connections.
+    fn hear_the_connector(&mut self) -> io::Result<()> {
+        if let Some(returning) = &self.links.returning {
+            let (dispatch, bell) = Dispatch::new(Arc::clone(&returning.connector))?;
+            self.poller.add(self.load.clients.len(), bell.into())?;
+            self.dispatch = Some(dispatch);
+        }
+        Ok(())
+    }
+
+    /// Makes the connections that clients ask for (-C), one after the other, as pgbench does; with
+    /// a connector, has them made, and takes those that are.
     fn connect_clients(&mut self) {
+        if self.dispatch.is_some() {
+            self.ask_for_connections();
+            return self.take_connections();
+        }
         while let Some(client) = self.load.shared.next_unconnected() {
             let token = client - self.load.first;
             let since = self.load.shared.clock.now();
@@ -290,6 +363,33 @@ impl<'a, P: Poller> Worker<'a, P> {
         let session = Session::connect(&self.load.shared.spec.params)?;
         self.poller.add(token, session.into_stream()?.into())?;
         Ok(())
+    }
+
+    fn ask_for_connections(&mut self) {
+        let shared = &mut self.load.shared;
+        while let (Some(client), Some(dispatch)) = (shared.next_unconnected(), &self.dispatch) {
+            dispatch.ask(client - self.load.first, shared.clock.now());
+        }
+    }
+
+    fn take_connections(&mut self) {
+        while let Some(made) = self.dispatch.as_ref().and_then(Dispatch::take) {
+            let token = made.token;
+            if self.load.clients[token].stopped() {
+                continue;
+            }
+            let result = made.result.and_then(|stream| {
+                // with -C, the last words of the session before
+                self.poller
+                    .flush(&mut self.load)
+                    .and_then(|()| self.poller.add(token, stream.into()))
+                    .map_err(Refusal::passing)
+            });
+            let result = result.as_ref().copied();
+            let client = &mut self.load.clients[token];
+            let next = client.reconnected(result, made.since, &mut self.load.shared);
+            self.act(token, false, next);
+        }
     }
 
     /// Hands on every interval that has ended by `now`.
@@ -319,7 +419,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             to,
             due: self.to,
             phase: self.timetable.phase(self.from).0,
-            clients: self.load.running,
+            clients: self.load.running - self.load.away(),
             in_flight: self
                 .load
                 .clients
@@ -359,6 +459,10 @@ impl<'a, P: Poller> Worker<'a, P> {
     fn hand_on_errors(&mut self) {
         for note in self.load.shared.notes.drain(..) {
             let _ = self.links.words.send(Word::Error(note));
+        }
+        if std::mem::take(&mut self.load.shared.has_losses) {
+            // a full channel will make the engine look soon enough
+            let _ = self.links.words.try_send(Word::Outage);
         }
     }
 }

@@ -9,9 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_connect::{Env, Params, Sources};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
+use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
+use pgdyno_engine::spec::{Initial, Limit, OnLoss, Seeds, Spec, Timing, share_of};
 use pgdyno_engine::{Connected, Observer, RunError};
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ use crate::histogram_log::HistogramLog;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
+use crate::outages::OutageTeller;
 use crate::progress::{Columns, Progress};
 use crate::scripts;
 use crate::setup::{self, Database};
@@ -154,6 +156,7 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         timing,
         io: options.io,
         on_error: options.on_error,
+        on_loss: options.on_loss,
         sessions: options.sessions,
         log,
         debug: options.debug.then(|| messages.program().to_owned()),
@@ -294,6 +297,7 @@ fn measure(
         events,
         histogram: files.histogram,
         verbose_errors: options.verbose_errors,
+        outages: OutageTeller::default(),
         first_aborted: None,
         progress,
         messages,
@@ -304,6 +308,7 @@ fn measure(
     let result = pgdyno_engine::run(&load.spec, clock, &lease.stop, &mut watcher);
     let broken = watcher.broken.take();
     let first_aborted = watcher.first_aborted;
+    watcher.outages.end(messages);
     if let Some(error) = broken {
         messages.error(format!("could not write events: {error}"));
     }
@@ -350,6 +355,7 @@ fn measure(
         per_command: options.per_command,
         failures_detailed: options.failures_detailed,
         percentiles: options.percentiles.as_ref(),
+        origin: events.origin(),
     };
     let written = summary::write(&mut summary_out(options), &shown, &report)
         .and_then(|()| files.json.map_or(Ok(()), |file| write_json(file, &end)))
@@ -426,6 +432,7 @@ struct Watcher<'a> {
     events: &'a mut Events,
     histogram: Option<HistogramLog>,
     verbose_errors: bool,
+    outages: OutageTeller,
     /// The client that gave up first.
     first_aborted: Option<usize>,
     progress: Option<Progress>,
@@ -448,6 +455,7 @@ impl Watcher<'_> {
 impl Observer for Watcher<'_> {
     fn connected(&mut self, connected: &Connected) {
         self.events.set_origin(connected.origin);
+        self.outages.begin(connected.origin);
         if let Some(progress) = &mut self.progress {
             progress.begin(connected.origin);
         }
@@ -485,13 +493,21 @@ impl Observer for Watcher<'_> {
         match note.consequence {
             Consequence::ClientAborted | Consequence::ConnectionLost => {
                 self.first_aborted.get_or_insert(note.client);
-                say_aborted(note, &self.load.spec, self.messages);
+                // all of them may give up on a server that does not come back
+                if self.load.spec.on_loss == OnLoss::Abort || self.outages.says_aborted() {
+                    say_aborted(note, &self.load.spec, self.messages);
+                }
             }
             Consequence::Failed | Consequence::Retried if self.verbose_errors => {
                 note.lines.iter().for_each(|line| self.messages.plain(line));
             }
-            Consequence::Failed | Consequence::Retried => {}
+            Consequence::Failed | Consequence::Retried | Consequence::Reconnecting => {}
         }
+    }
+
+    fn outage(&mut self, note: &OutageNote) {
+        let written = self.outages.tell(note, self.events, self.messages);
+        self.check(written);
     }
 }
 

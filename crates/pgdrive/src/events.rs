@@ -89,6 +89,12 @@ impl Events {
         self.origin = origin;
     }
 
+    /// See [`Events::set_origin`].
+    #[must_use]
+    pub fn origin(&self) -> Nanos {
+        self.origin
+    }
+
     /// An `interval` event.
     ///
     /// # Errors
@@ -148,6 +154,14 @@ impl Events {
     /// # Errors
     /// See [`Events::write`].
     pub fn error(&mut self, note: &ErrorNote) -> io::Result<()> {
+        self.losses(note, 1)
+    }
+
+    /// An `error` event that came to so many `clients`, unless there were too many in this second.
+    ///
+    /// # Errors
+    /// See [`Events::write`].
+    pub fn losses(&mut self, note: &ErrorNote, clients: u64) -> io::Result<()> {
         let second = note.at / pgdyno_engine::clock::SECOND;
         if self.second_of_errors.0 != second {
             self.second_of_errors = (second, 0);
@@ -156,7 +170,7 @@ impl Events {
         if self.second_of_errors.1 > ERRORS_A_SECOND {
             return Ok(());
         }
-        let fields = json!({
+        let mut fields = json!({
             "client": note.client,
             "script": note.script,
             "command": note.command,
@@ -168,6 +182,9 @@ impl Events {
             "hint": note.hint,
             "consequence": consequence(note.consequence),
         });
+        if note.consequence == Consequence::Reconnecting {
+            fields["clients"] = json!(clients);
+        }
         self.write("error", fields)
     }
 }
@@ -178,6 +195,7 @@ pub fn counts(record: &ScriptRecord) -> Value {
     json!({
         "succeeded": record.counts.succeeded,
         "failed": record.counts.failed(),
+        "lost": record.counts.lost,
         "skipped": record.counts.skipped,
         "late": record.counts.late,
         "retried": record.counts.retried,
@@ -262,5 +280,6 @@ fn consequence(consequence: Consequence) -> &'static str {
         Consequence::Retried => "retried",
         Consequence::ClientAborted => "client-aborted",
         Consequence::ConnectionLost => "connection-lost",
+        Consequence::Reconnecting => "reconnecting",
     }
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Limit, Spec, Tries, WeightedProgram};
+use pgdyno_engine::spec::{Limit, OnLoss, Spec, Tries, WeightedProgram};
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use crate::events::{self, Events};
 use crate::exit::Exit;
 use crate::messages::Failure;
 use crate::options::Benchmark;
+use crate::outages;
 
 /// The `start` event.
 pub fn start_event(
@@ -59,6 +60,11 @@ pub fn start_event(
             Tries::AtMost(most) => most,
             Tries::Unlimited => 0,
         },
+        "reconnect": options.on_loss != OnLoss::Abort,
+        "reconnect_s": match options.on_loss {
+            OnLoss::Reconnect { patience } => patience.map(|patience| patience.as_secs_f64()),
+            OnLoss::Abort => None,
+        },
         "seed": seed,
         "scripts": scripts,
     })
@@ -85,7 +91,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
         .iter()
         .map(|error| json!({ "sqlstate": error.sqlstate, "message": error.message, "count": error.count }))
         .collect();
-    json!({
+    let mut end = json!({
         "outcome": match report.outcome {
             Outcome::Finished => "finished",
             Outcome::Interrupted => "interrupted",
@@ -97,6 +103,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
         "scheduled": report.scheduled(),
         "succeeded": counts.succeeded,
         "failed": counts.failed(),
+        "lost": counts.lost,
         "skipped": counts.skipped,
         "in_flight": report.in_flight,
         "unstarted": report.unstarted,
@@ -110,7 +117,13 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
         "scripts": scripts,
         "errors": errors,
         "cpu_us": cpu_us(),
-    })
+    });
+    if let (Some(outages), Some(end)) = (&report.outages, end.as_object_mut())
+        && let Value::Object(fields) = outages::end_fields(outages, events.origin())
+    {
+        end.extend(fields);
+    }
+    end
 }
 
 fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) -> Value {

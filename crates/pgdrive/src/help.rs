@@ -195,6 +195,11 @@ pub const BENCHMARK: &[Opt] = &[
         "how the kernel is asked for replies (default: auto)",
     ),
     long_arg(
+        "reconnect",
+        "[=TIME]",
+        "a client that loses its connection comes back, or\nis aborted after TIME (60s, 500ms; default: the run's\nend, with -t 60s)",
+    ),
+    long_arg(
         "events",
         "FILE",
         "write what happens as JSON Lines (\"-\": to standard\noutput, and the summary to standard error)",

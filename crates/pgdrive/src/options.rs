@@ -1,6 +1,7 @@
 //! The command line, resolved once into a complete value.
 
 mod given;
+mod reconnect;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -10,7 +11,7 @@ use std::time::Duration;
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::Schema;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Io, Limit, OnError, Sessions, Tries};
+use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use crate::called_as::CalledAs;
@@ -108,6 +109,8 @@ pub struct Benchmark {
     pub debug: bool,
     /// --continue-on-error
     pub on_error: OnError,
+    /// --reconnect
+    pub on_loss: OnLoss,
     /// -C
     pub sessions: Sessions,
     /// --exit-on-abort

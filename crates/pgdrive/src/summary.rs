@@ -2,11 +2,13 @@
 
 use std::io::{self, Write};
 
+use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
-use pgdyno_engine::spec::{Limit, OnError, Sessions, Spec, Tries};
+use pgdyno_engine::spec::{Limit, OnError, OnLoss, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
+use crate::outages;
 use crate::percentiles::Percentiles;
 use crate::setup::Partitions;
 
@@ -27,6 +29,8 @@ pub struct Shown<'a> {
     pub failures_detailed: bool,
     /// --percentiles
     pub percentiles: Option<&'a Percentiles>,
+    /// First transaction's instant.
+    pub origin: Nanos,
 }
 
 /// Writes the summary of `report`.
@@ -58,7 +62,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
     let total = total(&counts);
     // the rest would be division by nothing
     if total == 0 {
-        return Ok(());
+        return outages(out, shown, report);
     }
     failures(out, "", shown, &counts)?;
     if let Some(limit) = shown.spec.latency_limit {
@@ -94,7 +98,15 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
         percentiles.write(out, "", &report.latency())?;
     }
     throughput(out, shown, report)?;
+    outages(out, shown, report)?;
     scripts(out, shown, report, total)
+}
+
+fn outages(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
+    match &report.outages {
+        Some(outages) => outages::summary(out, outages, shown.origin),
+        None => Ok(()),
+    }
 }
 
 fn throughput(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
@@ -174,6 +186,9 @@ fn failures(
         line("deadlock failures", counts.deadlocks)?;
         if shown.spec.on_error == OnError::Continue {
             line("other failures", counts.other_failures)?;
+        }
+        if shown.spec.on_loss != OnLoss::Abort {
+            line("transactions lost with their connections", counts.lost)?;
         }
     }
     if shown.spec.tries.may_retry() {

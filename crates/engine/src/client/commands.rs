@@ -36,7 +36,7 @@ impl Client {
                         Ok(sleep_us) => {
                             let sleep = u64::try_from(sleep_us).unwrap_or(0).saturating_mul(1000);
                             self.state = State::Sleeping;
-                            shared.wake_at(now.saturating_add(sleep), self.id);
+                            self.wake_at(now.saturating_add(sleep), shared);
                             Ok(Some(Next::Wait))
                         }
                         Err(error) => Err(not_executed("sleep").because(error)),

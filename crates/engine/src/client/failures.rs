@@ -221,11 +221,23 @@ impl Client {
         now: Nanos,
         shared: &mut Shared<'_>,
     ) {
+        let note = self.error_note(message, lines, consequence, now, shared);
+        shared.notes.push(note);
+    }
+
+    pub(super) fn error_note(
+        &self,
+        message: String,
+        lines: Vec<String>,
+        consequence: Consequence,
+        now: Nanos,
+        shared: &Shared<'_>,
+    ) -> ErrorNote {
         let program = &shared.spec.programs[self.script].program;
         let op = self.command.min(program.ops.len().saturating_sub(1));
         let command = program.command(op);
         let error = self.error.as_deref();
-        shared.notes.push(ErrorNote {
+        ErrorNote {
             at: now,
             client: self.id,
             script: self.script,
@@ -240,6 +252,6 @@ impl Client {
             detail: error.and_then(|error| error.detail.clone()),
             hint: error.and_then(|error| error.hint.clone()),
             consequence,
-        });
+        }
     }
 }

@@ -8,6 +8,7 @@ use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Io, Limit, OnError, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
+use super::reconnect::Patience;
 use super::values::{
     I32, definition, io, partition_method, positive, protocol, sampling_rate, script, seconds,
     seconds_or_none, seed, shorthand, steps, tries, whole,
@@ -55,6 +56,7 @@ pub(super) struct Given {
     pub(super) verbose_errors: bool,
     pub(super) debug: bool,
     pub(super) continue_on_error: bool,
+    pub(super) reconnect: Option<Patience>,
     pub(super) connect: bool,
     pub(super) exit_on_abort: bool,
     pub(super) io: Option<Io>,
@@ -136,6 +138,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "verbose-errors" => given.verbose_errors = true,
         "debug" => given.debug = true,
         "continue-on-error" => given.continue_on_error = true,
+        "reconnect" => given.reconnect = Some(Patience::parse(&value)?),
         "connect" => given.connect = true,
         "failures-detailed" => given.failures_detailed = true,
         "exit-on-abort" => given.exit_on_abort = true,
@@ -304,6 +307,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         } else {
             OnError::Abort
         },
+        on_loss: Patience::resolve(given.reconnect, limit),
         sessions: if given.connect {
             Sessions::PerTransaction
         } else {

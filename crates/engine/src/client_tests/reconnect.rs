@@ -1,0 +1,359 @@
+//! Clients that lose their connection and come back.
+
+use super::*;
+use crate::clock::SECOND;
+use crate::outage::{OutageNote, Outages};
+use crate::reconnect::Refusal;
+use crate::recorder::Counts;
+
+fn returning(mut spec: Spec) -> Spec {
+    spec.on_loss = OnLoss::Reconnect { patience: None };
+    spec
+}
+
+fn fatal(sqlstate: &str) -> Vec<u8> {
+    let mut message = error(sqlstate);
+    let body = format!("SFATAL\0VFATAL\0C{sqlstate}\0Mgone\0\0");
+    message.truncate(1);
+    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+    message.extend_from_slice(body.as_bytes());
+    message
+}
+
+fn refusal(may_heal: bool) -> Refusal {
+    Refusal {
+        words: "no way in".to_owned(),
+        may_heal,
+    }
+}
+
+impl Bench<'_> {
+    fn close(&mut self) {
+        self.client.closed(None, &mut self.shared);
+    }
+
+    /// Far enough in the future for every wait between attempts.
+    fn later(&self) -> u64 {
+        self.shared.clock.now() + 2 * SECOND
+    }
+
+    /// The wait before an attempt is over.
+    fn ask(&mut self) {
+        let next = self.client.woken(self.later(), &mut self.shared);
+        assert_eq!(next, Next::Wait);
+        assert_eq!(self.shared.next_unconnected(), Some(0));
+    }
+
+    fn come_back(&mut self) -> Next {
+        self.ask();
+        self.client.reconnected(Ok(()), 0, &mut self.shared)
+    }
+
+    fn counts(&self) -> Counts {
+        self.shared.recorder.scripts[0].counts
+    }
+
+    fn outages(&self) -> Outages {
+        let tracker = self.shared.outages.as_ref().expect("it is to come back");
+        tracker.finish(self.later(), 0).1
+    }
+}
+
+#[test]
+fn a_transaction_in_flight_is_lost_and_the_next_begins() {
+    bench!(
+        bench,
+        returning(twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple))
+    );
+    bench.begin();
+    bench.answer(READY);
+    bench.close();
+    assert!(bench.client.is_away() && !bench.client.in_flight() && !bench.client.stopped());
+    let counts = bench.counts();
+    assert_eq!((counts.lost, counts.failed(), counts.ended()), (1, 1, 1));
+    assert_eq!(bench.come_back(), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 1;\0", "from its begin");
+    bench.answer(READY);
+    bench.answer(READY);
+    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
+    let outage = &bench.outages().outages[0];
+    assert!(outage.ended.is_some() && outage.first_success.is_some());
+    assert_eq!(outage.tally.transactions_lost, 1);
+    assert!(bench.shared.notes.is_empty(), "losses are the tracker's");
+}
+
+#[test]
+fn what_a_session_had_prepared_is_forgotten_and_variables_are_kept() {
+    let mut spec = returning(twice("\\set x :x + 1\nSELECT :x;\n", QueryMode::Prepared));
+    let mut symbols = Symbols::clone(&spec.symbols);
+    spec.initial = vec![(symbols.slot("x"), crate::spec::Initial::Int(7))];
+    bench!(bench, spec);
+    bench.begin();
+    assert!(bench.sent().contains("P_0"), "{:?}", bench.sent());
+    assert!(bench.sent().contains('8'), "{:?}", bench.sent());
+    // half a message of the old session must not be taken for the beginning of the new one
+    bench.answer(&READY[..3]);
+    bench.close();
+    assert_eq!(bench.come_back(), Next::Send);
+    assert!(bench.sent().starts_with("P\0\0\0"), "{:?}", bench.sent());
+    assert!(bench.sent().contains('9'), "{:?}", bench.sent());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.counts().succeeded, 1);
+}
+
+#[test]
+fn a_pipeline_is_forgotten() {
+    let script = "\\startpipeline\nSELECT 1;\nSELECT 2;\n\\endpipeline\n";
+    bench!(bench, returning(twice(script, QueryMode::Extended)));
+    bench.begin();
+    bench.close();
+    assert_eq!(bench.come_back(), Next::Send);
+    assert_eq!(bench.sent().matches("SELECT").count(), 2);
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
+}
+
+#[test]
+fn a_fatal_error_is_the_end_of_a_session() {
+    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    bench.begin();
+    assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
+    bench.close();
+    assert_eq!(bench.counts().lost, 1, "its end was known");
+    let tracker = bench.shared.outages.as_ref().expect("it is to come back");
+    let told: Vec<_> = std::iter::from_fn(|| tracker.take_note(0)).collect();
+    match &told[1] {
+        OutageNote::Lost { note, clients } => {
+            assert_eq!((note.sqlstate.as_deref(), *clients), (Some("57P01"), 1));
+            assert_eq!(note.message, "gone");
+            assert_eq!(note.consequence, Consequence::Reconnecting);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn other_errors_end_the_client_as_before() {
+    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    bench.begin();
+    let answer = [error("08006"), READY.to_vec()].concat();
+    assert_eq!(bench.answer(&answer), Next::Close);
+    assert!(bench.client.aborted() && !bench.client.is_away());
+    assert_eq!((bench.counts().aborted, bench.counts().lost), (1, 0));
+}
+
+#[test]
+fn bytes_that_are_no_protocol_are_a_loss() {
+    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    bench.begin();
+    assert_eq!(bench.answer(b"HTTP/1.1 502 Bad Gateway\r\n"), Next::Close);
+    assert!(bench.client.is_away());
+    assert_eq!(bench.come_back(), Next::Send);
+}
+
+#[test]
+fn attempts_go_on_until_one_succeeds() {
+    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    bench.begin();
+    bench.close();
+    for _ in 0..20 {
+        bench.ask();
+        let failed = refusal(true);
+        let next = bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
+        assert_eq!(next, Next::Wait);
+    }
+    let now = bench.shared.clock.now();
+    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.shared.next_unconnected(), None, "it waits in between");
+    assert_eq!(bench.come_back(), Next::Send);
+    let tally = bench.outages().tally;
+    assert_eq!((tally.failed_attempts, tally.reconnects), (20, 1));
+}
+
+#[test]
+fn a_refusal_that_nothing_heals_ends_the_client() {
+    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    bench.begin();
+    bench.close();
+    bench.ask();
+    let failed = refusal(false);
+    let next = bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
+    assert_eq!(next, Next::Close);
+    assert!(bench.client.aborted());
+    assert_eq!(
+        bench.shared.notes[0].lines,
+        [
+            "no way in",
+            "client 0 aborted while establishing connection"
+        ]
+    );
+    assert_eq!((bench.counts().lost, bench.counts().aborted), (1, 0));
+}
+
+#[test]
+fn patience_ends() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.on_loss = OnLoss::Reconnect {
+        patience: Some(Duration::from_millis(1500)),
+    };
+    bench!(bench, spec);
+    bench.begin();
+    bench.close();
+    let later = bench.later();
+    assert_eq!(bench.client.woken(later, &mut bench.shared), Next::Close);
+    assert!(bench.client.aborted());
+    let line = &bench.shared.notes[0].lines[0];
+    assert!(line.starts_with("client 0 aborted while reconnecting; there was no"));
+}
+
+#[test]
+fn the_end_of_the_run_ends_waiting() {
+    bench!(bench, returning(twice("SELECT 1;\n", QueryMode::Simple)));
+    bench.shared.deadline = Some(bench.shared.clock.now() + SECOND);
+    bench.begin();
+    bench.close();
+    bench.client.woken(bench.later(), &mut bench.shared);
+    assert!(bench.client.stopped() && !bench.client.aborted());
+}
+
+#[test]
+fn a_lost_transaction_counts_towards_the_limit() {
+    bench!(
+        bench,
+        returning(spec(
+            "SELECT 1;\n",
+            QueryMode::Simple,
+            Limit::Transactions(1),
+            Tries::AtMost(1),
+            Arrivals::Closed
+        ))
+    );
+    bench.begin();
+    bench.close();
+    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert_eq!((bench.counts().lost, bench.counts().ended()), (1, 1));
+}
+
+#[test]
+fn a_sleep_that_was_lost_does_not_shorten_the_next() {
+    let script = "SELECT 1;\n\\sleep 10 s\nSELECT 2;\n";
+    bench!(bench, returning(twice(script, QueryMode::Simple)));
+    bench.begin();
+    bench.answer(READY);
+    let first_sleep_ends = bench.shared.clock.now() + 10 * SECOND;
+    bench.close();
+    bench.come_back();
+    bench.answer(READY);
+    let next = bench.client.woken(first_sleep_ends, &mut bench.shared);
+    assert_eq!(next, Next::Wait);
+    assert_eq!(bench.sent(), "", "it sleeps on");
+    let next = bench
+        .client
+        .woken(first_sleep_ends + SECOND, &mut bench.shared);
+    assert_eq!(next, Next::Send);
+}
+
+#[test]
+fn latency_counts_from_a_start_that_fell_into_the_outage() {
+    let arrivals = Arrivals::Regular { rate_per_s: 20.0 };
+    bench!(
+        bench,
+        returning(spec(
+            "SELECT 1;\n",
+            QueryMode::Simple,
+            Limit::Transactions(1),
+            Tries::AtMost(1),
+            arrivals
+        ))
+    );
+    // the first start lies ahead: the connection goes while it is waited for
+    bench
+        .shared
+        .schedule
+        .begin(bench.shared.clock.now() + SECOND / 20);
+    assert_eq!(bench.begin(), Next::Wait);
+    bench.close();
+    assert_eq!(bench.counts().lost, 0, "nothing was in flight");
+    while bench.come_back() == Next::Wait {
+        // back before it was due
+        bench.close();
+    }
+    bench.answer(READY);
+    let record = &bench.shared.recorder.scripts[0];
+    assert_eq!((record.counts.succeeded, record.lag.count), (1, 1));
+    assert!(record.latency.moments.min >= record.lag.max);
+}
+
+#[test]
+fn starts_too_long_ago_are_skipped() {
+    let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
+    let mut spec = returning(spec(
+        "SELECT 1;\n",
+        QueryMode::Simple,
+        Limit::Transactions(5),
+        Tries::AtMost(1),
+        arrivals,
+    ));
+    spec.latency_limit = Some(Duration::from_nanos(1));
+    bench!(bench, spec);
+    bench
+        .shared
+        .schedule
+        .begin(bench.shared.clock.now() + SECOND / 100);
+    assert_eq!(bench.begin(), Next::Wait);
+    bench.close();
+    let all_are_due = bench.shared.clock.now() + SECOND / 50;
+    while bench.shared.clock.now() < all_are_due {}
+    bench.come_back();
+    assert_eq!((bench.counts().skipped, bench.counts().lost), (5, 0));
+    assert!(bench.client.stopped());
+}
+
+#[test]
+fn a_connection_a_transaction_is_tried_again() {
+    let mut spec = returning(twice("SELECT 1;\n", QueryMode::Simple));
+    spec.sessions = Sessions::PerTransaction;
+    bench!(bench, spec);
+    assert_eq!(bench.begin(), Next::Wait);
+    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    let failed = refusal(true);
+    bench.client.reconnected(Err(&failed), 0, &mut bench.shared);
+    assert!(bench.client.is_away());
+    assert_eq!(bench.come_back(), Next::Send);
+    bench.answer(READY);
+    // the session that was taken leave of ends, with a word or without
+    assert_eq!(bench.answer(&fatal("57P01")), Next::Close);
+    bench.close();
+    assert!(!bench.client.is_away());
+    bench.client.woken(bench.later(), &mut bench.shared);
+    assert_eq!(bench.shared.next_unconnected(), Some(0));
+    assert_eq!(
+        bench.client.reconnected(Ok(()), 0, &mut bench.shared),
+        Next::Send
+    );
+    bench.close();
+    assert_eq!((bench.counts().succeeded, bench.counts().lost), (1, 1));
+    assert!(bench.client.stopped() && !bench.client.aborted());
+    let tally = bench.outages().tally;
+    assert_eq!((tally.connections_lost, tally.failed_attempts), (1, 1));
+}
+
+#[test]
+fn random_numbers_of_scripts_do_not_depend_on_losses() {
+    let script = "\\set x random(1, 1000000)\nSELECT :x;\n";
+    let mut sequences = Vec::new();
+    for loses in [false, true] {
+        bench!(bench, returning(twice(script, QueryMode::Simple)));
+        bench.begin();
+        let first = bench.sent();
+        if loses {
+            bench.close();
+            bench.come_back();
+        } else {
+            bench.answer(READY);
+        }
+        sequences.push((first, bench.sent()));
+    }
+    assert_eq!(sequences[0], sequences[1]);
+}

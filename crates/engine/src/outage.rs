@@ -1,0 +1,404 @@
+//! Outages: when clients were without a connection, over all workers.
+//!
+//! Nothing here is touched while every client is connected. A worker comes here when a client loses
+//! its connection, fails to get another, gets one, or succeeds for the first time after that.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+
+use crate::clock::{Nanos, SECOND};
+use crate::interval::ErrorNote;
+
+/// A connection lost less than this after everybody was back belongs to the same outage: a server
+/// that goes does not take all its clients in one instant.
+const GAP: Nanos = SECOND;
+
+/// Outages that are told one by one; those after them are counted.
+const MOST_KEPT: usize = 1000;
+
+/// Different losses that wait to be told; of more only the number is known.
+const MOST_LOSSES: usize = 64;
+
+/// A stretch in which at least one client was without a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outage {
+    /// From 1, in the order of their begin, those of the warm-up counted.
+    pub number: u64,
+    /// When the first connection was lost.
+    pub began: Nanos,
+    /// The same by the wall clock.
+    pub began_at: SystemTime,
+    /// When the last client was back; None when some never came back.
+    pub ended: Option<Nanos>,
+    /// How long all clients were away at once, all together.
+    pub all_away: Nanos,
+    /// When a client that had been away first succeeded in a transaction.
+    pub first_success: Option<Nanos>,
+    /// Most clients that were away at once.
+    pub most_away: u64,
+    /// What was counted in it.
+    pub tally: Tally,
+}
+
+/// Counts of an outage, or of all.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Connections that were lost.
+    pub connections_lost: u64,
+    /// Transactions that were in flight on them.
+    pub transactions_lost: u64,
+    /// Connections that were made anew.
+    pub reconnects: u64,
+    /// Attempts that failed.
+    pub failed_attempts: u64,
+    /// Clients that gave up, or were still away at the end of the run.
+    pub never_back: u64,
+}
+
+impl Tally {
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        self.connections_lost += other.connections_lost;
+        self.transactions_lost += other.transactions_lost;
+        self.reconnects += other.reconnects;
+        self.failed_attempts += other.failed_attempts;
+        self.never_back += other.never_back;
+    }
+}
+
+/// What is told while it happens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OutageNote {
+    /// The first connection of an outage was lost.
+    Began(Outage),
+    /// Connections were lost for one and the same reason; `clients` of them since this was last
+    /// told. The note is of the first.
+    Lost {
+        /// The first.
+        note: Box<ErrorNote>,
+        /// How many.
+        clients: u64,
+    },
+    /// An outage is over, or the run is.
+    Ended(Outage),
+}
+
+/// All outages of a run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Outages {
+    /// The first thousand, in order.
+    pub outages: Vec<Outage>,
+    /// All there were.
+    pub count: u64,
+    /// Over all of them.
+    pub tally: Tally,
+}
+
+impl Outages {
+    fn add(&mut self, outage: Outage) {
+        self.count += 1;
+        self.tally.add(&outage.tally);
+        if self.outages.len() < MOST_KEPT {
+            self.outages.push(outage);
+        }
+    }
+}
+
+/// Why a client that was away is not any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leave {
+    /// It gave up, or the run is over.
+    NeverBack,
+    /// It had nothing more to do.
+    Done,
+}
+
+/// Keeps track of outages; shared by all workers.
+#[derive(Debug)]
+pub struct OutageTracker {
+    inner: Mutex<Tracked>,
+}
+
+impl OutageTracker {
+    /// For this many clients, all connected.
+    #[must_use]
+    pub fn new(clients: usize) -> Self {
+        Self {
+            inner: Mutex::new(Tracked {
+                running: clients as u64,
+                ..Tracked::default()
+            }),
+        }
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut Tracked) -> T) -> T {
+        // counts stay counts whatever a worker that panicked was about to add
+        change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// A connection was lost; `note` says how, and is made only if it is to be told.
+    pub fn lost(
+        &self,
+        now: Nanos,
+        in_transaction: bool,
+        sqlstate: Option<&str>,
+        note: impl FnOnce() -> ErrorNote,
+    ) {
+        self.with(|all| {
+            all.lost(now, in_transaction);
+            all.tell_loss(sqlstate, note);
+        });
+    }
+
+    /// A client that was away, or asks for a connection a transaction, could not connect; whether
+    /// it was away `already`.
+    pub fn attempt_failed(&self, now: Nanos, already: bool) {
+        self.with(|all| all.attempt_failed(now, already));
+    }
+
+    /// A client that was away has a connection.
+    pub fn back(&self, now: Nanos) {
+        self.with(|all| all.back(now));
+    }
+
+    /// A client that was back has succeeded for the first time.
+    pub fn succeeded(&self, now: Nanos) {
+        self.with(|all| all.succeeded(now));
+    }
+
+    /// A client that is away stops.
+    pub fn left(&self, now: Nanos, why: Leave) {
+        self.with(|all| all.left(now, why));
+    }
+
+    /// A client has stopped, wherever it was; those that are left may now all be away.
+    pub fn stopped(&self, now: Nanos) {
+        self.with(|all| {
+            all.running = all.running.saturating_sub(1);
+            all.look_whether_all_are_away(now);
+        });
+    }
+
+    /// The next thing to tell at `now`.
+    pub fn take_note(&self, now: Nanos) -> Option<OutageNote> {
+        self.with(|all| {
+            all.settle(now);
+            all.take_note()
+        })
+    }
+
+    /// The run is over: all that is still to be told, and the outages that were not over before
+    /// `measure`.
+    pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
+        self.with(|all| {
+            all.end(now);
+            let notes = std::iter::from_fn(|| all.take_note()).collect();
+            let mut outages = Outages::default();
+            for outage in std::mem::take(&mut all.settled) {
+                if outage.ended.is_none_or(|ended| ended >= measure) {
+                    outages.add(outage);
+                }
+            }
+            (notes, outages)
+        })
+    }
+}
+
+/// What the tracker knows.
+#[derive(Debug, Default)]
+struct Tracked {
+    /// Clients that have not stopped.
+    running: u64,
+    away: u64,
+    open: Option<Open>,
+    /// Over, in order.
+    settled: Vec<Outage>,
+    count: u64,
+    losses: Vec<Loss>,
+    told: VecDeque<OutageNote>,
+}
+
+/// An outage that may go on.
+#[derive(Debug)]
+struct Open {
+    outage: Outage,
+    last_back: Nanos,
+    /// Since when all clients have been away.
+    all_since: Option<Nanos>,
+    is_told: bool,
+}
+
+/// Losses for one reason that are not told yet.
+#[derive(Debug)]
+struct Loss {
+    sqlstate: Option<String>,
+    note: Box<ErrorNote>,
+    clients: u64,
+}
+
+impl Tracked {
+    fn lost(&mut self, now: Nanos, in_transaction: bool) {
+        self.goes_away(now);
+        if let Some(open) = &mut self.open {
+            open.outage.tally.connections_lost += 1;
+            open.outage.tally.transactions_lost += u64::from(in_transaction);
+        }
+    }
+
+    /// One client more is away.
+    fn goes_away(&mut self, now: Nanos) {
+        self.settle(now);
+        self.away += 1;
+        let count = &mut self.count;
+        let open = self.open.get_or_insert_with(|| {
+            *count += 1;
+            Open {
+                outage: Outage {
+                    number: *count,
+                    began: now,
+                    began_at: SystemTime::now(),
+                    ended: None,
+                    all_away: 0,
+                    first_success: None,
+                    most_away: 0,
+                    tally: Tally::default(),
+                },
+                last_back: now,
+                all_since: None,
+                is_told: false,
+            }
+        });
+        // two workers may come in another order than their clocks
+        open.outage.began = open.outage.began.min(now);
+        open.outage.most_away = open.outage.most_away.max(self.away);
+        self.look_whether_all_are_away(now);
+    }
+
+    fn look_whether_all_are_away(&mut self, now: Nanos) {
+        let (away, running) = (self.away, self.running);
+        if let Some(open) = &mut self.open {
+            match open.all_since {
+                None if away > 0 && away >= running => open.all_since = Some(now),
+                Some(since) if away == 0 || away < running => {
+                    open.outage.all_away += now.saturating_sub(since);
+                    open.all_since = None;
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn tell_loss(&mut self, sqlstate: Option<&str>, note: impl FnOnce() -> ErrorNote) {
+        let known = self
+            .losses
+            .iter_mut()
+            .find(|loss| loss.sqlstate.as_deref() == sqlstate);
+        match known {
+            Some(loss) => loss.clients += 1,
+            None => {
+                if self.losses.len() < MOST_LOSSES {
+                    self.losses.push(Loss {
+                        sqlstate: sqlstate.map(ToOwned::to_owned),
+                        note: Box::new(note()),
+                        clients: 1,
+                    });
+                }
+            }
+        }
+    }
+
+    fn attempt_failed(&mut self, now: Nanos, already: bool) {
+        if !already {
+            self.goes_away(now);
+        }
+        if let Some(open) = &mut self.open {
+            open.outage.tally.failed_attempts += 1;
+        }
+    }
+
+    fn back(&mut self, now: Nanos) {
+        self.away = self.away.saturating_sub(1);
+        self.look_whether_all_are_away(now);
+        if let Some(open) = &mut self.open {
+            open.outage.tally.reconnects += 1;
+            open.last_back = open.last_back.max(now);
+        }
+    }
+
+    fn succeeded(&mut self, now: Nanos) {
+        if let Some(open) = &mut self.open {
+            open.outage.first_success.get_or_insert(now);
+        }
+    }
+
+    fn left(&mut self, now: Nanos, why: Leave) {
+        self.away = self.away.saturating_sub(1);
+        if let Some(open) = &mut self.open {
+            // all of those that are left: their number is looked at when they are counted off
+            if self.away == 0
+                && let Some(since) = open.all_since.take()
+            {
+                open.outage.all_away += now.saturating_sub(since);
+            }
+            open.outage.tally.never_back += u64::from(why == Leave::NeverBack);
+        }
+    }
+
+    /// Closes the outage if nobody has been away for long enough, and one has succeeded since.
+    fn settle(&mut self, now: Nanos) {
+        let is_over = |open: &mut Open| {
+            self.away == 0
+                && open.outage.first_success.is_some()
+                && now >= open.last_back.saturating_add(GAP)
+        };
+        if let Some(open) = self.open.take_if(is_over) {
+            self.close(open);
+        }
+    }
+
+    /// The run is over.
+    fn end(&mut self, now: Nanos) {
+        if let Some(mut open) = self.open.take() {
+            if let Some(since) = open.all_since.take() {
+                open.outage.all_away += now.saturating_sub(since);
+            }
+            open.outage.tally.never_back += std::mem::take(&mut self.away);
+            self.close(open);
+        }
+    }
+
+    fn close(&mut self, open: Open) {
+        let mut outage = open.outage;
+        let is_back = outage.tally.never_back == 0 && outage.tally.reconnects > 0;
+        outage.ended = is_back.then_some(open.last_back);
+        if !open.is_told {
+            self.told.push_back(OutageNote::Began(outage.clone()));
+        }
+        self.flush_losses();
+        self.told.push_back(OutageNote::Ended(outage.clone()));
+        self.settled.push(outage);
+    }
+
+    fn flush_losses(&mut self) {
+        let losses = self.losses.drain(..).map(|loss| OutageNote::Lost {
+            note: loss.note,
+            clients: loss.clients,
+        });
+        self.told.extend(losses);
+    }
+
+    fn take_note(&mut self) -> Option<OutageNote> {
+        if self.told.is_empty() {
+            if let Some(open) = self.open.as_mut().filter(|open| !open.is_told) {
+                open.is_told = true;
+                self.told.push_back(OutageNote::Began(open.outage.clone()));
+            }
+            self.flush_losses();
+        }
+        self.told.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests;
