@@ -1,0 +1,114 @@
+"""Servers of a test's own, to be stopped, restarted and cut off as it likes."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.target.installation import Installation
+
+CONFIGURATION = """
+listen_addresses = '127.0.0.1'
+fsync = off
+max_connections = 60
+shared_buffers = 16MB
+"""
+
+
+@dataclass
+class OwnServer:
+    """A cluster in a folder that belongs to an unprivileged user."""
+
+    installation: Installation
+    folder: Path
+    port: int
+
+    @classmethod
+    def make(cls, installation: Installation, folder: Path) -> OwnServer:
+        """A new cluster, not started; every local user is trusted."""
+        folder.mkdir(mode=0o755)
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        server = cls(installation, folder, port)
+        server.run("initdb", "-D", str(server.data), "-U", "postgres", "-A", "trust", "--no-sync")
+        with (server.data / "postgresql.conf").open("a") as file:
+            file.write(f"{CONFIGURATION}port = {port}\nunix_socket_directories = '{folder}'\n")
+        return server
+
+    @property
+    def data(self) -> Path:
+        return self.folder / "data"
+
+    def run(self, program: str, *args: str) -> None:
+        """Runs one of the server's programs as a user that it accepts."""
+        as_nobody: dict[str, Any] = {}
+        if os.geteuid() == 0:
+            as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
+        done = subprocess.run(
+            [self.installation.program(program), *args],
+            env=self.installation.environment(),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            # a server keeps what it inherits
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE if program == "initdb" else subprocess.DEVNULL,
+            timeout=120,
+            check=False,
+            **as_nobody,
+        )
+        assert done.returncode == 0, (program, args, done.stderr)
+
+    def start(self) -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "start")
+
+    def stop(self, mode: str = "fast") -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
+
+    def restart(self, mode: str = "immediate") -> None:
+        self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-m", mode, "-w", "restart")
+
+    def is_running(self) -> bool:
+        return (self.data / "postmaster.pid").exists()
+
+    def environment(self) -> dict[str, str]:
+        """Variables with which libpq programs and pgdrive find it, by its socket."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        return {
+            **clean,
+            "PGHOST": str(self.folder),
+            "PGPORT": str(self.port),
+            "PGUSER": "postgres",
+            "PGDATABASE": "postgres",
+        }
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """A new connection in autocommit mode."""
+        return psycopg.connect(
+            host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
+        )
+
+    def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
+        """The first column of the first row."""
+        with self.connect() as connection:
+            row = connection.execute(query.encode()).fetchone()
+        assert row is not None
+        return row[0]
+
+    def admits(self, user: str, password: str) -> bool:
+        """Whether that user gets a session over TCP."""
+        try:
+            psycopg.connect(host="127.0.0.1", port=self.port, user=user, password=password, dbname="postgres").close()
+        except psycopg.OperationalError:
+            return False
+        return True

@@ -1,0 +1,60 @@
+"""A relay between clients and a server, which can fall silent."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import struct
+import threading
+
+RECEIVE_BYTES = 65536
+
+
+class Relay:
+    """Passes on what comes to a loopback port of its own."""
+
+    def __init__(self, server_port: int) -> None:
+        self.server_port = server_port
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self.listener.getsockname()[1]
+        self.is_silent = False
+        self.relayed: list[tuple[socket.socket, socket.socket]] = []
+        self.unanswered: list[socket.socket] = []
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def silence_one(self) -> None:
+        """Cuts one connection off; those that are made from now on get no answer."""
+        self.is_silent = True
+        client, server = self.relayed[-1]
+        # a reset, as from a host that has started anew
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with contextlib.suppress(OSError):
+            server.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Ends all of it."""
+        for one in (self.listener, *self.unanswered, *(end for pair in self.relayed for end in pair)):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self.listener.accept()
+                if self.is_silent:
+                    self.unanswered.append(client)
+                    continue
+                server = socket.create_connection(("127.0.0.1", self.server_port))
+                self.relayed.append((client, server))
+                for ends in ((client, server), (server, client)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(RECEIVE_BYTES):
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,360 @@
+"""`pgdrive --reconnect` against servers that go and come back."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.target.installation import Installation
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.relay import Relay
+
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+Result = dict[str, Any]
+BOTH = pytest.mark.parametrize("io", ["epoll", "io_uring"])
+PIDS = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE application_name = 'pgdrive'"
+CLIENTS = 8
+
+
+@pytest.fixture
+def own(installed: Installation, scratch: Path) -> Iterator[OwnServer]:
+    """A server with pgbench's tables, running."""
+    server = OwnServer.make(installed, scratch / "one")
+    server.start()
+    done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    yield server
+    if server.is_running():
+        server.stop("immediate")
+
+
+class Drive:
+    """A load in the background."""
+
+    def __init__(self, server: OwnServer, folder: Path, *args: str, **env: str) -> None:
+        self.json = folder / "result.json"
+        self.events = folder / "events.jsonl"
+        self.errors = folder / "stderr"
+        files = [f"--json={self.json}", f"--events={self.events}"]
+        with self.errors.open("w") as errors:
+            self.process = subprocess.Popen(
+                [PGDRIVE, "-n", *files, *args],
+                env={**server.environment(), **env},
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def seen(self, event: str, count: int = 1) -> None:
+        """Waits until there are so many events of this kind."""
+        until = time.monotonic() + 60
+        while self.events.exists() is False or self.events.read_text().count(f'"event":"{event}"') < count:
+            assert time.monotonic() < until, f"no {event} event: {self.errors.read_text()}"
+            assert self.process.poll() is None, self.errors.read_text()
+            time.sleep(0.02)
+
+    def end(self, exit_code: int = 0) -> Result:
+        """The results, in which all that was scheduled is accounted for."""
+        self.summary, _ = self.process.communicate(timeout=100)
+        assert self.process.returncode == exit_code, self.errors.read_text()
+        result: Result = json.loads(self.json.read_text())
+        ended = result["succeeded"] + result["failed"] + result["skipped"]
+        assert result["scheduled"] == ended + result["in_flight"]
+        scripts = result["scripts"]
+        assert sum(script["lost"] for script in scripts) == result["lost"] <= result["failed"]
+        return result
+
+    def outage_events(self) -> list[Result]:
+        events = [json.loads(line) for line in self.events.read_text().splitlines()]
+        return [event for event in events if event["event"] == "outage"]
+
+
+def assert_the_books_balance(server: OwnServer, result: Result) -> None:
+    """Every transaction that succeeded is there, those that were lost may be, and none is there in part."""
+    sums = {
+        server.value(f"SELECT coalesce(sum({column}), 0) FROM {table}")
+        for table, column in [
+            ("pgbench_accounts", "abalance"),
+            ("pgbench_tellers", "tbalance"),
+            ("pgbench_branches", "bbalance"),
+            ("pgbench_history", "delta"),
+        ]
+    }
+    assert len(sums) == 1
+    rows = server.value("SELECT count(*) FROM pgbench_history")
+    assert result["succeeded"] <= rows <= result["succeeded"] + result["lost"]
+
+
+def assert_one_outage(result: Result, clients: int = CLIENTS) -> Result:
+    """The only outage, from which all came back."""
+    assert (result["outcome"], result["outage_count"], result["clients_aborted"]) == ("finished", 1, 0)
+    outage: Result = result["outages"][0]
+    assert outage["length_us"] >= 0
+    assert outage["first_success_us"] >= 0
+    assert outage["connections_lost"] == outage["reconnects"] == result["connections_lost"]
+    assert outage["transactions_lost"] == result["lost"]
+    assert 1 <= outage["clients"] <= clients
+    assert outage["clients_never_back"] == 0
+    return outage
+
+
+@BOTH
+def test_terminated_backends(own: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "5", "-M", "prepared", "--reconnect", f"--io={io}")
+    drive.seen("interval")
+    assert own.value(PIDS) == CLIENTS
+    result = drive.end()
+    outage = assert_one_outage(result)
+    assert (outage["connections_lost"], result["in_flight"]) == (CLIENTS, 0)
+    assert 1 <= result["lost"] <= CLIENTS
+    assert_the_books_balance(own, result)
+    [error] = [error for error in result["errors"] if error["sqlstate"] == "57P01"]
+    assert error["count"] == CLIENTS
+    assert [event["state"] for event in drive.outage_events()] == ["began", "ended"]
+    assert "number of outages: 1" in drive.summary
+    assert len(drive.errors.read_text().splitlines()) < 2 * CLIENTS
+
+
+@BOTH
+def test_a_crash_and_recovery(own: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
+    drive.seen("interval")
+    own.restart("immediate")
+    result = drive.end()
+    outage = assert_one_outage(result)
+    assert result["lost"] >= 1
+    assert outage["clients"] == CLIENTS
+    assert 0 < outage["all_away_us"] <= outage["length_us"]
+    assert_the_books_balance(own, result)
+
+
+@BOTH
+def test_a_server_that_is_down_for_a_while(own: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(own, tmp_path, "-c", "8", "-T", "8", "-M", "extended", "--reconnect", f"--io={io}")
+    drive.seen("interval")
+    own.stop("fast")
+    time.sleep(2)
+    own.start()
+    result = drive.end()
+    outage = assert_one_outage(result)
+    assert outage["failed_attempts"] >= CLIENTS
+    assert outage["all_away_us"] >= 2_000_000
+    assert_the_books_balance(own, result)
+
+
+@BOTH
+def test_a_server_that_never_returns(own: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(own, tmp_path, "-S", "-c", "8", "-j", "2", "-T", "60", "--reconnect=1s", f"--io={io}")
+    drive.seen("interval")
+    own.stop("immediate")
+    result = drive.end(exit_code=2)
+    assert (result["outcome"], result["clients_aborted"]) == ("aborted", CLIENTS)
+    [outage] = result["outages"]
+    assert (outage["length_us"], outage["first_success_us"]) == (None, None)
+    assert (outage["clients_never_back"], outage["reconnects"]) == (CLIENTS, 0)
+    assert "aborted while reconnecting; there was no connection for" in drive.errors.read_text()
+
+
+def test_a_server_that_is_gone_at_the_end(own: OwnServer, tmp_path: Path) -> None:
+    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "4", "--reconnect")
+    drive.seen("interval")
+    own.stop("immediate")
+    result = drive.end()
+    assert (result["outcome"], result["clients_aborted"]) == ("finished", 0)
+    assert result["outages"][0]["length_us"] is None
+    assert result["outages"][0]["clients_never_back"] == CLIENTS
+    assert result["measured_s"] >= 4, "time without a server was measured, too"
+
+
+def test_counted_transactions_include_lost_ones(own: OwnServer, tmp_path: Path) -> None:
+    script = tmp_path / "slow.sql"
+    script.write_text("SELECT pg_sleep(0.1);\n")
+    drive = Drive(own, tmp_path, "-f", str(script), "-c", "8", "-t", "20", "--reconnect")
+    drive.seen("interval")
+    own.restart("immediate")
+    result = drive.end()
+    assert_one_outage(result)
+    assert result["scheduled"] == 20 * CLIENTS
+    assert result["lost"] == CLIENTS
+
+
+@pytest.mark.parametrize("change", ["password", "database", "role"])
+def test_what_no_attempt_can_heal_ends_the_clients(own: OwnServer, tmp_path: Path, change: str) -> None:
+    with own.connect() as connection:
+        connection.execute("CREATE ROLE guest LOGIN SUPERUSER PASSWORD 'secret'")
+        connection.execute("CREATE DATABASE theirs TEMPLATE postgres")
+    env = {"PGHOST": "127.0.0.1", "PGUSER": "guest", "PGDATABASE": "theirs", "PGPASSWORD": "guessed"}
+    drive = Drive(own, tmp_path, "-S", "-c", "4", "-T", "60", "--reconnect", **env)
+    drive.seen("interval")
+    with own.connect() as connection:
+        if change == "password":
+            hba = own.data / "pg_hba.conf"
+            hba.write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+            connection.execute("SELECT pg_reload_conf()")
+            until = time.monotonic() + 30
+            while own.admits("guest", "guessed"):
+                # the server reads the file in its own time
+                assert time.monotonic() < until
+                time.sleep(0.05)
+            connection.execute(PIDS.encode())
+        elif change == "database":
+            connection.execute("DROP DATABASE theirs WITH (FORCE)")
+        else:
+            connection.execute("ALTER ROLE guest NOLOGIN")
+            connection.execute(PIDS.encode())
+    result = drive.end(exit_code=2)
+    assert (result["outcome"], result["clients_aborted"]) == ("aborted", 4)
+    said = drive.errors.read_text()
+    words = {
+        "password": 'password authentication failed for user "guest"',
+        "database": 'database "theirs" does not exist',
+        "role": 'role "guest" is not permitted to log in',
+    }
+    assert words[change] in said
+    assert "guessed" not in said + drive.summary
+
+
+def test_a_failover_to_another_host(own: OwnServer, installed: Installation, tmp_path: Path, scratch: Path) -> None:
+    other = OwnServer.make(installed, scratch / "two")
+    other.start()
+    try:
+        done = subprocess.run([PGDRIVE, "-i", "-q"], env=other.environment(), capture_output=True, check=False)
+        assert done.returncode == 0
+        target = (
+            f"host=127.0.0.1,127.0.0.1 port={own.port},{other.port} user=postgres dbname=postgres"
+            " target_session_attrs=read-write"
+        )
+        drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "5", "--reconnect", "-d", target)
+        drive.seen("interval")
+        assert own.value("SELECT count(*) FROM pgbench_history") > 0
+        own.stop("immediate")
+        result = drive.end()
+        assert_one_outage(result)
+        assert other.value("SELECT count(*) FROM pgbench_history") > 0
+    finally:
+        other.stop("immediate")
+
+
+@BOTH
+def test_a_connection_a_transaction(own: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(own, tmp_path, "-C", "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
+    drive.seen("interval")
+    own.stop("immediate")
+    time.sleep(0.5)
+    own.start()
+    result = drive.end()
+    assert (result["outcome"], result["outage_count"]) == ("finished", 1)
+    outage = result["outages"][0]
+    assert outage["failed_attempts"] >= CLIENTS
+    assert outage["clients"] == outage["reconnects"] == CLIENTS
+    assert_the_books_balance(own, result)
+
+
+def test_starts_queue_up_while_the_server_is_away(own: OwnServer, tmp_path: Path) -> None:
+    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "6", "--rate=100", "--reconnect")
+    drive.seen("interval")
+    own.stop("immediate")
+    time.sleep(1)
+    own.start()
+    result = drive.end()
+    outage = assert_one_outage(result)
+    # the first that was due in the outage waited for nearly all of it
+    assert result["latency_ns"]["max"] / 1000 >= outage["all_away_us"] / 2
+    assert result["skipped"] == 0
+
+
+def test_starts_are_skipped_under_a_latency_limit(own: OwnServer, tmp_path: Path) -> None:
+    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "6", "--rate=100", "--latency-limit=200", "--reconnect")
+    drive.seen("interval")
+    own.stop("immediate")
+    time.sleep(1)
+    own.start()
+    result = drive.end()
+    assert_one_outage(result)
+    assert result["skipped"] > 0
+    assert result["lost"] <= CLIENTS
+
+
+def test_logs_have_a_word_and_a_column_for_lost_ones(own: OwnServer, tmp_path: Path) -> None:
+    lines: dict[str, list[str]] = {}
+    for name, options in {
+        "plain": [],
+        "detailed": ["--failures-detailed"],
+        "intervals": ["--failures-detailed", "--aggregate-interval=1"],
+    }.items():
+        folder = tmp_path / name
+        folder.mkdir()
+        prefix = folder / "log"
+        log = ["-l", f"--log-prefix={prefix}", *options]
+        drive = Drive(own, folder, "-c", "8", "-T", "3", "--reconnect", *log)
+        drive.seen("interval")
+        own.value(PIDS)
+        lost = drive.end()["lost"]
+        assert lost >= 1
+        lines[name] = [line for file in folder.glob("log.*") for line in file.read_text().splitlines()]
+        if name == "plain":
+            assert sum(line.split()[2] == "failed" for line in lines[name]) == lost
+        elif name == "detailed":
+            assert sum(line.split()[2] == "lost" for line in lines[name]) == lost
+            assert f"transactions lost with their connections: {lost} (" in drive.summary
+        else:
+            assert {len(line.split()) for line in lines[name]} == {16}
+            assert 1 <= sum(int(line.split()[15]) for line in lines[name]) <= lost
+
+
+def test_a_signal_ends_waiting(own: OwnServer, tmp_path: Path) -> None:
+    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "300", "--reconnect")
+    drive.seen("interval")
+    own.stop("immediate")
+    drive.seen("outage")
+    drive.process.terminate()
+    result = drive.end(exit_code=143)
+    assert (result["outcome"], result["outage_count"]) == ("interrupted", 1)
+
+
+def test_a_start_without_a_server_fails_at_once(own: OwnServer) -> None:
+    own.stop("immediate")
+    done = subprocess.run(
+        [PGDRIVE, "-S", "-n", "-T", "60", "--reconnect"],
+        env=own.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "Is the server running locally" in done.stderr
+    own.start()
+
+
+def test_without_the_option_clients_are_aborted(own: OwnServer, tmp_path: Path) -> None:
+    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "60")
+    drive.seen("interval")
+    own.value(PIDS)
+    result = drive.end(exit_code=2)
+    assert (result["clients_aborted"], result["lost"]) == (CLIENTS, 0)
+    assert "outages" not in result
+
+
+def test_a_host_that_has_gone_silent_holds_up_no_other_client(own: OwnServer, tmp_path: Path) -> None:
+    """One client's connections go into a silence; the rest of its worker's clients go on."""
+    relay = Relay(own.port)
+    address = {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
+    drive = Drive(own, tmp_path, "-S", "-c", "4", "-j", "1", "-T", "6", "--reconnect", **address)
+    drive.seen("interval")
+    relay.silence_one()
+    result = drive.end()
+    relay.close()
+    assert result["outage_count"] == 1
+    assert result["outages"][0]["clients"] == 1
+    intervals = [json.loads(line) for line in drive.events.read_text().splitlines()]
+    whole = [event for event in intervals if event["event"] == "interval" and event["phase"] == "measure"]
+    assert len(whole) >= 6
+    assert all(sum(script["succeeded"] for script in event["scripts"]) > 0 for event in whole)
