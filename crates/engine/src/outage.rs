@@ -184,7 +184,7 @@ impl OutageTracker {
     pub fn take_note(&self, now: Nanos) -> Option<OutageNote> {
         self.with(|all| {
             all.settle(now);
-            all.take_note()
+            all.take_note(now)
         })
     }
 
@@ -193,7 +193,7 @@ impl OutageTracker {
     pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
         self.with(|all| {
             all.end(now);
-            let notes = std::iter::from_fn(|| all.take_note()).collect();
+            let notes = std::iter::from_fn(|| all.take_note(now)).collect();
             let mut outages = Outages::default();
             for outage in std::mem::take(&mut all.settled) {
                 if outage.ended.is_none_or(|ended| ended >= measure) {
@@ -216,6 +216,8 @@ struct Tracked {
     settled: Vec<Outage>,
     count: u64,
     losses: Vec<Loss>,
+    /// When losses may be told again: clients go one by one, and are told of together.
+    tells_losses_at: Nanos,
     told: VecDeque<OutageNote>,
 }
 
@@ -388,13 +390,16 @@ impl Tracked {
         self.told.extend(losses);
     }
 
-    fn take_note(&mut self) -> Option<OutageNote> {
+    fn take_note(&mut self, now: Nanos) -> Option<OutageNote> {
         if self.told.is_empty() {
             if let Some(open) = self.open.as_mut().filter(|open| !open.is_told) {
                 open.is_told = true;
                 self.told.push_back(OutageNote::Began(open.outage.clone()));
             }
-            self.flush_losses();
+            if !self.losses.is_empty() && now >= self.tells_losses_at {
+                self.tells_losses_at = now.saturating_add(GAP);
+                self.flush_losses();
+            }
         }
         self.told.pop_front()
     }

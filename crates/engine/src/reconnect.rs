@@ -2,6 +2,8 @@
 //!
 //! Connecting may take long, and a worker has other clients to serve: a few threads of the engine's
 //! own connect for all workers, hand the sockets back, and ring the bell that the poller watches.
+//! Without the bell a client would have its connection up to 100 ms late, when its idle worker next
+//! looks: a backend that was terminated was replaced after 9 to 35 ms with it, 107 to 120 ms without.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

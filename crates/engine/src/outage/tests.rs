@@ -186,6 +186,27 @@ fn ten_thousand_losses_are_told_in_one_line() {
 }
 
 #[test]
+fn losses_are_told_at_most_once_a_second() {
+    let tracker = OutageTracker::new(10);
+    let mut told = Vec::new();
+    for at in [0, 1, 2, 3, SECOND, SECOND + 1] {
+        lose(&tracker, at);
+        while let Some(note) = tracker.take_note(at) {
+            told.push(note);
+        }
+    }
+    told.extend(tracker.finish(2 * SECOND, 0).0);
+    let clients: Vec<_> = told
+        .iter()
+        .filter_map(|note| match note {
+            OutageNote::Lost { clients, .. } => Some(*clients),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(clients, [1, 4, 1]);
+}
+
+#[test]
 fn an_outage_is_told_to_be_over_when_no_loss_can_join_it() {
     let tracker = OutageTracker::new(1);
     lose(&tracker, 0);
