@@ -248,3 +248,26 @@ fn the_schema_is_complete() {
     };
     assert_eq!(init(&all).schema, expected);
 }
+
+#[test]
+fn clients_come_back_when_asked_to() {
+    use pgdyno_engine::spec::OnLoss;
+    let patience = |seconds| OnLoss::Reconnect {
+        patience: Some(Duration::from_secs(seconds)),
+    };
+    assert_eq!(load(&[]).on_loss, OnLoss::Abort);
+    assert_eq!(load(&["--reconnect"]).on_loss, patience(60));
+    assert_eq!(load(&["--reconnect=2min"]).on_loss, patience(120));
+    assert_eq!(
+        load(&["--reconnect", "-T", "5"]).on_loss,
+        OnLoss::Reconnect { patience: None }
+    );
+    assert_eq!(
+        request(&["--reconnect=soon"]),
+        Err("invalid time (--reconnect): \"soon\"".to_owned())
+    );
+    assert_eq!(
+        request(&["-i", "--reconnect"]),
+        Err("some of the specified options cannot be used in initialization (-i) mode".to_owned())
+    );
+}
