@@ -115,8 +115,10 @@ def test_terminated_backends(own: OwnServer, tmp_path: Path, io: str) -> None:
     assert (outage["connections_lost"], result["in_flight"]) == (CLIENTS, 0)
     assert 1 <= result["lost"] <= CLIENTS
     assert_the_books_balance(own, result)
-    [error] = [error for error in result["errors"] if error["sqlstate"] == "57P01"]
-    assert error["count"] == CLIENTS
+    # a client that was about to send may see the reset before it sees the server's last words
+    counts = {error["sqlstate"]: error["count"] for error in result["errors"]}
+    assert counts["57P01"] >= 1
+    assert sum(counts.values()) == CLIENTS
     assert [event["state"] for event in drive.outage_events()] == ["began", "ended"]
     assert "number of outages: 1" in drive.summary
     assert len(drive.errors.read_text().splitlines()) < 2 * CLIENTS
