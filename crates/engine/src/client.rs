@@ -1,5 +1,6 @@
 //! One session's state machine: bytes and instants in, the next step out. It does no I/O.
 
+mod auto_pipeline;
 mod commands;
 mod failures;
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 use pgdyno_script::{Rng, Value, Vars};
 use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend};
 
+use self::auto_pipeline::Batch;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
@@ -82,6 +84,8 @@ pub struct Client {
     /// The statements of the pipeline, in order.
     piped: Vec<usize>,
     in_pipeline: bool,
+    /// Statements that share a round trip (--auto-pipeline).
+    batch: Batch,
     /// Syncs that are not yet answered.
     awaited: usize,
     tx_status: TxStatus,
@@ -133,6 +137,7 @@ impl Client {
             statement: None,
             piped: Vec::new(),
             in_pipeline: false,
+            batch: Batch::default(),
             awaited: 0,
             tx_status: TxStatus::Idle,
             command: 0,
@@ -201,6 +206,7 @@ impl Client {
     /// Bytes came from the server.
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
         let mut input = bytes;
+        let mut now = None;
         let broken = loop {
             let reply = match self.exchange.next(&mut input) {
                 Ok(None) => return Next::Wait,
@@ -211,6 +217,9 @@ impl Client {
                 Reply::Ready(status) => {
                     self.tx_status = status;
                     self.awaited = self.awaited.saturating_sub(1);
+                    if self.batch.is_sent() {
+                        self.batched_result(true, &mut now, shared);
+                    }
                     if self.awaited == 0 {
                         break None;
                     }
@@ -218,10 +227,19 @@ impl Client {
                 Reply::Error(error) if self.error.is_none() => {
                     self.error = Some(error);
                     self.error_query = self.rows.query();
+                    if self.batch.is_sent() {
+                        self.batched_error();
+                    }
                 }
                 Reply::Error(_) => {}
                 Reply::CopyIn => return self.end_copy(shared),
-                reply => self.rows.take(&reply),
+                reply => {
+                    self.rows.take(&reply);
+                    let completes = matches!(reply, Reply::Complete(_) | Reply::EmptyQuery);
+                    if completes && self.batch.is_sent() {
+                        self.batched_result(false, &mut now, shared);
+                    }
+                }
             }
         };
         match broken {
@@ -427,6 +445,7 @@ impl Client {
         self.transaction.waited = true;
         shared.debug(|| format!("client {} receiving", self.id));
         match self.state {
+            State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
             State::Waiting if self.error.is_some() => self.statement_failed(now, shared),
             State::Waiting => {
                 self.fresh.clear();

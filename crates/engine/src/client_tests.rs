@@ -14,7 +14,9 @@ use crate::message::{Template, templates};
 use crate::poller::Next;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
-use crate::spec::{Io, Limit, OnError, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram};
+use crate::spec::{
+    Io, Limit, OnError, Pipelining, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
+};
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
 const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
@@ -45,6 +47,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,
+        pipelining: Pipelining::Explicit,
         clients: 1,
         workers: 1,
         limit,
@@ -101,6 +104,8 @@ macro_rules! bench {
         let mut $bench = Bench::new(&spec, &all, &stop);
     };
 }
+
+mod auto_pipeline;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {
     spec(

@@ -13,7 +13,7 @@ use crate::log::{Entry, Log};
 use crate::message::Template;
 use crate::recorder::Recorder;
 use crate::schedule::Schedule;
-use crate::spec::{Sessions, Spec, Timing};
+use crate::spec::{Pipelining, Sessions, Spec, Timing};
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -42,6 +42,8 @@ pub struct Shared<'a> {
     pub is_simple: bool,
     /// Whether every transaction has a connection of its own.
     pub reconnects: bool,
+    /// Whether statements that need no earlier result share a round trip.
+    pub auto_pipeline: bool,
     /// -l
     log: Option<Log<'a>>,
     choice: Rng,
@@ -91,6 +93,7 @@ impl<'a> Shared<'a> {
             times_every_command,
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,
+            auto_pipeline: spec.pipelining == Pipelining::Auto,
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),

@@ -71,6 +71,15 @@ pub enum Sessions {
     PerTransaction,
 }
 
+/// Which statements share a round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pipelining {
+    /// Those between `\startpipeline` and `\endpipeline`.
+    Explicit,
+    /// All that need no earlier result.
+    Auto,
+}
+
 /// How the kernel is asked for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Io {
@@ -115,6 +124,8 @@ pub struct Spec {
     pub initial: Vec<(SlotId, Initial)>,
     /// Protocol that the programs were compiled for.
     pub mode: QueryMode,
+    /// Which statements share a round trip.
+    pub pipelining: Pipelining,
     /// Sessions; at least one.
     pub clients: usize,
     /// Threads; from one to `clients`.

@@ -144,6 +144,7 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         symbols: Arc::new(symbols),
         initial,
         mode: options.mode,
+        pipelining: options.pipelining,
         clients: options.clients,
         workers: options.workers,
         limit: options.limit,

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Limit, Spec, Tries, WeightedProgram};
+use pgdyno_engine::spec::{Limit, Pipelining, Spec, Tries, WeightedProgram};
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
 
@@ -50,6 +50,7 @@ pub fn start_event(
             QueryMode::Extended => "extended",
             QueryMode::Prepared => "prepared",
         },
+        "pipelining": pipelining(options.pipelining),
         "duration_s": duration_s,
         "transactions": transactions,
         "warmup_s": options.warmup.as_secs_f64(),
@@ -62,6 +63,14 @@ pub fn start_event(
         "seed": seed,
         "scripts": scripts,
     })
+}
+
+/// What events call it.
+fn pipelining(pipelining: Pipelining) -> &'static str {
+    match pipelining {
+        Pipelining::Explicit => "explicit",
+        Pipelining::Auto => "auto",
+    }
 }
 
 fn script_event(id: usize, script: &WeightedProgram) -> Value {
@@ -92,6 +101,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
             Outcome::Aborted => "aborted",
         },
         "exit_code": exit.code(),
+        "pipelining": pipelining(spec.pipelining),
         "message": report.errors.first().filter(|_| report.outcome == Outcome::Aborted).map(|error| &error.message),
         "measured_s": report.measured_s(),
         "scheduled": report.scheduled(),

@@ -189,6 +189,10 @@ pub const BENCHMARK: &[Opt] = &[
         "SECONDS",
         "load before measuring begins, left out of all results",
     ),
+    long(
+        "auto-pipeline",
+        "send statements that need no earlier result in one\nround trip",
+    ),
     long_arg(
         "io",
         "auto|epoll|io_uring",
@@ -202,6 +206,15 @@ pub const BENCHMARK: &[Opt] = &[
     long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
 ];
+
+/// Options that a program called pgbench does not have: results with them are no pgbench results.
+const NOT_PGBENCHS: [&str; 1] = ["auto-pipeline"];
+
+/// Whether the program has the option under this name.
+#[must_use]
+pub fn is_known_as(called_as: CalledAs, option: &Opt) -> bool {
+    called_as != CalledAs::Pgbench || !NOT_PGBENCHS.contains(&option.long)
+}
 
 /// Options of both.
 pub const COMMON: &[Opt] = &[
@@ -284,6 +297,7 @@ pub fn text(program: &str) -> String {
         text.push_str(&format!("\n{title}:\n"));
         options
             .iter()
+            .filter(|option| is_known_as(CalledAs::of(program), option))
             .for_each(|option| text.push_str(&entry(option)));
     }
     text.push_str(

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
-use pgdyno_engine::spec::{Limit, OnError, Sessions, Spec, Tries};
+use pgdyno_engine::spec::{Limit, OnError, Pipelining, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
 use crate::percentiles::Percentiles;
@@ -133,6 +133,9 @@ fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
         QueryMode::Prepared => "prepared",
     };
     writeln!(out, "query mode: {mode}")?;
+    if shown.spec.pipelining == Pipelining::Auto {
+        writeln!(out, "pipelining: auto")?;
+    }
     writeln!(out, "number of clients: {}", shown.spec.clients)?;
     writeln!(out, "number of threads: {}", shown.spec.workers)?;
     if let Tries::AtMost(most) = shown.spec.tries {

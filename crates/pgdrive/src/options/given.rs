@@ -5,7 +5,7 @@ use std::time::Duration;
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Io, Limit, OnError, Sessions, Tries};
+use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use super::values::{
@@ -37,6 +37,7 @@ pub(super) struct Given {
     pub(super) duration: Option<Duration>,
     pub(super) warmup: Duration,
     pub(super) mode: Option<QueryMode>,
+    pub(super) auto_pipeline: bool,
     pub(super) scale: Option<i64>,
     pub(super) variables: Vec<(String, String)>,
     pub(super) rate_per_s: Option<f64>,
@@ -111,6 +112,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "time" => given.duration = Some(seconds(&value, "-T/--time")?),
         "warmup" => given.warmup = seconds_or_none(&value, "--warmup")?,
         "protocol" => given.mode = Some(protocol(&value)?),
+        "auto-pipeline" => given.auto_pipeline = true,
         "scale" => given.scale = Some(whole(&value, "-s/--scale", 1, I32)?),
         "define" => given.variables.push(definition(&value)?),
         "rate" => given.rate_per_s = Some(positive(&value, "invalid rate limit")?),
@@ -276,6 +278,11 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         limit,
         warmup: given.warmup,
         mode: given.mode.unwrap_or(QueryMode::Simple),
+        pipelining: if given.auto_pipeline {
+            Pipelining::Auto
+        } else {
+            Pipelining::Explicit
+        },
         scale: given.scale,
         variables: given.variables,
         arrivals: given

@@ -248,3 +248,20 @@ fn the_schema_is_complete() {
     };
     assert_eq!(init(&all).schema, expected);
 }
+
+#[test]
+fn pgbench_has_no_automatic_pipelines() {
+    assert_eq!(load(&[]).pipelining, Pipelining::Explicit);
+    assert_eq!(load(&["--auto-pipeline"]).pipelining, Pipelining::Auto);
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["--auto-pipeline"]),
+        Err("unrecognized option '--auto-pipeline'".to_owned())
+    );
+    // nor do abbreviations know of it
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["--a=5"]),
+        Err("log aggregation is allowed only when actually logging transactions".to_owned())
+    );
+    assert!(!crate::help::text("pgbench").contains("auto-pipeline"));
+    assert!(crate::help::text("pgdrive").contains("auto-pipeline"));
+}
