@@ -3,6 +3,7 @@
 mod auto_pipeline;
 mod commands;
 mod failures;
+mod pauses;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::clock::Nanos;
 use crate::interval::Consequence;
 use crate::log::Entry;
 use crate::message::Parsed;
+use crate::pacing;
 use crate::poller::Next;
 use crate::recorder::Ending;
 use crate::rows::Rows;
@@ -28,6 +30,10 @@ enum State {
     Yielded,
     /// Waits for its intended start.
     Scheduled,
+    /// Keys in its next transaction (--keying-time).
+    Keying,
+    /// Thinks about its last transaction (--think-time).
+    Thinking,
     /// Waits for a connection of its own (-C).
     Connecting,
     /// Waits for the answer to a statement or a pipeline.
@@ -103,6 +109,8 @@ pub struct Client {
     /// Whether it tells of every result.
     completions: bool,
     transaction: Transaction,
+    /// Draws how long it keys and thinks.
+    pacing_rng: Rng,
     ended: u64,
 }
 
@@ -149,6 +157,7 @@ impl Client {
             captures: false,
             completions: false,
             transaction: Transaction::default(),
+            pacing_rng: pacing::rng(spec.seeds.clients[id]),
             ended: 0,
         }
     }
@@ -195,6 +204,7 @@ impl Client {
         match self.state {
             State::Yielded => self.choose(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
+            State::Keying | State::Thinking => self.paused(now, shared),
             State::Sleeping => {
                 self.end_command(now, shared);
                 self.run(now, shared)
@@ -315,6 +325,11 @@ impl Client {
             let name = &shared.spec.programs[self.script].program.name;
             format!("client {} executing script \"{name}\"", self.id)
         });
+        if shared.pauses
+            && let Some(next) = self.key(now, shared)
+        {
+            return next;
+        }
         let mut intended = shared.schedule.next_start(now);
         if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
             // too late to be worth starting: count it and take the next
@@ -407,6 +422,12 @@ impl Client {
         if self.limit_reached(shared) || shared.stops(now) {
             return self.finish();
         }
+        if shared.pauses
+            && !shared.reconnects
+            && let Some(next) = self.think(now, shared)
+        {
+            return next;
+        }
         if shared.reconnects {
             return self.leave(now, shared);
         }
@@ -421,8 +442,10 @@ impl Client {
 
     /// Takes leave of the server, before the next transaction asks for a connection of its own.
     fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        self.state = State::Yielded;
-        shared.wake_at(now, self.id);
+        if !(shared.pauses && self.think(now, shared).is_some()) {
+            self.state = State::Yielded;
+            shared.wake_at(now, self.id);
+        }
         self.out.clear();
         frontend::terminate(&mut self.out);
         Next::Send
@@ -467,6 +490,8 @@ impl Client {
             State::RollingBack(ending) => self.after_failure(ending, now, shared),
             State::Yielded
             | State::Scheduled
+            | State::Keying
+            | State::Thinking
             | State::Connecting
             | State::Sleeping
             | State::Finished

@@ -11,6 +11,7 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::interval::Consequence;
 use crate::message::{Template, templates};
+use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
@@ -53,6 +54,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         limit,
         warmup: Duration::ZERO,
         arrivals,
+        pacing: vec![Pacing::default()],
         latency_limit: None,
         tries,
         timing: Timing::Statements,
@@ -106,6 +108,7 @@ macro_rules! bench {
 }
 
 mod auto_pipeline;
+mod pacing;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {
     spec(

@@ -18,6 +18,7 @@ pub mod interval;
 pub mod log;
 mod log_interval;
 mod message;
+pub mod pacing;
 mod poller;
 pub mod recorder;
 pub mod report;

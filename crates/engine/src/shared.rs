@@ -11,6 +11,7 @@ use crate::clock::{Clock, Nanos};
 use crate::interval::ErrorNote;
 use crate::log::{Entry, Log};
 use crate::message::Template;
+use crate::pacing::Pacing;
 use crate::recorder::Recorder;
 use crate::schedule::Schedule;
 use crate::spec::{Pipelining, Sessions, Spec, Timing};
@@ -42,6 +43,8 @@ pub struct Shared<'a> {
     pub is_simple: bool,
     /// Whether every transaction has a connection of its own.
     pub reconnects: bool,
+    /// Whether clients key or think.
+    pub pauses: bool,
     /// Whether statements that need no earlier result share a round trip.
     pub auto_pipeline: bool,
     /// -l
@@ -93,6 +96,7 @@ impl<'a> Shared<'a> {
             times_every_command,
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,
+            pauses: spec.pacing.iter().any(Pacing::pauses),
             auto_pipeline: spec.pipelining == Pipelining::Auto,
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),

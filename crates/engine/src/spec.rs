@@ -7,6 +7,7 @@ use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
 use crate::log::LogSpec;
+use crate::pacing::Pacing;
 use crate::schedule::Arrivals;
 
 /// When a client stops.
@@ -136,6 +137,8 @@ pub struct Spec {
     pub warmup: Duration,
     /// Closed or open loop.
     pub arrivals: Arrivals,
+    /// Keying and thinking, by script; none in an open loop.
+    pub pacing: Vec<Pacing>,
     /// A transaction slower than this is late; in an open loop, one that could only start later
     /// than this is skipped.
     pub latency_limit: Option<Duration>,

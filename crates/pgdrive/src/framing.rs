@@ -4,6 +4,7 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::clock::Clock;
+use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Pipelining, Spec, Tries, WeightedProgram};
@@ -14,11 +15,13 @@ use crate::events::{self, Events};
 use crate::exit::Exit;
 use crate::messages::Failure;
 use crate::options::Benchmark;
+use crate::pauses;
 
 /// The `start` event.
 pub fn start_event(
     options: &Benchmark,
     programs: &[WeightedProgram],
+    pacing: &[Pacing],
     seed: u64,
     clock: Clock,
 ) -> Value {
@@ -32,8 +35,9 @@ pub fn start_event(
     };
     let scripts: Vec<Value> = programs
         .iter()
+        .zip(pacing)
         .enumerate()
-        .map(|(id, p)| script_event(id, p))
+        .map(|(id, (p, pacing))| script_event(id, p, pacing))
         .collect();
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -73,13 +77,20 @@ fn pipelining(pipelining: Pipelining) -> &'static str {
     }
 }
 
-fn script_event(id: usize, script: &WeightedProgram) -> Value {
+fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
     let commands = script.program.commands.iter().enumerate();
     let statements: Vec<Value> = commands
         .filter(|(_, command)| command.statement.is_some())
         .map(|(id, command)| json!({ "id": id, "line": command.line, "text": command.text }))
         .collect();
-    json!({ "id": id, "name": script.program.name, "weight": script.weight, "statements": statements })
+    json!({
+        "id": id,
+        "name": script.program.name,
+        "weight": script.weight,
+        "keying_time": pauses::event(pacing.keying, None),
+        "think_time": pauses::event(pacing.think, None),
+        "statements": statements,
+    })
 }
 
 /// The `end` event, and the content of --json.
@@ -128,6 +139,9 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
     let record = &report.scripts[number];
     let mut script = events::counts(record);
     script["script"] = json!(number);
+    let pacing = &spec.pacing[number];
+    script["keying_time"] = pauses::event(pacing.keying, Some(&record.keying));
+    script["think_time"] = pauses::event(pacing.think, Some(&record.think));
     script["latency_ns"] = events::latency(&record.latency);
     if record.latency.moments.count > 0 {
         script["histogram"] = json!(events.histogram(&record.latency.histogram));

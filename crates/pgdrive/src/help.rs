@@ -194,6 +194,16 @@ pub const BENCHMARK: &[Opt] = &[
         "send statements that need no earlier result in one\nround trip",
     ),
     long_arg(
+        "keying-time",
+        "[SCRIPT=]TIME",
+        "pause before every transaction (100ms, 2s, fixed:2s,\nexponential:12s), of all scripts or one by name or\nnumber; latency counts from its end",
+    ),
+    long_arg(
+        "think-time",
+        "[SCRIPT=]TIME",
+        "pause after every transaction, likewise",
+    ),
+    long_arg(
         "io",
         "auto|epoll|io_uring",
         "how the kernel is asked for replies (default: auto)",
@@ -208,7 +218,7 @@ pub const BENCHMARK: &[Opt] = &[
 ];
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results.
-const NOT_PGBENCHS: [&str; 1] = ["auto-pipeline"];
+const NOT_PGBENCHS: [&str; 3] = ["auto-pipeline", "keying-time", "think-time"];
 
 /// Whether the program has the option under this name.
 #[must_use]

@@ -14,6 +14,7 @@ mod lease;
 mod log_options;
 mod messages;
 mod options;
+mod pauses;
 mod percentiles;
 mod progress;
 mod scripts;

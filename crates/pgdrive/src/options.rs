@@ -1,6 +1,7 @@
 //! The command line, resolved once into a complete value.
 
 mod given;
+pub mod pacing;
 #[cfg(test)]
 mod tests;
 mod values;
@@ -20,6 +21,7 @@ use crate::log_options::LogChoice;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
 use given::{Given, resolve, take};
+use pacing::PacingChoice;
 use values::seed;
 
 /// What the command line asks for.
@@ -82,6 +84,8 @@ pub struct Benchmark {
     pub variables: Vec<(String, String)>,
     /// -R
     pub arrivals: Arrivals,
+    /// --keying-time, --think-time
+    pub pacing: PacingChoice,
     /// -L
     pub latency_limit: Option<Duration>,
     /// --max-tries

@@ -7,6 +7,7 @@ use pgdyno_engine::report::Report;
 use pgdyno_engine::spec::{Limit, OnError, Pipelining, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
+use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::setup::Partitions;
 
@@ -89,6 +90,9 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
             out,
             "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
         )?;
+    }
+    if let ([pacing], [record]) = (&shown.spec.pacing[..], &report.scripts[..]) {
+        pauses::write(out, "", pacing, record)?;
     }
     if let Some(percentiles) = shown.percentiles {
         percentiles.write(out, "", &report.latency())?;
@@ -277,6 +281,7 @@ fn script(
         failures(out, " - ", shown, &record.counts)?;
     }
     simple_stats(out, " - latency", &record.latency.moments)?;
+    pauses::write(out, " - ", &shown.spec.pacing[number], record)?;
     match shown.percentiles {
         Some(percentiles) => percentiles.write(out, " - ", &record.latency),
         None => Ok(()),

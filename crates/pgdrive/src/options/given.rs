@@ -8,6 +8,7 @@ use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
+use super::pacing::{PacingChoice, PauseChoice};
 use super::values::{
     I32, definition, io, partition_method, positive, protocol, sampling_rate, script, seconds,
     seconds_or_none, seed, shorthand, steps, tries, whole,
@@ -41,6 +42,7 @@ pub(super) struct Given {
     pub(super) scale: Option<i64>,
     pub(super) variables: Vec<(String, String)>,
     pub(super) rate_per_s: Option<f64>,
+    pub(super) pacing: PacingChoice,
     pub(super) latency_limit: Option<Duration>,
     pub(super) tries: Option<Tries>,
     pub(super) no_vacuum: bool,
@@ -116,6 +118,14 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "scale" => given.scale = Some(whole(&value, "-s/--scale", 1, I32)?),
         "define" => given.variables.push(definition(&value)?),
         "rate" => given.rate_per_s = Some(positive(&value, "invalid rate limit")?),
+        "keying-time" => {
+            let choice = PauseChoice::parse(&value, "--keying-time")?;
+            given.pacing.keying.push(choice);
+        }
+        "think-time" => {
+            let choice = PauseChoice::parse(&value, "--think-time")?;
+            given.pacing.think.push(choice);
+        }
         "latency-limit" => {
             let limit_ms = positive(&value, "invalid latency limit")?;
             given.latency_limit = Some(Duration::from_secs_f64(limit_ms / 1000.0));
@@ -269,6 +279,12 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
             "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
         ));
     }
+    let arrivals = given
+        .rate_per_s
+        .map_or(Arrivals::Closed, |rate_per_s| Arrivals::Poisson {
+            rate_per_s,
+        });
+    given.pacing.check(arrivals)?;
     let clients = given.clients.unwrap_or(1) as usize;
     Ok(Benchmark {
         connection: given.connection,
@@ -285,11 +301,8 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         },
         scale: given.scale,
         variables: given.variables,
-        arrivals: given
-            .rate_per_s
-            .map_or(Arrivals::Closed, |rate_per_s| Arrivals::Poisson {
-                rate_per_s,
-            }),
+        arrivals,
+        pacing: given.pacing,
         latency_limit: given.latency_limit,
         tries,
         vacuum: match (given.no_vacuum, given.vacuum_all) {

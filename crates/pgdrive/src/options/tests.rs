@@ -265,3 +265,36 @@ fn pgbench_has_no_automatic_pipelines() {
     assert!(!crate::help::text("pgbench").contains("auto-pipeline"));
     assert!(crate::help::text("pgdrive").contains("auto-pipeline"));
 }
+
+#[test]
+fn pauses_need_a_closed_loop_and_are_not_pgbenchs() {
+    let given = load(&[
+        "--think-time=1s",
+        "--keying-time=exponential:2s",
+        "--think-time=1=5ms",
+    ]);
+    assert_eq!(
+        (given.pacing.think.len(), given.pacing.keying.len()),
+        (2, 1)
+    );
+    for (option, complaint) in [
+        (
+            "--think-time=1s",
+            "--think-time cannot be used with a rate (-R/--rate)",
+        ),
+        (
+            "--keying-time=1s",
+            "--keying-time cannot be used with a rate (-R/--rate)",
+        ),
+        (
+            "--keying-time=soon",
+            "invalid time for --keying-time: \"soon\"",
+        ),
+    ] {
+        assert_eq!(request(&["-R5", option]), Err(complaint.to_owned()));
+    }
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["--think-time=1s"]),
+        Err("unrecognized option '--think-time'".to_owned())
+    );
+}
