@@ -33,7 +33,7 @@ pub(super) struct Batch {
     /// The statement whose answer comes next.
     current: usize,
     /// Ends the client when all is answered: a command failed that stands behind the batch.
-    abort: Option<Abort>,
+    abort: Option<Box<Abort>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -153,7 +153,7 @@ impl Client {
 
     /// Ends the client because of a command that failed, when those before it are answered.
     pub(super) fn abort_behind_batch(&mut self, why: Abort, shared: &Shared<'_>) -> Next {
-        self.batch.abort = Some(why);
+        self.batch.abort = Some(Box::new(why));
         self.send_batch(shared)
     }
 
