@@ -1,7 +1,9 @@
 //! One session's state machine: bytes and instants in, the next step out. It does no I/O.
 
+mod auto_pipeline;
 mod commands;
 mod failures;
+mod pauses;
 mod reconnect;
 
 use std::sync::Arc;
@@ -9,11 +11,13 @@ use std::sync::Arc;
 use pgdyno_script::{Rng, Value, Vars};
 use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend};
 
+use self::auto_pipeline::Batch;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
 use crate::log::Entry;
 use crate::message::Parsed;
+use crate::pacing;
 use crate::poller::Next;
 use crate::reconnect::{ends_session, words_of_end};
 use crate::recorder::Ending;
@@ -28,6 +32,10 @@ enum State {
     Yielded,
     /// Waits for its intended start.
     Scheduled,
+    /// Keys in its next transaction (--keying-time).
+    Keying,
+    /// Thinks about its last transaction (--think-time).
+    Thinking,
     /// Waits for a connection of its own (-C), or for one in place of a lost one.
     Connecting,
     /// Waits before it asks for a connection in place of a lost one.
@@ -86,6 +94,8 @@ pub struct Client {
     /// The statements of the pipeline, in order.
     piped: Vec<usize>,
     in_pipeline: bool,
+    /// Statements that share a round trip (--auto-pipeline).
+    batch: Batch,
     /// Syncs that are not yet answered.
     awaited: usize,
     tx_status: TxStatus,
@@ -103,6 +113,8 @@ pub struct Client {
     /// Whether it tells of every result.
     completions: bool,
     transaction: Transaction,
+    /// Draws how long it keys and thinks.
+    pacing_rng: Rng,
     ended: u64,
     /// The instant that it waits for: a timer of a transaction that was lost may come before.
     wakes_at: Nanos,
@@ -141,6 +153,7 @@ impl Client {
             statement: None,
             piped: Vec::new(),
             in_pipeline: false,
+            batch: Batch::default(),
             awaited: 0,
             tx_status: TxStatus::Idle,
             command: 0,
@@ -152,6 +165,7 @@ impl Client {
             captures: false,
             completions: false,
             transaction: Transaction::default(),
+            pacing_rng: pacing::rng(spec.seeds.clients[id]),
             ended: 0,
             wakes_at: 0,
             absence: None,
@@ -205,6 +219,7 @@ impl Client {
             _ if now < self.wakes_at => Next::Wait,
             State::Yielded => self.choose(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
+            State::Keying | State::Thinking => self.paused(now, shared),
             State::Sleeping => {
                 self.end_command(now, shared);
                 self.run(now, shared)
@@ -216,6 +231,7 @@ impl Client {
     /// Bytes came from the server.
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
         let mut input = bytes;
+        let mut now = None;
         let broken = loop {
             let reply = match self.exchange.next(&mut input) {
                 Ok(None) => return Next::Wait,
@@ -226,6 +242,9 @@ impl Client {
                 Reply::Ready(status) => {
                     self.tx_status = status;
                     self.awaited = self.awaited.saturating_sub(1);
+                    if self.batch.is_sent() {
+                        self.batched_result(true, &mut now, shared);
+                    }
                     if self.awaited == 0 {
                         break None;
                     }
@@ -237,10 +256,19 @@ impl Client {
                     if is_end {
                         return self.lost("", shared);
                     }
+                    if self.batch.is_sent() {
+                        self.batched_error();
+                    }
                 }
                 Reply::Error(_) => {}
                 Reply::CopyIn => return self.end_copy(shared),
-                reply => self.rows.take(&reply),
+                reply => {
+                    self.rows.take(&reply);
+                    let completes = matches!(reply, Reply::Complete(_) | Reply::EmptyQuery);
+                    if completes && self.batch.is_sent() {
+                        self.batched_result(false, &mut now, shared);
+                    }
+                }
             }
         };
         match broken {
@@ -316,6 +344,11 @@ impl Client {
             let name = &shared.spec.programs[self.script].program.name;
             format!("client {} executing script \"{name}\"", self.id)
         });
+        if shared.pauses
+            && let Some(next) = self.key(now, shared)
+        {
+            return next;
+        }
         let mut intended = shared.schedule.next_start(now);
         if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
             // too late to be worth starting: count it and take the next
@@ -411,6 +444,12 @@ impl Client {
         if self.limit_reached(shared) || shared.stops(now) {
             return self.finish();
         }
+        if shared.pauses
+            && !shared.reconnects
+            && let Some(next) = self.think(now, shared)
+        {
+            return next;
+        }
         if shared.reconnects {
             return self.leave(now, shared);
         }
@@ -425,8 +464,10 @@ impl Client {
 
     /// Takes leave of the server, before the next transaction asks for a connection of its own.
     fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        self.state = State::Yielded;
-        self.wake_at(now, shared);
+        if !(shared.pauses && self.think(now, shared).is_some()) {
+            self.state = State::Yielded;
+            self.wake_at(now, shared);
+        }
         self.out.clear();
         frontend::terminate(&mut self.out);
         Next::Send
@@ -454,6 +495,7 @@ impl Client {
         self.transaction.waited = true;
         shared.debug(|| format!("client {} receiving", self.id));
         match self.state {
+            State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
             State::Waiting if self.error.is_some() => self.statement_failed(now, shared),
             State::Waiting => {
                 self.fresh.clear();
@@ -475,6 +517,8 @@ impl Client {
             State::RollingBack(ending) => self.after_failure(ending, now, shared),
             State::Yielded
             | State::Scheduled
+            | State::Keying
+            | State::Thinking
             | State::Connecting
             | State::Disconnected
             | State::Sleeping

@@ -11,11 +11,12 @@ use crate::client::Client;
 use crate::clock::Clock;
 use crate::interval::Consequence;
 use crate::message::{Template, templates};
+use crate::pacing::Pacing;
 use crate::poller::Next;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
-    Io, Limit, OnError, OnLoss, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
+    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
 };
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
@@ -47,11 +48,13 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,
+        pipelining: Pipelining::Explicit,
         clients: 1,
         workers: 1,
         limit,
         warmup: Duration::ZERO,
         arrivals,
+        pacing: vec![Pacing::default()],
         latency_limit: None,
         tries,
         timing: Timing::Statements,
@@ -105,6 +108,8 @@ macro_rules! bench {
     };
 }
 
+mod auto_pipeline;
+mod pacing;
 mod reconnect;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {

@@ -19,6 +19,7 @@ pub mod log;
 mod log_interval;
 mod message;
 pub mod outage;
+pub mod pacing;
 mod poller;
 mod reconnect;
 pub mod recorder;

@@ -217,6 +217,10 @@ pub struct ScriptRecord {
     pub lag: Moments,
     /// Time for a connection: one a transaction (-C), else none.
     pub connecting: Moments,
+    /// Keying before a transaction, in full (--keying-time).
+    pub keying: Moments,
+    /// Thinking after one, in full (--think-time).
+    pub think: Moments,
 }
 
 impl ScriptRecord {
@@ -226,6 +230,8 @@ impl ScriptRecord {
         self.latency.add(&other.latency);
         self.lag.add(&other.lag);
         self.connecting.add(&other.connecting);
+        self.keying.add(&other.keying);
+        self.think.add(&other.think);
     }
 
     /// Empties without giving memory back.
@@ -234,6 +240,8 @@ impl ScriptRecord {
         self.latency.clear();
         self.lag = Moments::default();
         self.connecting = Moments::default();
+        self.keying = Moments::default();
+        self.think = Moments::default();
     }
 }
 

@@ -13,9 +13,10 @@ use crate::interval::ErrorNote;
 use crate::log::{Entry, Log};
 use crate::message::Template;
 use crate::outage::OutageTracker;
+use crate::pacing::Pacing;
 use crate::recorder::Recorder;
 use crate::schedule::Schedule;
-use crate::spec::{OnLoss, Sessions, Spec, Timing};
+use crate::spec::{OnLoss, Pipelining, Sessions, Spec, Timing};
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -48,6 +49,10 @@ pub struct Shared<'a> {
     pub outages: Option<Arc<OutageTracker>>,
     /// Whether connections were lost that the engine has not been told of.
     pub has_losses: bool,
+    /// Whether clients key or think.
+    pub pauses: bool,
+    /// Whether statements that need no earlier result share a round trip.
+    pub auto_pipeline: bool,
     /// -l
     log: Option<Log<'a>>,
     choice: Rng,
@@ -100,6 +105,8 @@ impl<'a> Shared<'a> {
             outages: (spec.on_loss != OnLoss::Abort)
                 .then(|| Arc::new(OutageTracker::new(spec.clients))),
             has_losses: false,
+            pauses: spec.pacing.iter().any(Pacing::pauses),
+            auto_pipeline: spec.pipelining == Pipelining::Auto,
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),

@@ -7,6 +7,7 @@ use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
 use crate::log::LogSpec;
+use crate::pacing::Pacing;
 use crate::schedule::Arrivals;
 
 /// When a client stops.
@@ -84,6 +85,15 @@ pub enum Sessions {
     PerTransaction,
 }
 
+/// Which statements share a round trip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pipelining {
+    /// Those between `\startpipeline` and `\endpipeline`.
+    Explicit,
+    /// All that need no earlier result.
+    Auto,
+}
+
 /// How the kernel is asked for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Io {
@@ -128,6 +138,8 @@ pub struct Spec {
     pub initial: Vec<(SlotId, Initial)>,
     /// Protocol that the programs were compiled for.
     pub mode: QueryMode,
+    /// Which statements share a round trip.
+    pub pipelining: Pipelining,
     /// Sessions; at least one.
     pub clients: usize,
     /// Threads; from one to `clients`.
@@ -138,6 +150,8 @@ pub struct Spec {
     pub warmup: Duration,
     /// Closed or open loop.
     pub arrivals: Arrivals,
+    /// Keying and thinking, by script; none in an open loop.
+    pub pacing: Vec<Pacing>,
     /// A transaction slower than this is late; in an open loop, one that could only start later
     /// than this is skipped.
     pub latency_limit: Option<Duration>,

@@ -10,6 +10,7 @@ use pgdyno_connect::{Env, Params, Sources};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
 use pgdyno_engine::outage::OutageNote;
+use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Initial, Limit, OnLoss, Seeds, Spec, Timing, share_of};
@@ -36,7 +37,8 @@ use crate::summary::{self, Shown};
 /// Runs the load; every failure is said before this returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
     if options.check {
-        return match scripts::load(&options.scripts, options.mode, &mut Symbols::new()) {
+        let loaded = scripts::load(&options.scripts, options.mode, &mut Symbols::new());
+        return match loaded.and_then(|programs| options.pacing.resolve(&programs)) {
             Ok(_) => Exit::Well,
             Err(failure) => refuse(&failure, messages),
         };
@@ -89,6 +91,7 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
     descriptors::allow(options.clients, options.workers)?;
     let mut symbols = Symbols::new();
     let programs = scripts::load(&options.scripts, options.mode, &mut symbols)?;
+    let pacing = options.pacing.resolve(&programs)?;
     let params = resolve_params(&options.connection, messages)?;
     let seed = seed(options.seed, messages)?;
     let defined = |name: &str| options.variables.iter().any(|(defined, _)| defined == name);
@@ -98,7 +101,7 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         options.workers,
         !defined("default_seed"),
     );
-    let start = start_event(options, &programs, seed, events.clock());
+    let start = start_event(options, &programs, &pacing, seed, events.clock());
     events
         .write("start", start)
         .map_err(|error| Failure::new(format!("could not write events: {error}")))?;
@@ -146,11 +149,13 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         symbols: Arc::new(symbols),
         initial,
         mode: options.mode,
+        pipelining: options.pipelining,
         clients: options.clients,
         workers: options.workers,
         limit: options.limit,
         warmup: options.warmup,
         arrivals: options.arrivals,
+        pacing,
         latency_limit: options.latency_limit,
         tries: options.tries,
         timing,
@@ -351,7 +356,8 @@ fn measure(
         partitions: load.database.partitions.as_ref(),
         latency_measured: options.progress_s.is_some()
             || options.latency_limit.is_some()
-            || options.arrivals != Arrivals::Closed,
+            || options.arrivals != Arrivals::Closed
+            || load.spec.pacing.iter().any(Pacing::pauses),
         per_command: options.per_command,
         failures_detailed: options.failures_detailed,
         percentiles: options.percentiles.as_ref(),

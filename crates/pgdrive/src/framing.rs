@@ -4,9 +4,10 @@ use std::io;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_engine::clock::Clock;
+use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Limit, OnLoss, Spec, Tries, WeightedProgram};
+use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
 
@@ -15,11 +16,13 @@ use crate::exit::Exit;
 use crate::messages::Failure;
 use crate::options::Benchmark;
 use crate::outages;
+use crate::pauses;
 
 /// The `start` event.
 pub fn start_event(
     options: &Benchmark,
     programs: &[WeightedProgram],
+    pacing: &[Pacing],
     seed: u64,
     clock: Clock,
 ) -> Value {
@@ -33,8 +36,9 @@ pub fn start_event(
     };
     let scripts: Vec<Value> = programs
         .iter()
+        .zip(pacing)
         .enumerate()
-        .map(|(id, p)| script_event(id, p))
+        .map(|(id, (p, pacing))| script_event(id, p, pacing))
         .collect();
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -51,6 +55,7 @@ pub fn start_event(
             QueryMode::Extended => "extended",
             QueryMode::Prepared => "prepared",
         },
+        "pipelining": pipelining(options.pipelining),
         "duration_s": duration_s,
         "transactions": transactions,
         "warmup_s": options.warmup.as_secs_f64(),
@@ -70,13 +75,28 @@ pub fn start_event(
     })
 }
 
-fn script_event(id: usize, script: &WeightedProgram) -> Value {
+/// What events call it.
+fn pipelining(pipelining: Pipelining) -> &'static str {
+    match pipelining {
+        Pipelining::Explicit => "explicit",
+        Pipelining::Auto => "auto",
+    }
+}
+
+fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
     let commands = script.program.commands.iter().enumerate();
     let statements: Vec<Value> = commands
         .filter(|(_, command)| command.statement.is_some())
         .map(|(id, command)| json!({ "id": id, "line": command.line, "text": command.text }))
         .collect();
-    json!({ "id": id, "name": script.program.name, "weight": script.weight, "statements": statements })
+    json!({
+        "id": id,
+        "name": script.program.name,
+        "weight": script.weight,
+        "keying_time": pauses::event(pacing.keying, None),
+        "think_time": pauses::event(pacing.think, None),
+        "statements": statements,
+    })
 }
 
 /// The `end` event, and the content of --json.
@@ -98,6 +118,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
             Outcome::Aborted => "aborted",
         },
         "exit_code": exit.code(),
+        "pipelining": pipelining(spec.pipelining),
         "message": report.errors.first().filter(|_| report.outcome == Outcome::Aborted).map(|error| &error.message),
         "measured_s": report.measured_s(),
         "scheduled": report.scheduled(),
@@ -131,6 +152,9 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
     let record = &report.scripts[number];
     let mut script = events::counts(record);
     script["script"] = json!(number);
+    let pacing = &spec.pacing[number];
+    script["keying_time"] = pauses::event(pacing.keying, Some(&record.keying));
+    script["think_time"] = pauses::event(pacing.think, Some(&record.think));
     script["latency_ns"] = events::latency(&record.latency);
     if record.latency.moments.count > 0 {
         script["histogram"] = json!(events.histogram(&record.latency.histogram));

@@ -189,6 +189,20 @@ pub const BENCHMARK: &[Opt] = &[
         "SECONDS",
         "load before measuring begins, left out of all results",
     ),
+    long(
+        "auto-pipeline",
+        "send statements that need no earlier result in one\nround trip",
+    ),
+    long_arg(
+        "keying-time",
+        "[SCRIPT=]TIME",
+        "pause before every transaction (100ms, 2s, fixed:2s,\nexponential:12s), of all scripts or one by name or\nnumber; latency counts from its end",
+    ),
+    long_arg(
+        "think-time",
+        "[SCRIPT=]TIME",
+        "pause after every transaction, likewise",
+    ),
     long_arg(
         "io",
         "auto|epoll|io_uring",
@@ -207,6 +221,15 @@ pub const BENCHMARK: &[Opt] = &[
     long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
 ];
+
+/// Options that a program called pgbench does not have: results with them are no pgbench results.
+const NOT_PGBENCHS: [&str; 3] = ["auto-pipeline", "keying-time", "think-time"];
+
+/// Whether the program has the option under this name.
+#[must_use]
+pub fn is_known_as(called_as: CalledAs, option: &Opt) -> bool {
+    called_as != CalledAs::Pgbench || !NOT_PGBENCHS.contains(&option.long)
+}
 
 /// Options of both.
 pub const COMMON: &[Opt] = &[
@@ -289,6 +312,7 @@ pub fn text(program: &str) -> String {
         text.push_str(&format!("\n{title}:\n"));
         options
             .iter()
+            .filter(|option| is_known_as(CalledAs::of(program), option))
             .for_each(|option| text.push_str(&entry(option)));
     }
     text.push_str(

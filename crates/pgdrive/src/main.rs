@@ -15,6 +15,7 @@ mod log_options;
 mod messages;
 mod options;
 mod outages;
+mod pauses;
 mod percentiles;
 mod progress;
 mod scripts;

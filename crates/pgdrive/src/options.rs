@@ -1,6 +1,7 @@
 //! The command line, resolved once into a complete value.
 
 mod given;
+pub mod pacing;
 mod reconnect;
 #[cfg(test)]
 mod tests;
@@ -11,16 +12,17 @@ use std::time::Duration;
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::Schema;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Sessions, Tries};
+use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use crate::called_as::CalledAs;
 use crate::getopt::{Found, Opt, parse};
-use crate::help::{BENCHMARK, COMMON, INITIALIZE};
+use crate::help::{BENCHMARK, COMMON, INITIALIZE, is_known_as};
 use crate::log_options::LogChoice;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
 use given::{Given, resolve, take};
+use pacing::PacingChoice;
 use values::seed;
 
 /// What the command line asks for.
@@ -75,12 +77,16 @@ pub struct Benchmark {
     pub warmup: Duration,
     /// -M
     pub mode: QueryMode,
+    /// --auto-pipeline
+    pub pipelining: Pipelining,
     /// -s, if given
     pub scale: Option<i64>,
     /// -D
     pub variables: Vec<(String, String)>,
     /// -R
     pub arrivals: Arrivals,
+    /// --keying-time, --think-time
+    pub pacing: PacingChoice,
     /// -L
     pub latency_limit: Option<Duration>,
     /// --max-tries
@@ -223,7 +229,7 @@ pub fn read(
         let source = "PGBENCH_RANDOM_SEED environment variable";
         given.seed = Some(seed(&text, source)?);
     }
-    let (found, complaint) = parse(&table(), args);
+    let (found, complaint) = parse(&table(called_as), args);
     let mut operands = Vec::new();
     for one in found {
         match one {
@@ -241,13 +247,14 @@ pub fn read(
     resolve(given, operands)
 }
 
-/// All options.
+/// All options that the program has under this name.
 #[must_use]
-pub fn table() -> Vec<Opt> {
+pub fn table(called_as: CalledAs) -> Vec<Opt> {
     let mut all: Vec<Opt> = Vec::new();
     for option in [INITIALIZE, BENCHMARK, COMMON].concat() {
         // -n stands in both parts of the help
-        if !all.iter().any(|known| known.long == option.long) {
+        let is_new = !all.iter().any(|known| known.long == option.long);
+        if is_new && is_known_as(called_as, &option) {
             all.push(option);
         }
     }

@@ -5,10 +5,12 @@ use std::io::{self, Write};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
-use pgdyno_engine::spec::{Limit, OnError, OnLoss, Sessions, Spec, Tries};
+use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
 use crate::outages;
+
+use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::setup::Partitions;
 
@@ -94,6 +96,9 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
             "rate limit schedule lag: avg {mean_ms:.3} (max {max_ms:.3}) ms"
         )?;
     }
+    if let ([pacing], [record]) = (&shown.spec.pacing[..], &report.scripts[..]) {
+        pauses::write(out, "", pacing, record)?;
+    }
     if let Some(percentiles) = shown.percentiles {
         percentiles.write(out, "", &report.latency())?;
     }
@@ -145,6 +150,9 @@ fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
         QueryMode::Prepared => "prepared",
     };
     writeln!(out, "query mode: {mode}")?;
+    if shown.spec.pipelining == Pipelining::Auto {
+        writeln!(out, "pipelining: auto")?;
+    }
     writeln!(out, "number of clients: {}", shown.spec.clients)?;
     writeln!(out, "number of threads: {}", shown.spec.workers)?;
     if let Tries::AtMost(most) = shown.spec.tries {
@@ -289,6 +297,7 @@ fn script(
         failures(out, " - ", shown, &record.counts)?;
     }
     simple_stats(out, " - latency", &record.latency.moments)?;
+    pauses::write(out, " - ", &shown.spec.pacing[number], record)?;
     match shown.percentiles {
         Some(percentiles) => percentiles.write(out, " - ", &record.latency),
         None => Ok(()),

@@ -5,6 +5,7 @@ use crate::error::CompileError;
 use crate::expr::Expr;
 use crate::lower::lower;
 use crate::program::{Command, Op, Program, QueryMode, SleepAmount, Statement, Target};
+use crate::sequel::Sequel;
 use crate::shell::ShellArg;
 use crate::substitute::substitute;
 use crate::vars::{Symbols, valid_name};
@@ -125,6 +126,7 @@ impl Compiler<'_> {
             line: command.line,
             text: command.text.as_str().into(),
             sql: substitute(sql, self.mode, self.symbols)?,
+            sequel: Sequel::of(sql),
         });
         self.program.commands[number].statement = Some(id);
         Ok(id)

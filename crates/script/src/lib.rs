@@ -25,6 +25,7 @@ mod parser;
 mod permute;
 mod program;
 mod random;
+mod sequel;
 mod shell;
 mod sql_scanner;
 mod substitute;
@@ -41,6 +42,7 @@ pub use program::{
     Capture, Command, Op, Piece, Program, QueryMode, SleepAmount, Sql, Statement, Target,
 };
 pub use random::Rng;
+pub use sequel::Sequel;
 pub use shell::{ShellArg, shell_result};
 pub use value::Value;
 pub use vars::{SlotId, Symbols, Vars, valid_name};

@@ -3,6 +3,7 @@
 use crate::error::EvalError;
 use crate::expr::{Env, Expr};
 use crate::random::Rng;
+use crate::sequel::Sequel;
 use crate::shell::ShellArg;
 use crate::value::{Fault, Value, leading_int};
 use crate::vars::{SlotId, Vars};
@@ -161,6 +162,8 @@ pub struct Statement {
     pub text: Box<str>,
     /// What to send.
     pub sql: Sql,
+    /// What it means for those behind it.
+    pub sequel: Sequel,
 }
 
 impl Statement {

@@ -124,7 +124,7 @@ impl<'t> SqlScanner<'t> {
     }
 
     /// Passes one token that begins with `first`; true if it is blank.
-    fn token(&mut self, first: u8) -> bool {
+    pub fn token(&mut self, first: u8) -> bool {
         let second = self.peek(1);
         match (first, second) {
             (b'-', b'-') => {

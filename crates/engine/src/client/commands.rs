@@ -9,7 +9,7 @@ use crate::abort::{Abort, Form};
 use crate::client::{Client, State};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
-use crate::message::Parsed;
+use crate::message::{Parsed, Template};
 use crate::poller::Next;
 use crate::recorder::Ending;
 use crate::shared::Shared;
@@ -22,6 +22,9 @@ impl Client {
         }
         let program = &shared.spec.programs[self.script].program;
         while let Some(op) = program.ops.get(self.at) {
+            if shared.auto_pipeline && self.batch_comes_before(op) {
+                return self.send_batch(shared);
+            }
             self.command = self.at;
             self.command_started = now;
             self.at += 1;
@@ -47,8 +50,16 @@ impl Client {
                 _ => self.run_meta(program, op).map(|()| None),
             };
             match waiting {
+                Err(why) if self.batch.is_open() => return self.abort_behind_batch(why, shared),
                 Err(why) => return self.abort(&why, Consequence::ClientAborted, shared),
                 Ok(Some(next)) => return next,
+                // its latency is known with its answer
+                Ok(None) if self.batch.is_open() && matches!(op, Op::Sql { .. }) => {
+                    if shared.times_every_command {
+                        now = shared.clock.now();
+                    }
+                    continue;
+                }
                 Ok(None) => {}
             }
             if shared.times_every_command && !matches!(op, Op::Jump(_)) {
@@ -59,6 +70,9 @@ impl Client {
         if self.in_pipeline {
             let why = Abort::new(Form::AtEnd, "end of script reached with pipeline open");
             return self.abort(&why, Consequence::ClientAborted, shared);
+        }
+        if self.batch.is_open() {
+            return self.send_batch(shared);
         }
         self.end_transaction(Ending::Succeeded, now, shared)
     }
@@ -186,21 +200,10 @@ impl Client {
                 return Err(Abort::command(word, why));
             }
         }
-        let parsed = &mut self.prepared[self.script][statement];
-        let template = &shared.templates[self.script][statement];
-        template
-            .write(&self.vars, *parsed, &mut self.out)
-            .map_err(|error| {
-                Abort::command("SQL", "could not send the statement").because(error)
-            })?;
-        if *parsed != Parsed::Yes {
-            *parsed = Parsed::Yes;
-            self.fresh.push(statement);
-            if template.is_prepared() {
-                shared.debug(|| format!("client {} preparing {}", self.id, template.shown(&[])));
-            }
+        if shared.auto_pipeline && !self.in_pipeline {
+            return self.batch_statement(statement, capture, shared);
         }
-        shared.debug(|| format!("client {} sending {}", self.id, template.shown(&self.out)));
+        let template = self.write_statement(statement, shared)?;
         if self.in_pipeline {
             self.piped.push(statement);
             return Ok(None);
@@ -216,9 +219,37 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
+    /// Appends what runs a statement, without a Sync.
+    pub(super) fn write_statement<'a>(
+        &mut self,
+        statement: usize,
+        shared: &Shared<'a>,
+    ) -> Result<&'a Template, Abort> {
+        let parsed = &mut self.prepared[self.script][statement];
+        let template = &shared.templates[self.script][statement];
+        let start = self.out.len();
+        template
+            .write(&self.vars, *parsed, &mut self.out)
+            .map_err(|error| {
+                Abort::command("SQL", "could not send the statement").because(error)
+            })?;
+        if *parsed != Parsed::Yes {
+            *parsed = Parsed::Yes;
+            self.fresh.push(statement);
+            if template.is_prepared() {
+                shared.debug(|| format!("client {} preparing {}", self.id, template.shown(&[])));
+            }
+        }
+        shared.debug(|| {
+            let shown = template.shown(&self.out[start..]);
+            format!("client {} sending {shown}", self.id)
+        });
+        Ok(template)
+    }
+
     /// From here on rows go where `capture` says; `counts` says whether results are counted
     /// when no rows are wanted, too.
-    fn capture(&mut self, capture: &Capture, counts: bool) {
+    pub(super) fn capture(&mut self, capture: &Capture, counts: bool) {
         self.rows.begin(capture);
         if self.rows.wanted() != self.captures {
             self.captures = self.rows.wanted();

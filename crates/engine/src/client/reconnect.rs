@@ -115,6 +115,7 @@ impl Client {
         self.fresh.clear();
         self.piped.clear();
         self.statement = None;
+        self.batch.clear();
         self.in_pipeline = false;
         self.awaited = 0;
         self.tx_status = TxStatus::Idle;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Io, Limit, OnError, Sessions, Tries};
+use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
+use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::values::{
     I32, definition, io, partition_method, positive, protocol, sampling_rate, script, seconds,
@@ -38,9 +39,11 @@ pub(super) struct Given {
     pub(super) duration: Option<Duration>,
     pub(super) warmup: Duration,
     pub(super) mode: Option<QueryMode>,
+    pub(super) auto_pipeline: bool,
     pub(super) scale: Option<i64>,
     pub(super) variables: Vec<(String, String)>,
     pub(super) rate_per_s: Option<f64>,
+    pub(super) pacing: PacingChoice,
     pub(super) latency_limit: Option<Duration>,
     pub(super) tries: Option<Tries>,
     pub(super) no_vacuum: bool,
@@ -113,9 +116,18 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "time" => given.duration = Some(seconds(&value, "-T/--time")?),
         "warmup" => given.warmup = seconds_or_none(&value, "--warmup")?,
         "protocol" => given.mode = Some(protocol(&value)?),
+        "auto-pipeline" => given.auto_pipeline = true,
         "scale" => given.scale = Some(whole(&value, "-s/--scale", 1, I32)?),
         "define" => given.variables.push(definition(&value)?),
         "rate" => given.rate_per_s = Some(positive(&value, "invalid rate limit")?),
+        "keying-time" => {
+            let choice = PauseChoice::parse(&value, "--keying-time")?;
+            given.pacing.keying.push(choice);
+        }
+        "think-time" => {
+            let choice = PauseChoice::parse(&value, "--think-time")?;
+            given.pacing.think.push(choice);
+        }
         "latency-limit" => {
             let limit_ms = positive(&value, "invalid latency limit")?;
             given.latency_limit = Some(Duration::from_secs_f64(limit_ms / 1000.0));
@@ -270,6 +282,12 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
             "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
         ));
     }
+    let arrivals = given
+        .rate_per_s
+        .map_or(Arrivals::Closed, |rate_per_s| Arrivals::Poisson {
+            rate_per_s,
+        });
+    given.pacing.check(arrivals)?;
     let clients = given.clients.unwrap_or(1) as usize;
     Ok(Benchmark {
         connection: given.connection,
@@ -279,13 +297,15 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         limit,
         warmup: given.warmup,
         mode: given.mode.unwrap_or(QueryMode::Simple),
+        pipelining: if given.auto_pipeline {
+            Pipelining::Auto
+        } else {
+            Pipelining::Explicit
+        },
         scale: given.scale,
         variables: given.variables,
-        arrivals: given
-            .rate_per_s
-            .map_or(Arrivals::Closed, |rate_per_s| Arrivals::Poisson {
-                rate_per_s,
-            }),
+        arrivals,
+        pacing: given.pacing,
         latency_limit: given.latency_limit,
         tries,
         vacuum: match (given.no_vacuum, given.vacuum_all) {

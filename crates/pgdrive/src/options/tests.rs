@@ -271,3 +271,53 @@ fn clients_come_back_when_asked_to() {
         Err("some of the specified options cannot be used in initialization (-i) mode".to_owned())
     );
 }
+
+#[test]
+fn pgbench_has_no_automatic_pipelines() {
+    assert_eq!(load(&[]).pipelining, Pipelining::Explicit);
+    assert_eq!(load(&["--auto-pipeline"]).pipelining, Pipelining::Auto);
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["--auto-pipeline"]),
+        Err("unrecognized option '--auto-pipeline'".to_owned())
+    );
+    // nor do abbreviations know of it
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["--a=5"]),
+        Err("log aggregation is allowed only when actually logging transactions".to_owned())
+    );
+    assert!(!crate::help::text("pgbench").contains("auto-pipeline"));
+    assert!(crate::help::text("pgdrive").contains("auto-pipeline"));
+}
+
+#[test]
+fn pauses_need_a_closed_loop_and_are_not_pgbenchs() {
+    let given = load(&[
+        "--think-time=1s",
+        "--keying-time=exponential:2s",
+        "--think-time=1=5ms",
+    ]);
+    assert_eq!(
+        (given.pacing.think.len(), given.pacing.keying.len()),
+        (2, 1)
+    );
+    for (option, complaint) in [
+        (
+            "--think-time=1s",
+            "--think-time cannot be used with a rate (-R/--rate)",
+        ),
+        (
+            "--keying-time=1s",
+            "--keying-time cannot be used with a rate (-R/--rate)",
+        ),
+        (
+            "--keying-time=soon",
+            "invalid time for --keying-time: \"soon\"",
+        ),
+    ] {
+        assert_eq!(request(&["-R5", option]), Err(complaint.to_owned()));
+    }
+    assert_eq!(
+        request_as(CalledAs::Pgbench, &["--think-time=1s"]),
+        Err("unrecognized option '--think-time'".to_owned())
+    );
+}

@@ -1,0 +1,416 @@
+//! Statements that share a round trip: what is sent together, and whose answer is whose.
+
+use super::*;
+
+const MODES: [QueryMode; 3] = [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared];
+const SYNC: &str = "S\0\0\0\x04";
+const DONE: &[u8] = b"C\0\0\0\x07OK\0";
+
+fn auto(script: &str, mode: QueryMode) -> Spec {
+    Spec {
+        pipelining: Pipelining::Auto,
+        ..twice(script, mode)
+    }
+}
+
+/// The Syncs, or the Query messages, that were sent.
+fn asked(sent: &str, mode: QueryMode) -> usize {
+    match mode {
+        QueryMode::Simple => sent.matches("Q\0\0\0").count(),
+        _ => sent.matches(SYNC).count(),
+    }
+}
+
+/// What the server says of a script without a fault, statement by statement, and how it stands.
+fn answers(mode: QueryMode, statements: &[&[u8]]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (at, ready) in statements.iter().enumerate() {
+        bytes.extend_from_slice(DONE);
+        let is_last = at + 1 == statements.len();
+        // in a block there is no Sync between two statements of the extended protocol
+        if mode == QueryMode::Simple || *ready == READY || is_last {
+            bytes.extend_from_slice(ready);
+        }
+    }
+    bytes
+}
+
+const BLOCK: &str = "BEGIN;\nUPDATE a;\n\\set x 1\nUPDATE b;\nEND;\n";
+const BLOCK_READY: [&[u8]; 4] = [READY_IN_BLOCK, READY_IN_BLOCK, READY_IN_BLOCK, READY];
+
+#[test]
+fn a_block_is_one_round_trip() {
+    for mode in MODES {
+        bench!(bench, auto(BLOCK, mode));
+        assert_eq!(bench.begin(), Next::Send);
+        let sent = bench.sent();
+        for statement in ["BEGIN", "UPDATE a", "UPDATE b", "END"] {
+            assert_eq!(sent.matches(statement).count(), 1, "{mode:?} {sent:?}");
+        }
+        let syncs = if mode == QueryMode::Simple { 4 } else { 1 };
+        assert_eq!(asked(&sent, mode), syncs, "{mode:?}");
+        assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
+        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+        for record in bench.shared.recorder.commands[0].iter().flatten() {
+            assert_eq!(record.latency.moments.count, 1, "each has a latency");
+        }
+        assert_eq!(
+            bench.shared.recorder.commands[0].iter().flatten().count(),
+            4
+        );
+        assert_eq!(bench.answer(&answers(mode, &BLOCK_READY)), Next::Send);
+        assert_eq!(bench.sent(), "X\0\0\0\x04");
+    }
+}
+
+#[test]
+fn answers_may_be_cut_anywhere() {
+    for mode in MODES {
+        bench!(bench, auto(BLOCK, mode));
+        bench.begin();
+        let answers = answers(mode, &BLOCK_READY);
+        let (last, others) = answers.split_last().expect("there are some");
+        for byte in others {
+            assert_eq!(bench.answer(&[*byte]), Next::Wait, "{mode:?}");
+        }
+        assert_eq!(bench.answer(&[*last]), Next::Send);
+    }
+}
+
+#[test]
+fn outside_a_block_each_statement_is_its_own_transaction() {
+    for mode in MODES {
+        bench!(bench, auto("UPDATE a;\nUPDATE b;\nUPDATE c;\n", mode));
+        bench.begin();
+        assert_eq!(asked(&bench.sent(), mode), 3, "{mode:?}");
+        bench.answer(&answers(mode, &[READY, READY]));
+        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
+        bench.answer(&answers(mode, &[READY]));
+        assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    }
+}
+
+const NAMES: [&str; 6] = ["BEGIN", "AAA", "BBB", "CCC", "COPY", "END"];
+
+/// The statements of these tests that `sent` holds, in order.
+fn statements(sent: &str) -> Vec<&'static str> {
+    let named = |(at, _)| NAMES.into_iter().find(|name| sent[at..].starts_with(name));
+    sent.char_indices().filter_map(named).collect()
+}
+
+/// What one transaction of a script sends at a time, and where it sleeps.
+fn round_trips(script: &str, mode: QueryMode) -> Vec<Vec<&'static str>> {
+    let spec = Spec {
+        limit: Limit::Transactions(1),
+        ..auto(script, mode)
+    };
+    bench!(bench, spec);
+    let mut trips = Vec::new();
+    let mut in_block = false;
+    let mut next = bench.begin();
+    while !bench.client.stopped() {
+        if next == Next::Wait {
+            let now = bench.shared.clock.now() + crate::clock::SECOND;
+            assert_eq!(bench.shared.due(now), Some(0), "it sleeps");
+            trips.push(vec!["slept"]);
+            next = bench.client.woken(now, &mut bench.shared);
+            continue;
+        }
+        assert_eq!(next, Next::Send, "{script}");
+        let sent = statements(&bench.sent());
+        let mut ready = |name: &&str| {
+            in_block = *name == "BEGIN" || (in_block && *name != "END");
+            if in_block { READY_IN_BLOCK } else { READY }
+        };
+        let ready: Vec<&[u8]> = sent.iter().map(&mut ready).collect();
+        trips.push(sent);
+        next = bench.answer(&answers(mode, &ready));
+    }
+    let notes = &bench.shared.notes;
+    assert!(!bench.client.aborted(), "{script}: {notes:?}");
+    trips
+}
+
+#[test]
+fn only_what_needs_a_result_waits() {
+    for (script, trips) in [
+        (
+            "AAA;\nBBB;\n\\sleep 1 ms\nCCC;\n",
+            &[&["AAA", "BBB"][..], &["slept"], &["CCC"]][..],
+        ),
+        ("AAA;\n\\shell true\nBBB;\n", &[&["AAA"], &["BBB"]]),
+        ("AAA;\n\\setshell x echo 1\nBBB;\n", &[&["AAA"], &["BBB"]]),
+        ("AAA;\nBBB \\aset\nCCC;\n", &[&["AAA", "BBB"], &["CCC"]]),
+        (
+            "AAA;\nCOPY t TO STDOUT;\nCCC;\n",
+            &[&["AAA", "COPY"], &["CCC"]],
+        ),
+        (
+            "BEGIN;\nAAA;\nEND;\nBEGIN;\nBBB;\nEND;\n",
+            &[&["BEGIN", "AAA", "END"], &["BEGIN", "BBB", "END"]],
+        ),
+        (
+            "\\if 1\nAAA;\n\\else\nBBB;\n\\endif\nCCC;\n",
+            &[&["AAA", "CCC"]],
+        ),
+        (
+            "BEGIN;\nAAA;\n\\sleep 1 ms\nBBB;\nEND;\n",
+            &[&["BEGIN", "AAA"], &["slept"], &["BBB", "END"]],
+        ),
+        (":what AAA;\nBBB;\n", &[&["AAA"], &["BBB"]]),
+    ] {
+        for mode in [QueryMode::Simple, QueryMode::Extended] {
+            assert_eq!(round_trips(script, mode), trips, "{script}");
+        }
+    }
+}
+
+#[test]
+fn an_explicit_pipeline_is_a_batch_of_its_own() {
+    let script = "AAA;\n\\startpipeline\nBBB;\nCCC;\n\\endpipeline\nAAA;\n";
+    bench!(bench, auto(script, QueryMode::Extended));
+    for expected in [&["AAA"][..], &["BBB", "CCC"], &["AAA"], &["AAA"]] {
+        if expected.len() == 2 || bench.client.in_flight() {
+            bench.answer(&answers(QueryMode::Extended, &[READY]));
+        } else {
+            bench.begin();
+        }
+        assert_eq!(statements(&bench.sent()), expected);
+    }
+}
+
+#[test]
+fn a_large_batch_goes_in_parts() {
+    let long = format!("SELECT '{}';\n", "x".repeat(30_000));
+    bench!(bench, auto(&long.repeat(5), QueryMode::Simple));
+    bench.begin();
+    for expected in [3, 2, 3] {
+        assert_eq!(bench.sent().matches("SELECT").count(), expected);
+        bench.answer(&answers(QueryMode::Simple, &vec![READY; expected]));
+    }
+}
+
+/// A row of one column `x`, with its description.
+fn row(value: &str) -> Vec<u8> {
+    let mut bytes =
+        b"T\0\0\0\x1a\0\x01x\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0".to_vec();
+    let length = bytes.len() as u32 - 1;
+    bytes[1..5].copy_from_slice(&length.to_be_bytes());
+    bytes.push(b'D');
+    bytes.extend_from_slice(&(value.len() as u32 + 10).to_be_bytes());
+    bytes.extend_from_slice(&[0, 1]);
+    bytes.extend_from_slice(&(value.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(value.as_bytes());
+    bytes
+}
+
+#[test]
+fn rows_of_the_last_statement_are_taken_and_no_others() {
+    let script = "BEGIN;\nAAA;\nBBB \\gset\nCCC :x;\nEND;\n";
+    for mode in MODES {
+        bench!(bench, auto(script, mode));
+        bench.begin();
+        assert_eq!(statements(&bench.sent()), ["BEGIN", "AAA", "BBB"]);
+        let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
+        if mode != QueryMode::Simple {
+            // these two have no Sync
+            bytes.truncate(2 * DONE.len());
+        }
+        let first = bytes.split_off(bytes.len() - if mode == QueryMode::Simple { 6 } else { 0 });
+        // rows of AAA, before its end
+        let end = bytes.split_off(bytes.len() - DONE.len());
+        bytes.extend([row("1"), row("2"), end, first].concat());
+        bytes.extend([row("3"), DONE.to_vec(), READY_IN_BLOCK.to_vec()].concat());
+        assert_eq!(bench.answer(&bytes), Next::Send, "{:?}", bench.shared.notes);
+        assert_eq!(statements(&bench.sent()), ["CCC", "END"]);
+        assert!(bench.sent().contains('3'), "{mode:?} {:?}", bench.sent());
+    }
+}
+
+/// `error` with a position behind the first letter of AAA.
+fn error_at(sqlstate: &str, position: &str) -> Vec<u8> {
+    let body = format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0P{position}\0\0");
+    let mut message = vec![b'E'];
+    message.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
+    message.extend_from_slice(body.as_bytes());
+    message
+}
+
+#[test]
+fn an_error_is_its_own_statements() {
+    let script = "BEGIN;\nAAA;\n\\set x 1\nBBB wrong;\nCCC;\n";
+    for mode in MODES {
+        bench!(bench, auto(script, mode));
+        bench.begin();
+        let answers = match mode {
+            QueryMode::Simple => [
+                answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]),
+                error_at("42P01", "5"),
+                READY_FAILED.to_vec(),
+                error("25P02"),
+                READY_FAILED.to_vec(),
+            ]
+            .concat(),
+            _ => [DONE, DONE, &error_at("42P01", "5"), READY_FAILED].concat(),
+        };
+        assert_eq!(bench.answer(&answers), Next::Close, "{mode:?}");
+        assert_eq!(bench.shared.notes.len(), 1);
+        let note = &bench.shared.notes[0];
+        assert_eq!((note.command, note.line), (3, 4));
+        assert_eq!(note.sqlstate.as_deref(), Some("42P01"));
+        assert_eq!(
+            note.lines,
+            [
+                "client 0 script 0 aborted in command 3 query 0: ERROR:  no\nLINE 1: BBB wrong;\n            ^"
+            ]
+        );
+        let counted: Vec<u64> = bench.shared.recorder.commands[0]
+            .iter()
+            .flatten()
+            .map(|record| record.latency.moments.count)
+            .collect();
+        assert_eq!(counted, [1, 1, 0, 0], "{mode:?}");
+    }
+}
+
+#[test]
+fn a_failed_block_is_rolled_back_and_tried_again() {
+    let script = "\\set x random(1, 1000000)\nBEGIN;\nAAA :x;\nEND;\n";
+    for mode in MODES {
+        let spec = Spec {
+            tries: Tries::AtMost(2),
+            limit: Limit::Transactions(1),
+            ..auto(script, mode)
+        };
+        bench!(bench, spec);
+        bench.begin();
+        let first = bench.sent();
+        let failure = match mode {
+            // COMMIT of a failed block rolls it back
+            QueryMode::Simple => [
+                answers(mode, &[READY_IN_BLOCK]),
+                error("40001"),
+                READY_FAILED.to_vec(),
+                DONE.to_vec(),
+                READY.to_vec(),
+            ]
+            .concat(),
+            // up to the Sync, which is behind it, COMMIT is passed over
+            _ => [DONE, &error("40001"), READY_FAILED].concat(),
+        };
+        assert_eq!(bench.answer(&failure), Next::Send);
+        if mode != QueryMode::Simple {
+            assert_eq!(bench.sent(), "Q\0\0\0\rROLLBACK\0");
+            bench.answer(READY);
+        }
+        if mode == QueryMode::Prepared {
+            let sent = bench.sent();
+            assert_eq!(sent.matches("C\0\0\0\x09SP_").count(), 3, "{sent:?}");
+        } else {
+            assert_eq!(bench.sent(), first, "the same random numbers");
+        }
+        let ready = [READY_IN_BLOCK, READY_IN_BLOCK, READY];
+        bench.answer(&answers(mode, &ready));
+        let counts = bench.shared.recorder.scripts[0].counts;
+        assert_eq!(
+            (counts.succeeded, counts.retried, counts.retries),
+            (1, 1, 1)
+        );
+        assert_eq!(bench.shared.notes.len(), 1);
+        let record = bench.shared.recorder.commands[0][2].as_ref();
+        assert_eq!(record.map(|record| record.retries), Some(1));
+    }
+}
+
+#[test]
+fn an_error_at_the_sync_is_the_statements_before_it() {
+    // a deferred constraint fails when the transaction of one statement is committed
+    bench!(bench, auto("AAA;\nBBB;\n", QueryMode::Extended));
+    bench.begin();
+    let answers = [DONE, &error("23503"), READY, DONE, READY].concat();
+    assert_eq!(bench.answer(&answers), Next::Close);
+    assert_eq!(bench.shared.notes[0].command, 0);
+    assert_eq!(bench.shared.notes.len(), 1);
+}
+
+#[test]
+fn a_copy_ends_its_batch() {
+    let copy_in: &[u8] = b"G\0\0\0\x07\0\0\0";
+    let script = "BEGIN;\nAAA;\nCOPY t FROM STDIN;\nEND;\n";
+    for mode in MODES {
+        bench!(bench, auto(script, mode));
+        bench.begin();
+        let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
+        if mode != QueryMode::Simple {
+            bytes.truncate(2 * DONE.len());
+        }
+        assert_eq!(bench.answer(&bytes), Next::Wait);
+        assert_eq!(bench.answer(copy_in), Next::Send);
+        let sync = if mode == QueryMode::Simple { "" } else { SYNC };
+        assert_eq!(bench.sent(), format!("c\0\0\0\x04{sync}"));
+        bench.answer(&[DONE, READY_IN_BLOCK].concat());
+        assert_eq!(statements(&bench.sent()), ["END"]);
+    }
+}
+
+#[test]
+fn a_command_that_fails_lets_those_before_it_run() {
+    let script = "AAA;\n\\set x 1 / 0\nBBB;\n";
+    bench!(bench, auto(script, QueryMode::Simple));
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(statements(&bench.sent()), ["AAA"]);
+    assert_eq!(bench.answer(READY), Next::Close);
+    let lines = &bench.shared.notes[0].lines;
+    assert!(lines[0].contains("division by zero"), "{lines:?}");
+    assert!(lines[1].contains("aborted in command 1"), "{lines:?}");
+}
+
+#[test]
+fn a_block_left_open_ends_the_client() {
+    for mode in MODES {
+        bench!(bench, auto("BEGIN;\nAAA;\n", mode));
+        bench.begin();
+        let answers = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
+        assert_eq!(bench.answer(&answers), Next::Close);
+        assert_eq!(
+            bench.shared.notes[0].lines,
+            ["client 0 aborted: end of script reached without completing the last transaction"]
+        );
+    }
+}
+
+#[test]
+fn an_empty_statement_has_a_result() {
+    bench!(bench, auto("BEGIN;\n;\nEND;\n", QueryMode::Extended));
+    bench.begin();
+    let answers = [DONE, b"I\0\0\0\x04", DONE, READY].concat();
+    assert_eq!(bench.answer(&answers), Next::Send);
+    for record in bench.shared.recorder.commands[0].iter().flatten() {
+        assert_eq!(record.latency.moments.count, 1);
+    }
+}
+
+#[test]
+fn a_compound_counts_its_results() {
+    bench!(bench, auto("AAA;\nBBB\\;CCC;\n", QueryMode::Simple));
+    bench.begin();
+    let answers = [DONE, READY, DONE, &error("42P01"), READY].concat();
+    bench.answer(&answers);
+    let note = &bench.shared.notes[0];
+    assert_eq!((note.command, note.query), (1, 1));
+}
+
+#[test]
+fn the_connections_end_is_said_of_the_statement_under_way() {
+    for mode in MODES {
+        bench!(bench, auto("BEGIN;\nAAA;\nBBB;\nEND;\n", mode));
+        bench.begin();
+        let mut bytes = answers(mode, &[READY_IN_BLOCK, READY_IN_BLOCK]);
+        if mode != QueryMode::Simple {
+            bytes.truncate(2 * DONE.len());
+        }
+        bench.answer(&bytes);
+        bench.client.closed(None, &mut bench.shared);
+        assert_eq!(bench.shared.notes[0].command, 2, "{mode:?}");
+    }
+}

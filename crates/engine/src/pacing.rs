@@ -1,0 +1,98 @@
+//! Time that users take: keying before a transaction, thinking after it.
+//!
+//! As in clause 5.2.5 of TPC-C: who is at the terminal first keys in what he wants, waits for the
+//! answer, and thinks about it before he goes on. None of it is the server's, so none of it is
+//! latency.
+
+use std::time::Duration;
+
+use pgdyno_script::Rng;
+
+use crate::clock::Nanos;
+
+/// An exponential pause is at most this many times its mean (TPC-C 5.2.5.4).
+pub const LONGEST_IN_MEANS: u32 = 10;
+
+/// How long a pause is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Pause {
+    /// There is none.
+    #[default]
+    None,
+    /// Always the same.
+    Fixed(Duration),
+    /// Exponentially distributed, cut at [`LONGEST_IN_MEANS`] times the mean.
+    Exponential {
+        /// Before the cut, which takes 0.005 % off.
+        mean: Duration,
+    },
+}
+
+impl Pause {
+    /// The next one; `rng` moves on for a random one only.
+    pub fn draw(self, rng: &mut Rng) -> Nanos {
+        match self {
+            Self::None => 0,
+            Self::Fixed(length) => length.as_nanos() as Nanos,
+            Self::Exponential { mean } => {
+                let mean = mean.as_nanos() as f64;
+                // 1 - u is in (0, 1], so that the logarithm is finite
+                let drawn = -(1.0 - rng.next_f64()).ln() * mean;
+                drawn.min(mean * f64::from(LONGEST_IN_MEANS)) as Nanos
+            }
+        }
+    }
+}
+
+/// The pauses around a script's transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Pacing {
+    /// Before each; latency counts from its end.
+    pub keying: Pause,
+    /// After each, from its end.
+    pub think: Pause,
+}
+
+impl Pacing {
+    /// Whether there is a pause at all.
+    #[must_use]
+    pub fn pauses(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// The pauses' random numbers of a client whose script functions have the seed `client_seed`: a
+/// sequence of its own, so that scripts draw what they draw without pauses.
+#[must_use]
+pub fn rng(client_seed: u64) -> Rng {
+    Rng::seed(!client_seed).derive()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_pauses_draw_nothing() {
+        let mut drawn = rng(1);
+        assert_eq!(Pause::None.draw(&mut drawn), 0);
+        let fixed = Pause::Fixed(Duration::from_millis(3));
+        assert_eq!(fixed.draw(&mut drawn), 3_000_000);
+        assert_eq!(drawn, rng(1));
+        assert_ne!(rng(1), Rng::seed(1));
+    }
+
+    #[test]
+    fn exponential_pauses_have_their_mean_and_their_end() {
+        let mut rng = rng(7);
+        let mean = Duration::from_micros(100);
+        let pause = Pause::Exponential { mean };
+        let all: Vec<_> = (0..200_000).map(|_| pause.draw(&mut rng)).collect();
+        let average = all.iter().sum::<Nanos>() as f64 / all.len() as f64;
+        // 5 standard errors of a mean of 200,000
+        assert!((average - 100_000.0).abs() < 1_120.0, "{average}");
+        assert_eq!(all.iter().max(), Some(&1_000_000), "some are cut");
+        let above = all.iter().filter(|&&pause| pause > 100_000).count() as f64 / all.len() as f64;
+        assert!((above - (-1f64).exp()).abs() < 0.006, "{above}");
+    }
+}
