@@ -209,11 +209,29 @@ pub const BENCHMARK: &[Opt] = &[
         "how the kernel is asked for replies (default: auto)",
     ),
     long_arg(
+        "arrivals",
+        "poisson|regular",
+        "how starts at a rate are spaced (default: poisson)",
+    ),
+    long_arg(
+        "timer-tick",
+        "TIME",
+        "wake sleeping clients at multiples of TIME (\"1ms\"):\nless CPU, more schedule lag (default: each exactly)",
+    ),
+    long_arg(
+        "phases",
+        "FILE",
+        "change rate, clients and scripts over time as the\nTOML file says",
+    ),
+    long_arg(
         "events",
         "FILE",
         "write what happens as JSON Lines (\"-\": to standard\noutput, and the summary to standard error)",
     ),
-    long("check", "read and compile the scripts, then exit"),
+    long(
+        "check",
+        "read and compile the scripts and --phases, then exit",
+    ),
     long("parent-lease", "stop when standard input closes"),
 ];
 

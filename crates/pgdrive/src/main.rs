@@ -3,6 +3,7 @@
 mod benchmark;
 mod called_as;
 mod descriptors;
+mod durations;
 mod events;
 mod exit;
 mod framing;
@@ -16,6 +17,9 @@ mod messages;
 mod options;
 mod pauses;
 mod percentiles;
+mod phase_events;
+mod phase_summary;
+mod phases_file;
 mod progress;
 mod scripts;
 mod setup;

@@ -9,6 +9,7 @@ use pgdyno_script::QueryMode;
 
 use crate::pauses;
 use crate::percentiles::Percentiles;
+use crate::phase_summary;
 use crate::setup::Partitions;
 
 /// What the summary says besides the report.
@@ -48,6 +49,9 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
             )?;
         }
         Limit::Duration(duration) => {
+            if let Some(phases) = &shown.spec.phases {
+                writeln!(out, "number of phases: {}", phases.specs().len())?;
+            }
             writeln!(out, "duration: {} s", duration.as_secs_f64())?;
             writeln!(
                 out,
@@ -98,7 +102,11 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
         percentiles.write(out, "", &report.latency())?;
     }
     throughput(out, shown, report)?;
-    scripts(out, shown, report, total)
+    scripts(out, shown, report, total)?;
+    match &shown.spec.phases {
+        Some(phases) => phase_summary::write(out, phases, report),
+        None => Ok(()),
+    }
 }
 
 fn throughput(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
@@ -145,7 +153,10 @@ fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
     if let Tries::AtMost(most) = shown.spec.tries {
         writeln!(out, "maximum number of tries: {most}")?;
     }
-    Ok(())
+    if shown.spec.arrivals_are_regular() {
+        writeln!(out, "arrivals: regular")?;
+    }
+    phase_summary::timer_tick(out, shown.spec.timer_tick)
 }
 
 fn total(counts: &Counts) -> u64 {
@@ -261,11 +272,15 @@ fn script(
         number + 1,
         programs[number].program.name
     )?;
-    writeln!(
-        out,
-        " - weight: {weight} (targets {:.1}% of total)",
-        percent(weight, weights)
-    )?;
+    if phase_summary::has_other_weights(shown.spec) {
+        writeln!(out, " - weight: {weight}, but phases have their own")?;
+    } else {
+        writeln!(
+            out,
+            " - weight: {weight} (targets {:.1}% of total)",
+            percent(weight, weights)
+        )?;
+    }
     writeln!(
         out,
         " - {count} transactions ({:.1}% of total)",
