@@ -228,15 +228,19 @@ pub const BENCHMARK: &[Opt] = &[
         "FILE",
         "write what happens as JSON Lines (\"-\": to standard\noutput, and the summary to standard error)",
     ),
-    long(
-        "check",
-        "read and compile the scripts and --phases, then exit",
-    ),
+    long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
 ];
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results.
-const NOT_PGBENCHS: [&str; 3] = ["auto-pipeline", "keying-time", "think-time"];
+const NOT_PGBENCHS: [&str; 6] = [
+    "arrivals",
+    "auto-pipeline",
+    "keying-time",
+    "phases",
+    "think-time",
+    "timer-tick",
+];
 
 /// Whether the program has the option under this name.
 #[must_use]

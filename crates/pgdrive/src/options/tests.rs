@@ -304,6 +304,13 @@ fn pgbench_has_no_automatic_pipelines() {
         request_as(CalledAs::Pgbench, &["--auto-pipeline"]),
         Err("unrecognized option '--auto-pipeline'".to_owned())
     );
+    for ours in ["--arrivals", "--phases", "--timer-tick"] {
+        assert_eq!(
+            request_as(CalledAs::Pgbench, &[&format!("{ours}=x")]),
+            Err(format!("unrecognized option '{ours}'"))
+        );
+        assert!(!crate::help::text("pgbench").contains(ours));
+    }
     // nor do abbreviations know of it
     assert_eq!(
         request_as(CalledAs::Pgbench, &["--a=5"]),
