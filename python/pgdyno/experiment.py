@@ -18,10 +18,20 @@ from pgdyno.analyse.series import Series, label, varying
 from pgdyno.errors import PgdynoError, TargetError
 from pgdyno.host import describe_host
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
+from pgdyno.plan.phases import phases_s, trial_s
 from pgdyno.prepare import Dataset, load_dataset, settle
 from pgdyno.records import Failure, Manifest, Outcome, ServerFacts, Stage, TargetRecord, TrialRecord
 from pgdyno.report.live import LiveView
-from pgdyno.run import Engine, Interval, TrialResult, check_scripts, find_engine, run_trial, script_options
+from pgdyno.run import (
+    Engine,
+    Interval,
+    TrialResult,
+    check_scripts,
+    find_engine,
+    phases_toml,
+    run_trial,
+    script_options,
+)
 from pgdyno.run.engine import trial_options
 from pgdyno.store import RunFolder, TrialWriter
 from pgdyno.target import Home, Installation, Progress, Server, fetch_target, open_target, sweep_leftovers
@@ -270,16 +280,18 @@ def _measure(state: _State, server: Server, trial: PlannedTrial, writer: TrialWr
     settings = _settings(server)
     log_from = server.log_size()
     started = datetime.now(UTC)
-    seconds = None if plan.trial.duration is None else plan.trial.warmup + plan.trial.duration
     total = state.folder.manifest.trials_planned
-    state.view.trial_started(trial.number, total, state.labels[trial.number], seconds)
+    state.view.trial_started(trial.number, total, state.labels[trial.number], trial_s(plan))
 
     def on_interval(interval: Interval) -> None:
         state.view.interval(interval.tps, interval.p99_ms)
 
+    phases = writer.phases.absolute()
+    if plan.phase:
+        phases.write_text(phases_toml(plan.phase), encoding="utf-8")
     result = run_trial(
         state.engine,
-        [*trial_options(plan, trial.point, seed), *scripts_of(state.loaded)],
+        [*trial_options(plan, trial.point, seed, phases), *scripts_of(state.loaded)],
         server.environment(),
         state.loaded.folder,
         writer.log / "engine.log",
@@ -316,7 +328,7 @@ def _record(state: _State, trial: PlannedTrial, started: datetime, result: Trial
         started_at=started,
         ended_at=datetime.now(UTC),
         warmup_s=spec.warmup,
-        duration_s=spec.duration,
+        duration_s=phases_s(state.loaded.plan) or spec.duration,
         transactions=spec.transactions,
         outcome=result.outcome,
         failure=result.failure,

@@ -172,6 +172,14 @@ def test_a_timeline_adds_scripts_and_leaves_out_drain_and_scraps() -> None:
     assert timeline.warmup_end_s == 1
 
 
+def test_a_phase_that_does_not_count_is_no_warm_up_later() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 1, 100, 900)
+    run.rows[1] = [interval_row(1, at, phase, 10) for at, phase in enumerate((WARM_UP, WARM_UP, MEASURE, WARM_UP))]
+    timeline = trial_timeline(run, 1)
+    assert (timeline.warmup_end_s, len(timeline.measured())) == (2, 1)
+
+
 def test_the_p99_of_a_second_is_that_of_its_scripts_together() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900)

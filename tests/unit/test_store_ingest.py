@@ -154,3 +154,22 @@ def test_text_that_utf8_cannot_hold(tmp_path: Path) -> None:
     tables = ingest(1, events)
     write_tables(tmp_path, {"events": tables.events})
     assert [row.message for row in tables.events if row.kind == "error"] == ["half ? a pair\0"]
+
+
+def test_a_second_knows_its_phase_of_the_plan() -> None:
+    event = {
+        "event": "interval",
+        "seq": 0,
+        "from_us": 0,
+        "to_us": 1_000_000,
+        "phase": "warm-up",
+        "phase_name": "rise",
+        "clients": 1,
+        "in_flight": 0,
+        "workers": [],
+        "scripts": [{"script": 0, "succeeded": 3}],
+    }
+    # engines of before there were phases do not speak of them
+    older = {name: value for name, value in event.items() if name != "phase_name"}
+    names = [row.phase_name for row in ingest(1, [event, older]).intervals]
+    assert names == ["rise", None]

@@ -4,6 +4,7 @@ mod auto_pipeline;
 mod commands;
 mod failures;
 mod pauses;
+mod planned;
 mod reconnect;
 
 use std::sync::Arc;
@@ -46,6 +47,10 @@ enum State {
     Sleeping,
     /// Waits for the end of a ROLLBACK after a failed statement.
     RollingBack(Ending),
+    /// Waits until somebody else has begun the start that is next (phases).
+    StandingBy,
+    /// Not in use for now (phases).
+    Resting,
     /// Has done all it had to.
     Finished,
     /// Gave up.
@@ -80,6 +85,8 @@ pub struct Client {
     vars: Vars,
     rng: Rng,
     script: usize,
+    /// The record of the transaction: the script's, in a run with phases the script's of its phase.
+    record: usize,
     /// Next operation of the script.
     at: usize,
     state: State,
@@ -140,6 +147,7 @@ impl Client {
             vars,
             rng: Rng::seed(spec.seeds.clients[id]),
             script: 0,
+            record: 0,
             at: 0,
             state: State::Scheduled,
             exchange: Exchange::new(wire::Capture::None, false),
@@ -194,6 +202,12 @@ impl Client {
         waits.then_some(self.transaction.intended)
     }
 
+    /// Number of the record of the transaction that it is inside.
+    #[must_use]
+    pub fn record_in_flight(&self) -> Option<usize> {
+        self.in_flight().then_some(self.record)
+    }
+
     /// Whether it has stopped for good.
     #[must_use]
     pub fn stopped(&self) -> bool {
@@ -217,7 +231,8 @@ impl Client {
         match self.state {
             State::Connecting | State::Disconnected => self.woken_without_connection(now, shared),
             _ if now < self.wakes_at => Next::Wait,
-            State::Yielded => self.choose(now, shared),
+            State::Yielded | State::StandingBy | State::Resting => self.choose(now, shared),
+            State::Scheduled if shared.roster.is_some() => self.turn_came(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
             State::Keying | State::Thinking => self.paused(now, shared),
             State::Sleeping => {
@@ -326,7 +341,7 @@ impl Client {
             let why = Abort::new(Form::While, "establishing connection").because(error);
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
-        let record = &mut shared.recorder.scripts[self.script];
+        let record = &mut shared.recorder.scripts[self.record];
         record.connecting.record(now.saturating_sub(since));
         self.forget_session();
         if !shared.schedule.is_open() {
@@ -338,8 +353,12 @@ impl Client {
     // -- the life of a transaction -------------------------------------------------------------
 
     fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.roster.is_some() {
+            return self.choose_in_phase(now, shared);
+        }
         self.transaction = Transaction::default();
         self.script = shared.choose_script();
+        self.record = self.script;
         shared.debug(|| {
             let name = &shared.spec.programs[self.script].program.name;
             format!("client {} executing script \"{name}\"", self.id)
@@ -367,7 +386,7 @@ impl Client {
         self.transaction.intended = intended;
         if intended > now {
             self.state = State::Scheduled;
-            self.wake_at(intended, shared);
+            self.sleep_until(intended, shared);
             return Next::Wait;
         }
         self.begin_transaction(now, shared)
@@ -395,7 +414,7 @@ impl Client {
 
     /// Counts and logs a transaction.
     fn count(&mut self, ending: Ending, latency: Nanos, now: Nanos, shared: &mut Shared<'_>) {
-        shared.recorder.transaction(self.script, ending, latency);
+        shared.recorder.transaction(self.record, ending, latency);
         self.ended += 1;
         let lag = match ending {
             Ending::Succeeded => self
@@ -405,7 +424,7 @@ impl Client {
             _ => 0,
         };
         if ending == Ending::Succeeded && shared.schedule.is_open() {
-            shared.recorder.scripts[self.script].lag.record(lag);
+            shared.recorder.scripts[self.record].lag.record(lag);
         }
         let entry = || Entry {
             client: self.id,
@@ -416,13 +435,15 @@ impl Client {
             lag,
             retries: self.transaction.tries.saturating_sub(1),
         };
-        shared.log(entry, now);
+        if shared.counts(self.record) {
+            shared.log(entry, now);
+        }
     }
 
     fn end_transaction(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(ending, latency, now, shared);
-        let counts = &mut shared.recorder.scripts[self.script].counts;
+        let counts = &mut shared.recorder.scripts[self.record].counts;
         if ending == Ending::Succeeded && shared.latency_limit.is_some_and(|limit| latency > limit)
         {
             counts.late += 1;
@@ -431,7 +452,7 @@ impl Client {
             counts.retried += 1;
             counts.retries += u64::from(self.transaction.tries - 1);
         }
-        shared.last_end = now;
+        shared.ended(self.record, now);
         self.transaction.begun = false;
         if self.absence.is_some() && ending == Ending::Succeeded {
             self.end_absence(now, shared);
@@ -473,9 +494,16 @@ impl Client {
         Next::Send
     }
 
+    /// Waits until `instant`, exactly.
     fn wake_at(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
         self.wakes_at = instant;
         shared.wake_at(instant, self.id);
+    }
+
+    /// Likewise, at the first tick (--timer-tick) that is not before `instant`.
+    fn sleep_until(&mut self, instant: Nanos, shared: &mut Shared<'_>) {
+        self.wakes_at = instant;
+        shared.sleep_until(instant, self.id);
     }
 
     fn limit_reached(&self, shared: &Shared<'_>) -> bool {
@@ -522,6 +550,8 @@ impl Client {
             | State::Connecting
             | State::Disconnected
             | State::Sleeping
+            | State::StandingBy
+            | State::Resting
             | State::Finished
             | State::Aborted => Next::Wait,
         }

@@ -55,6 +55,8 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         warmup: Duration::ZERO,
         arrivals,
         pacing: vec![Pacing::default()],
+        phases: None,
+        timer_tick: Duration::ZERO,
         latency_limit: None,
         tries,
         timing: Timing::Statements,
@@ -437,3 +439,6 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
         ]
     );
 }
+
+// after the macros, which it uses
+mod phased;

@@ -45,6 +45,8 @@ pub struct ErrorNote {
     pub detail: Option<String>,
     /// The server's hint.
     pub hint: Option<String>,
+    /// The phase of its transaction, in a run with phases.
+    pub planned: Option<usize>,
     /// What became of the transaction.
     pub consequence: Consequence,
 }
@@ -78,6 +80,8 @@ pub struct Interval {
     pub due: Nanos,
     /// Phase of all of it: intervals are cut where phases change.
     pub phase: Phase,
+    /// The phase of the plan, in a run with phases; None after the last one.
+    pub planned: Option<usize>,
     /// Clients that are connected at its end.
     pub clients: usize,
     /// Transactions that have begun and not ended.
@@ -86,7 +90,7 @@ pub struct Interval {
     pub cpu: Nanos,
     /// Returns from the poller.
     pub wakeups: u64,
-    /// A record a script.
+    /// See [`crate::recorder::Recorder::scripts`].
     pub scripts: Vec<ScriptRecord>,
 }
 
@@ -99,6 +103,8 @@ pub struct Merged {
     pub to: Nanos,
     /// See [`Phase`].
     pub phase: Phase,
+    /// See [`Interval::planned`].
+    pub planned: Option<usize>,
     /// Connected clients.
     pub clients: usize,
     /// Transactions in flight at its end.
@@ -107,6 +113,17 @@ pub struct Merged {
     pub workers: Vec<(Nanos, u64)>,
     /// A record a script.
     pub scripts: Vec<ScriptRecord>,
+}
+
+impl Merged {
+    /// Sums up the records of all phases into one a script; the rest, for reuse.
+    pub fn fold_phases(&mut self, scripts: usize) -> Vec<ScriptRecord> {
+        let rest = self.scripts.split_off(scripts.min(self.scripts.len()));
+        for (at, one) in rest.iter().enumerate() {
+            self.scripts[at % scripts].add(one);
+        }
+        rest
+    }
 }
 
 /// Lays the workers' intervals side by side; gives one out when every worker has passed its end.
@@ -140,6 +157,7 @@ impl Merger {
                     from: interval.from,
                     to: interval.to,
                     phase: interval.phase,
+                    planned: interval.planned,
                     clients: interval.clients,
                     in_flight: interval.in_flight,
                     workers: by_worker,
@@ -189,7 +207,7 @@ mod tests {
     use crate::recorder::Ending;
 
     fn interval(worker: usize, from: Nanos, to: Nanos, latency: Nanos) -> Interval {
-        let mut recorder = crate::recorder::Recorder::new(&[vec![]]);
+        let mut recorder = crate::recorder::Recorder::new(&[vec![]], 1);
         recorder.transaction(0, Ending::Succeeded, latency);
         Interval {
             worker,
@@ -197,6 +215,7 @@ mod tests {
             to,
             due: to.next_multiple_of(10),
             phase: Phase::Measure,
+            planned: None,
             clients: 2,
             in_flight: 1,
             cpu: 10,

@@ -268,18 +268,20 @@ impl CommandRecord {
 /// What a worker has recorded and not yet handed on.
 #[derive(Debug)]
 pub struct Recorder {
-    /// A record a script, of the interval that is open.
+    /// A record a script, of the interval that is open; in a run with phases a record a script for
+    /// each phase, those of the first phase first.
     pub scripts: Vec<ScriptRecord>,
     /// A record a command of each script, since measuring began; None where it is not timed.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
 }
 
 impl Recorder {
-    /// For scripts with the given commands; `timed` says which of them are timed.
+    /// For scripts with the given commands, whose transactions are told apart by `phases` phases;
+    /// `timed` says which of the commands are timed.
     #[must_use]
-    pub fn new(timed: &[Vec<bool>]) -> Self {
+    pub fn new(timed: &[Vec<bool>], phases: usize) -> Self {
         Self {
-            scripts: timed.iter().map(|_| ScriptRecord::default()).collect(),
+            scripts: vec![ScriptRecord::default(); timed.len() * phases],
             commands: timed.iter().map(|script| blank(script)).collect(),
         }
     }
@@ -381,7 +383,7 @@ mod tests {
 
     #[test]
     fn a_warm_up_leaves_no_command_behind() {
-        let mut recorder = Recorder::new(&[vec![true, false]]);
+        let mut recorder = Recorder::new(&[vec![true, false]], 1);
         recorder.command(0, 0, 5);
         recorder.command(0, 1, 5);
         recorder.begin_measuring();

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use crate::clock::Nanos;
 use crate::interval::{ErrorNote, Merged, Phase};
 use crate::outage::Outages;
+use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
+use crate::phases::Phases;
 use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord};
 
 /// How a run ended.
@@ -52,35 +54,27 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// Stretches without connections; None when a client whose connection is lost gives up.
     pub outages: Option<Outages>,
+    /// The phases of a run that has some, in order; those with a result come to the figures above.
+    pub phases: Vec<PhaseReport>,
 }
 
 impl Report {
     /// All scripts together.
     #[must_use]
     pub fn counts(&self) -> Counts {
-        let mut sum = Counts::default();
-        self.scripts
-            .iter()
-            .for_each(|script| sum.add(&script.counts));
-        sum
+        counts(&self.scripts)
     }
 
     /// Latency of all scripts together.
     #[must_use]
     pub fn latency(&self) -> Latencies {
-        let mut sum = Latencies::default();
-        self.scripts
-            .iter()
-            .for_each(|script| sum.add(&script.latency));
-        sum
+        latency(&self.scripts)
     }
 
     /// Schedule lag of all scripts together.
     #[must_use]
     pub fn lag(&self) -> Moments {
-        let mut sum = Moments::default();
-        self.scripts.iter().for_each(|script| sum.add(&script.lag));
-        sum
+        lag(&self.scripts)
     }
 
     /// Connecting of all scripts together (-C).
@@ -118,27 +112,33 @@ impl Report {
 
 /// Sums up intervals into a [`Report`].
 #[derive(Debug)]
-pub struct Totals {
-    scripts: Vec<ScriptRecord>,
+pub struct Totals<'a> {
+    phases: Option<&'a Phases>,
+    /// A record a script, in a run with phases for each phase.
+    records: Vec<ScriptRecord>,
+    scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
     errors: HashMap<Option<String>, ErrorCount>,
 }
 
-impl Totals {
-    /// For this many scripts.
+impl<'a> Totals<'a> {
+    /// For this many scripts, and for the phases of a run that has some.
     #[must_use]
-    pub fn new(scripts: usize) -> Self {
+    pub fn new(scripts: usize, phases: Option<&'a Phases>) -> Self {
+        let count = phases.map_or(1, |phases| phases.specs().len());
         Self {
-            scripts: vec![ScriptRecord::default(); scripts],
+            phases,
+            records: vec![ScriptRecord::default(); scripts * count],
+            scripts,
             commands: Vec::new(),
             errors: HashMap::new(),
         }
     }
 
-    /// Adds an interval, unless it is of the warm-up.
+    /// Adds an interval, unless it is of the warm-up; records of phases are all kept.
     pub fn interval(&mut self, merged: &Merged) {
-        if merged.phase != Phase::WarmUp {
-            for (all, one) in self.scripts.iter_mut().zip(&merged.scripts) {
+        if merged.phase != Phase::WarmUp || self.phases.is_some() {
+            for (all, one) in self.records.iter_mut().zip(&merged.scripts) {
                 all.add(one);
             }
         }
@@ -176,26 +176,44 @@ impl Totals {
         entry.count += times;
     }
 
-    /// The report; the caller knows how the run ended.
+    /// The report; the caller knows how the run and its phases ended.
     #[must_use]
-    pub fn into_report(self, outcome: Outcome, end: &End) -> Report {
+    pub fn into_report(self, outcome: Outcome, end: &End, ends: &[PhaseEnd]) -> Report {
         let mut errors: Vec<_> = self.errors.into_values().collect();
         errors.sort_by(|a, b| {
             b.count
                 .cmp(&a.count)
                 .then_with(|| a.sqlstate.cmp(&b.sqlstate))
         });
+        let phases = self.phases.map_or_else(Vec::new, |phases| {
+            in_order(phases, &self.records, self.scripts, ends)
+        });
+        let (scripts, in_flight, unstarted, length) = if phases.is_empty() {
+            (self.records, end.in_flight, end.unstarted, end.measured)
+        } else {
+            let results: Vec<_> = phases.iter().filter(|phase| phase.result).collect();
+            let mut scripts = vec![ScriptRecord::default(); self.scripts];
+            for phase in &results {
+                for (all, one) in scripts.iter_mut().zip(&phase.scripts) {
+                    all.add(one);
+                }
+            }
+            let in_flight = results.iter().map(|phase| phase.in_flight).sum();
+            let unstarted = results.iter().map(|phase| phase.unstarted).sum();
+            (scripts, in_flight, unstarted, measured(&results))
+        };
         Report {
             outcome,
-            scripts: self.scripts,
+            scripts,
             commands: self.commands,
-            in_flight: end.in_flight,
-            unstarted: end.unstarted,
+            in_flight,
+            unstarted,
             clients_aborted: end.clients_aborted,
-            measured: end.measured,
+            measured: length,
             connecting: end.connecting,
             errors,
             outages: None,
+            phases,
         }
     }
 }

@@ -16,16 +16,20 @@ use crate::connecting::connect_clients;
 use crate::interval::{ErrorNote, Merged, Merger};
 use crate::message::{Template, templates};
 use crate::outage::{OutageNote, OutageTracker};
+use crate::phase_report::PhaseEnd;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::reconnect::{Connector, Returning};
 use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec, share_of};
-use crate::worker::{Links, Timetable, Word, Worker, WorkerEnd};
+use crate::worker::{Links, Planned, Timetable, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
 const WORDS_IN_FLIGHT: usize = 256;
+
+/// Sets of records that a worker of a run with phases has in hand.
+const SPARE_RECORDS: usize = 2;
 
 /// Is told what happens, as it happens.
 pub trait Observer {
@@ -132,6 +136,13 @@ pub fn run(
             let (start, started) = channel();
             let (give_back, recycled) = channel();
             starts.push(start);
+            if spec.phases.is_some() {
+                // records of all phases are many: made in the midst of the load, they would delay it
+                for _ in 0..SPARE_RECORDS {
+                    let records = spec.programs.len() * spec.phase_count();
+                    let _ = give_back.send(vec![ScriptRecord::default(); records]);
+                }
+            }
             recycling.push(give_back);
             let links = Links {
                 words: words.clone(),
@@ -154,7 +165,7 @@ pub fn run(
         let timetable = timetable(spec, clock.now());
         for start in &starts {
             // a worker that is gone has said why
-            let _ = start.send(timetable);
+            let _ = start.send(timetable.clone());
         }
         observer.connected(&Connected {
             connecting,
@@ -190,10 +201,24 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
         Limit::Transactions(_) => None,
         Limit::Duration(duration) => Some(measure + duration.as_nanos() as Nanos),
     };
+    let planned = spec.phases.as_ref().map_or_else(Vec::new, |phases| {
+        let numbered = phases.specs().iter().enumerate();
+        numbered
+            .map(|(number, phase)| {
+                let (from, to) = phases.bounds(number);
+                Planned {
+                    from: origin + from,
+                    to: origin + to,
+                    result: phase.result,
+                }
+            })
+            .collect()
+    });
     Timetable {
         origin,
         measure,
         deadline,
+        planned,
     }
 }
 
@@ -312,12 +337,12 @@ fn listen(
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
     let mut merger = Merger::new(spec.workers, begun.timetable.origin);
-    let mut totals = Totals::new(spec.programs.len());
+    let mut totals = Totals::new(spec.programs.len(), spec.phases.as_ref());
     let mut ends: Vec<WorkerEnd> = Vec::new();
     for word in heard {
         match word {
             Word::Error(note) => {
-                if note.at >= begun.timetable.measure {
+                if begun.timetable.counts(&note) {
                     totals.error(&note);
                 }
                 observer.error(&note);
@@ -337,8 +362,10 @@ fn listen(
             }
         }
         while let Some(mut merged) = merger.take_whole() {
-            observer.interval(&merged);
             totals.interval(&merged);
+            let mut of_phases = merged.fold_phases(spec.programs.len());
+            observer.interval(&merged);
+            merged.scripts.append(&mut of_phases);
             merged.scripts.iter_mut().for_each(ScriptRecord::clear);
             let _ = recycling[0].send(merged.scripts);
         }
@@ -358,7 +385,8 @@ fn listen(
         }
         outages
     });
-    let mut report = totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun));
+    let phases = phases_end(spec, &ends, begun, begun.clock.now());
+    let mut report = totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun), &phases);
     report.outages = outages;
     Ok(report)
 }
@@ -366,11 +394,30 @@ fn listen(
 /// What the tracker of outages has to tell; losses count as errors, too.
 fn tell(note: &OutageNote, begun: &Begun, totals: &mut Totals, observer: &mut impl Observer) {
     if let OutageNote::Lost { note, clients } = note
-        && note.at >= begun.timetable.measure
+        && begun.timetable.counts(note)
     {
         totals.errors(note, *clients);
     }
     observer.outage(note);
+}
+
+/// What is known of each phase only now, `now` being the end of the run.
+fn phases_end(spec: &Spec, ends: &[WorkerEnd], begun: &Begun, now: Nanos) -> Vec<PhaseEnd> {
+    let scripts = spec.programs.len();
+    let numbered = begun.timetable.planned.iter().enumerate();
+    numbered
+        .map(|(number, planned)| {
+            let last_end = ends.iter().map(|end| end.phase_ends[number]).max();
+            let records = ends.iter().flat_map(|end| &end.in_flight);
+            PhaseEnd {
+                from: planned.from,
+                // a phase lasts as long as it was to, and until its last transaction has ended
+                to: planned.to.min(now).max(last_end.unwrap_or(0)),
+                unstarted: ends.iter().map(|end| end.unstarted[number]).sum(),
+                in_flight: records.filter(|record| *record / scripts == number).count() as u64,
+            }
+        })
+        .collect()
 }
 
 fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
@@ -386,8 +433,8 @@ fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
 fn sum_up(ends: &[WorkerEnd], begun: &Begun) -> End {
     let last_end = ends.iter().map(|end| end.last_end).max().unwrap_or(0);
     End {
-        in_flight: ends.iter().map(|end| end.in_flight as u64).sum(),
-        unstarted: ends.iter().map(|end| end.unstarted).sum(),
+        in_flight: ends.iter().map(|end| end.in_flight.len() as u64).sum(),
+        unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
         measured: last_end.saturating_sub(begun.timetable.measure),
         connecting: begun.connecting,

@@ -3,6 +3,7 @@
 use pgdyno_script::Rng;
 
 use crate::clock::{Nanos, SECOND};
+use crate::phases::Phases;
 
 /// Starts that nobody took are drawn one by one up to this number, and estimated beyond: an absurd
 /// rate must not keep the engine from ending.
@@ -23,31 +24,62 @@ pub enum Arrivals {
         /// Transactions a second over all workers.
         rate_per_s: f64,
     },
+    /// At the rates of the run's phases.
+    Phased(Spacing),
 }
+
+/// How starts are spaced at a given rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Spacing {
+    /// Evenly.
+    Regular,
+    /// As independent users come.
+    Poisson,
+}
+
+/// A start that never comes; the latency limit can be added to it.
+pub const NEVER: Nanos = Nanos::MAX / 2;
 
 /// One worker's sequence of intended starts.
 #[derive(Debug, Clone)]
-pub struct Schedule {
+pub struct Schedule<'a> {
     arrivals: Arrivals,
+    phases: Option<&'a Phases>,
+    worker: usize,
+    workers: usize,
+    origin: Nanos,
     /// Mean gap for this worker, nanoseconds.
     gap: f64,
+    /// Regular: starts given out; at the rates of phases, this worker's Poisson process of rate 1.
+    drawn: f64,
     next: f64,
     rng: Rng,
 }
 
-impl Schedule {
-    /// The share of one worker of `workers`; `rng` draws the gaps.
+impl<'a> Schedule<'a> {
+    /// The share of worker number `worker` of `workers`; `rng` draws the gaps, `phases` hold the
+    /// rates of [`Arrivals::Phased`].
     #[must_use]
-    pub fn new(arrivals: Arrivals, workers: usize, rng: Rng) -> Self {
+    pub fn new(
+        arrivals: Arrivals,
+        phases: Option<&'a Phases>,
+        (worker, workers): (usize, usize),
+        rng: Rng,
+    ) -> Self {
         let gap = match arrivals {
-            Arrivals::Closed => 0.0,
+            Arrivals::Closed | Arrivals::Phased(_) => 0.0,
             Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
                 SECOND as f64 * workers as f64 / rate_per_s
             }
         };
         Self {
             arrivals,
+            phases,
+            worker,
+            workers,
+            origin: 0,
             gap,
+            drawn: 0.0,
             next: 0.0,
             rng,
         }
@@ -55,23 +87,27 @@ impl Schedule {
 
     /// Counts from `origin`.
     pub fn begin(&mut self, origin: Nanos) {
+        self.origin = origin;
         self.next = origin as f64;
     }
 
-    /// The next intended start: `now` in a closed loop.
+    /// The next intended start: `now` in a closed loop, [`NEVER`] when the phases have no more.
     pub fn next_start(&mut self, now: Nanos) -> Nanos {
         match self.arrivals {
             Arrivals::Closed => now,
             Arrivals::Regular { .. } => {
-                let at = self.next;
-                self.next += self.gap;
-                at as Nanos
+                // workers take turns: the whole engine's starts are evenly spaced
+                let turn = self.drawn + self.worker as f64 / self.workers as f64;
+                self.drawn += 1.0;
+                let at = self.origin + (turn * self.gap) as Nanos;
+                self.next = at as f64;
+                at
             }
             Arrivals::Poisson { .. } => {
-                // 1 - u is in (0, 1], so that the logarithm is finite
-                self.next += -(1.0 - self.rng.next_f64()).ln() * self.gap;
+                self.next += self.exponential() * self.gap;
                 self.next as Nanos
             }
+            Arrivals::Phased(spacing) => self.next_of_phases(spacing),
         }
     }
 
@@ -90,6 +126,54 @@ impl Schedule {
         count + ((until as f64 - self.next) / self.gap).max(0.0) as u64
     }
 
+    /// The same by phase, for a run that has some.
+    pub fn overdue_by_phase(&mut self, until: Nanos) -> Vec<u64> {
+        let (Arrivals::Phased(spacing), Some(phases)) = (self.arrivals, self.phases) else {
+            return vec![self.overdue(until)];
+        };
+        let mut counts = vec![0; phases.specs().len()];
+        for _ in 0..MOST_DRAWN {
+            let start = self.next_of_phases(spacing);
+            if start > until {
+                return counts;
+            }
+            counts[phases.at(start - self.origin)] += 1;
+        }
+        let drawn = self.drawn * self.workers as f64;
+        let until = until.saturating_sub(self.origin);
+        for (number, count) in counts.iter_mut().enumerate() {
+            let (from, to) = phases.bounds(number);
+            let before = phases.starts_by(from).max(drawn);
+            let rest = phases.starts_by_end(number, to.min(until)) - before;
+            *count += (rest / self.workers as f64).max(0.0) as u64;
+        }
+        counts
+    }
+
+    /// A process of rate 1 is laid on the integral of the rate: exact for a rate that changes.
+    /// (Çinlar, Introduction to Stochastic Processes, 1975: time-rescaling by inversion)
+    fn next_of_phases(&mut self, spacing: Spacing) -> Nanos {
+        let starts = match spacing {
+            Spacing::Regular => {
+                let turn = self.drawn * self.workers as f64 + self.worker as f64;
+                self.drawn += 1.0;
+                turn
+            }
+            Spacing::Poisson => {
+                self.drawn += self.exponential();
+                self.drawn * self.workers as f64
+            }
+        };
+        let when = self.phases.and_then(|phases| phases.when(starts));
+        when.map_or(NEVER, |when| self.origin + when)
+    }
+
+    /// Exponentially distributed with mean 1.
+    fn exponential(&mut self) -> f64 {
+        // 1 - u is in (0, 1], so that the logarithm is finite
+        -(1.0 - self.rng.next_f64()).ln()
+    }
+
     /// Whether starts come from a rate.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -100,17 +184,23 @@ impl Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::phases::{PhaseSpec, Ramp};
+    use std::time::Duration;
+
+    fn alone(arrivals: Arrivals) -> Schedule<'static> {
+        Schedule::new(arrivals, None, (0, 1), Rng::seed(1))
+    }
 
     #[test]
     fn closed_starts_now() {
-        let mut schedule = Schedule::new(Arrivals::Closed, 1, Rng::seed(1));
+        let mut schedule = alone(Arrivals::Closed);
         assert_eq!(schedule.next_start(17), 17);
         assert!(!schedule.is_open());
     }
 
     #[test]
     fn regular_starts_do_not_drift() {
-        let mut schedule = Schedule::new(Arrivals::Regular { rate_per_s: 3.0 }, 1, Rng::seed(1));
+        let mut schedule = alone(Arrivals::Regular { rate_per_s: 3.0 });
         schedule.begin(100);
         let starts: Vec<_> = (0..301).map(|_| schedule.next_start(0)).collect();
         assert_eq!(starts[0], 100);
@@ -119,19 +209,35 @@ mod tests {
 
     #[test]
     fn what_is_left_of_a_schedule_is_counted() {
-        let mut schedule = Schedule::new(Arrivals::Regular { rate_per_s: 10.0 }, 1, Rng::seed(1));
+        let mut schedule = alone(Arrivals::Regular { rate_per_s: 10.0 });
         schedule.begin(0);
         let taken = schedule.next_start(0);
         // 0 is taken: 0.1, 0.2 … 1.0 are left
         assert_eq!((taken, schedule.overdue(SECOND)), (0, 10));
-        let mut closed = Schedule::new(Arrivals::Closed, 1, Rng::seed(1));
+        let mut closed = alone(Arrivals::Closed);
         assert_eq!(closed.overdue(SECOND), 0);
+    }
+
+    #[test]
+    fn regular_starts_are_even_over_all_workers() {
+        let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
+        let mut starts = vec![];
+        for worker in 0..3 {
+            let mut schedule = Schedule::new(arrivals, None, (worker, 3), Rng::seed(1));
+            schedule.begin(50);
+            starts.extend((0..100).map(|_| schedule.next_start(0)));
+        }
+        starts.sort_unstable();
+        assert_eq!(starts[0], 50);
+        for pair in starts.windows(2) {
+            assert!((pair[1] - pair[0]).abs_diff(SECOND / 1000) <= 1, "{pair:?}");
+        }
     }
 
     #[test]
     fn poisson_keeps_its_rate_shared_over_workers() {
         let arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
-        let mut schedule = Schedule::new(arrivals, 4, Rng::seed(7));
+        let mut schedule = Schedule::new(arrivals, None, (1, 4), Rng::seed(7));
         schedule.begin(0);
         let last = (0..25_000)
             .map(|_| schedule.next_start(0))
@@ -140,5 +246,94 @@ mod tests {
         // 25,000 gaps of 4 ms: the sum's standard deviation is 0.63 %
         let expected = 100.0 * SECOND as f64;
         assert!((last as f64 - expected).abs() < 0.03 * expected);
+    }
+
+    fn up_pause_down() -> Phases {
+        let phase = |seconds, from, to| PhaseSpec {
+            name: "p".into(),
+            duration: Duration::from_secs(seconds),
+            rate_per_s: Some(Ramp { from, to }),
+            clients: Ramp::constant(1.0),
+            weights: vec![1],
+            result: true,
+        };
+        Phases::new(vec![
+            phase(10, 0.0, 2000.0),
+            phase(5, 0.0, 0.0),
+            phase(4, 2000.0, 1000.0),
+        ])
+    }
+
+    fn all_starts(phases: &Phases, spacing: Spacing, seed: u64) -> Vec<Nanos> {
+        let mut starts = vec![];
+        for worker in 0..2 {
+            let rng = Rng::seed(seed + worker as u64);
+            let mut schedule =
+                Schedule::new(Arrivals::Phased(spacing), Some(phases), (worker, 2), rng);
+            schedule.begin(7);
+            let of_worker = std::iter::repeat_with(|| schedule.next_start(0));
+            starts.extend(of_worker.take_while(|start| *start < NEVER));
+        }
+        starts.sort_unstable();
+        starts
+    }
+
+    #[test]
+    fn counts_of_a_poisson_ramp_are_those_of_its_integral() {
+        let phases = up_pause_down();
+        for seed in [1, 20, 300] {
+            let starts = all_starts(&phases, Spacing::Poisson, seed);
+            // each second of each phase, against the integral over it
+            for second in 0..19 {
+                let (from, to) = (second * SECOND, (second + 1) * SECOND);
+                let expected = phases.starts_by(to) - phases.starts_by(from);
+                let inside = |start: &&Nanos| (from..to).contains(&(**start - 7));
+                let count = starts.iter().filter(inside).count() as f64;
+                assert!(
+                    (count - expected).abs() <= 5.0 * expected.sqrt(),
+                    "second {second}: {count} for {expected}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_told_by_phase_however_much_it_is() {
+        let phases = up_pause_down();
+        let arrivals = Arrivals::Phased(Spacing::Regular);
+        let mut schedule = Schedule::new(arrivals, Some(&phases), (0, 1), Rng::seed(1));
+        schedule.begin(7);
+        for _ in 0..9000 {
+            schedule.next_start(0);
+        }
+        assert_eq!(
+            schedule.clone().overdue_by_phase(30 * SECOND),
+            [1000, 0, 6000]
+        );
+        // by 17 s: 2000 x 2 - 250 x 2 x 2 / 2
+        assert_eq!(schedule.overdue_by_phase(7 + 17 * SECOND), [1000, 0, 3501]);
+        let flood = Phases::new(vec![PhaseSpec {
+            rate_per_s: Some(Ramp::constant(1e9)),
+            ..phases.specs()[0].clone()
+        }]);
+        let mut schedule = Schedule::new(arrivals, Some(&flood), (0, 1), Rng::seed(1));
+        schedule.begin(7);
+        assert_eq!(schedule.overdue_by_phase(7 + 5 * SECOND), [5_000_000_000]);
+    }
+
+    #[test]
+    fn regular_starts_follow_a_ramp_without_chance() {
+        let phases = up_pause_down();
+        let starts = all_starts(&phases, Spacing::Regular, 1);
+        assert_eq!(starts.len(), 10_000 + 6000);
+        for (number, start) in starts.iter().enumerate() {
+            let by_then = phases.starts_by(start - 7);
+            assert!(
+                (by_then - number as f64).abs() < 0.01,
+                "{number}: {by_then}"
+            );
+        }
+        let in_pause = |start: &&Nanos| (10 * SECOND..15 * SECOND).contains(&(**start - 7));
+        assert_eq!(starts.iter().filter(in_pause).count(), 0);
     }
 }

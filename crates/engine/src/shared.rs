@@ -15,6 +15,7 @@ use crate::message::Template;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
 use crate::recorder::Recorder;
+use crate::roster::Roster;
 use crate::schedule::Schedule;
 use crate::spec::{OnLoss, Pipelining, Sessions, Spec, Timing};
 
@@ -28,7 +29,9 @@ pub struct Shared<'a> {
     /// The engine's clock.
     pub clock: Clock,
     /// Intended starts.
-    pub schedule: Schedule,
+    pub schedule: Schedule<'a>,
+    /// Which clients are in use; None when the load is the same all the time.
+    pub roster: Option<Roster<'a>>,
     /// Counts and latencies.
     pub recorder: Recorder,
     /// Errors that are not yet handed on.
@@ -58,6 +61,8 @@ pub struct Shared<'a> {
     choice: Rng,
     total_weight: u64,
     timers: BinaryHeap<Reverse<(Nanos, usize)>>,
+    /// Sleepers are woken at multiples of it.
+    timer_tick: Nanos,
     /// Clients that wait for a connection.
     unconnected: VecDeque<usize>,
     stop: &'a AtomicBool,
@@ -91,10 +96,12 @@ impl<'a> Shared<'a> {
             clock,
             schedule: Schedule::new(
                 spec.arrivals,
-                spec.workers,
+                spec.phases.as_ref(),
+                (worker, spec.workers),
                 Rng::seed(spec.seeds.arrivals[worker]),
             ),
-            recorder: Recorder::new(&timed),
+            roster: Roster::of(worker, spec),
+            recorder: Recorder::new(&timed, spec.phase_count()),
             notes: Vec::new(),
             deadline: None,
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
@@ -111,6 +118,7 @@ impl<'a> Shared<'a> {
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),
             timers: BinaryHeap::new(),
+            timer_tick: (spec.timer_tick.as_nanos() as Nanos).max(1),
             unconnected: VecDeque::new(),
             stop,
         }
@@ -131,6 +139,51 @@ impl<'a> Shared<'a> {
                 drawn < sum
             })
             .unwrap_or(0)
+    }
+
+    /// The roster of a run with phases.
+    ///
+    /// # Panics
+    /// Without phases: only the ways through a client that need them ask.
+    pub fn roster(&mut self) -> &mut Roster<'a> {
+        self.roster.as_mut().expect("the run has phases")
+    }
+
+    /// Draws a script for a transaction that is meant to begin at `intended`, by the weights of that
+    /// phase; its number and that of its record.
+    pub fn choose_script_at(&mut self, intended: Nanos) -> (usize, usize) {
+        let Some(roster) = &self.roster else {
+            let script = self.choose_script();
+            return (script, script);
+        };
+        let phase = roster.phase(intended);
+        let script = roster.choose_script(phase, &mut self.choice);
+        (script, roster.record(phase, script))
+    }
+
+    /// The next start that has nobody.
+    pub fn next_planned_start(&mut self, now: Nanos) -> Nanos {
+        let left = self.roster.as_mut().and_then(Roster::take_start);
+        left.unwrap_or_else(|| self.schedule.next_start(now))
+    }
+
+    /// Whether results count what is recorded under `record`; a warm-up without phases is cut off by
+    /// time.
+    #[inline]
+    #[must_use]
+    pub fn counts(&self, record: usize) -> bool {
+        self.roster
+            .as_ref()
+            .is_none_or(|roster| roster.counts(record))
+    }
+
+    /// A transaction of `record` ended.
+    #[inline]
+    pub fn ended(&mut self, record: usize, now: Nanos) {
+        self.last_end = now;
+        if let Some(roster) = &mut self.roster {
+            roster.ended(record, now);
+        }
     }
 
     /// Whether no transaction is to begin at `now`.
@@ -201,6 +254,17 @@ impl<'a> Shared<'a> {
     /// Wakes `client` at `instant`.
     pub fn wake_at(&mut self, instant: Nanos, client: usize) {
         self.timers.push(Reverse((instant, client)));
+    }
+
+    /// Wakes `client` at the first tick that is not before `instant`.
+    pub fn sleep_until(&mut self, instant: Nanos, client: usize) {
+        let tick = self.timer_tick;
+        let at = if tick > 1 {
+            instant.div_ceil(tick).saturating_mul(tick)
+        } else {
+            instant
+        };
+        self.wake_at(at, client);
     }
 
     /// The next client that was to be woken by `now`.

@@ -8,7 +8,8 @@ use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
 use crate::log::LogSpec;
 use crate::pacing::Pacing;
-use crate::schedule::Arrivals;
+use crate::phases::Phases;
+use crate::schedule::{Arrivals, Spacing};
 
 /// When a client stops.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -152,6 +153,11 @@ pub struct Spec {
     pub arrivals: Arrivals,
     /// Keying and thinking, by script; none in an open loop.
     pub pacing: Vec<Pacing>,
+    /// How the load changes over time; with it, the limit is the duration of all phases, arrivals
+    /// are phased or closed as the phases are, and there is no warm-up of its own.
+    pub phases: Option<Phases>,
+    /// Sleeping clients are woken at multiples of it; zero wakes each at its instant.
+    pub timer_tick: Duration,
     /// A transaction slower than this is late; in an open loop, one that could only start later
     /// than this is skipped.
     pub latency_limit: Option<Duration>,
@@ -175,6 +181,25 @@ pub struct Spec {
     pub exit_on_abort: bool,
     /// Random sequences, drawn from the base sequence in pgbench's order.
     pub seeds: Seeds,
+}
+
+impl Spec {
+    /// Whether starts at a rate are evenly spaced.
+    #[must_use]
+    pub fn arrivals_are_regular(&self) -> bool {
+        matches!(
+            self.arrivals,
+            Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular)
+        )
+    }
+
+    /// Phases; 1 when the load is the same all the time.
+    #[must_use]
+    pub fn phase_count(&self) -> usize {
+        self.phases
+            .as_ref()
+            .map_or(1, |phases| phases.specs().len())
+    }
 }
 
 /// Seeds of all random sequences.

@@ -13,6 +13,7 @@ use crate::outage::Leave;
 use crate::poller::{Handler, Next, Poller};
 use crate::reconnect::{Dispatch, Refusal, Returning};
 use crate::recorder::{CommandRecord, ScriptRecord};
+use crate::roster::Roster;
 use crate::shared::Shared;
 
 /// How long a worker waits at most before it looks whether it is to stop.
@@ -38,20 +39,23 @@ pub struct WorkerEnd {
     pub worker: usize,
     /// A record a command of each script.
     pub commands: Vec<Vec<Option<CommandRecord>>>,
-    /// Transactions that were not waited for.
-    pub in_flight: usize,
-    /// Intended starts of an open loop that had come, and that no client was free to take.
-    pub unstarted: u64,
+    /// Transactions that were not waited for: numbers of their records.
+    pub in_flight: Vec<usize>,
+    /// Intended starts of an open loop that had come, and that no client was free to take; by phase
+    /// in a run with phases.
+    pub unstarted: Vec<u64>,
     /// Clients that gave up.
     pub aborted: usize,
     /// End of its last transaction, or when it was stopped with one under way.
     pub last_end: Nanos,
+    /// The same by phase, in a run with phases.
+    pub phase_ends: Vec<Nanos>,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
 }
 
 /// When phases change.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Timetable {
     /// The first transaction's instant.
     pub origin: Nanos,
@@ -59,12 +63,41 @@ pub struct Timetable {
     pub measure: Nanos,
     /// End of measuring; None when transactions are counted.
     pub deadline: Option<Nanos>,
+    /// The phases of a run that has some, end to end from `origin` to `deadline`.
+    pub planned: Vec<Planned>,
+}
+
+/// A phase of the plan as a stretch of time.
+#[derive(Debug, Clone, Copy)]
+pub struct Planned {
+    /// Its begin.
+    pub from: Nanos,
+    /// Its end.
+    pub to: Nanos,
+    /// Whether it counts in the results.
+    pub result: bool,
 }
 
 impl Timetable {
+    /// Whether an error belongs to the results.
+    #[must_use]
+    pub fn counts(&self, note: &ErrorNote) -> bool {
+        match note.planned {
+            Some(number) => self.planned[number].result,
+            None => note.at >= self.measure,
+        }
+    }
+
     /// The phase at `instant`, and when it began.
     #[must_use]
     pub fn phase(&self, instant: Nanos) -> (Phase, Nanos) {
+        if let Some(number) = self.planned(instant) {
+            let planned = self.planned[number];
+            return match planned.result {
+                true => (Phase::Measure, planned.from),
+                false => (Phase::WarmUp, planned.from),
+            };
+        }
         match self.deadline {
             _ if instant < self.measure => (Phase::WarmUp, self.origin),
             Some(deadline) if instant >= deadline => (Phase::Drain, deadline),
@@ -72,11 +105,21 @@ impl Timetable {
         }
     }
 
+    /// Number of the plan's phase at `instant`; None without phases, and after the last one.
+    #[must_use]
+    pub fn planned(&self, instant: Nanos) -> Option<usize> {
+        let number = self.planned.partition_point(|each| each.to <= instant);
+        (number < self.planned.len()).then_some(number)
+    }
+
     /// The end of the interval that begins at `from`: a second on the phase's grid, or its end.
     #[must_use]
     pub fn interval_end(&self, from: Nanos) -> Nanos {
         let (phase, began) = self.phase(from);
         let tick = began + ((from - began) / SECOND + 1) * SECOND;
+        if let Some(number) = self.planned(from) {
+            return tick.min(self.planned[number].to);
+        }
         match (phase, self.deadline) {
             (Phase::WarmUp, _) => tick.min(self.measure),
             (Phase::Measure, Some(deadline)) => tick.min(deadline),
@@ -162,17 +205,23 @@ impl Load<'_> {
 
     /// What the schedule wanted by `now`, or by the deadline, and nobody began. With a number of
     /// transactions each of them is a client's own, and none is left over.
-    fn unstarted(&mut self, now: Nanos) -> u64 {
+    fn unstarted(&mut self, now: Nanos) -> Vec<u64> {
+        let none = vec![0; self.shared.spec.phase_count()];
         let Some(deadline) = self.shared.deadline else {
-            return 0;
+            return none;
         };
         let until = deadline.min(now);
         if !self.shared.schedule.is_open() {
-            return 0;
+            return none;
         }
+        let mut counts = self.shared.schedule.overdue_by_phase(until);
         let waiting = self.clients.iter().filter_map(Client::awaited_start);
-        let waiting = waiting.filter(|start| *start <= until).count();
-        waiting as u64 + self.shared.schedule.overdue(until)
+        let unclaimed = self.shared.roster.as_mut().and_then(Roster::take_start);
+        for start in waiting.chain(unclaimed).filter(|start| *start <= until) {
+            let roster = self.shared.roster.as_ref();
+            counts[roster.map_or(0, |roster| roster.phase(start))] += 1;
+        }
+        counts
     }
 }
 
@@ -219,6 +268,9 @@ impl<'a, P: Poller> Worker<'a, P> {
         if let Some(returning) = &links.returning {
             shared.outages = Some(Arc::clone(&returning.outages));
         }
+        if let Some(roster) = &mut shared.roster {
+            roster.begin(timetable.origin);
+        }
         let running = clients.len();
         Self {
             number,
@@ -229,9 +281,9 @@ impl<'a, P: Poller> Worker<'a, P> {
                 shared,
                 running,
             },
-            timetable,
             from: timetable.origin,
             to: timetable.interval_end(timetable.origin),
+            timetable,
             cpu: thread_cpu(),
             wakeups: 0,
             links,
@@ -251,12 +303,23 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.hand_on_errors();
         let mut load = self.load;
         let unstarted = load.unstarted(now);
-        let in_flight = load.clients.iter().filter(|c| c.in_flight()).count();
         if load.clients.iter().any(Client::is_away) {
             // time without a connection was measured like any other
             let end = now.min(load.shared.deadline.unwrap_or(now));
             load.shared.last_end = load.shared.last_end.max(end);
         }
+        let in_flight: Vec<usize> = load
+            .clients
+            .iter()
+            .filter_map(Client::record_in_flight)
+            .collect();
+        let stopped_in_flight = !in_flight.is_empty();
+        let phase_ends = load.shared.roster.as_mut().map_or_else(Vec::new, |roster| {
+            in_flight
+                .iter()
+                .for_each(|record| roster.ended(*record, now));
+            roster.last_ends().to_vec()
+        });
         let end = WorkerEnd {
             worker: self.number,
             in_flight,
@@ -267,11 +330,12 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .filter(|client| client.aborted())
                 .count(),
             // a server that did not answer up to the stop gave no throughput in that time
-            last_end: if in_flight > 0 {
+            last_end: if stopped_in_flight {
                 now
             } else {
                 load.shared.last_end
             },
+            phase_ends,
             commands: load.shared.recorder.commands,
             failure,
         };
@@ -398,8 +462,13 @@ impl<'a, P: Poller> Worker<'a, P> {
             let end = self.to;
             let (phase, _) = self.timetable.phase(self.from);
             let (next_phase, _) = self.timetable.phase(end);
-            self.hand_on(end, phase != next_phase);
-            if phase == Phase::WarmUp && next_phase != Phase::WarmUp {
+            let (planned, next_planned) = (
+                self.timetable.planned(self.from),
+                self.timetable.planned(end),
+            );
+            self.hand_on(end, phase != next_phase || planned != next_planned);
+            // a run with phases tells its commands apart by transaction
+            if planned.is_none() && phase == Phase::WarmUp && next_phase != Phase::WarmUp {
                 self.load.shared.begin_measuring(end);
             }
             self.to = self.timetable.interval_end(end);
@@ -419,6 +488,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             to,
             due: self.to,
             phase: self.timetable.phase(self.from).0,
+            planned: self.timetable.planned(self.from),
             clients: self.load.running - self.load.away(),
             in_flight: self
                 .load
@@ -477,6 +547,7 @@ mod tests {
             origin: 100,
             measure: 100 + SECOND * 3 / 2,
             deadline: Some(100 + SECOND * 4),
+            planned: vec![],
         };
         let mut ends = vec![];
         let mut at = timetable.origin;
@@ -491,11 +562,43 @@ mod tests {
     }
 
     #[test]
+    fn intervals_are_cut_where_the_plans_phases_meet() {
+        let planned = |from, to, result| Planned { from, to, result };
+        let timetable = Timetable {
+            origin: 7,
+            measure: 7,
+            deadline: Some(7 + SECOND * 3),
+            planned: vec![
+                planned(7, 7 + SECOND / 2, false),
+                planned(7 + SECOND / 2, 7 + SECOND * 2, true),
+                planned(7 + SECOND * 2, 7 + SECOND * 3, true),
+            ],
+        };
+        let mut at = timetable.origin;
+        let mut seen = vec![];
+        for _ in 0..5 {
+            seen.push((timetable.planned(at), timetable.phase(at).0));
+            at = timetable.interval_end(at);
+        }
+        assert_eq!(
+            seen,
+            [
+                (Some(0), Phase::WarmUp),
+                (Some(1), Phase::Measure),
+                (Some(1), Phase::Measure),
+                (Some(2), Phase::Measure),
+                (None, Phase::Drain),
+            ]
+        );
+    }
+
+    #[test]
     fn without_a_deadline_measuring_goes_on() {
         let timetable = Timetable {
             origin: 5,
             measure: 5,
             deadline: None,
+            planned: vec![],
         };
         assert_eq!(timetable.interval_end(5), 5 + SECOND);
         assert_eq!(timetable.phase(500 * SECOND), (Phase::Measure, 5));

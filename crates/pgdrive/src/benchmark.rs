@@ -29,6 +29,7 @@ use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
 use crate::outages::OutageTeller;
+use crate::phases_file;
 use crate::progress::{Columns, Progress};
 use crate::scripts;
 use crate::setup::{self, Database};
@@ -36,6 +37,10 @@ use crate::summary::{self, Shown};
 
 /// Runs the load; every failure is said before this returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
+    let options = &match phases_file::apply(options) {
+        Ok(options) => options,
+        Err(failure) => return refuse(&failure, messages),
+    };
     if options.check {
         let loaded = scripts::load(&options.scripts, options.mode, &mut Symbols::new());
         return match loaded.and_then(|programs| options.pacing.resolve(&programs)) {
@@ -156,6 +161,8 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         warmup: options.warmup,
         arrivals: options.arrivals,
         pacing,
+        phases: options.phases.clone(),
+        timer_tick: options.timer_tick,
         latency_limit: options.latency_limit,
         tries: options.tries,
         timing,
@@ -298,6 +305,13 @@ fn measure(
             return refuse(&failure, messages);
         }
     };
+    let mut files = files;
+    let phases = load.spec.phases.iter().flat_map(|phases| phases.specs());
+    let names: Vec<String> = phases.map(|phase| phase.name.clone()).collect();
+    if let Some(histogram) = &mut files.histogram {
+        histogram.set_phases(names.clone());
+    }
+    events.set_phases(names);
     let mut watcher = Watcher {
         events,
         histogram: files.histogram,

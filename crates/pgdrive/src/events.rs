@@ -30,6 +30,8 @@ pub struct Events {
     serializer: V2DeflateSerializer,
     blob: Vec<u8>,
     second_of_errors: (u64, u32),
+    /// Of a run that has some.
+    phase_names: Vec<String>,
 }
 
 impl Events {
@@ -51,6 +53,7 @@ impl Events {
             serializer: V2DeflateSerializer::new(),
             blob: Vec::new(),
             second_of_errors: (0, 0),
+            phase_names: Vec::new(),
         })
     }
 
@@ -95,6 +98,11 @@ impl Events {
         self.origin
     }
 
+    /// The names of a run's phases, in order.
+    pub fn set_phases(&mut self, names: Vec<String>) {
+        self.phase_names = names;
+    }
+
     /// An `interval` event.
     ///
     /// # Errors
@@ -120,6 +128,7 @@ impl Events {
             "from_us": (merged.from - self.origin) / 1000,
             "to_us": (merged.to - self.origin) / 1000,
             "phase": phase(merged.phase),
+            "phase_name": merged.planned.and_then(|number| self.phase_names.get(number)),
             "clients": merged.clients,
             "in_flight": merged.in_flight,
             "workers": workers,
@@ -204,7 +213,9 @@ pub fn counts(record: &ScriptRecord) -> Value {
     })
 }
 
-fn lag(lag: &Moments) -> Value {
+/// Schedule lag; null in a closed loop.
+#[must_use]
+pub fn lag(lag: &Moments) -> Value {
     if lag.count == 0 {
         Value::Null
     } else {

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
-use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
 use pgdyno_script::QueryMode;
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ use crate::messages::Failure;
 use crate::options::Benchmark;
 use crate::outages;
 use crate::pauses;
+use crate::phase_events;
 
 /// The `start` event.
 pub fn start_event(
@@ -31,7 +32,7 @@ pub fn start_event(
         Limit::Transactions(each) => (None, Some(each)),
     };
     let rate_per_s = match options.arrivals {
-        Arrivals::Closed => None,
+        Arrivals::Closed | Arrivals::Phased(_) => None,
         Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
     };
     let scripts: Vec<Value> = programs
@@ -60,6 +61,13 @@ pub fn start_event(
         "transactions": transactions,
         "warmup_s": options.warmup.as_secs_f64(),
         "rate_per_s": rate_per_s,
+        "arrivals": match options.arrivals {
+            Arrivals::Closed => "closed",
+            Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular) => "regular",
+            Arrivals::Poisson { .. } | Arrivals::Phased(Spacing::Poisson) => "poisson",
+        },
+        "timer_tick_us": (!options.timer_tick.is_zero()).then_some(options.timer_tick.as_micros() as u64),
+        "phases": phase_events::planned(options.phases.as_ref()),
         "latency_limit_ms": options.latency_limit.map(|limit| limit.as_secs_f64() * 1e3),
         "max_tries": match options.tries {
             Tries::AtMost(most) => most,
@@ -136,6 +144,7 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
         "latency_ns": events::latency(&latency),
         "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
         "scripts": scripts,
+        "phases": phase_events::ended(report, events),
         "errors": errors,
         "cpu_us": cpu_us(),
     });

@@ -214,6 +214,21 @@ pub const BENCHMARK: &[Opt] = &[
         "a client that loses its connection comes back, or\nis aborted after TIME (60s, 500ms; default: the run's\nend, with -t 60s)",
     ),
     long_arg(
+        "arrivals",
+        "poisson|regular",
+        "how starts at a rate are spaced (default: poisson)",
+    ),
+    long_arg(
+        "timer-tick",
+        "TIME",
+        "wake sleeping clients at multiples of TIME (\"1ms\"):\nless CPU, more schedule lag (default: each exactly)",
+    ),
+    long_arg(
+        "phases",
+        "FILE",
+        "change rate, clients and scripts over time as the\nTOML file says",
+    ),
+    long_arg(
         "events",
         "FILE",
         "write what happens as JSON Lines (\"-\": to standard\noutput, and the summary to standard error)",
@@ -223,7 +238,14 @@ pub const BENCHMARK: &[Opt] = &[
 ];
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results.
-const NOT_PGBENCHS: [&str; 3] = ["auto-pipeline", "keying-time", "think-time"];
+const NOT_PGBENCHS: [&str; 6] = [
+    "arrivals",
+    "auto-pipeline",
+    "keying-time",
+    "phases",
+    "think-time",
+    "timer-tick",
+];
 
 /// Whether the program has the option under this name.
 #[must_use]

@@ -21,6 +21,10 @@ pub struct HistogramLog {
     blob: Vec<u8>,
     /// First transaction's instant on the engine's clock.
     origin: Nanos,
+    /// Names of the phases of a run that has some.
+    phases: Vec<String>,
+    /// The phase of the last line.
+    phase: Option<usize>,
 }
 
 impl HistogramLog {
@@ -34,7 +38,14 @@ impl HistogramLog {
             serializer: V2DeflateSerializer::new(),
             blob: Vec::new(),
             origin: 0,
+            phases: Vec::new(),
+            phase: None,
         })
+    }
+
+    /// The names of a run's phases, in order.
+    pub fn set_phases(&mut self, names: Vec<String>) {
+        self.phases = names;
     }
 
     /// The load begins now: writes the head.
@@ -65,6 +76,13 @@ impl HistogramLog {
         if merged.phase == Phase::WarmUp {
             return Ok(());
         }
+        if merged.planned != self.phase
+            && let Some(name) = merged.planned.and_then(|number| self.phases.get(number))
+        {
+            // a comment: tools pass over lines with a tag that they are not asked for
+            writeln!(self.out, "#[Phase: {name}]")?;
+        }
+        self.phase = merged.planned;
         let mut latency = Latencies::default();
         merged
             .scripts

@@ -3,6 +3,7 @@
 mod benchmark;
 mod called_as;
 mod descriptors;
+mod durations;
 mod events;
 mod exit;
 mod framing;
@@ -17,6 +18,9 @@ mod options;
 mod outages;
 mod pauses;
 mod percentiles;
+mod phase_events;
+mod phase_summary;
+mod phases_file;
 mod progress;
 mod scripts;
 mod setup;

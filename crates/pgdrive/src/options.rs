@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::Schema;
-use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::phases::Phases;
+use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
@@ -87,6 +88,14 @@ pub struct Benchmark {
     pub arrivals: Arrivals,
     /// --keying-time, --think-time
     pub pacing: PacingChoice,
+    /// --arrivals, if given
+    pub spacing: Option<Spacing>,
+    /// --timer-tick; zero for exact timers
+    pub timer_tick: Duration,
+    /// --phases, a file
+    pub phases_file: Option<String>,
+    /// What that file says; limit and arrivals follow from it: see [`crate::phases_file::apply`].
+    pub phases: Option<Phases>,
     /// -L
     pub latency_limit: Option<Duration>,
     /// --max-tries

@@ -32,6 +32,21 @@ pub fn load(
         .collect()
 }
 
+/// What each of `choices` is called on the command line, whole, and what the summary calls it.
+///
+/// # Errors
+/// There is no such built-in script.
+pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure> {
+    let name = |choice: &ScriptChoice| match &choice.origin {
+        Origin::Builtin(prefix) => {
+            let builtin = find(prefix)?;
+            Ok((builtin.name.to_owned(), builtin.source().name))
+        }
+        Origin::File(path) => Ok((path.clone(), path.clone())),
+    };
+    choices.iter().map(name).collect()
+}
+
 fn source(origin: &Origin) -> Result<Source, Failure> {
     match origin {
         Origin::Builtin(prefix) => Ok(find(prefix)?.source()),
@@ -42,7 +57,11 @@ fn source(origin: &Origin) -> Result<Source, Failure> {
     }
 }
 
-fn read(path: &str) -> Result<String, Failure> {
+/// The text of a file, or of standard input for `-`.
+///
+/// # Errors
+/// It cannot be read.
+pub fn read(path: &str) -> Result<String, Failure> {
     let read = if path == "-" {
         let mut text = String::new();
         io::stdin().read_to_string(&mut text).map(|_| text)

@@ -12,6 +12,7 @@ use crate::outages;
 
 use crate::pauses;
 use crate::percentiles::Percentiles;
+use crate::phase_summary;
 use crate::setup::Partitions;
 
 /// What the summary says besides the report.
@@ -53,6 +54,9 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
             )?;
         }
         Limit::Duration(duration) => {
+            if let Some(phases) = &shown.spec.phases {
+                writeln!(out, "number of phases: {}", phases.specs().len())?;
+            }
             writeln!(out, "duration: {} s", duration.as_secs_f64())?;
             writeln!(
                 out,
@@ -104,7 +108,11 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
     }
     throughput(out, shown, report)?;
     outages(out, shown, report)?;
-    scripts(out, shown, report, total)
+    scripts(out, shown, report, total)?;
+    match &shown.spec.phases {
+        Some(phases) => phase_summary::write(out, phases, report),
+        None => Ok(()),
+    }
 }
 
 fn outages(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
@@ -158,7 +166,10 @@ fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
     if let Tries::AtMost(most) = shown.spec.tries {
         writeln!(out, "maximum number of tries: {most}")?;
     }
-    Ok(())
+    if shown.spec.arrivals_are_regular() {
+        writeln!(out, "arrivals: regular")?;
+    }
+    phase_summary::timer_tick(out, shown.spec.timer_tick)
 }
 
 fn total(counts: &Counts) -> u64 {
@@ -277,11 +288,15 @@ fn script(
         number + 1,
         programs[number].program.name
     )?;
-    writeln!(
-        out,
-        " - weight: {weight} (targets {:.1}% of total)",
-        percent(weight, weights)
-    )?;
+    if phase_summary::has_other_weights(shown.spec) {
+        writeln!(out, " - weight: {weight}, but phases have their own")?;
+    } else {
+        writeln!(
+            out,
+            " - weight: {weight} (targets {:.1}% of total)",
+            percent(weight, weights)
+        )?;
+    }
     writeln!(
         out,
         " - {count} transactions ({:.1}% of total)",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from itertools import takewhile
 
 from pgdyno.analyse.histogram import merge
 from pgdyno.analyse.source import MEASURE, WARM_UP, RunSource
@@ -41,8 +42,9 @@ class Timeline:
 
     @property
     def warmup_end_s(self) -> float:
-        """Where the warm-up ends: 0 without one."""
-        return max((second.to_s for second in self.seconds if second.phase == WARM_UP), default=0.0)
+        """Where the warm-up ends: 0 without one. Phases that do not count may come later, too."""
+        leading = takewhile(lambda second: second.phase == WARM_UP, self.seconds)
+        return max((second.to_s for second in leading), default=0.0)
 
 
 def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> Timeline:

@@ -16,7 +16,8 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, Sweep, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, PhaseSpec, Sweep, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.phases import check_phases
 from pgdyno.plan.problems import Document, near
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.scripts import ScriptChoice, parse_script
@@ -39,6 +40,8 @@ class Sections:
     workload: Workload | None = None
     sweep: Sweep | None = None
     trial: TrialSpec | None = None
+    phases: list[PhaseSpec] = field(default_factory=list)
+    """Empty, too, when one of them could not be read."""
 
 
 def read_sections(document: Document) -> Sections:
@@ -54,12 +57,21 @@ def read_sections(document: Document) -> Sections:
         _readable(Workload.model_validate, document.data.get("workload")),
         _readable(Sweep.model_validate, document.data.get("sweep")),
         _readable(TrialSpec.model_validate, document.data.get("trial")),
+        _readable_phases(document.data.get("phase")),
     )
 
 
 def _readable_target(table: object) -> TargetSpec | None:
     # errors begin with the kind; without its settings, a target would be judged by what they would have said
     return _readable(_TARGET.validate_python, table, at=1, needed="settings")
+
+
+def _readable_phases(tables: object) -> list[PhaseSpec]:
+    # a phase without what is wrong with it would be another phase
+    try:
+        return [PhaseSpec.model_validate(table) for table in tables] if isinstance(tables, list) else []
+    except ValidationError:
+        return []
 
 
 def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, needed: str = "") -> _M | None:
@@ -93,6 +105,8 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
             yield from _connections(name, target, sections.sweep, document)
     if sections.trial is not None:
         yield from _trial(sections.trial, document)
+    if sections.phases:
+        yield from check_phases(sections.phases, sections.workload, sections.sweep, document)
 
 
 # ---- targets ----
@@ -210,8 +224,26 @@ def _connections(name: str, target: TargetSpec, sweep: Sweep, document: Document
 
 
 def _trial(trial: TrialSpec, document: Document) -> Iterator[Problem]:
+    if document.data.get("phase"):
+        for name in ("duration", "transactions", "warmup"):
+            if getattr(trial, name):
+                hint = "remove it; " + ("put a phase with result = false first" if name == "warmup" else _SUM)
+                yield document.problem(("trial", name), "does not go with phases", hint)
+        return
+    if trial.duration is None and trial.transactions is None and not _wrong_limit(document):
+        yield document.problem(("trial",), "give either duration or transactions")
     if trial.transactions is not None and trial.warmup > 0:
         yield document.problem(("trial", "warmup"), "goes only with duration, not with transactions")
+
+
+_SUM = "a trial takes as long as its phases together"
+
+
+def _wrong_limit(document: Document) -> bool:
+    """Whether a limit may be there that could not be read, and is a problem already."""
+    table = document.at(("trial",))
+    names = set(table) if isinstance(table, dict) else set()
+    return not names.isdisjoint({"duration", "transactions"}) or not names <= TrialSpec.model_fields.keys()
 
 
 def _element(path: tuple[str | int, ...], place: int, document: Document) -> tuple[str | int, ...]:

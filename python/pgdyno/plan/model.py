@@ -7,6 +7,7 @@ inside asks whether a setting was given.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -14,6 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pgdyno.units import parse_duration_s
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+HIGHEST_RATE = 1e9
 LONGEST_NAME = 64
 """Names become parts of folders' names, which file systems limit to 255 bytes."""
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
@@ -65,6 +67,25 @@ def _listed_if_given(value: object) -> object:
     return None if value is None else _listed(value)
 
 
+def _lasting(text: str) -> str:
+    if parse_duration_s(text) <= 0:
+        raise ValueError("must be more than 0s")
+    return text
+
+
+def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
+    """Checks a number, or the two that a phase goes from and to."""
+    kinds = (int,) if whole else (int, float)
+
+    def check(value: object) -> object:
+        numbers = list(value.values()) if isinstance(value, dict) and value.keys() == {"from", "to"} else [value]
+        if all(isinstance(each, kinds) and not isinstance(each, bool) and 0 <= each < HIGHEST_RATE for each in numbers):
+            return value
+        raise ValueError(f"is not right; write {right}")
+
+    return check
+
+
 def _setting(value: object) -> object:
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -76,6 +97,8 @@ Seconds = Annotated[float, BeforeValidator(_seconds)]
 Setting = Annotated[str, BeforeValidator(_setting)]
 Protocol = Literal["simple", "extended", "prepared"]
 Positive = Annotated[int, Field(ge=1)]
+Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
+Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
 Positives = Annotated[list[Positive], Field(min_length=1)]
 
 
@@ -143,9 +166,25 @@ class TrialSpec(Model):
 
     @model_validator(mode="after")
     def _one_limit(self) -> TrialSpec:
-        if (self.duration is None) == (self.transactions is None):
-            raise ValueError("give either duration or transactions" + ("" if self.duration is None else ", not both"))
+        # that there is one is checked beside the phases, which are one, too
+        if self.duration is not None and self.transactions is not None:
+            raise ValueError("give either duration or transactions, not both")
         return self
+
+
+class PhaseSpec(Model):
+    """A stretch of every trial at one rate, number of clients and mix; the engine's own keys."""
+
+    name: Name
+    duration: Annotated[str, AfterValidator(_lasting)]
+    rate: Rate | None = None
+    """Transactions a second, or what they go from and to; None in a closed loop."""
+    clients: Count | None = None
+    """How many of a point's clients are in use; None: all."""
+    mix: dict[str, Annotated[int, Field(ge=0)]] | None = None
+    """Weights by script; None: the workload's."""
+    result: bool = True
+    """Whether it counts in the figures."""
 
 
 class Plan(Model):
@@ -158,7 +197,12 @@ class Plan(Model):
     workload: Workload
     sweep: Sweep
     trial: TrialSpec
+    phase: list[PhaseSpec] = Field(default_factory=list)
+    """How the load of a trial changes over time, in place of trial.duration; empty: not at all."""
 
     def as_resolved(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in: what a manifest keeps."""
-        return self.model_dump(mode="json")
+        resolved = self.model_dump(mode="json")
+        if not self.phase:
+            del resolved["phase"]
+        return resolved

@@ -14,6 +14,7 @@ from rich.text import Text
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
+from pgdyno.plan.phases import phases_s
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -122,6 +123,10 @@ def _has(trials: Sequence[PlannedTrial], parameter: str) -> bool:
 
 def _length(plan: Plan) -> str:
     trial = plan.trial
+    together_s = phases_s(plan)
+    if together_s is not None:
+        count = len(plan.phase)
+        return f"{format_duration(together_s)} in {count} phase{'s' if count > 1 else ''}"
     if trial.duration is None:
         return f"{trial.transactions:,} tx/client"
     warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""

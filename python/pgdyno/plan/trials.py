@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from pgdyno.plan.model import Plan
+from pgdyno.plan.phases import trial_s
 from pgdyno.records import Point
 
 
@@ -44,10 +45,11 @@ def time_needed_s(plan: Plan) -> float | None:
 
     Starting servers and loading data comes on top, and depends on the machine.
     """
-    if plan.trial.duration is None:
+    each_s = trial_s(plan)
+    if each_s is None:
         return None
     trials = plan.trial.repeats * len(plan.target) * len(_points(plan))
-    return trials * (plan.trial.warmup + plan.trial.duration)
+    return trials * each_s
 
 
 def _points(plan: Plan) -> list[Point]:

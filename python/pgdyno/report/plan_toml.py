@@ -47,7 +47,8 @@ def _value(path: tuple[str, ...], value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(path, each) for each in value) + "]"
     if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{_key(str(key))} = {_value((), each)}" for key, each in value.items()) + " }"
+        given = [f"{_key(str(key))} = {_value((), each)}" for key, each in value.items() if each is not None]
+        return "{ " + ", ".join(given) + " }"
     return _text(str(value))
 
 

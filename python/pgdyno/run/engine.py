@@ -85,13 +85,18 @@ def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: P
         raise PlanError(source, [Problem(path="workload.scripts", message=said)])
 
 
-def trial_options(plan: Plan, point: Point, seed: int) -> list[str]:
-    """Options of pgdrive for one trial of `plan` at `point`; scripts are apart."""
+def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str]:
+    """Options of pgdrive for one trial of `plan` at `point`; scripts are apart.
+
+    `phases` is the file that holds the plan's phases, if it has some.
+    """
     options = ["--events=-", "--parent-lease", f"--client={point.clients}", f"--protocol={point.protocol}"]
     options += [f"--random-seed={seed}"]
     if point.workers is not None:
         options += [f"--jobs={point.workers}"]
-    if plan.trial.duration is not None:
+    if plan.phase:
+        options += [f"--phases={phases}"]
+    elif plan.trial.duration is not None:
         options += [f"--time={plan.trial.duration:g}", f"--warmup={plan.trial.warmup:g}"]
     else:
         options += [f"--transactions={plan.trial.transactions}"]

@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 _OF_EVENT = frozenset({"event", "t_us", "client", "script", "command", "sqlstate", "message"})
 """Fields that have columns of their own."""
-_ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram"})}
+_ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases"})}
 """Fields that the other tables hold."""
 
 
@@ -85,6 +85,7 @@ def _interval(tables: TrialTables, trial: int, event: Event, known: Sequence[int
                 p999_ns=latency.get("p999"),
                 latency_max_ns=latency.get("max"),
                 worker_cpu_us=cpu_us,
+                phase_name=_text(event.get("phase_name")),
             )
         )
         _histogram(tables, trial, event["seq"], event["phase"], number, script.get("histogram"))

@@ -86,7 +86,7 @@ class RunData:
             return []
         names = ", ".join(columns(row))
         # the sort is stable: what came at the same microsecond stays as it came
-        sql = f"SELECT {names} FROM {_parquet(paths)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
+        sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
         with storing("read", paths[0] if trial is not None else self.folder.path), connect() as connection:
             return [row(*values) for values in connection.execute(sql).fetchall()]
 
@@ -137,17 +137,20 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     for folder in folders:
         paths = [path / f"{name}.parquet" for path in folder.trial_paths()]
         if paths:
-            parts.append(f"SELECT {quoted(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths)}")  # noqa: S608
+            parts.append(f"SELECT {quoted(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths, row)}")  # noqa: S608
     if not parts:
         nulls = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in types.items())
         parts = [f"SELECT NULL::VARCHAR AS run, {nulls} WHERE false"]
     connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
-def _parquet(paths: Sequence[Path]) -> str:
+def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
     # listed by name: a pattern would find what is not whole, too
     listed = ", ".join(quoted(str(path)) for path in paths)
-    return f"read_parquet([{listed}], union_by_name = true, file_row_number = true)"
+    stored = f"read_parquet([{listed}], union_by_name = true, file_row_number = true)"
+    # earlier versions wrote fewer columns: those are null
+    known = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in columns(row).items())
+    return f"(FROM {stored} UNION ALL BY NAME SELECT {known} WHERE false)"
 
 
 _TRIALS = {

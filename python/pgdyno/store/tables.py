@@ -51,6 +51,8 @@ class IntervalRow:
     latency_max_ns: BigInt | None
     worker_cpu_us: BigInt
     """Of all workers together, in every script's row of a second."""
+    phase_name: Text | None = None
+    """Of the plan's phase; None without phases, and after the last one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class TrialWriter:
         self.partial = run / f".{slug}.partial"
         self.log = self.partial / "log"
         """For logs, which are written as they come."""
+        self.phases = self.partial / "phases.toml"
+        """For the phases as the engine reads them, if the plan has some."""
         with storing("make the folder", self.partial):
             if self.final.exists():
                 raise StoreError(f"cannot store trial {slug}: {self.final} exists already")

@@ -39,7 +39,7 @@ impl Client {
                         Ok(sleep_us) => {
                             let sleep = u64::try_from(sleep_us).unwrap_or(0).saturating_mul(1000);
                             self.state = State::Sleeping;
-                            self.wake_at(now.saturating_add(sleep), shared);
+                            self.sleep_until(now.saturating_add(sleep), shared);
                             Ok(Some(Next::Wait))
                         }
                         Err(error) => Err(not_executed("sleep").because(error)),
@@ -273,6 +273,9 @@ impl Client {
     }
 
     pub(super) fn end_command(&self, now: Nanos, shared: &mut Shared<'_>) {
+        if !shared.counts(self.record) {
+            return;
+        }
         let number = shared.spec.programs[self.script]
             .program
             .command_number(self.command);

@@ -74,7 +74,10 @@ impl Client {
         let number = shared.spec.programs[self.script]
             .program
             .command_number(self.command);
-        if let Some(record) = &mut shared.recorder.commands[self.script][number] {
+        let counts = shared.counts(self.record);
+        if let Some(record) = &mut shared.recorder.commands[self.script][number]
+            && counts
+        {
             if retry {
                 record.retries += 1;
             } else {
@@ -204,10 +207,11 @@ impl Client {
         let now = shared.clock.now();
         self.note(message, lines, consequence, now, shared);
         if self.transaction.begun {
-            shared.recorder.transaction(self.script, Ending::Aborted, 0);
+            shared.recorder.transaction(self.record, Ending::Aborted, 0);
             self.transaction.begun = false;
-            shared.last_end = now;
+            shared.ended(self.record, now);
         }
+        self.leave_turn(now, shared);
         self.state = State::Aborted;
         shared.client_aborted();
         Next::Close
@@ -249,6 +253,10 @@ impl Client {
             severity: error.map(|error| error.severity.clone()),
             message: error.map_or(message, |error| error.message.clone()),
             lines,
+            planned: shared
+                .roster
+                .as_ref()
+                .map(|roster| roster.phase_of_record(self.record)),
             detail: error.and_then(|error| error.detail.clone()),
             hint: error.and_then(|error| error.hint.clone()),
             consequence,

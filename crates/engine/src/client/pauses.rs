@@ -49,7 +49,7 @@ impl Client {
             return self.finish();
         }
         let paused = now.saturating_sub(self.transaction.started);
-        let record = &mut shared.recorder.scripts[self.script];
+        let record = &mut shared.recorder.scripts[self.record];
         if self.state == State::Keying {
             record.keying.record(paused);
             return self.begin_transaction(now, shared);

@@ -70,7 +70,9 @@ impl Client {
             outages.lost(now, in_transaction, sqlstate, note);
             shared.has_losses = true;
         }
-        let has_chosen = !in_transaction && self.state == State::Scheduled;
+        self.lose_turn(now, shared);
+        let has_chosen =
+            !in_transaction && self.state == State::Scheduled && shared.roster.is_none();
         if in_transaction {
             self.count_lost(now, shared);
         }
@@ -88,7 +90,7 @@ impl Client {
     fn count_lost(&mut self, now: Nanos, shared: &mut Shared<'_>) {
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(Ending::ConnectionLost, latency, now, shared);
-        let counts = &mut shared.recorder.scripts[self.script].counts;
+        let counts = &mut shared.recorder.scripts[self.record].counts;
         if self.transaction.tries > 1 {
             counts.retried += 1;
             counts.retries += u64::from(self.transaction.tries - 1);
@@ -99,7 +101,7 @@ impl Client {
         if let Some(record) = &mut shared.recorder.commands[self.script][number] {
             record.failures += 1;
         }
-        shared.last_end = now;
+        shared.ended(self.record, now);
         self.transaction.begun = false;
     }
 

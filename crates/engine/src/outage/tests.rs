@@ -6,6 +6,7 @@ const MS: Nanos = SECOND / 1000;
 fn note(client: usize) -> ErrorNote {
     ErrorNote {
         at: 0,
+        planned: None,
         client,
         script: 0,
         command: 0,

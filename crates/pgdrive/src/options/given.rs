@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
-use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::values::{
-    I32, definition, io, partition_method, positive, protocol, sampling_rate, script, seconds,
-    seconds_or_none, seed, shorthand, steps, tries, whole,
+    I32, arrivals, definition, io, partition_method, positive, protocol, sampling_rate, script,
+    seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
 };
 use super::{
     Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, UsageError,
@@ -44,6 +44,9 @@ pub(super) struct Given {
     pub(super) variables: Vec<(String, String)>,
     pub(super) rate_per_s: Option<f64>,
     pub(super) pacing: PacingChoice,
+    pub(super) spacing: Option<Spacing>,
+    pub(super) timer_tick: Duration,
+    pub(super) phases_file: Option<String>,
     pub(super) latency_limit: Option<Duration>,
     pub(super) tries: Option<Tries>,
     pub(super) no_vacuum: bool,
@@ -128,6 +131,9 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
             let choice = PauseChoice::parse(&value, "--think-time")?;
             given.pacing.think.push(choice);
         }
+        "arrivals" => given.spacing = Some(arrivals(&value)?),
+        "timer-tick" => given.timer_tick = timer_tick(&value)?,
+        "phases" => given.phases_file = Some(value),
         "latency-limit" => {
             let limit_ms = positive(&value, "invalid latency limit")?;
             given.latency_limit = Some(Duration::from_secs_f64(limit_ms / 1000.0));
@@ -246,6 +252,52 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
     })
 }
 
+/// What `--phases` says itself, and what `--arrivals` needs.
+fn agree_with_phases(given: &Given) -> Result<(), Failure> {
+    if given.phases_file.is_none() {
+        if given.spacing.is_some() && given.rate_per_s.is_none() {
+            return Err(Failure::new("--arrivals needs a rate")
+                .hint("Give --rate=NUM, or --phases=FILE with rates."));
+        }
+        return Ok(());
+    }
+    for (is_given, option, instead) in [
+        (
+            !given.pacing.keying.is_empty() || !given.pacing.think.is_empty(),
+            "--keying-time and --think-time",
+            "phases say how many clients are in use, or a rate",
+        ),
+        (
+            given.duration.is_some(),
+            "-T/--time",
+            "the duration of the run is the sum of its phases",
+        ),
+        (
+            given.transactions.is_some(),
+            "-t/--transactions",
+            "the duration of the run is the sum of its phases",
+        ),
+        (
+            given.rate_per_s.is_some(),
+            "-R/--rate",
+            "give each phase its rate in the file",
+        ),
+        (
+            !given.warmup.is_zero(),
+            "--warmup",
+            "put a phase with result = false first",
+        ),
+    ] {
+        if is_given {
+            return Err(
+                Failure::new(format!("{option} cannot be used with --phases"))
+                    .hint(format!("Leave {option} out: {instead}.")),
+            );
+        }
+    }
+    Ok(())
+}
+
 fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     if given.scripts.is_empty() {
         given.scripts.push(ScriptChoice {
@@ -256,6 +308,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     if given.scripts.iter().all(|script| script.weight == 0) {
         return Err(Failure::new("total script weight must not be zero"));
     }
+    agree_with_phases(&given)?;
     let limit = match (given.transactions, given.duration) {
         (Some(_), Some(_)) => {
             return Err(Failure::new(
@@ -277,16 +330,17 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         ));
     }
     let tries = given.tries.unwrap_or(Tries::AtMost(1));
-    if tries == Tries::Unlimited && given.latency_limit.is_none() && given.duration.is_none() {
+    let ends_by_time = given.duration.is_some() || given.phases_file.is_some();
+    if tries == Tries::Unlimited && given.latency_limit.is_none() && !ends_by_time {
         return Err(Failure::new(
             "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
         ));
     }
-    let arrivals = given
-        .rate_per_s
-        .map_or(Arrivals::Closed, |rate_per_s| Arrivals::Poisson {
-            rate_per_s,
-        });
+    let arrivals = match (given.rate_per_s, given.spacing) {
+        (None, _) => Arrivals::Closed,
+        (Some(rate_per_s), Some(Spacing::Regular)) => Arrivals::Regular { rate_per_s },
+        (Some(rate_per_s), _) => Arrivals::Poisson { rate_per_s },
+    };
     given.pacing.check(arrivals)?;
     let clients = given.clients.unwrap_or(1) as usize;
     Ok(Benchmark {
@@ -305,6 +359,10 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         scale: given.scale,
         variables: given.variables,
         arrivals,
+        spacing: given.spacing,
+        timer_tick: given.timer_tick,
+        phases_file: given.phases_file,
+        phases: None,
         pacing: given.pacing,
         latency_limit: given.latency_limit,
         tries,

@@ -66,6 +66,20 @@ fn defaults_are_pgbenchs() {
 }
 
 #[test]
+fn arrivals_and_timers_are_resolved() {
+    let rate_per_s = 5.0;
+    let default = load(&["-R5"]);
+    assert_eq!(default.arrivals, Arrivals::Poisson { rate_per_s });
+    assert_eq!(default.timer_tick, Duration::ZERO);
+    let regular = load(&["-R5", "--arrivals=regular", "--timer-tick=500us"]);
+    assert_eq!(regular.arrivals, Arrivals::Regular { rate_per_s });
+    assert_eq!(regular.timer_tick, Duration::from_micros(500));
+    // tries without end are for loads that end by time, and phases do
+    let endless = load(&["--phases=f", "--max-tries=0"]);
+    assert_eq!(endless.tries, Tries::Unlimited);
+}
+
+#[test]
 fn a_usual_line() {
     let load = load(&[
         "-c64",
@@ -107,6 +121,39 @@ fn complaints_are_pgbenchs() {
         ),
         (&["-D", "x"], "invalid variable definition: \"x\""),
         (&["--io", "poll"], "invalid I/O method (--io): \"poll\""),
+        (
+            &["-R1", "--arrivals=uniform"],
+            "invalid arrivals (--arrivals): \"uniform\"",
+        ),
+        (&["--arrivals=regular"], "--arrivals needs a rate"),
+        (
+            &["--timer-tick=1"],
+            "invalid value \"1\" for option --timer-tick",
+        ),
+        (
+            &["--timer-tick=2s"],
+            "invalid value \"2s\" for option --timer-tick",
+        ),
+        (
+            &["--phases=f", "-T1"],
+            "-T/--time cannot be used with --phases",
+        ),
+        (
+            &["--phases=f", "-t1"],
+            "-t/--transactions cannot be used with --phases",
+        ),
+        (
+            &["--phases=f", "-R1"],
+            "-R/--rate cannot be used with --phases",
+        ),
+        (
+            &["--phases=f", "--warmup=1"],
+            "--warmup cannot be used with --phases",
+        ),
+        (
+            &["--phases=f", "--think-time=1ms"],
+            "--keying-time and --think-time cannot be used with --phases",
+        ),
         (&["-f", "a@x"], "invalid weight specification: @x"),
         (&["-b", "s@0"], "total script weight must not be zero"),
         (
@@ -280,6 +327,13 @@ fn pgbench_has_no_automatic_pipelines() {
         request_as(CalledAs::Pgbench, &["--auto-pipeline"]),
         Err("unrecognized option '--auto-pipeline'".to_owned())
     );
+    for ours in ["--arrivals", "--phases", "--timer-tick"] {
+        assert_eq!(
+            request_as(CalledAs::Pgbench, &[&format!("{ours}=x")]),
+            Err(format!("unrecognized option '{ours}'"))
+        );
+        assert!(!crate::help::text("pgbench").contains(ours));
+    }
     // nor do abbreviations know of it
     assert_eq!(
         request_as(CalledAs::Pgbench, &["--a=5"]),

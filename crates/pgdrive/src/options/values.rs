@@ -4,10 +4,12 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::Method;
+use pgdyno_engine::schedule::Spacing;
 use pgdyno_engine::spec::{Io, Tries};
 use pgdyno_script::QueryMode;
 
 use super::{Origin, ScriptChoice, Seed};
+use crate::durations;
 use crate::messages::Failure;
 
 pub(super) const I32: i64 = i32::MAX as i64;
@@ -78,6 +80,26 @@ pub(super) fn io(text: &str) -> Result<Io, Failure> {
                 .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\"."),
         ),
     }
+}
+
+pub(super) fn arrivals(text: &str) -> Result<Spacing, Failure> {
+    match text {
+        "poisson" => Ok(Spacing::Poisson),
+        "regular" => Ok(Spacing::Regular),
+        _ => Err(
+            Failure::new(format!("invalid arrivals (--arrivals): \"{text}\""))
+                .hint("Valid arrivals are \"poisson\" and \"regular\"."),
+        ),
+    }
+}
+
+pub(super) fn timer_tick(text: &str) -> Result<Duration, Failure> {
+    let tick = durations::parse(text);
+    let allowed = Duration::from_micros(1)..=Duration::from_secs(1);
+    tick.filter(|tick| allowed.contains(tick)).ok_or_else(|| {
+        Failure::new(format!("invalid value \"{text}\" for option --timer-tick"))
+            .hint("Give a time from 1us to 1s with its unit, such as \"1ms\" or \"500us\".")
+    })
 }
 
 pub(super) fn tries(text: &str) -> Result<Tries, Failure> {

@@ -1,0 +1,241 @@
+//! Clients in a run with phases: several of one worker, woken by hand.
+
+use super::*;
+use crate::clock::{Nanos, SECOND};
+use crate::phases::{PhaseSpec, Phases, Ramp};
+use crate::schedule::Spacing;
+
+const HOUR: u64 = 3600;
+
+fn phase(seconds: u64, rate_per_s: Option<f64>, clients: f64, weights: &[u32]) -> PhaseSpec {
+    PhaseSpec {
+        name: format!("{seconds} s"),
+        duration: Duration::from_secs(seconds),
+        rate_per_s: rate_per_s.map(Ramp::constant),
+        clients: Ramp::constant(clients),
+        weights: weights.to_vec(),
+        result: true,
+    }
+}
+
+/// Two scripts and two clients.
+fn phased(phases: Vec<PhaseSpec>) -> Spec {
+    phased_for(2, phases)
+}
+
+fn phased_for(clients: usize, phases: Vec<PhaseSpec>) -> Spec {
+    let phases = Phases::new(phases);
+    let arrivals = match phases.is_open() {
+        true => Arrivals::Phased(Spacing::Regular),
+        false => Arrivals::Closed,
+    };
+    let limit = Limit::Duration(Duration::from_nanos(phases.end()));
+    let mut spec = spec(
+        "SELECT 1;\n",
+        QueryMode::Simple,
+        limit,
+        Tries::AtMost(1),
+        arrivals,
+    );
+    let other = super::spec(
+        "SELECT 2;\n",
+        QueryMode::Simple,
+        limit,
+        Tries::AtMost(1),
+        arrivals,
+    );
+    spec.programs.extend(other.programs);
+    spec.clients = clients;
+    (spec.seeds, _) = Seeds::draw(&mut Rng::seed(1), clients, 1, false);
+    spec.phases = Some(phases);
+    spec
+}
+
+struct Crowd<'a> {
+    clients: Vec<Client>,
+    shared: Shared<'a>,
+    origin: Nanos,
+}
+
+impl<'a> Crowd<'a> {
+    fn new(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Self {
+        let mut shared = Shared::new(0, spec, templates, Clock::start(), stop);
+        let origin = shared.clock.now();
+        shared.schedule.begin(origin);
+        shared.deadline = spec.phases.as_ref().map(|phases| origin + phases.end());
+        if let Some(roster) = &mut shared.roster {
+            roster.begin(origin);
+        }
+        let mut crowd = Self {
+            clients: (0..spec.clients)
+                .map(|id| Client::new(id, &shared))
+                .collect(),
+            shared,
+            origin,
+        };
+        for client in &mut crowd.clients {
+            client.begin(origin, &mut crowd.shared);
+        }
+        crowd
+    }
+
+    /// Wakes everybody who is due `after` the begin; those who then send.
+    fn wake(&mut self, after: Nanos) -> Vec<usize> {
+        let now = self.origin + after;
+        let mut sending = vec![];
+        while let Some(client) = self.shared.due(now) {
+            if self.clients[client].woken(now, &mut self.shared) == Next::Send {
+                sending.push(client);
+            }
+        }
+        sending
+    }
+
+    fn succeeded(&self) -> Vec<u64> {
+        let records = &self.shared.recorder.scripts;
+        records.iter().map(|each| each.counts.succeeded).collect()
+    }
+}
+
+macro_rules! crowd {
+    ($crowd:ident, $spec:expr) => {
+        let spec = $spec;
+        let all = templates(&spec.programs, spec.mode).expect("short statements");
+        let stop = AtomicBool::new(false);
+        let mut $crowd = Crowd::new(&spec, &all, &stop);
+    };
+}
+
+#[test]
+fn a_client_that_is_not_in_use_rests_until_its_phase_comes() {
+    crowd!(
+        crowd,
+        phased(vec![
+            phase(HOUR, None, 1.0, &[1, 0]),
+            phase(HOUR, None, 2.0, &[0, 1])
+        ])
+    );
+    assert!(crowd.clients[0].in_flight() && !crowd.clients[1].in_flight());
+    assert_eq!(crowd.wake(HOUR * SECOND - 1), [0; 0]);
+    assert_eq!(crowd.wake(HOUR * SECOND), [1]);
+    assert!(
+        String::from_utf8_lossy(crowd.clients[1].outgoing()).contains("SELECT 2"),
+        "the second phase's script"
+    );
+    crowd.clients[1].received(READY, &mut crowd.shared);
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    assert_eq!(
+        crowd.succeeded(),
+        [1, 0, 0, 1],
+        "each in the phase of its start"
+    );
+}
+
+#[test]
+fn a_start_goes_to_a_client_that_is_in_use_when_it_comes() {
+    // starts at 0, 1000 s, 2000 s, 3000 s; then one client only, and starts at 3600 s, 4600 s
+    crowd!(
+        crowd,
+        phased(vec![
+            phase(HOUR, Some(0.001), 2.0, &[1, 0]),
+            phase(HOUR, Some(0.001), 1.0, &[0, 1])
+        ])
+    );
+    assert!(crowd.clients[0].in_flight(), "the first start is at once");
+    // the second client takes its turn: it waits for 1000 s
+    assert_eq!(crowd.wake(SECOND), [0; 0]);
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    assert!(!crowd.clients[0].in_flight(), "it stands by");
+    assert_eq!(crowd.wake(1000 * SECOND), [1]);
+    // the first one waits for 2000 s, and the second stands by
+    crowd.clients[1].received(READY, &mut crowd.shared);
+    assert_eq!(crowd.wake(2000 * SECOND), [0]);
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    assert_eq!(crowd.wake(3000 * SECOND), [1]);
+    crowd.clients[1].received(READY, &mut crowd.shared);
+    // the start number 3.6 of the integral is number 4, in the second phase: the first client's turn
+    assert_eq!(crowd.wake(3999 * SECOND), [0; 0]);
+    assert_eq!(crowd.wake(4000 * SECOND), [0]);
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    // the second's turn comes in a phase that does not use it: the first begins the start
+    assert_eq!(crowd.wake(5000 * SECOND), [0]);
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    assert_eq!(crowd.succeeded(), [4, 0, 0, 2]);
+}
+
+#[test]
+fn a_client_that_gives_up_leaves_its_turn() {
+    crowd!(crowd, phased(vec![phase(HOUR, Some(0.001), 2.0, &[1, 1])]));
+    crowd.wake(SECOND);
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    // the second client waits for the next start, the first stands by
+    crowd.clients[1].closed(None, &mut crowd.shared);
+    assert!(crowd.clients[1].aborted());
+    crowd.wake(SECOND);
+    assert_eq!(crowd.wake(1000 * SECOND), [0]);
+    assert_eq!(crowd.shared.recorder.scripts[0].counts.aborted, 0);
+}
+
+#[test]
+fn starts_that_found_nobody_are_told_by_phase() {
+    crowd!(
+        crowd,
+        phased(vec![
+            phase(1, Some(3.0), 2.0, &[1, 0]),
+            phase(1, Some(4.0), 2.0, &[0, 1])
+        ])
+    );
+    // both clients are busy until after the end
+    crowd.wake(SECOND / 2);
+    assert!(crowd.clients.iter().all(Client::in_flight));
+    let end = crowd.origin + 2 * SECOND;
+    assert_eq!(crowd.shared.schedule.overdue_by_phase(end), [1, 4]);
+}
+
+#[test]
+fn a_last_phase_that_is_a_pause_lasts_to_its_end() {
+    crowd!(
+        crowd,
+        phased(vec![
+            phase(1, Some(1.0), 2.0, &[1, 1]),
+            phase(HOUR, Some(0.0), 2.0, &[1, 1])
+        ])
+    );
+    crowd.clients[0].received(READY, &mut crowd.shared);
+    crowd.wake(2 * SECOND);
+    assert!(!crowd.clients.iter().any(Client::stopped));
+    crowd.wake((HOUR + 1) * SECOND);
+    assert!(crowd.clients.iter().all(Client::stopped));
+}
+
+#[test]
+fn everybody_who_stands_by_hears_of_the_end() {
+    crowd!(
+        crowd,
+        phased_for(4, vec![phase(1, Some(2.0), 4.0, &[1, 1])])
+    );
+    // the second one's start comes; of the two that stand by, one is to be woken
+    let half = crowd.origin + SECOND / 2;
+    assert_eq!(crowd.shared.due(half), Some(1));
+    assert_eq!(crowd.clients[1].woken(half, &mut crowd.shared), Next::Send);
+    // but by then the run is over
+    crowd.wake(2 * SECOND);
+    assert!(crowd.clients[2].stopped() && crowd.clients[3].stopped());
+}
+
+#[test]
+fn sleepers_are_woken_on_the_grid() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.timer_tick = Duration::from_millis(1);
+    bench!(bench, spec);
+    let ms = SECOND / 1000;
+    for (asked, woken) in [(1, ms), (ms, ms), (ms + 1, 2 * ms), (5 * ms - 1, 5 * ms)] {
+        bench.shared.sleep_until(asked, 0);
+        assert_eq!(bench.shared.next_timer(), Some(woken));
+        assert_eq!(bench.shared.due(woken - 1), None);
+        assert_eq!(bench.shared.due(woken), Some(0));
+    }
+    // who only lets others run is not made to wait
+    bench.shared.wake_at(7, 0);
+    assert_eq!(bench.shared.next_timer(), Some(7));
+}

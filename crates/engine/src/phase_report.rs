@@ -1,0 +1,169 @@
+//! What each phase of a run came to: the transactions that were meant to begin in it, whenever they
+//! ended.
+
+use crate::clock::{Nanos, SECOND};
+use crate::phases::Phases;
+use crate::recorder::{Counts, Latencies, Moments, ScriptRecord};
+
+/// One phase. `scheduled() = succeeded + failed + skipped + in flight`.
+#[derive(Debug)]
+pub struct PhaseReport {
+    /// Its name.
+    pub name: String,
+    /// Whether it counts in the run's results.
+    pub result: bool,
+    /// How long it was to last.
+    pub duration: Nanos,
+    /// Its begin.
+    pub from: Nanos,
+    /// Its end, or the end of its last transaction, whichever is later.
+    pub to: Nanos,
+    /// A record a script.
+    pub scripts: Vec<ScriptRecord>,
+    /// Transactions that had begun and were not waited for.
+    pub in_flight: u64,
+    /// Starts that were due by the end of the run, and that no client was free to begin; not in
+    /// `scheduled()`.
+    pub unstarted: u64,
+}
+
+impl PhaseReport {
+    /// All scripts together.
+    #[must_use]
+    pub fn counts(&self) -> Counts {
+        counts(&self.scripts)
+    }
+
+    /// Latency of all scripts together.
+    #[must_use]
+    pub fn latency(&self) -> Latencies {
+        latency(&self.scripts)
+    }
+
+    /// Schedule lag of all scripts together.
+    #[must_use]
+    pub fn lag(&self) -> Moments {
+        lag(&self.scripts)
+    }
+
+    /// Transactions that were to be run.
+    #[must_use]
+    pub fn scheduled(&self) -> u64 {
+        self.counts().ended() + self.in_flight
+    }
+
+    /// From its begin to its end or that of its last transaction, seconds.
+    #[must_use]
+    pub fn measured_s(&self) -> f64 {
+        self.to.saturating_sub(self.from) as f64 / SECOND as f64
+    }
+
+    /// Succeeded transactions a second; 0 when the run ended before it.
+    #[must_use]
+    pub fn tps(&self) -> f64 {
+        let measured_s = self.measured_s();
+        if measured_s > 0.0 {
+            self.counts().succeeded as f64 / measured_s
+        } else {
+            0.0
+        }
+    }
+}
+
+/// What is known of a phase only when the workers have ended.
+#[derive(Debug, Clone, Copy)]
+pub struct PhaseEnd {
+    /// See [`PhaseReport::from`].
+    pub from: Nanos,
+    /// See [`PhaseReport::to`].
+    pub to: Nanos,
+    /// See [`PhaseReport::in_flight`].
+    pub in_flight: u64,
+    /// See [`PhaseReport::unstarted`].
+    pub unstarted: u64,
+}
+
+/// Reports of all phases, from the records of `scripts` scripts a phase.
+#[must_use]
+pub fn in_order(
+    phases: &Phases,
+    records: &[ScriptRecord],
+    scripts: usize,
+    ends: &[PhaseEnd],
+) -> Vec<PhaseReport> {
+    let recorded = phases.specs().iter().zip(records.chunks(scripts));
+    recorded
+        .zip(ends)
+        .map(|((spec, records), end)| PhaseReport {
+            name: spec.name.clone(),
+            result: spec.result,
+            duration: spec.duration.as_nanos() as Nanos,
+            from: end.from,
+            to: end.to.max(end.from),
+            scripts: records.to_vec(),
+            in_flight: end.in_flight,
+            unstarted: end.unstarted,
+        })
+        .collect()
+}
+
+/// Time that `phases` take together; where one's last transactions reach into the next, that counts
+/// once.
+#[must_use]
+pub fn measured(phases: &[&PhaseReport]) -> Nanos {
+    let (mut sum, mut reached) = (0, 0);
+    for phase in phases {
+        sum += phase.to.saturating_sub(phase.from.max(reached));
+        reached = reached.max(phase.to);
+    }
+    sum
+}
+
+/// Counts of all scripts together.
+#[must_use]
+pub fn counts(scripts: &[ScriptRecord]) -> Counts {
+    let mut sum = Counts::default();
+    scripts.iter().for_each(|script| sum.add(&script.counts));
+    sum
+}
+
+/// Latency of all scripts together.
+#[must_use]
+pub fn latency(scripts: &[ScriptRecord]) -> Latencies {
+    let mut sum = Latencies::default();
+    scripts.iter().for_each(|script| sum.add(&script.latency));
+    sum
+}
+
+/// Schedule lag of all scripts together.
+#[must_use]
+pub fn lag(scripts: &[ScriptRecord]) -> Moments {
+    let mut sum = Moments::default();
+    scripts.iter().for_each(|script| sum.add(&script.lag));
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(from: Nanos, to: Nanos) -> PhaseReport {
+        PhaseReport {
+            name: "p".into(),
+            result: true,
+            duration: 1,
+            from,
+            to,
+            scripts: vec![],
+            in_flight: 0,
+            unstarted: 0,
+        }
+    }
+
+    #[test]
+    fn what_overlaps_is_counted_once() {
+        let (first, second, third) = (phase(10, 35), phase(20, 30), phase(40, 45));
+        assert_eq!(measured(&[&first, &second, &third]), 30);
+        assert_eq!(measured(&[&second, &third]), 15);
+    }
+}

@@ -1,0 +1,102 @@
+"""Phases of a plan: how the load of every trial changes over time.
+
+The keys are those of the engine's file (docs/guides/phases.md), which the laboratory writes for each
+trial; what can be seen without the engine is checked here, with its line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pgdyno.errors import Problem
+from pgdyno.plan.model import PhaseSpec, Plan, Sweep, Workload
+from pgdyno.plan.problems import Document
+from pgdyno.plan.scripts import parse_script
+from pgdyno.units import parse_duration_s
+
+Ramp = tuple[float, float]
+
+
+def phases_s(plan: Plan) -> float | None:
+    """Seconds that the phases of a trial take together; None for a plan without phases."""
+    return sum(parse_duration_s(phase.duration) for phase in plan.phase) if plan.phase else None
+
+
+def trial_s(plan: Plan) -> float | None:
+    """Seconds that a trial takes, its warm-up counted; None when it ends after a count of transactions."""
+    if plan.phase:
+        return phases_s(plan)
+    return None if plan.trial.duration is None else plan.trial.warmup + plan.trial.duration
+
+
+def ends(value: float | Mapping[str, float]) -> Ramp:
+    """A rate's or a count's value at the phase's begin and at its end."""
+    return (value["from"], value["to"]) if isinstance(value, Mapping) else (value, value)
+
+
+def check_phases(
+    phases: Sequence[PhaseSpec], workload: Workload | None, sweep: Sweep | None, document: Document
+) -> Iterator[Problem]:
+    """What is wrong with `phases` beside the sweep and the workload, as far as these could be read."""
+    yield from _names(phases, document)
+    yield from _rates(phases, document)
+    if all(not phase.result for phase in phases):
+        yield document.problem(("phase",), "has no phase with a result", "leave result = false out of one")
+    if sweep is not None:
+        yield from _clients(phases, sweep, document)
+    if workload is not None:
+        yield from _mixes(phases, workload, document)
+
+
+def _names(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
+    for place, phase in enumerate(phases):
+        if any(phase.name == before.name for before in phases[:place]):
+            message = f"{phase.name} is the name of two phases"
+            yield document.problem(("phase", place, "name"), message, "give each a name of its own")
+
+
+def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]:
+    if all(phase.rate is None for phase in phases):
+        return
+    for place, phase in enumerate(phases):
+        if phase.rate is None:
+            hint = "give every phase a rate (0 is a pause) or none"
+            yield document.problem(("phase", place), "has no rate, and others have one", hint)
+    if all(phase.rate is not None and max(ends(phase.rate)) == 0 for phase in phases):
+        yield document.problem(("phase",), "has no rate above 0", "give one phase a rate")
+
+
+def _clients(phases: Sequence[PhaseSpec], sweep: Sweep, document: Document) -> Iterator[Problem]:
+    most, workers = min(sweep.clients), max(sweep.workers or [1])
+    is_open = any(phase.rate is not None for phase in phases)
+    for place, phase in enumerate(phases):
+        if phase.clients is None:
+            continue
+        path = ("phase", place, "clients")
+        if max(ends(phase.clients)) > most:
+            message = f"{max(ends(phase.clients)):g} clients are more than the {most} of sweep.clients"
+            yield document.problem(path, message, "begin sweep.clients with as many")
+        if is_open and min(ends(phase.clients)) < workers:
+            message = f"{min(ends(phase.clients)):g} clients are fewer than the {workers} workers that share the rate"
+            yield document.problem(path, message, f"use at least {workers}")
+
+
+def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) -> Iterator[Problem]:
+    names = _quietly(lambda: [parse_script(text).name for text in workload.scripts])
+    if names is None:
+        return  # said of the scripts themselves
+    for place, phase in enumerate(phases):
+        for name in phase.mix or {}:
+            numbered = name.isascii() and name.isdigit() and 1 <= int(name) <= len(names)
+            if name not in names and not numbered:
+                message = "is no script of this plan"
+                yield document.problem(("phase", place, "mix", name), message, f"its scripts are {', '.join(names)}")
+        if phase.mix is not None and not any(phase.mix.values()):
+            yield document.problem(("phase", place, "mix"), "has no weight above 0", "give one script a weight")
+
+
+def _quietly(read: Callable[[], list[str]]) -> list[str] | None:
+    try:
+        return read()
+    except ValueError:
+        return None
