@@ -19,7 +19,7 @@ use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
 use crate::spec::{Limit, Sessions, Spec, share_of};
-use crate::worker::{Links, Timetable, Word, Worker, WorkerEnd};
+use crate::worker::{Connections, Links, Timetable, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
 const WORDS_IN_FLIGHT: usize = 256;
@@ -204,8 +204,8 @@ fn work<P: Poller>(
 ) {
     let share = share_of(spec.clients, spec.workers, number);
     let from = clock.now();
-    let poller: P = match connect_all(spec, share.clone(), stop) {
-        Ok(poller) => poller,
+    let connections: Connections<P> = match connect_all(spec, share.clone(), stop) {
+        Ok(connections) => connections,
         Err(error) => {
             let _ = ready.send(Ready::Failed(error));
             return;
@@ -222,7 +222,7 @@ fn work<P: Poller>(
         number,
         share.start,
         clients,
-        poller,
+        connections,
         shared,
         timetable,
         links,
@@ -234,8 +234,8 @@ fn connect_all<P: Poller>(
     spec: &Spec,
     share: std::ops::Range<usize>,
     stop: &AtomicBool,
-) -> Result<P, RunError> {
-    let mut poller = P::new(share.len()).map_err(RunError::System)?;
+) -> Result<Connections<P>, RunError> {
+    let mut connections = Connections::new(share.len()).map_err(RunError::System)?;
     let share = match spec.sessions {
         Sessions::Kept => share,
         // every transaction makes its own
@@ -243,9 +243,9 @@ fn connect_all<P: Poller>(
     };
     let first = share.start;
     connect_clients(&spec.params, share, stop, |client, stream| {
-        poller.add(client - first, stream.into())
+        connections.add(client - first, stream.into_transport())
     })?;
-    Ok(poller)
+    Ok(connections)
 }
 
 /// Waits until every worker is connected; the time that took.

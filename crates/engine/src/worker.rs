@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use pgdyno_connect::Session;
+use pgdyno_connect::{Session, Transport};
 
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
@@ -11,6 +11,7 @@ use crate::interval::{ErrorNote, Interval, Phase};
 use crate::poller::{Handler, Next, Poller};
 use crate::recorder::{CommandRecord, ScriptRecord};
 use crate::shared::Shared;
+use crate::tls::Channels;
 
 /// How long a worker waits at most before it looks whether it is to stop.
 const LONGEST_WAIT: Nanos = SECOND / 10;
@@ -80,6 +81,35 @@ impl Timetable {
     }
 }
 
+/// A worker's connections: what moves their bytes, and the TLS sessions that these go through.
+pub struct Connections<P> {
+    poller: P,
+    channels: Channels,
+}
+
+impl<P: Poller> Connections<P> {
+    /// None yet, for tokens under `most`.
+    ///
+    /// # Errors
+    /// Those of [`Poller::new`].
+    pub fn new(most: usize) -> io::Result<Self> {
+        Ok(Self {
+            poller: P::new(most)?,
+            channels: Channels::default(),
+        })
+    }
+
+    /// Takes over a connection under the name `token`.
+    ///
+    /// # Errors
+    /// Those of [`Poller::add`].
+    pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
+        self.poller.add(token, transport.socket)?;
+        self.channels.set(token, transport.tls);
+        Ok(())
+    }
+}
+
 /// A worker with its clients connected.
 pub struct Worker<'a, P> {
     number: usize,
@@ -107,6 +137,8 @@ struct Load<'a> {
     /// Number of the first client: tokens count from 0 in each worker.
     first: usize,
     clients: Vec<Client>,
+    /// Between them and the poller.
+    channels: Channels,
     shared: Shared<'a>,
     running: usize,
 }
@@ -138,7 +170,10 @@ impl Load<'_> {
 impl Handler for Load<'_> {
     fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
         let was_stopped = self.clients[token].stopped();
-        let next = self.clients[token].received(bytes, &mut self.shared);
+        let client = &mut self.clients[token];
+        let next = self
+            .channels
+            .received(token, bytes, client, &mut self.shared);
         self.stepped(token, was_stopped);
         next
     }
@@ -150,18 +185,21 @@ impl Handler for Load<'_> {
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
-        self.clients[token].outgoing()
+        match self.channels.outgoing(token) {
+            None => self.clients[token].outgoing(),
+            Some(sealed) => sealed,
+        }
     }
 }
 
 impl<'a, P: Poller> Worker<'a, P> {
-    /// A worker whose connections are in `poller` under the tokens 0, 1, 2…; `first` is the number
+    /// A worker whose `connections` are known under the tokens 0, 1, 2…; `first` is the number
     /// of the client with token 0.
     pub fn new(
         number: usize,
         first: usize,
         clients: Vec<Client>,
-        poller: P,
+        connections: Connections<P>,
         mut shared: Shared<'a>,
         timetable: Timetable,
         links: Links,
@@ -171,10 +209,11 @@ impl<'a, P: Poller> Worker<'a, P> {
         let running = clients.len();
         Self {
             number,
-            poller,
+            poller: connections.poller,
             load: Load {
                 first,
                 clients,
+                channels: connections.channels,
                 shared,
                 running,
             },
@@ -251,7 +290,9 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     fn act(&mut self, token: usize, was_stopped: bool, next: Next) {
-        match next {
+        let load = &mut self.load;
+        let client = &mut load.clients[token];
+        match load.channels.seal(token, next, client, &mut load.shared) {
             Next::Wait => {}
             Next::Send => self.poller.send(token, &mut self.load),
             Next::Close => self.poller.close(token),
@@ -288,7 +329,9 @@ impl<'a, P: Poller> Worker<'a, P> {
         // the last words of the session before
         self.poller.flush(&mut self.load)?;
         let session = Session::connect(&self.load.shared.spec.params)?;
-        self.poller.add(token, session.into_stream()?.into())?;
+        let transport = session.into_stream()?.into_transport();
+        self.poller.add(token, transport.socket)?;
+        self.load.channels.set(token, transport.tls);
         Ok(())
     }
 
