@@ -281,6 +281,18 @@ def test_sleeping_clients_and_schedules(loaded: TlsServer, io: str, script: Path
     assert "number of transactions actually processed: 40/40" in done.stdout
 
 
+def test_sessions_end_in_order(loaded: TlsServer) -> None:
+    loaded.use("server")
+    log = loaded.folder / "log"
+    before = len(log.read_text())
+    for io in POLLERS:
+        for sessions in ([], ["-C"]):
+            done = drive(loaded, "user=only_tls sslmode=require", "-S", "-c", "4", "-t", "5", f"--io={io}", *sessions)
+            assert done.returncode == 0, done.stderr
+    loaded.wait_for("SELECT count(*) = 0 FROM pg_stat_activity WHERE usename = 'only_tls'")
+    assert log.read_text()[before:] == ""
+
+
 def test_unix_sockets_have_no_tls(loaded: TlsServer, script: Path) -> None:
     script.write_text("SELECT 1 / (NOT ssl)::int FROM pg_stat_ssl WHERE pid = pg_backend_pid();\n")
     target = f"host={loaded.folder} user=postgres sslmode=verify-full"

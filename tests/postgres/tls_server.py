@@ -178,6 +178,10 @@ class TlsServer:
         assert row is not None
         return row[0]
 
+    def wait_for(self, query: str) -> None:
+        """Returns when the query gives true."""
+        self._wait(lambda: self.value(query))
+
     def stop(self) -> None:
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
