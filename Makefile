@@ -39,11 +39,14 @@ bench: build ## pgdrive beside pgbench and sysbench on one server, interleaved
 clean: ## what was built here; not the cache of servers
 	rm -rf target .venv
 
-# Debian packages that tests compare with: the real pgbench. Asks for nothing where they are there.
+# Debian packages that tests compare with or make certificates by. Asks for nothing where they are there.
 test-packages:
 	@command -v pgbench >/dev/null || { \
 	  echo "installing postgresql for its pgbench"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends postgresql; }
+	@command -v openssl >/dev/null || { \
+	  echo "installing openssl for the tests' certificates"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends openssl; }
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages

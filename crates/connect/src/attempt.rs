@@ -8,6 +8,7 @@ use std::time::Instant;
 use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
 
 use crate::connect_error::{Attempt, Cause, ConnectError};
+use crate::encryption::{self, Failure, Way};
 use crate::env::name_of;
 use crate::error::system_message;
 use crate::hosts::{Host, Place};
@@ -15,6 +16,7 @@ use crate::modes::{LoadBalance, TargetSessionAttrs};
 use crate::params::Params;
 use crate::session::Session;
 use crate::stream::Stream;
+use crate::tls::TlsError;
 
 /// Bytes received at once.
 pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
@@ -92,56 +94,92 @@ fn try_host(
         shuffle(&mut targets);
     }
     for target in targets {
-        let cause = match try_target(params, host, &target.endpoint, wanted) {
+        match try_target(params, host, &target, wanted, attempts) {
             Ok(session) => return Ok(session),
-            Err(cause) => cause,
-        };
-        let next = cause.next();
-        let what = target.what;
-        attempts.push(Attempt { what, cause });
-        if next != Next::Address {
-            return Err(next);
+            Err(Next::Address) => {}
+            Err(next) => return Err(next),
         }
     }
     Err(Next::Host)
 }
 
+/// Tries the ways to one address in turn.
 fn try_target(
     params: &Params,
     host: &Host,
-    endpoint: &Endpoint,
+    target: &Target,
     wanted: TargetSessionAttrs,
-) -> Result<Session, Cause> {
-    let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
-    let unix = matches!(endpoint, Endpoint::Unix(_));
-    let stream = match endpoint {
-        Endpoint::Unix(path) => Stream::connect_unix(path, deadline),
-        Endpoint::Tcp(address) => Stream::connect_tcp(*address, deadline, &params.keepalives),
-    };
-    let mut stream = stream.map_err(|error| match error.kind() {
-        io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
-        _ => Cause::Connect { error, unix },
-    })?;
-    if let (true, Some(user)) = (unix, &params.require_peer) {
-        check_peer(&stream, user)?;
+    attempts: &mut Vec<Attempt>,
+) -> Result<Session, Next> {
+    let unix = matches!(target.endpoint, Endpoint::Unix(_));
+    let mut ways = encryption::ways(params.sslmode, unix).iter().peekable();
+    while let Some(&way) = ways.next() {
+        let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
+        let failure = match try_way(params, host, &target.endpoint, way, deadline) {
+            Ok(mut session) => match check_kind(&mut session, wanted) {
+                Ok(()) => return Ok(session),
+                Err(cause) => Failure::last(cause),
+            },
+            Err(failure) => failure,
+        };
+        let next = failure.cause.next();
+        attempts.push(Attempt {
+            what: target.what.clone(),
+            cause: failure.cause,
+        });
+        if !failure.is_ways || ways.peek().is_none() {
+            return Err(next);
+        }
     }
-    let mut startup = params.startup(host);
+    Err(Next::Nothing)
+}
+
+fn try_way(
+    params: &Params,
+    host: &Host,
+    endpoint: &Endpoint,
+    way: Way,
+    deadline: Option<Instant>,
+) -> Result<Session, Failure> {
+    let stream = open(params, endpoint, deadline).map_err(Failure::last)?;
+    let (mut stream, channel) = encryption::take(params, host, stream, way, deadline)?;
+    let is_asked = way == Way::Plain || stream.is_encrypted();
+    let mut startup = params.startup_over(host, channel);
     let (unread, status) = match start(&mut stream, &mut startup, deadline) {
         Ok(ready) => ready,
         Err(Cause::Startup { error, .. }) => {
             let refused = matches!(&error, StartupError::Server(error)
                 if error.sqlstate() == SqlState::INVALID_PASSWORD);
             let from_file = params.password.is_none() && startup.used_password();
-            return Err(Cause::Startup {
-                error,
-                password_file: host.password_file.clone().filter(|_| refused && from_file),
+            return Err(Failure {
+                is_ways: is_asked && encryption::may_matter(&error, &startup),
+                cause: Cause::Startup {
+                    error,
+                    password_file: host.password_file.clone().filter(|_| refused && from_file),
+                },
             });
         }
-        Err(cause) => return Err(cause),
+        Err(cause) => return Err(Failure::last(cause)),
     };
-    let mut session = Session::new(stream, unread, startup.into_facts(), status);
-    check_kind(&mut session, wanted)?;
-    Ok(session)
+    encryption::check_certificate_mode(params, &stream).map_err(Failure::last)?;
+    Ok(Session::new(stream, unread, startup.into_facts(), status))
+}
+
+/// Connects a socket.
+fn open(params: &Params, endpoint: &Endpoint, deadline: Option<Instant>) -> Result<Stream, Cause> {
+    let unix = matches!(endpoint, Endpoint::Unix(_));
+    let stream = match endpoint {
+        Endpoint::Unix(path) => Stream::connect_unix(path, deadline),
+        Endpoint::Tcp(address) => Stream::connect_tcp(*address, deadline, &params.keepalives),
+    };
+    let stream = stream.map_err(|error| match error.kind() {
+        io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
+        _ => Cause::Connect { error, unix },
+    })?;
+    if let (true, Some(user)) = (unix, &params.require_peer) {
+        check_peer(&stream, user)?;
+    }
+    Ok(stream)
 }
 
 /// Exchanges messages until the session is ready; gives what came after that.
@@ -166,6 +204,7 @@ fn start(
         let received = receive(stream, &mut buffer, deadline);
         let bytes = match (sent, received) {
             (_, Ok(bytes)) if bytes > 0 => bytes,
+            (_, Err(cause @ Cause::Tls(_))) => return Err(cause),
             (Err(cause), _) | (_, Err(cause)) => return Err(cause),
             (Ok(()), Ok(_)) => return Err(Cause::Closed),
         };
@@ -178,7 +217,11 @@ fn start(
     }
 }
 
-fn send_all(stream: &mut Stream, mut out: &[u8], deadline: Option<Instant>) -> Result<(), Cause> {
+pub(crate) fn send_all(
+    stream: &mut Stream,
+    mut out: &[u8],
+    deadline: Option<Instant>,
+) -> Result<(), Cause> {
     while !out.is_empty() {
         match stream.try_send(out) {
             Ok(sent) => out = out.get(sent..).unwrap_or_default(),
@@ -191,7 +234,7 @@ fn send_all(stream: &mut Stream, mut out: &[u8], deadline: Option<Instant>) -> R
     Ok(())
 }
 
-fn receive(
+pub(crate) fn receive(
     stream: &mut Stream,
     buffer: &mut [u8],
     deadline: Option<Instant>,
@@ -206,7 +249,11 @@ fn receive(
     }
 }
 
-fn io_cause(error: io::Error) -> Cause {
+pub(crate) fn io_cause(error: io::Error) -> Cause {
+    let tls = error.get_ref().and_then(|inner| inner.downcast_ref());
+    if let Some(error) = tls {
+        return Cause::Tls(TlsError::clone(error));
+    }
     match error.kind() {
         io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Cause::Closed,

@@ -8,6 +8,7 @@ use pgdyno_wire::{ServerError, StartupError};
 
 use crate::error::system_message;
 use crate::session_error::CLOSED;
+use crate::tls::TlsError;
 
 /// No session: every attempt with its reason. Displayed as libpq does, an attempt a line or more.
 #[derive(Debug)]
@@ -56,6 +57,8 @@ pub enum Cause {
         /// The file that the refused password came from.
         password_file: Option<PathBuf>,
     },
+    /// The connection could not be encrypted.
+    Tls(TlsError),
     /// The session is not of the kind wanted by `target_session_attrs`.
     WrongKind(&'static str),
     /// What its kind is could not be asked.
@@ -105,6 +108,12 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
+impl From<TlsError> for Cause {
+    fn from(error: TlsError) -> Self {
+        Cause::Tls(error)
+    }
+}
+
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -143,6 +152,7 @@ impl fmt::Display for Cause {
                     None => Ok(()),
                 }
             }
+            Cause::Tls(error) => error.fmt(f),
             Cause::WrongKind(text) => f.write_str(text),
             Cause::Kind(text) | Cause::WrongPeer(text) => f.write_str(text),
         }

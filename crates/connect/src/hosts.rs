@@ -72,6 +72,15 @@ impl Host {
         }
     }
 
+    /// The name that a server's certificate must have; empty when no name was given.
+    pub(crate) fn tls_name(&self) -> String {
+        match &self.place {
+            Place::Name(name) => name.clone(),
+            Place::Address { name, .. } => name.clone().unwrap_or_default(),
+            Place::Socket(_) | Place::AbstractSocket(_) => String::new(),
+        }
+    }
+
     /// The names by which a password file may know the host, in the order to try them.
     pub(crate) fn password_hosts(&self, env: &Env) -> Vec<String> {
         let mut names = vec![self.display()];

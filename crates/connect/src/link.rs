@@ -60,9 +60,10 @@ impl Link {
     }
 
     /// The stream, what was told, and bytes not yet read.
-    pub(crate) fn into_parts(self) -> (Stream, Facts, Vec<u8>) {
-        let unread = self.buffer.get(self.unread).unwrap_or_default().to_vec();
-        (self.stream, self.facts, unread)
+    pub(crate) fn into_parts(mut self) -> Result<(Stream, Facts, Vec<u8>), SessionError> {
+        let mut unread = self.buffer.get(self.unread).unwrap_or_default().to_vec();
+        unread.extend(self.stream.take_plain()?);
+        Ok((self.stream, self.facts, unread))
     }
 
     /// Sends everything. What the server sends meanwhile is received, so that both sides never wait
@@ -78,7 +79,17 @@ impl Link {
                 Err(error) => return Err(self.explained(error)),
             }
         }
-        Ok(())
+        // a TLS session accepts more than the socket takes
+        loop {
+            match self.stream.try_flush() {
+                Ok(true) => return Ok(()),
+                Ok(false) => {
+                    self.stream.wait(true, None)?;
+                    self.receive_ready()?;
+                }
+                Err(error) => return Err(self.explained(error)),
+            }
+        }
     }
 
     /// Receives what is there, without waiting.

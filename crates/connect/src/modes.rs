@@ -95,6 +95,28 @@ words! {
 }
 
 words! {
+    /// How TLS begins.
+    SslNegotiation of "sslnegotiation" {
+        /// The server is asked whether it has it.
+        Postgres = "postgres",
+        /// At once.
+        Direct = "direct",
+    }
+}
+
+words! {
+    /// Whether our own certificate is shown.
+    SslCertMode of "sslcertmode" {
+        /// Never.
+        Disable = "disable",
+        /// If the server asks for it.
+        Allow = "allow",
+        /// The server must ask for it.
+        Require = "require",
+    }
+}
+
+words! {
     /// Whether GSSAPI encrypts the connection.
     GssEncMode of "gssencmode" {
         /// Never.

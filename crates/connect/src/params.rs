@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use pgdyno_wire::scram::{ChannelBinding, KeyCache};
+use pgdyno_wire::binding::{Binding, Channel, Wanted};
+use pgdyno_wire::scram::KeyCache;
 use pgdyno_wire::{Startup, StartupParams};
 use zeroize::Zeroizing;
 
@@ -16,6 +17,7 @@ use crate::modes::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetS
 use crate::pgpass::{Key, PasswordFile};
 use crate::secret::Secret;
 use crate::service;
+use crate::tls::{TlsConfig, TlsConfigCell, TlsError, TlsSettings};
 
 /// Settings that libpq takes from variables and sends when a session starts.
 const SESSION_VARIABLES: [(&str, &str); 3] = [
@@ -81,6 +83,9 @@ pub struct Params {
     pub connect_timeout: Option<Duration>,
     /// Encryption.
     pub sslmode: SslMode,
+    /// More about it. The files that it names are read when the first connection needs them, and
+    /// once for all clones.
+    pub tls: TlsSettings,
     /// What kind of session will do.
     pub target_session_attrs: TargetSessionAttrs,
     /// Order of the hosts.
@@ -92,6 +97,7 @@ pub struct Params {
     /// What should be said to the user, such as a password file that others can read.
     pub warnings: Vec<String>,
     scram_keys: KeyCache,
+    tls_config: TlsConfigCell,
 }
 
 impl Params {
@@ -126,6 +132,7 @@ impl Params {
             Some(user) => user.to_owned(),
             None => env.user_name()?,
         };
+        let (sslmode, tls) = TlsSettings::resolve(&settings, env)?;
         let mut params = Params {
             hosts: hosts::resolve(&settings, env)?,
             dbname: owned("dbname").unwrap_or_else(|| user.clone()),
@@ -138,7 +145,8 @@ impl Params {
             replication: owned("replication"),
             session_settings: session_settings(env),
             connect_timeout: seconds(&settings, "connect_timeout")?,
-            sslmode: word(&settings, "sslmode", SslMode::Prefer, SslMode::parse)?,
+            sslmode,
+            tls,
             target_session_attrs: word(
                 &settings,
                 "target_session_attrs",
@@ -162,8 +170,8 @@ impl Params {
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
             scram_keys: KeyCache::default(),
+            tls_config: TlsConfigCell::default(),
         };
-        refuse_tls(params.sslmode)?;
         if params.password.is_none() {
             params.read_password_file(given("passfile"), env);
         }
@@ -181,8 +189,18 @@ impl Params {
         self
     }
 
-    /// The start of a session at one of the hosts, for a caller with sockets of its own.
+    /// What all TLS sessions share.
+    pub(crate) fn tls_config(&self) -> Result<&TlsConfig, TlsError> {
+        self.tls_config.get(&self.tls, self.sslmode)
+    }
+
+    /// The start of a session at one of the hosts, for a caller with plain sockets of its own.
     pub fn startup(&self, host: &Host) -> Startup {
+        self.startup_over(host, Channel::Plain)
+    }
+
+    /// The start of a session at one of the hosts, over this channel.
+    pub(crate) fn startup_over(&self, host: &Host, channel: Channel) -> Startup {
         let mut settings: Vec<(String, String)> = Vec::new();
         for (name, value) in [
             ("replication", &self.replication),
@@ -200,7 +218,14 @@ impl Params {
             database: Some(self.dbname.clone()),
             settings,
             password: password.map(|text| Zeroizing::new(text.reveal().as_bytes().to_vec())),
-            channel_binding: ChannelBinding::Unsupported,
+            binding: Binding {
+                channel,
+                wanted: match self.tls.binding {
+                    ChannelBindingMode::Disable => Wanted::Never,
+                    ChannelBindingMode::Prefer => Wanted::Preferred,
+                    ChannelBindingMode::Require => Wanted::Required,
+                },
+            },
             scram_keys: self.scram_keys.clone(),
         })
     }
@@ -278,18 +303,6 @@ fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), Para
 /// Refuses what would weaken a connection if it were ignored.
 fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Unsupported(message));
-    let binding = word(
-        settings,
-        "channel_binding",
-        ChannelBindingMode::Prefer,
-        ChannelBindingMode::parse,
-    )?;
-    if binding == ChannelBindingMode::Require {
-        return refuse(
-            "channel_binding value \"require\" invalid when SSL support is not compiled in"
-                .to_owned(),
-        );
-    }
     let gss = word(
         settings,
         "gssencmode",
@@ -299,15 +312,6 @@ fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
     if gss == GssEncMode::Require {
         return refuse(
             "gssencmode value \"require\" invalid when GSSAPI support is not compiled in"
-                .to_owned(),
-        );
-    }
-    if settings
-        .get("sslnegotiation")
-        .is_some_and(|mode| mode == "direct")
-    {
-        return refuse(
-            "sslnegotiation value \"direct\" invalid when SSL support is not compiled in"
                 .to_owned(),
         );
     }
@@ -324,18 +328,6 @@ fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
         }
     }
     Ok(())
-}
-
-fn refuse_tls(mode: SslMode) -> Result<(), ParamError> {
-    match mode {
-        SslMode::Disable | SslMode::Allow | SslMode::Prefer => Ok(()),
-        SslMode::Require | SslMode::VerifyCa | SslMode::VerifyFull => {
-            Err(ParamError::Unsupported(format!(
-                "sslmode value \"{}\" invalid when SSL support is not compiled in",
-                mode.as_str()
-            )))
-        }
-    }
 }
 
 fn word<T>(

@@ -212,12 +212,17 @@ impl Session {
         if !self.usable || !self.link.is_quiet() {
             return Err(SessionError::Unusable);
         }
-        let (stream, facts, unread) = self.link.into_parts();
+        let (stream, facts, unread) = self.link.into_parts()?;
         Ok(SessionParts {
             stream,
             facts,
             unread,
         })
+    }
+
+    /// Whether the session is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.link.stream.is_encrypted()
     }
 
     /// The socket alone.

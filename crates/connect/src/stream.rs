@@ -15,6 +15,7 @@ use rustix::net::{
 };
 
 use crate::params::Keepalives;
+use crate::tls::{TlsChannel, TlsStream};
 
 /// A connected socket. It blocks unless [`Stream::set_nonblocking`] says otherwise.
 #[derive(Debug)]
@@ -23,6 +24,17 @@ pub enum Stream {
     Unix(UnixStream),
     /// TCP, without Nagle's delay.
     Tcp(TcpStream),
+    /// TLS over TCP.
+    Tls(Box<TlsStream>),
+}
+
+/// A connected socket, and what its bytes go through.
+#[derive(Debug)]
+pub struct Transport {
+    /// The socket.
+    pub socket: OwnedFd,
+    /// The TLS session, if the socket carries one.
+    pub tls: Option<Box<TlsChannel>>,
 }
 
 impl Stream {
@@ -96,7 +108,8 @@ impl Stream {
         Ok(Stream::Tcp(stream))
     }
 
-    /// Whether calls return `WouldBlock` instead of waiting.
+    /// Whether calls of `Read` and `Write` return `WouldBlock` instead of waiting. Those of a TLS
+    /// session wait in any case.
     ///
     /// # Errors
     /// Those of the system.
@@ -104,14 +117,65 @@ impl Stream {
         match self {
             Stream::Unix(socket) => socket.set_nonblocking(nonblocking),
             Stream::Tcp(socket) => socket.set_nonblocking(nonblocking),
+            Stream::Tls(stream) => stream.socket().set_nonblocking(nonblocking),
         }
     }
 
-    /// Sends what fits without waiting.
+    /// Whether bytes are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        matches!(self, Stream::Tls(_))
+    }
+
+    /// The socket and the TLS session over it, for those who move bytes themselves.
+    pub fn into_transport(self) -> Transport {
+        match self {
+            Stream::Unix(socket) => Transport {
+                socket: socket.into(),
+                tls: None,
+            },
+            Stream::Tcp(socket) => Transport {
+                socket: socket.into(),
+                tls: None,
+            },
+            Stream::Tls(stream) => {
+                let (socket, channel) = stream.into_parts();
+                Transport {
+                    socket: socket.into_transport().socket,
+                    tls: Some(Box::new(channel)),
+                }
+            }
+        }
+    }
+
+    /// What was received and opened but not yet given to anybody.
+    pub(crate) fn take_plain(&mut self) -> io::Result<Vec<u8>> {
+        match self {
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(Vec::new()),
+            Stream::Tls(stream) => stream.take_plain(),
+        }
+    }
+
+    /// Sends what fits of bytes that were accepted before; whether that was all.
     ///
     /// # Errors
-    /// Those of the system; `WouldBlock` when nothing fits.
+    /// Those of the system.
+    pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
+        match self {
+            Stream::Unix(_) | Stream::Tcp(_) => Ok(true),
+            Stream::Tls(stream) => stream.try_flush(),
+        }
+    }
+
+    /// Sends what fits without waiting. Over TLS more is accepted than fits; what is left goes with
+    /// the next call of any kind.
+    ///
+    /// # Errors
+    /// Those of the system; `WouldBlock` when nothing fits; `InvalidData` with a
+    /// [`TlsError`](crate::TlsError) when the TLS session is broken.
     pub fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if let Stream::Tls(stream) = self {
+            return stream.try_send(bytes);
+        }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         Ok(rustix::io::retry_on_intr(|| {
             send(self.as_fd(), bytes, flags)
@@ -121,8 +185,12 @@ impl Stream {
     /// Receives what is there without waiting; 0 when the other side has closed.
     ///
     /// # Errors
-    /// Those of the system; `WouldBlock` when nothing is there.
+    /// Those of the system; `WouldBlock` when nothing is there; `InvalidData` with a
+    /// [`TlsError`](crate::TlsError) when the TLS session is broken.
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if let Stream::Tls(stream) = self {
+            return stream.try_recv(buffer);
+        }
         let (bytes, _) =
             rustix::io::retry_on_intr(|| recv(self.as_fd(), &mut *buffer, RecvFlags::DONTWAIT))?;
         Ok(bytes)
@@ -133,6 +201,9 @@ impl Stream {
     /// # Errors
     /// Those of the system; `TimedOut` when the deadline passes.
     pub fn wait(&self, write: bool, deadline: Option<Instant>) -> io::Result<()> {
+        if let Stream::Tls(stream) = self {
+            return stream.wait(write, deadline);
+        }
         let mut events = PollFlags::IN;
         events.set(PollFlags::OUT, write);
         wait(self, events, deadline)
@@ -152,15 +223,7 @@ impl AsFd for Stream {
         match self {
             Stream::Unix(socket) => socket.as_fd(),
             Stream::Tcp(socket) => socket.as_fd(),
-        }
-    }
-}
-
-impl From<Stream> for OwnedFd {
-    fn from(stream: Stream) -> OwnedFd {
-        match stream {
-            Stream::Unix(socket) => socket.into(),
-            Stream::Tcp(socket) => socket.into(),
+            Stream::Tls(stream) => stream.as_fd(),
         }
     }
 }
@@ -170,6 +233,14 @@ impl Read for Stream {
         match self {
             Stream::Unix(socket) => socket.read(buffer),
             Stream::Tcp(socket) => socket.read(buffer),
+            Stream::Tls(_) => loop {
+                match self.try_recv(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.wait(false, None)?;
+                    }
+                    received => return received,
+                }
+            },
         }
     }
 }
@@ -179,10 +250,19 @@ impl Write for Stream {
         match self {
             Stream::Unix(socket) => socket.write(bytes),
             Stream::Tcp(socket) => socket.write(bytes),
+            Stream::Tls(_) => {
+                self.flush()?;
+                let accepted = self.try_send(bytes)?;
+                self.flush()?;
+                Ok(accepted)
+            }
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
+        while !self.try_flush()? {
+            self.wait(true, None)?;
+        }
         Ok(())
     }
 }

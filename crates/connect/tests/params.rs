@@ -123,14 +123,6 @@ fn the_start_carries_everything() {
 fn values_are_checked_in_libpqs_words() {
     for (target, message) in [
         ("hots=x", "invalid connection option \"hots\""),
-        (
-            "sslmode=require",
-            "sslmode value \"require\" invalid when SSL support is not compiled in",
-        ),
-        (
-            "sslmode=verify-full",
-            "sslmode value \"verify-full\" invalid when SSL support is not compiled in",
-        ),
         ("sslmode=maybe", "invalid sslmode value: \"maybe\""),
         (
             "target_session_attrs=x",

@@ -74,7 +74,9 @@ fn params(text: &str) -> Params {
 }
 
 fn local(port: u16, more: &str) -> Params {
-    params(&format!("host=127.0.0.1 port={port} {more}"))
+    params(&format!(
+        "host=127.0.0.1 port={port} sslmode=disable {more}"
+    ))
 }
 
 #[test]
@@ -158,7 +160,9 @@ fn a_host_that_starts_up_is_passed_over_and_one_that_refuses_is_not() {
         };
         socket.write_all(&answer).expect("sent");
     });
-    let two = params(&format!("host=127.0.0.1,127.0.0.1 port={port},{port}"));
+    let two = params(&format!(
+        "host=127.0.0.1,127.0.0.1 port={port},{port} sslmode=disable"
+    ));
     assert!(Session::connect(&two).is_ok());
     let error = Session::connect(&two).expect_err("refused for good");
     assert_eq!(
@@ -308,4 +312,50 @@ fn a_refused_copy_ends_early_and_the_session_goes_on() {
     assert!(session.simple_query("select").is_ok());
     session.close().expect("taken leave");
     server.join().expect("the script");
+}
+
+#[test]
+fn servers_without_tls_and_those_that_answer_strangely() {
+    for (mode, answer, said) in [
+        ("prefer", b'N', "lost synchronization with server"),
+        (
+            "require",
+            b'N',
+            "server does not support SSL, but SSL was required",
+        ),
+        (
+            "prefer",
+            b'E',
+            "server sent an error response during SSL exchange",
+        ),
+        (
+            "require",
+            b'x',
+            "received invalid response to SSL negotiation: x",
+        ),
+        ("require", b'S', "SSL error: "),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let server = thread::spawn(move || {
+            let (mut socket, _) = listener.accept().expect("a client");
+            let mut request = [0; 8];
+            socket.read_exact(&mut request).expect("a request");
+            assert_eq!(request, [0, 0, 0, 8, 4, 210, 22, 47]);
+            socket.write_all(&[answer]).expect("sent");
+            if answer == b'N' && mode == "prefer" {
+                read_startup(&mut socket);
+            }
+            socket
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n")
+                .expect("sent");
+            // until the client has read it and gives up
+            let _ = socket.read_to_end(&mut Vec::new());
+        });
+        let text = format!("host=127.0.0.1 port={port} sslmode={mode}");
+        let error = Session::connect(&params(&text)).expect_err("no session");
+        assert!(error.to_string().contains(said), "{error}");
+        assert_eq!(error.attempts.len(), 1, "{error}");
+        server.join().expect("the script");
+    }
 }

@@ -33,6 +33,7 @@ pub mod schedule;
 mod shared;
 mod shell;
 pub mod spec;
+mod tls;
 mod worker;
 
 pub use run::{Connected, Observer, RunError, run};

@@ -23,7 +23,7 @@ use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec, share_of};
-use crate::worker::{Links, Planned, Timetable, Word, Worker, WorkerEnd};
+use crate::worker::{Connections, Links, Planned, Timetable, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
 const WORDS_IN_FLIGHT: usize = 256;
@@ -251,8 +251,8 @@ fn work<P: Poller>(
 ) {
     let share = share_of(spec.clients, spec.workers, number);
     let from = clock.now();
-    let poller: P = match connect_all(spec, share.clone(), stop) {
-        Ok(poller) => poller,
+    let connections: Connections<P> = match connect_all(spec, share.clone(), stop) {
+        Ok(connections) => connections,
         Err(error) => {
             let _ = ready.send(Ready::Failed(error));
             return;
@@ -269,7 +269,7 @@ fn work<P: Poller>(
         number,
         share.start,
         clients,
-        poller,
+        connections,
         shared,
         timetable,
         links,
@@ -281,8 +281,8 @@ fn connect_all<P: Poller>(
     spec: &Spec,
     share: std::ops::Range<usize>,
     stop: &AtomicBool,
-) -> Result<P, RunError> {
-    let mut poller = P::new(tokens(spec, share.len())).map_err(RunError::System)?;
+) -> Result<Connections<P>, RunError> {
+    let mut connections = Connections::new(tokens(spec, share.len())).map_err(RunError::System)?;
     let share = match spec.sessions {
         Sessions::Kept => share,
         // every transaction makes its own
@@ -290,9 +290,9 @@ fn connect_all<P: Poller>(
     };
     let first = share.start;
     connect_clients(&spec.params, share, stop, |client, stream| {
-        poller.add(client - first, stream.into())
+        connections.add(client - first, stream.into_transport())
     })?;
-    Ok(poller)
+    Ok(connections)
 }
 
 /// Waits until every worker is connected; the time that took.

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
 
-use pgdyno_connect::Session;
+use pgdyno_connect::{Session, Transport};
 
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
@@ -15,6 +15,7 @@ use crate::reconnect::{Dispatch, Refusal, Returning};
 use crate::recorder::{CommandRecord, ScriptRecord};
 use crate::roster::Roster;
 use crate::shared::Shared;
+use crate::tls::Channels;
 
 /// How long a worker waits at most before it looks whether it is to stop.
 const LONGEST_WAIT: Nanos = SECOND / 10;
@@ -128,6 +129,35 @@ impl Timetable {
     }
 }
 
+/// A worker's connections: what moves their bytes, and the TLS sessions that these go through.
+pub struct Connections<P> {
+    poller: P,
+    channels: Channels,
+}
+
+impl<P: Poller> Connections<P> {
+    /// None yet, for tokens under `most`.
+    ///
+    /// # Errors
+    /// Those of [`Poller::new`].
+    pub fn new(most: usize) -> io::Result<Self> {
+        Ok(Self {
+            poller: P::new(most)?,
+            channels: Channels::default(),
+        })
+    }
+
+    /// Takes over a connection under the name `token`.
+    ///
+    /// # Errors
+    /// Those of [`Poller::add`].
+    pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
+        self.poller.add(token, transport.socket)?;
+        self.channels.set(token, transport.tls);
+        Ok(())
+    }
+}
+
 /// A worker with its clients connected.
 pub struct Worker<'a, P> {
     number: usize,
@@ -159,6 +189,8 @@ struct Load<'a> {
     /// Number of the first client: tokens count from 0 in each worker.
     first: usize,
     clients: Vec<Client>,
+    /// Between them and the poller.
+    channels: Channels,
     shared: Shared<'a>,
     running: usize,
 }
@@ -232,7 +264,9 @@ impl Handler for Load<'_> {
             return Next::Wait;
         };
         let was_stopped = client.stopped();
-        let next = client.received(bytes, &mut self.shared);
+        let next = self
+            .channels
+            .received(token, bytes, client, &mut self.shared);
         self.stepped(token, was_stopped);
         next
     }
@@ -247,18 +281,21 @@ impl Handler for Load<'_> {
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
-        self.clients.get(token).map_or(&[], Client::outgoing)
+        match self.channels.outgoing(token) {
+            None => self.clients.get(token).map_or(&[], Client::outgoing),
+            Some(sealed) => sealed,
+        }
     }
 }
 
 impl<'a, P: Poller> Worker<'a, P> {
-    /// A worker whose connections are in `poller` under the tokens 0, 1, 2…; `first` is the number
+    /// A worker whose `connections` are known under the tokens 0, 1, 2…; `first` is the number
     /// of the client with token 0.
     pub fn new(
         number: usize,
         first: usize,
         clients: Vec<Client>,
-        poller: P,
+        connections: Connections<P>,
         mut shared: Shared<'a>,
         timetable: Timetable,
         links: Links,
@@ -274,10 +311,11 @@ impl<'a, P: Poller> Worker<'a, P> {
         let running = clients.len();
         Self {
             number,
-            poller,
+            poller: connections.poller,
             load: Load {
                 first,
                 clients,
+                channels: connections.channels,
                 shared,
                 running,
             },
@@ -373,7 +411,9 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     fn act(&mut self, token: usize, was_stopped: bool, next: Next) {
-        match next {
+        let load = &mut self.load;
+        let client = &mut load.clients[token];
+        match load.channels.seal(token, next, client, &mut load.shared) {
             Next::Wait => {}
             Next::Send => self.poller.send(token, &mut self.load),
             Next::Close => self.poller.close(token),
@@ -425,7 +465,9 @@ impl<'a, P: Poller> Worker<'a, P> {
         // the last words of the session before
         self.poller.flush(&mut self.load)?;
         let session = Session::connect(&self.load.shared.spec.params)?;
-        self.poller.add(token, session.into_stream()?.into())?;
+        let transport = session.into_stream()?.into_transport();
+        self.poller.add(token, transport.socket)?;
+        self.load.channels.set(token, transport.tls);
         Ok(())
     }
 
@@ -444,10 +486,13 @@ impl<'a, P: Poller> Worker<'a, P> {
             }
             let result = made.result.and_then(|stream| {
                 // with -C, the last words of the session before
+                let transport = stream.into_transport();
                 self.poller
                     .flush(&mut self.load)
-                    .and_then(|()| self.poller.add(token, stream.into()))
-                    .map_err(Refusal::passing)
+                    .and_then(|()| self.poller.add(token, transport.socket))
+                    .map_err(Refusal::passing)?;
+                self.load.channels.set(token, transport.tls);
+                Ok(())
             });
             let result = result.as_ref().copied();
             let client = &mut self.load.clients[token];

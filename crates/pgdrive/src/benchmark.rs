@@ -138,6 +138,8 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
     ];
     let initial = initial(&options.variables, automatic, &mut symbols)?;
     setup::vacuum(&mut session, options.vacuum, messages);
+    // a TLS session that ends without a word is a line in the server's log; else nothing is lost
+    let _ = session.close();
     let timing = if options.per_command {
         Timing::EveryCommand
     } else {

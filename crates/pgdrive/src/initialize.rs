@@ -84,6 +84,8 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         &mut Told::new(cadence, events),
     );
     drop(canceller);
+    // as pgbench takes leave; when the server has gone before, the result says so
+    let _ = session.close();
     match result {
         Ok(times) => {
             say(&done(&times));

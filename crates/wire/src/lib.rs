@@ -11,6 +11,7 @@
 mod assembler;
 pub mod backend;
 pub mod bind_template;
+pub mod binding;
 pub mod error;
 pub mod error_position;
 pub mod exchange;

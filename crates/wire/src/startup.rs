@@ -6,9 +6,10 @@ use zeroize::Zeroizing;
 
 use crate::assembler::{Assembler, Kept, Skips};
 use crate::backend::{MAX_ERROR_BYTES, TxStatus, malformed, split_cstr, split_u32};
+use crate::binding::Binding;
 use crate::error::{EncodeError, ProtocolError, ServerError};
 use crate::exchange::parameter_status;
-use crate::scram::{ChannelBinding, KeyCache, ScramClient};
+use crate::scram::{KeyCache, ScramClient};
 use crate::startup_error::{AuthMethod, StartupError};
 use crate::{frontend, md5};
 
@@ -30,8 +31,8 @@ pub struct StartupParams {
     pub settings: Vec<(String, String)>,
     /// The password, if there is one. An empty password counts as none, as in libpq.
     pub password: Option<Zeroizing<Vec<u8>>>,
-    /// What SCRAM may bind to.
-    pub channel_binding: ChannelBinding,
+    /// What the session runs over, and whether SCRAM is to be bound to it.
+    pub binding: Binding,
     /// Keys that SCRAM has derived before; give clones of one to all connections of a user.
     pub scram_keys: KeyCache,
 }
@@ -44,7 +45,7 @@ impl StartupParams {
             database: None,
             settings: Vec::new(),
             password: None,
-            channel_binding: ChannelBinding::Unsupported,
+            binding: Binding::default(),
             scram_keys: KeyCache::default(),
         }
     }
@@ -216,6 +217,12 @@ impl Startup {
         matches!(self.method, Some(Cleartext | Md5 | ScramSha256))
     }
 
+    /// Whether the server was satisfied with who we are: what it refuses after that has other
+    /// reasons.
+    pub fn is_authenticated(&self) -> bool {
+        matches!(self.auth, Auth::Done)
+    }
+
     /// What the server told so far.
     pub fn facts(&self) -> &Facts {
         &self.facts
@@ -314,6 +321,7 @@ fn authenticate(
         && (code != 0 || matches!(state, Auth::Start))
     {
         *method = Some(asked);
+        params.binding.check(asked)?;
     }
     *auth = match (code, state) {
         (0, Auth::Start | Auth::PasswordSent | Auth::ScramVerified) => Auth::Done,
@@ -334,9 +342,10 @@ fn authenticate(
             Auth::PasswordSent
         }
         (10, Auth::Start) => {
-            let client = choose_mechanism(&params.channel_binding, data)?;
+            let chosen = params.binding.choose(mechanisms(data)?)?;
+            let mechanism = chosen.mechanism();
+            let client = ScramClient::new(chosen)?;
             password()?;
-            let mechanism = params.channel_binding.mechanism();
             frontend::sasl_initial(out, mechanism, client.first().as_bytes())?;
             Auth::ScramFirst(client)
         }
@@ -360,29 +369,17 @@ fn authenticate(
     Ok(())
 }
 
-/// Takes the mechanism that goes with our channel binding from the server's list.
-fn choose_mechanism(
-    binding: &ChannelBinding,
-    mut list: &[u8],
-) -> Result<ScramClient, StartupError> {
+/// The names in the server's list of mechanisms.
+fn mechanisms(mut list: &[u8]) -> Result<Vec<String>, ProtocolError> {
     let mut offered = Vec::new();
     loop {
         let (name, rest) =
             split_cstr(list).ok_or(malformed(b'R', "list of mechanisms without an end"))?;
         if name.is_empty() {
-            break;
+            return Ok(offered);
         }
         offered.push(String::from_utf8_lossy(name).into_owned());
         list = rest;
-    }
-    let plus = offered.iter().any(|name| name == "SCRAM-SHA-256-PLUS");
-    if plus && *binding == ChannelBinding::Unsupported {
-        return Err(StartupError::PlusWithoutTls);
-    }
-    if offered.iter().any(|name| name == binding.mechanism()) {
-        Ok(ScramClient::new(binding.clone())?)
-    } else {
-        Err(StartupError::UnsupportedMechanisms(offered))
     }
 }
 

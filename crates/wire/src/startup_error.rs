@@ -66,6 +66,16 @@ pub enum StartupError {
     /// The server offers SCRAM-SHA-256-PLUS though the connection is not encrypted: somebody may
     /// sit in between.
     PlusWithoutTls,
+    /// Channel binding is required and the connection is not encrypted.
+    BindingWithoutTls,
+    /// Channel binding is required and the server's list has no mechanism that binds.
+    BindingNotOffered,
+    /// Channel binding is required and the server asks for a method that cannot bind.
+    BindingUnsupported,
+    /// Channel binding is required and the server was satisfied without.
+    NotBound,
+    /// The signature of the server's certificate has no hash to bind by.
+    NoBindingHash,
     /// SCRAM failed, or the server could not prove that it knows the password.
     Scram(ScramError),
     /// Not the protocol, or not what may come at this point.
@@ -98,6 +108,21 @@ impl fmt::Display for StartupError {
             }
             StartupError::PlusWithoutTls => f.write_str(
                 "server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection",
+            ),
+            StartupError::BindingWithoutTls => {
+                f.write_str("channel binding required, but SSL not in use")
+            }
+            StartupError::BindingNotOffered => f.write_str(
+                "channel binding is required, but server did not offer an authentication method that supports channel binding",
+            ),
+            StartupError::BindingUnsupported => f.write_str(
+                "channel binding required but not supported by server's authentication request",
+            ),
+            StartupError::NotBound => f.write_str(
+                "channel binding required, but server authenticated client without channel binding",
+            ),
+            StartupError::NoBindingHash => f.write_str(
+                "could not find digest for the signature of the server's certificate, which channel binding needs\n\tThe connection parameter channel_binding=disable goes on without.",
             ),
             StartupError::Scram(error) => error.fmt(f),
             StartupError::Protocol(error) => error.fmt(f),

@@ -8,8 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::params::Keepalives;
-use pgdyno_connect::{Host, Params, Place, Session, Stream};
+use pgdyno_connect::{Host, Params, Place, Session, Stream, encrypt};
 use pgdyno_wire::frontend;
 
 use crate::initialize::progress::say;
@@ -72,8 +71,9 @@ fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: &Request) {
 
 /// A CancelRequest and where it may go. It holds the session's secret, hence no Debug.
 struct Request {
-    hosts: Vec<Host>,
-    keepalives: Keepalives,
+    params: Params,
+    /// It goes as the session's own messages did.
+    is_encrypted: bool,
     message: Vec<u8>,
 }
 
@@ -82,8 +82,8 @@ fn request(params: &Params, session: &Session) -> Option<Request> {
     let mut message = Vec::new();
     frontend::cancel_request(&mut message, key.pid, &key.key).ok()?;
     Some(Request {
-        hosts: params.hosts.clone(),
-        keepalives: params.keepalives,
+        params: params.clone(),
+        is_encrypted: session.is_encrypted(),
         message,
     })
 }
@@ -92,7 +92,7 @@ impl Request {
     /// Sends it to every host: a server ignores a key that is not of its own session.
     fn send(&self) -> io::Result<()> {
         let mut outcome = Err(io::Error::other("no host could be reached"));
-        for host in &self.hosts {
+        for host in &self.params.hosts {
             let sent = self.send_to(host);
             if outcome.is_err() {
                 outcome = sent;
@@ -112,7 +112,12 @@ impl Request {
         };
         let mut outcome = Err(io::Error::other("the host has no address"));
         for address in (name.as_str(), host.port).to_socket_addrs()? {
-            outcome = Stream::connect_tcp(address, deadline(), &self.keepalives)
+            outcome = Stream::connect_tcp(address, deadline(), &self.params.keepalives)
+                .and_then(|stream| match self.is_encrypted {
+                    true => encrypt(&self.params, host, stream, deadline())
+                        .map_err(|cause| io::Error::other(cause.to_string())),
+                    false => Ok(stream),
+                })
                 .and_then(|stream| self.send_over(stream));
             if outcome.is_ok() {
                 break;
@@ -123,6 +128,7 @@ impl Request {
 
     fn send_over(&self, mut stream: Stream) -> io::Result<()> {
         stream.write_all(&self.message)?;
+        stream.flush()?;
         // the server closes when it has passed the request on; it says nothing
         stream.wait(false, Some(Instant::now() + PATIENCE))
     }

@@ -1,0 +1,99 @@
+//! From a connected socket to an encrypted one.
+
+use std::io;
+use std::time::Instant;
+
+use pgdyno_wire::binding::Channel;
+use pgdyno_wire::frontend;
+
+use super::channel::TlsChannel;
+use super::config::{PROTOCOL, TlsConfig};
+use super::error::TlsError;
+use super::stream::TlsStream;
+use super::{end_point, names};
+use crate::attempt::{io_cause, receive, send_all};
+use crate::connect_error::Cause;
+use crate::hosts::Host;
+use crate::modes::SslNegotiation;
+use crate::params::Params;
+use crate::stream::Stream;
+
+/// What came of it.
+pub(crate) enum Negotiated {
+    /// The session is encrypted, over this channel.
+    Encrypted(Stream, Channel),
+    /// The server has no TLS; the socket is as good as new.
+    Refused(Stream),
+}
+
+/// Asks the server for TLS, and shakes hands if it has it.
+///
+/// # Errors
+/// It answers something else, the handshake fails, or the certificate is not to be trusted.
+pub(crate) fn negotiate(
+    params: &Params,
+    host: &Host,
+    mut stream: Stream,
+    deadline: Option<Instant>,
+) -> Result<Negotiated, Cause> {
+    let config = params.tls_config()?;
+    let is_direct = params.tls.negotiation == SslNegotiation::Direct;
+    if !is_direct && !ask(&mut stream, deadline)? {
+        return Ok(Negotiated::Refused(stream));
+    }
+    let (stream, channel) = shake_hands(config, &host.tls_name(), stream, deadline)?;
+    if is_direct && stream.channel().connection().alpn_protocol() != Some(PROTOCOL) {
+        return Err(TlsError::NoProtocol.into());
+    }
+    Ok(Negotiated::Encrypted(
+        Stream::Tls(Box::new(stream)),
+        channel,
+    ))
+}
+
+/// Whether the server has TLS.
+fn ask(stream: &mut Stream, deadline: Option<Instant>) -> Result<bool, Cause> {
+    let mut request = Vec::new();
+    frontend::ssl_request(&mut request);
+    send_all(stream, &request, deadline)?;
+    // one byte and no more: what comes behind it belongs to the handshake, or to somebody in between
+    let mut answer = [0];
+    if receive(stream, &mut answer, deadline)? == 0 {
+        return Err(Cause::Closed);
+    }
+    match answer {
+        [b'S'] => Ok(true),
+        [b'N'] => Ok(false),
+        [b'E'] => Err(TlsError::ErrorResponse.into()),
+        [other] => Err(TlsError::InvalidResponse(other).into()),
+    }
+}
+
+fn shake_hands(
+    config: &TlsConfig,
+    name: &str,
+    stream: Stream,
+    deadline: Option<Instant>,
+) -> Result<(TlsStream, Channel), Cause> {
+    let (connection, witness) = config.connection(name)?;
+    let mut stream = TlsStream::new(stream, TlsChannel::new(connection));
+    stream.handshake(deadline).map_err(handshake_cause)?;
+    let connection = stream.channel().connection();
+    let certificate = connection
+        .peer_certificates()
+        .and_then(|certificates| certificates.first())
+        .ok_or_else(|| TlsError::Setup("certificate could not be obtained".to_owned()))?;
+    if config.checks_name() {
+        names::check(certificate, name)?;
+    }
+    config.check_asked(&witness)?;
+    let channel = end_point::channel(certificate);
+    Ok((stream, channel))
+}
+
+fn handshake_cause(error: io::Error) -> Cause {
+    match io_cause(error) {
+        Cause::Closed => TlsError::Closed.into(),
+        other => other,
+    }
+}

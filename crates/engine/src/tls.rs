@@ -1,0 +1,125 @@
+//! TLS between the poller and a client: the poller moves encrypted bytes, the client sees plain
+//! ones. A connection without TLS has no part in it.
+
+use std::io;
+
+use pgdyno_connect::{TlsChannel, TlsError};
+
+use crate::client::Client;
+use crate::poller::Next;
+use crate::shared::Shared;
+
+/// A connection's TLS session, and the encrypted bytes that are to be sent.
+///
+/// As a client's own, `out` stays the same until more bytes come or the client sends again: by then
+/// the poller has sent it, or has a copy.
+#[derive(Debug)]
+struct Sealed {
+    channel: Box<TlsChannel>,
+    out: Vec<u8>,
+}
+
+/// The TLS sessions of a worker's connections; empty without any.
+#[derive(Debug, Default)]
+pub struct Channels(Vec<Option<Sealed>>);
+
+impl Channels {
+    /// Connection `token` is a new one, with a TLS session or without.
+    pub fn set(&mut self, token: usize, channel: Option<Box<TlsChannel>>) {
+        if channel.is_some() && self.0.len() <= token {
+            self.0.resize_with(token + 1, || None);
+        }
+        if let Some(place) = self.0.get_mut(token) {
+            *place = channel.map(|channel| Sealed {
+                channel,
+                out: Vec::new(),
+            });
+        }
+    }
+
+    /// Encrypted bytes to be sent on `token`; None for a connection without TLS.
+    #[inline]
+    pub fn outgoing(&self, token: usize) -> Option<&[u8]> {
+        match self.0.get(token) {
+            Some(Some(sealed)) => Some(&sealed.out),
+            _ => None,
+        }
+    }
+
+    /// Bytes came on `token`. `client` gets them as they are, or opened.
+    #[inline]
+    pub fn received(
+        &mut self,
+        token: usize,
+        bytes: &[u8],
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        match self.0.get_mut(token) {
+            Some(Some(sealed)) => sealed.received(bytes, client, shared),
+            _ => client.received(bytes, shared),
+        }
+    }
+
+    /// What `client` wants to be done with `token` after something else than bytes; what it sends is
+    /// sealed.
+    #[inline]
+    pub fn seal(
+        &mut self,
+        token: usize,
+        next: Next,
+        client: &mut Client,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        match self.0.get_mut(token) {
+            Some(Some(sealed)) if next == Next::Send => {
+                sealed.out.clear();
+                match sealed.seal(client) {
+                    Ok(()) => Next::Send,
+                    Err(error) => broken(error, client, shared),
+                }
+            }
+            _ => next,
+        }
+    }
+}
+
+impl Sealed {
+    fn seal(&mut self, client: &Client) -> Result<(), TlsError> {
+        self.channel.seal(client.outgoing(), &mut self.out)
+    }
+
+    fn received(&mut self, mut bytes: &[u8], client: &mut Client, shared: &mut Shared<'_>) -> Next {
+        self.out.clear();
+        let mut answer = Next::Wait;
+        loop {
+            let plain = self.channel.plain();
+            if !plain.is_empty() {
+                let length = plain.len();
+                let next = client.received(plain, shared);
+                self.channel.consume(length);
+                match next {
+                    Next::Wait => {}
+                    Next::Send => match self.seal(client) {
+                        Ok(()) => answer = Next::Send,
+                        Err(error) => return broken(error, client, shared),
+                    },
+                    Next::Close => return Next::Close,
+                }
+            } else if self.channel.is_closed() {
+                client.closed(None, shared);
+                return Next::Close;
+            } else if bytes.is_empty() {
+                return answer;
+            } else if let Err(error) = self.channel.open(&mut bytes) {
+                return broken(error, client, shared);
+            }
+        }
+    }
+}
+
+/// There is no way on: the connection is as good as lost.
+fn broken(error: TlsError, client: &mut Client, shared: &mut Shared<'_>) -> Next {
+    client.closed(Some(&io::Error::other(error)), shared);
+    Next::Close
+}

@@ -1,0 +1,156 @@
+//! Whether SCRAM is bound to the TLS channel: what we want, and what the server makes of it.
+
+use crate::scram::ChannelBinding;
+use crate::startup_error::{AuthMethod, StartupError};
+
+/// The mechanism that binds.
+const PLUS: &str = "SCRAM-SHA-256-PLUS";
+
+/// What the session runs over.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Channel {
+    /// Bytes as they are.
+    #[default]
+    Plain,
+    /// TLS, with the hash of the server's certificate for `tls-server-end-point` (RFC 5929).
+    Tls(Vec<u8>),
+    /// TLS, with a certificate whose signature has no hash of its own, such as Ed25519.
+    TlsWithoutHash,
+}
+
+/// Whether authentication is to be bound to the channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Wanted {
+    /// Never.
+    Never,
+    /// If it can be.
+    #[default]
+    Preferred,
+    /// Always: a server that authenticates us in another way is refused.
+    Required,
+}
+
+/// The channel, and whether to bind to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Binding {
+    /// What the session runs over.
+    pub channel: Channel,
+    /// Whether to bind to it.
+    pub wanted: Wanted,
+}
+
+impl Binding {
+    /// What SCRAM says, when the server offers these mechanisms.
+    ///
+    /// # Errors
+    /// None of them will do.
+    pub(crate) fn choose(&self, offered: Vec<String>) -> Result<ChannelBinding, StartupError> {
+        let has = |wanted: &str| offered.iter().any(|name| name == wanted);
+        let chosen = match (&self.channel, self.wanted) {
+            (Channel::Plain, Wanted::Required) => return Err(StartupError::BindingWithoutTls),
+            (Channel::Plain, _) if has(PLUS) => return Err(StartupError::PlusWithoutTls),
+            (Channel::Plain, _) | (_, Wanted::Never) => ChannelBinding::Unsupported,
+            (Channel::Tls(hash), _) if has(PLUS) => ChannelBinding::TlsServerEndPoint(hash.clone()),
+            (Channel::TlsWithoutHash, _) if has(PLUS) => return Err(StartupError::NoBindingHash),
+            (_, Wanted::Required) => return Err(StartupError::BindingNotOffered),
+            (_, Wanted::Preferred) => ChannelBinding::Unoffered,
+        };
+        if has(chosen.mechanism()) {
+            Ok(chosen)
+        } else {
+            Err(StartupError::UnsupportedMechanisms(offered))
+        }
+    }
+
+    /// Refuses what cannot be bound, when it must be.
+    ///
+    /// # Errors
+    /// The server asks for it, or is satisfied without.
+    pub(crate) fn check(&self, asked: AuthMethod) -> Result<(), StartupError> {
+        match asked {
+            _ if self.wanted != Wanted::Required => Ok(()),
+            AuthMethod::ScramSha256 => Ok(()),
+            AuthMethod::Trust => Err(StartupError::NotBound),
+            _ => Err(StartupError::BindingUnsupported),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choose(channel: Channel, wanted: Wanted, offered: &[&str]) -> Result<String, String> {
+        let offered = offered.iter().map(|&name| name.to_owned()).collect();
+        match (Binding { channel, wanted }).choose(offered) {
+            Ok(chosen) => Ok(format!("{chosen:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn the_mechanism_follows_channel_wish_and_offer() {
+        use Wanted::{Never, Preferred, Required};
+        let tls = || Channel::Tls(vec![7]);
+        let (both, bare) = (&[PLUS, "SCRAM-SHA-256"][..], &["SCRAM-SHA-256"][..]);
+        let ok = |text: &str| Ok(text.to_owned());
+        let err = |text: &str| Err(text.to_owned());
+        assert_eq!(choose(tls(), Preferred, both), ok("TlsServerEndPoint([7])"));
+        assert_eq!(choose(tls(), Required, both), ok("TlsServerEndPoint([7])"));
+        assert_eq!(choose(tls(), Never, both), ok("Unsupported"));
+        assert_eq!(choose(tls(), Preferred, bare), ok("Unoffered"));
+        assert_eq!(choose(Channel::Plain, Preferred, bare), ok("Unsupported"));
+        assert_eq!(
+            choose(tls(), Required, bare),
+            err(
+                "channel binding is required, but server did not offer an authentication method that supports channel binding"
+            )
+        );
+        assert_eq!(
+            choose(Channel::Plain, Required, bare),
+            err("channel binding required, but SSL not in use")
+        );
+        assert_eq!(
+            choose(Channel::Plain, Never, both),
+            err("server offered SCRAM-SHA-256-PLUS authentication over a non-SSL connection")
+        );
+        assert_eq!(
+            choose(Channel::TlsWithoutHash, Preferred, bare),
+            ok("Unoffered")
+        );
+        assert!(choose(Channel::TlsWithoutHash, Preferred, both).is_err());
+        assert!(choose(tls(), Preferred, &["OAUTHBEARER"]).is_err());
+    }
+
+    #[test]
+    fn other_methods_do_when_binding_is_not_required() {
+        for wanted in [Wanted::Never, Wanted::Preferred] {
+            let binding = Binding {
+                channel: Channel::Tls(vec![7]),
+                wanted,
+            };
+            assert_eq!(binding.check(AuthMethod::Trust), Ok(()));
+            assert_eq!(binding.check(AuthMethod::Cleartext), Ok(()));
+        }
+        let required = Binding {
+            channel: Channel::Tls(vec![7]),
+            wanted: Wanted::Required,
+        };
+        let check = |asked| required.check(asked).map_err(|error| error.to_string());
+        assert_eq!(check(AuthMethod::ScramSha256), Ok(()));
+        assert_eq!(
+            check(AuthMethod::Trust),
+            Err(
+                "channel binding required, but server authenticated client without channel binding"
+                    .to_owned()
+            )
+        );
+        assert_eq!(
+            check(AuthMethod::Md5),
+            Err(
+                "channel binding required but not supported by server's authentication request"
+                    .to_owned()
+            )
+        );
+    }
+}

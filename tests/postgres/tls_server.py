@@ -1,0 +1,187 @@
+"""A server with TLS, and the certificates for it and against it, made by openssl."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.target.installation import Installation
+
+PASSWORD = "secret"
+HBA = """\
+local all all trust
+hostssl all by_cert all cert
+hostssl all only_tls all trust
+hostnossl all only_plain all trust
+host all by_scram all scram-sha-256
+host all by_password all password
+host all postgres,nobody_at_all all trust
+"""
+# who a run of the server and its files belong to: PostgreSQL refuses root
+OWNER: dict[str, Any] = {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+
+
+class Certificates:
+    """A folder of certificates, each `name.crt` with `name.key`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __getitem__(self, name: str) -> str:
+        return str(self.folder / name)
+
+    def openssl(self, *args: str) -> None:
+        done = subprocess.run(["openssl", *args], cwd=self.folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+    def issue_itself(self, name: str, subject: str) -> None:
+        """As PostgreSQL's manual does for a simple server: a certificate of an authority."""
+        self.openssl(
+            *("req", "-new", "-x509", "-days", "30", "-nodes", "-newkey", "rsa:2048"),
+            *("-keyout", f"{name}.key", "-out", f"{name}.crt", "-subj", f"/CN={subject}"),
+        )
+
+    def issue(self, name: str, subject: str, issuer: str, extensions: str = "", days: int = 30) -> None:
+        """As the manual does with an authority; without extensions older openssl makes it of version 1."""
+        self.openssl(
+            *("req", "-new", "-nodes", "-newkey", "rsa:2048"),
+            *("-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={subject}"),
+        )
+        file = self.folder / f"{name}.ext"
+        file.write_text(extensions)
+        with_extensions = ["-extfile", file.name] if extensions else []
+        self.openssl(
+            *("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.crt", "-days", str(days)),
+            *("-CA", f"{issuer}.crt", "-CAkey", f"{issuer}.key", "-CAcreateserial", *with_extensions),
+        )
+
+
+def make_certificates(folder: Path) -> Certificates:
+    """All that the tests use."""
+    folder.mkdir()
+    made = Certificates(folder)
+    made.issue_itself("root", "test root")
+    made.issue_itself("other", "other root")
+    made.issue_itself("alone", "localhost")
+    made.issue("server", "ignored", "root", "subjectAltName=DNS:localhost,IP:127.0.0.1\n")
+    made.issue("simple", "localhost", "root")
+    made.issue("elsewhere", "ignored", "root", "subjectAltName=DNS:db.example,DNS:*.example\n")
+    made.issue("expired", "localhost", "root", "subjectAltName=DNS:localhost,IP:127.0.0.1\n", days=-1)
+    made.issue("by_cert", "by_cert", "root")
+    made.issue("stranger", "by_cert", "other")
+    made.openssl("pkey", "-in", "by_cert.key", "-aes256", "-passout", "pass:x", "-out", "locked.key")
+    open_to_all = folder / "open.key"
+    open_to_all.write_bytes((folder / "by_cert.key").read_bytes())
+    open_to_all.chmod(0o644)
+    return made
+
+
+class TlsServer:
+    """A server of our own in `folder`; its certificate can be changed while it runs."""
+
+    def __init__(self, installed: Installation, folder: Path) -> None:
+        self.installed = installed
+        self.folder = folder
+        self.certificates = make_certificates(folder / "certificates")
+        self.data = folder / "data"
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        self._keys_for_the_server()
+        self._start()
+        with self.connect() as connection:
+            connection.execute("SET password_encryption = 'scram-sha-256'")
+            for role in ("by_cert", "only_tls", "only_plain", "by_scram", "by_password"):
+                statement = f"CREATE ROLE {role} LOGIN SUPERUSER PASSWORD '{PASSWORD}'"
+                connection.execute(statement.encode())
+
+    def _keys_for_the_server(self) -> None:
+        """The server reads copies of its own: clients' keys belong to the clients."""
+        own = self.folder / "own"
+        own.mkdir()
+        for file in self.certificates.folder.iterdir():
+            copy = own / file.name
+            copy.write_bytes(file.read_bytes())
+            copy.chmod(0o600)
+        if OWNER:
+            for path in (self.folder, own, *own.iterdir()):
+                self._give_away(path)
+
+    @staticmethod
+    def _give_away(path: Path) -> None:
+        import shutil
+
+        shutil.chown(path, OWNER["user"], OWNER["group"])
+
+    def _run(self, program: str, *args: str) -> list[str]:
+        return [self.installed.program(program), *args]
+
+    def _start(self) -> None:
+        environment = self.installed.environment()
+        subprocess.run(
+            self._run("initdb", "-N", "-E", "UTF8", "-A", "trust", "-U", "postgres", "-D", str(self.data)),
+            **OWNER, env=environment, cwd=self.folder, check=True, capture_output=True,
+        )  # fmt: skip
+        (self.data / "pg_hba.conf").write_text(HBA)
+        with (self.data / "postgresql.conf").open("a") as config:
+            config.write(f"fsync = off\nssl = on\nport = {self.port}\nlisten_addresses = '127.0.0.1'\n")
+            config.write(f"unix_socket_directories = '{self.folder}'\nssl_ca_file = '{self.folder}/own/root.crt'\n")
+            config.write("include = 'certificate.conf'\n")
+        self._name_certificate("server")
+        with (self.folder / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                self._run("postgres", "-D", str(self.data)), **OWNER, env=environment, cwd=self.folder, stderr=log
+            )
+        self._wait(lambda: True)
+
+    def _name_certificate(self, name: str) -> None:
+        own = self.folder / "own" / name
+        (self.data / "certificate.conf").write_text(f"ssl_cert_file = '{own}.crt'\nssl_key_file = '{own}.key'\n")
+        self.certificate = name
+
+    def use(self, name: str) -> None:
+        """The server shows this certificate from now on."""
+        if name == self.certificate:
+            return
+        self._name_certificate(name)
+        self.process.send_signal(signal.SIGHUP)
+        # a session that sees the new name was forked by a postmaster that has loaded the file
+        self._wait(lambda: self.value("SHOW ssl_cert_file") == f"{self.folder}/own/{name}.crt")
+
+    def _wait(self, is_so: Any) -> None:  # noqa: ANN401 - a predicate
+        for _ in range(600):
+            with suppress(psycopg.OperationalError):
+                self.connect().close()
+                if is_so():
+                    return
+            assert self.process.poll() is None, (self.folder / "log").read_text()
+            time.sleep(0.05)
+        raise AssertionError((self.folder / "log").read_text())
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """Over the unix socket, which has no TLS."""
+        return psycopg.connect(
+            host=str(self.folder), port=self.port, user="postgres", dbname="postgres", autocommit=True
+        )
+
+    def value(self, query: str) -> Any:  # noqa: ANN401 - a column of any type
+        with self.connect() as connection:
+            row = connection.execute(query.encode()).fetchone()
+        assert row is not None
+        return row[0]
+
+    def wait_for(self, query: str) -> None:
+        """Returns when the query gives true."""
+        self._wait(lambda: self.value(query))
+
+    def stop(self) -> None:
+        self.process.send_signal(signal.SIGQUIT)
+        self.process.wait()
