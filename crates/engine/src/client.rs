@@ -34,6 +34,8 @@ enum State {
     Keying,
     /// Thinks about its last transaction (--think-time).
     Thinking,
+    /// Goes to another worker before its next transaction.
+    Departing,
     /// Waits for a connection of its own (-C).
     Connecting,
     /// Waits for the answer to a statement or a pipeline.
@@ -199,6 +201,47 @@ impl Client {
         self.choose(now, shared)
     }
 
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Departs if it waits for its intended start; that goes with it.
+    pub fn depart_if_waiting(&mut self, shared: &mut Shared<'_>) {
+        if self.state == State::Scheduled {
+            shared.departures.add(self.id);
+        }
+    }
+
+    /// Departs before the next transaction.
+    fn depart(&mut self, shared: &mut Shared<'_>) -> Next {
+        self.state = State::Departing;
+        shared.departures.add(self.id);
+        Next::Wait
+    }
+
+    /// It could not leave the worker of `shared`, where its timer is.
+    pub fn stayed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match self.state {
+            State::Departing => self.arrived(now, shared),
+            _ => Next::Wait,
+        }
+    }
+
+    /// It has come to the worker of `shared`.
+    pub fn arrived(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match self.state {
+            State::Scheduled => {
+                shared.wake_at(self.transaction.intended, self.id);
+                Next::Wait
+            }
+            State::Departing if shared.stops(now) => self.finish(),
+            State::Departing => self.choose(now, shared),
+            _ => Next::Wait,
+        }
+    }
+
     /// The instant that it waited for has come.
     pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
@@ -319,6 +362,9 @@ impl Client {
     // -- the life of a transaction -------------------------------------------------------------
 
     fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.departures.wanted() {
+            return self.depart(shared);
+        }
         self.transaction = Transaction::default();
         self.script = shared.choose_script();
         shared.debug(|| {
@@ -492,6 +538,7 @@ impl Client {
             | State::Scheduled
             | State::Keying
             | State::Thinking
+            | State::Departing
             | State::Connecting
             | State::Sleeping
             | State::Finished

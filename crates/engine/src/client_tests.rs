@@ -13,6 +13,7 @@ use crate::interval::Consequence;
 use crate::message::{Template, templates};
 use crate::pacing::Pacing;
 use crate::poller::Next;
+use crate::scaling::Scaling;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
@@ -51,6 +52,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         pipelining: Pipelining::Explicit,
         clients: 1,
         workers: 1,
+        scaling: Scaling::Fixed,
         limit,
         warmup: Duration::ZERO,
         arrivals,

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::clock::Nanos;
+use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
 use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord};
 
@@ -49,6 +50,8 @@ pub struct Report {
     pub connecting: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
+    /// How the generator fared.
+    pub health: Healths,
 }
 
 impl Report {
@@ -119,6 +122,7 @@ pub struct Totals {
     scripts: Vec<ScriptRecord>,
     commands: Vec<Vec<Option<CommandRecord>>>,
     errors: HashMap<Option<String>, ErrorCount>,
+    health: Healths,
 }
 
 impl Totals {
@@ -129,6 +133,7 @@ impl Totals {
             scripts: vec![ScriptRecord::default(); scripts],
             commands: Vec::new(),
             errors: HashMap::new(),
+            health: Healths::default(),
         }
     }
 
@@ -138,6 +143,7 @@ impl Totals {
             for (all, one) in self.scripts.iter_mut().zip(&merged.scripts) {
                 all.add(one);
             }
+            self.health.interval(&merged.workers);
         }
     }
 
@@ -187,6 +193,7 @@ impl Totals {
             measured: end.measured,
             connecting: end.connecting,
             errors,
+            health: self.health,
         }
     }
 }

@@ -12,8 +12,10 @@ use pgdyno_wire::EncodeError;
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
 use crate::connecting::connect_clients;
+pub use crate::crew::Added;
+use crate::crew::{Beginning, Crew, Hired, LastWord, Stage, hired, links};
 use crate::interval::{ErrorNote, Merged, Merger};
-use crate::message::{Template, templates};
+use crate::message::templates;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
@@ -34,6 +36,12 @@ pub trait Observer {
 
     /// Something went wrong in a script or a session.
     fn error(&mut self, note: &ErrorNote);
+
+    /// A worker was added.
+    fn worker_added(&mut self, added: &Added);
+
+    /// A worker was to be added, but the system refused: the load goes on without.
+    fn worker_refused(&mut self, why: &io::Error);
 }
 
 /// The instant after connecting.
@@ -112,36 +120,34 @@ pub fn run(
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
     let connections = spec.clients.div_ceil(spec.workers);
     let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
-    let (work, io): (Work, _) = match kind {
-        poller::Kind::Epoll => (work::<Epoll>, Epoll::NAME),
-        poller::Kind::IoUring => (work::<Uring>, Uring::NAME),
+    let (work, hired, io): (Work, Hired, _) = match kind {
+        poller::Kind::Epoll => (work::<Epoll>, hired::<Epoll>, Epoll::NAME),
+        poller::Kind::IoUring => (work::<Uring>, hired::<Uring>, Uring::NAME),
+    };
+    let stage = Stage {
+        spec,
+        templates: &templates,
+        clock,
+        stop,
     };
     let (words, heard) = sync_channel(WORDS_IN_FLIGHT);
     let (ready, readiness) = channel();
     thread::scope(|scope| {
         let mut starts = Vec::new();
-        let mut recycling = Vec::new();
+        let mut workers = Vec::new();
         for number in 0..spec.workers {
             let (start, started) = channel();
-            let (give_back, recycled) = channel();
+            let (links, channels) = links(&words);
             starts.push(start);
-            recycling.push(give_back);
-            let links = Links {
-                words: words.clone(),
-                recycled,
-            };
-            let (ready, templates) = (ready.clone(), &templates);
-            let body = move || {
-                work(
-                    number, spec, templates, clock, stop, &ready, &started, links,
-                )
-            };
+            workers.push(channels);
+            let ready = ready.clone();
+            let body = move || work(number, stage, &ready, &started, links);
             thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn_scoped(scope, body)
                 .map_err(RunError::System)?;
         }
-        drop((words, ready));
+        drop(ready);
         let connecting = await_all(&readiness, spec.workers, stop)?;
         let timetable = timetable(spec, clock.now());
         for start in &starts {
@@ -158,7 +164,14 @@ pub fn run(
             timetable,
             connecting,
         };
-        listen(spec, &begun, &heard, &recycling, stop, observer)
+        let beginning = Beginning {
+            stage,
+            timetable,
+            hired,
+            words: (words, heard),
+        };
+        let crew = Crew::new(scope, beginning, workers);
+        listen(spec, &begun, crew, stop, observer)
     })
 }
 
@@ -176,32 +189,23 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
 }
 
 /// [`work`] with one of the pollers.
-type Work = fn(
-    usize,
-    &Spec,
-    &[Vec<Template>],
-    Clock,
-    &AtomicBool,
-    &Sender<Ready>,
-    &Receiver<Timetable>,
-    Links,
-);
+type Work = fn(usize, Stage<'_>, &Sender<Ready>, &Receiver<Timetable>, Links);
 
 /// A worker's thread.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that a thread is given, and nothing groups it"
-)]
 fn work<P: Poller>(
     number: usize,
-    spec: &Spec,
-    templates: &[Vec<Template>],
-    clock: Clock,
-    stop: &AtomicBool,
+    stage: Stage<'_>,
     ready: &Sender<Ready>,
     started: &Receiver<Timetable>,
     links: Links,
 ) {
+    let _last_word = LastWord::of(number, &links);
+    let Stage {
+        spec,
+        templates,
+        clock,
+        stop,
+    } = stage;
     let share = share_of(spec.clients, spec.workers, number);
     let from = clock.now();
     let poller: P = match connect_all(spec, share.clone(), stop) {
@@ -218,16 +222,7 @@ fn work<P: Poller>(
     };
     let shared = Shared::new(number, spec, templates, clock, stop);
     let clients = share.clone().map(|id| Client::new(id, &shared)).collect();
-    Worker::new(
-        number,
-        share.start,
-        clients,
-        poller,
-        shared,
-        timetable,
-        links,
-    )
-    .run();
+    Worker::new(number, clients, poller, shared, timetable, links).run();
 }
 
 fn connect_all<P: Poller>(
@@ -282,15 +277,14 @@ struct Begun {
 fn listen(
     spec: &Spec,
     begun: &Begun,
-    heard: &Receiver<Word>,
-    recycling: &[Sender<Vec<ScriptRecord>>],
+    mut crew: Crew<'_, '_>,
     stop: &AtomicBool,
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
     let mut merger = Merger::new(spec.workers, begun.timetable.origin);
     let mut totals = Totals::new(spec.programs.len());
     let mut ends: Vec<WorkerEnd> = Vec::new();
-    for word in heard {
+    while let Some(word) = crew.hear() {
         match word {
             Word::Error(note) => {
                 if note.at >= begun.timetable.measure {
@@ -301,20 +295,28 @@ fn listen(
             Word::Interval(interval) => {
                 let worker = interval.worker;
                 if let Some(used) = merger.add(interval) {
-                    let _ = recycling[worker].send(used);
+                    crew.recycle(worker, used);
                 }
             }
             Word::Ended(mut end) => {
+                crew.ended(end.worker);
                 merger.ended(end.worker);
                 totals.commands(std::mem::take(&mut end.commands));
                 ends.push(end);
             }
+            Word::Hired(result) => match crew.hired(result, &mut merger) {
+                Ok(added) => added.iter().for_each(|added| observer.worker_added(added)),
+                Err(error) => observer.worker_refused(&error),
+            },
         }
         while let Some(mut merged) = merger.take_whole() {
             observer.interval(&merged);
             totals.interval(&merged);
             merged.scripts.iter_mut().for_each(ScriptRecord::clear);
-            let _ = recycling[0].send(merged.scripts);
+            if let Err(error) = crew.look(&merged) {
+                observer.worker_refused(&error);
+            }
+            crew.recycle(0, merged.scripts);
         }
     }
     if let Some(failure) = ends.iter_mut().find_map(|end| end.failure.take()) {

@@ -1,12 +1,16 @@
 //! One engine thread: its clients, its poller, its timers, its recorder. No locks.
 
+mod handovers;
+
 use std::io;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
 use pgdyno_connect::Session;
 
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
+use crate::handover::{Orders, Parcel};
+use crate::health::Health;
 use crate::interval::{ErrorNote, Interval, Phase};
 use crate::poller::{Handler, Next, Poller};
 use crate::recorder::{CommandRecord, ScriptRecord};
@@ -22,6 +26,8 @@ pub enum Word {
     Interval(Interval),
     /// Something went wrong.
     Error(ErrorNote),
+    /// A worker is there that has no clients yet, or cannot be.
+    Hired(io::Result<()>),
     /// The worker is done.
     Ended(WorkerEnd),
 }
@@ -43,6 +49,22 @@ pub struct WorkerEnd {
     pub last_end: Nanos,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
+}
+
+impl WorkerEnd {
+    /// The end of worker number `worker`, which had no clients.
+    #[must_use]
+    pub fn idle(worker: usize, failure: Option<io::Error>) -> Self {
+        Self {
+            worker,
+            commands: Vec::new(),
+            in_flight: 0,
+            aborted: 0,
+            last_end: 0,
+            unstarted: 0,
+            failure,
+        }
+    }
 }
 
 /// When phases change.
@@ -90,8 +112,13 @@ pub struct Worker<'a, P> {
     from: Nanos,
     to: Nanos,
     cpu: Nanos,
-    wakeups: u64,
+    /// Of the open interval: what is counted as it goes.
+    health: Health,
     links: Links,
+    /// To whom clients are given.
+    giving: Option<Sender<Parcel>>,
+    /// Whence clients come.
+    arriving: Option<Receiver<Parcel>>,
 }
 
 /// How a worker and the engine hear of each other while it runs.
@@ -100,23 +127,53 @@ pub struct Links {
     pub words: SyncSender<Word>,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
+    /// To give clients away.
+    pub orders: Orders,
 }
+
+/// Where a client is that this worker does not have.
+const NOWHERE: u32 = u32::MAX;
 
 /// The clients, as the poller sees them.
 struct Load<'a> {
-    /// Number of the first client: tokens count from 0 in each worker.
-    first: usize,
-    clients: Vec<Client>,
+    /// By client's number: its token, which counts from 0 in each worker, or [`NOWHERE`].
+    tokens: Vec<u32>,
+    /// By token; None where a client went to another worker.
+    clients: Vec<Option<Client>>,
     shared: Shared<'a>,
     running: usize,
+    /// Pieces of bytes that came since the poller was asked.
+    replies: u64,
 }
 
 impl Load<'_> {
-    /// Keeps the number of running clients right after a step.
-    fn stepped(&mut self, token: usize, was_stopped: bool) {
-        if !was_stopped && self.clients[token].stopped() {
+    /// The token of client number `client`, if this worker has it.
+    fn token(&self, client: usize) -> Option<usize> {
+        let token = *self.tokens.get(client)?;
+        (token != NOWHERE).then_some(token as usize)
+    }
+
+    /// Clients inside a transaction.
+    fn in_flight(&self) -> usize {
+        let clients = self.clients.iter().flatten();
+        clients.filter(|client| client.in_flight()).count()
+    }
+
+    /// One step of the client of `token`; keeps the number of running clients right.
+    fn step(
+        &mut self,
+        token: usize,
+        step: impl FnOnce(&mut Client, &mut Shared<'_>) -> Next,
+    ) -> Next {
+        let Some(Some(client)) = self.clients.get_mut(token) else {
+            return Next::Wait;
+        };
+        let was_stopped = client.stopped();
+        let next = step(client, &mut self.shared);
+        if !was_stopped && client.stopped() {
             self.running -= 1;
         }
+        next
     }
 
     /// What the schedule wanted by `now`, or by the deadline, and nobody began. With a number of
@@ -129,7 +186,8 @@ impl Load<'_> {
         if !self.shared.schedule.is_open() {
             return 0;
         }
-        let waiting = self.clients.iter().filter_map(Client::awaited_start);
+        let waiting = self.clients.iter().flatten();
+        let waiting = waiting.filter_map(Client::awaited_start);
         let waiting = waiting.filter(|start| *start <= until).count();
         waiting as u64 + self.shared.schedule.overdue(until)
     }
@@ -137,29 +195,30 @@ impl Load<'_> {
 
 impl Handler for Load<'_> {
     fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
-        let was_stopped = self.clients[token].stopped();
-        let next = self.clients[token].received(bytes, &mut self.shared);
-        self.stepped(token, was_stopped);
-        next
+        self.replies += 1;
+        self.step(token, |client, shared| client.received(bytes, shared))
     }
 
     fn closed(&mut self, token: usize, why: Option<io::Error>) {
-        let was_stopped = self.clients[token].stopped();
-        self.clients[token].closed(why.as_ref(), &mut self.shared);
-        self.stepped(token, was_stopped);
+        self.step(token, |client, shared| {
+            client.closed(why.as_ref(), shared);
+            Next::Wait
+        });
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
-        self.clients[token].outgoing()
+        match self.clients.get(token) {
+            Some(Some(client)) => client.outgoing(),
+            _ => &[],
+        }
     }
 }
 
 impl<'a, P: Poller> Worker<'a, P> {
-    /// A worker whose connections are in `poller` under the tokens 0, 1, 2…; `first` is the number
-    /// of the client with token 0.
+    /// A worker whose connections are in `poller` under the tokens 0, 1, 2… in the order of
+    /// `clients`.
     pub fn new(
         number: usize,
-        first: usize,
         clients: Vec<Client>,
         poller: P,
         mut shared: Shared<'a>,
@@ -168,22 +227,28 @@ impl<'a, P: Poller> Worker<'a, P> {
     ) -> Self {
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
-        let running = clients.len();
+        let mut tokens = vec![NOWHERE; shared.spec.clients];
+        for (token, client) in clients.iter().enumerate() {
+            tokens[client.id()] = token as u32;
+        }
         Self {
             number,
             poller,
             load: Load {
-                first,
-                clients,
+                tokens,
+                running: clients.len(),
+                clients: clients.into_iter().map(Some).collect(),
                 shared,
-                running,
+                replies: 0,
             },
             timetable,
             from: timetable.origin,
             to: timetable.interval_end(timetable.origin),
             cpu: thread_cpu(),
-            wakeups: 0,
+            health: Health::default(),
             links,
+            giving: None,
+            arriving: None,
         }
     }
 
@@ -199,7 +264,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.hand_on_errors();
         let mut load = self.load;
         let unstarted = load.unstarted(now);
-        let in_flight = load.clients.iter().filter(|c| c.in_flight()).count();
+        let in_flight = load.in_flight();
         let end = WorkerEnd {
             worker: self.number,
             in_flight,
@@ -207,6 +272,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             aborted: load
                 .clients
                 .iter()
+                .flatten()
                 .filter(|client| client.aborted())
                 .count(),
             // a server that did not answer up to the stop gave no throughput in that time
@@ -225,16 +291,18 @@ impl<'a, P: Poller> Worker<'a, P> {
     fn drive(&mut self) -> io::Result<()> {
         let now = self.load.shared.clock.now();
         for token in 0..self.load.clients.len() {
-            let next = self.load.clients[token].begin(now, &mut self.load.shared);
-            self.act(token, false, next);
+            self.step(token, |client, shared| client.begin(now, shared));
         }
-        while self.load.running > 0 && !self.load.shared.stopped() {
+        while self.has_work() && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
+            self.take_order()?;
+            self.welcome(now)?;
             self.wake(now);
             self.connect_clients();
+            self.give_away()?;
             self.pass_boundaries(now);
             self.hand_on_errors();
-            if self.load.running == 0 {
+            if !self.has_work() {
                 break;
             }
             let until = self
@@ -243,20 +311,20 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .next_timer()
                 .unwrap_or(Nanos::MAX)
                 .min(self.to);
-            let timeout = until.saturating_sub(now).min(LONGEST_WAIT);
+            let timeout = until.saturating_sub(now).min(self.longest_wait());
+            self.load.replies = 0;
             self.poller.wait(Some(timeout), &mut self.load)?;
-            self.wakeups += 1;
+            self.health.woke(self.load.replies);
         }
         Ok(())
     }
 
-    fn act(&mut self, token: usize, was_stopped: bool, next: Next) {
-        match next {
+    fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Shared<'_>) -> Next) {
+        match self.load.step(token, step) {
             Next::Wait => {}
             Next::Send => self.poller.send(token, &mut self.load),
             Next::Close => self.poller.close(token),
         }
-        self.load.stepped(token, was_stopped);
     }
 
     /// Wakes the clients whose instant has come; those that ask to be woken again wait a turn.
@@ -265,22 +333,25 @@ impl<'a, P: Poller> Worker<'a, P> {
             let Some(client) = self.load.shared.due(now) else {
                 return;
             };
-            let token = client - self.load.first;
-            let was_stopped = self.load.clients[token].stopped();
-            let next = self.load.clients[token].woken(now, &mut self.load.shared);
-            self.act(token, was_stopped, next);
+            // the timer of one that went away stays behind
+            if let Some(token) = self.load.token(client) {
+                self.step(token, |client, shared| client.woken(now, shared));
+            }
         }
     }
 
     /// Makes the connections that clients ask for (-C), one after the other, as pgbench does.
     fn connect_clients(&mut self) {
         while let Some(client) = self.load.shared.next_unconnected() {
-            let token = client - self.load.first;
+            let Some(token) = self.load.token(client) else {
+                continue;
+            };
             let since = self.load.shared.clock.now();
             let connected = self.connect(token);
             let result = connected.as_ref().copied().map_err(AsRef::as_ref);
-            let next = self.load.clients[token].connected(result, since, &mut self.load.shared);
-            self.act(token, false, next);
+            self.step(token, |client, shared| {
+                client.connected(result, since, shared)
+            });
         }
     }
 
@@ -298,6 +369,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let end = self.to;
             let (phase, _) = self.timetable.phase(self.from);
             let (next_phase, _) = self.timetable.phase(end);
+            self.health.late = now - end;
             self.hand_on(end, phase != next_phase);
             if phase == Phase::WarmUp && next_phase != Phase::WarmUp {
                 self.load.shared.begin_measuring(end);
@@ -319,15 +391,13 @@ impl<'a, P: Poller> Worker<'a, P> {
             to,
             due: self.to,
             phase: self.timetable.phase(self.from).0,
-            clients: self.load.running,
-            in_flight: self
-                .load
-                .clients
-                .iter()
-                .filter(|client| client.in_flight())
-                .count(),
-            cpu: cpu - self.cpu,
-            wakeups: self.wakeups,
+            in_flight: self.load.in_flight(),
+            health: Health {
+                span: to - self.from,
+                cpu: cpu - self.cpu,
+                clients: self.load.running,
+                ..self.health
+            },
             scripts: self
                 .load
                 .shared
@@ -352,7 +422,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             return;
         }
         self.cpu = cpu;
-        self.wakeups = 0;
+        self.health = Health::default();
         self.from = to;
     }
 

@@ -13,6 +13,8 @@ use pgdyno_engine::recorder::{Latencies, Moments, ScriptRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::health;
+use crate::host::Steal;
 use crate::options::EventSink;
 
 /// Version of the event stream.
@@ -30,6 +32,7 @@ pub struct Events {
     serializer: V2DeflateSerializer,
     blob: Vec<u8>,
     second_of_errors: (u64, u32),
+    steal: Steal,
 }
 
 impl Events {
@@ -51,6 +54,7 @@ impl Events {
             serializer: V2DeflateSerializer::new(),
             blob: Vec::new(),
             second_of_errors: (0, 0),
+            steal: Steal::default(),
         })
     }
 
@@ -87,6 +91,19 @@ impl Events {
     /// The first transaction's instant, from which intervals count.
     pub fn set_origin(&mut self, origin: Nanos) {
         self.origin = origin;
+        self.steal.begin();
+    }
+
+    /// See [`Self::set_origin`].
+    #[must_use]
+    pub fn origin(&self) -> Nanos {
+        self.origin
+    }
+
+    /// CPU time stolen from the host since then, microseconds; None where it does not say.
+    #[must_use]
+    pub fn steal_us(&self) -> Option<u64> {
+        self.steal.since_begun()
     }
 
     /// An `interval` event.
@@ -104,11 +121,6 @@ impl Events {
             .filter(|(_, script)| script.counts.ended() > 0)
             .map(|(id, script)| self.script(id, script))
             .collect();
-        let workers: Vec<Value> = merged
-            .workers
-            .iter()
-            .map(|(cpu, wakeups)| json!({ "cpu_us": cpu / 1000, "wakeups": wakeups }))
-            .collect();
         let fields = json!({
             "seq": self.sequence,
             "from_us": (merged.from - self.origin) / 1000,
@@ -116,7 +128,8 @@ impl Events {
             "phase": phase(merged.phase),
             "clients": merged.clients,
             "in_flight": merged.in_flight,
-            "workers": workers,
+            "workers": health::workers(&merged.workers),
+            "steal_us": self.steal.since_last(),
             "scripts": scripts,
         });
         self.sequence += 1;
@@ -186,7 +199,8 @@ pub fn counts(record: &ScriptRecord) -> Value {
     })
 }
 
-fn lag(lag: &Moments) -> Value {
+/// Schedule lag; null in a closed loop.
+pub fn lag(lag: &Moments) -> Value {
     if lag.count == 0 {
         Value::Null
     } else {
