@@ -97,7 +97,9 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
     let params = resolve_params(&options.connection, messages)?;
     let seed = seed(options.seed, messages)?;
     let defined = |name: &str| options.variables.iter().any(|(defined, _)| defined == name);
-    let scaling = options.workers.scaling(options.clients, &params);
+    let scaling = options
+        .workers
+        .scaling(options.clients, &params, options.busy_share);
     let most_workers = scaling.most(options.workers.first());
     let (seeds, default_seed) = Seeds::draw(
         &mut Rng::seed(seed),
@@ -384,7 +386,7 @@ fn measure(
             report.unstarted
         ));
     }
-    warn_of_ceiling(&load.spec, &report, messages);
+    warn_of_ceiling(&load.spec, &report, options.busy_share, messages);
     if let Some(error) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
         let why = scripts::plain(error);
         messages.error(format!("could not write to the log file: {why}"));

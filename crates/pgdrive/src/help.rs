@@ -224,6 +224,12 @@ pub const BENCHMARK: &[Opt] = &[
         "most threads when their number is automatic (default:\n\
          the cores, half of them beside a server on this host)",
     ),
+    long_arg(
+        "worker-busy",
+        "PERCENT",
+        "use of a core above which a thread is too busy: another\n\
+         is added, or it is said (default: 70)",
+    ),
     long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
 ];

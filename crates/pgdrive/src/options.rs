@@ -71,6 +71,8 @@ pub struct Benchmark {
     pub clients: usize,
     /// -j, --max-workers
     pub workers: Workers,
+    /// --worker-busy, a share of a core
+    pub busy_share: f64,
     /// -t or -T
     pub limit: Limit,
     /// --warmup

@@ -1,4 +1,4 @@
-//! `-j` and `--max-workers`: how many threads, and what is said when they were too few.
+//! `-j`, `--max-workers` and `--worker-busy`: how many threads, and what is said when they were too few.
 
 use std::net::{IpAddr, ToSocketAddrs};
 use std::num::NonZero;
@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
-use pgdyno_engine::scaling::{BUSY_SHARE, Nearness, Rule, Scaling, most_workers};
+use pgdyno_engine::scaling::{Nearness, Rule, Scaling, most_workers};
 use pgdyno_engine::spec::Spec;
 
 use crate::called_as::CalledAs;
@@ -64,9 +64,9 @@ impl Workers {
         }
     }
 
-    /// How they become more, for a server at `params`.
+    /// How they become more, for a server at `params`, when one uses over `busy_share` of a core.
     #[must_use]
-    pub fn scaling(self, clients: usize, params: &Params) -> Scaling {
+    pub fn scaling(self, clients: usize, params: &Params, busy_share: f64) -> Scaling {
         match self {
             Self::Fixed(_) => Scaling::Fixed,
             Self::Automatic { most } => {
@@ -74,7 +74,10 @@ impl Workers {
                     Some(most) => most.min(clients),
                     None => most_workers(clients, cores(), nearness(params)),
                 };
-                Scaling::Automatic(Rule::up_to(most))
+                Scaling::Automatic(Rule {
+                    busy_share,
+                    ..Rule::up_to(most)
+                })
             }
         }
     }
@@ -113,12 +116,12 @@ fn is_here(host: &Host) -> bool {
 
 /// Says when the figures may be those of the generator rather than of the server. Nothing is said
 /// under pgbench's name, while another worker could still come, and of less than a second.
-pub fn warn_of_ceiling(spec: &Spec, report: &Report, messages: &Messages) {
+pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: &Messages) {
     let workers = report.health.workers.len();
     let Some(share) = report
         .health
         .busiest(SECOND)
-        .filter(|share| *share >= BUSY_SHARE)
+        .filter(|share| *share >= busy_share)
     else {
         return;
     };
@@ -201,7 +204,7 @@ mod tests {
     #[test]
     fn the_limit_is_what_was_asked_for() {
         let server = params("host=/tmp");
-        let most = |workers: Workers| workers.scaling(4, &server).most(workers.first());
+        let most = |workers: Workers| workers.scaling(4, &server, 0.5).most(workers.first());
         assert_eq!(most(Workers::Automatic { most: Some(3) }), 3);
         assert_eq!(most(Workers::Automatic { most: Some(9) }), 4);
         assert_eq!(most(Workers::Fixed(2)), 2);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
+use pgdyno_engine::scaling::BUSY_SHARE;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
@@ -36,6 +37,7 @@ pub(super) struct Given {
     pub(super) clients: Option<i64>,
     pub(super) workers: Option<i64>,
     pub(super) most_workers: Option<i64>,
+    pub(super) busy_percent: Option<i64>,
     pub(super) transactions: Option<i64>,
     pub(super) duration: Option<Duration>,
     pub(super) warmup: Duration,
@@ -109,6 +111,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "client" => given.clients = Some(whole(&value, "-c/--clients", 1, I32)?),
         "jobs" => given.workers = Some(whole(&value, "-j/--jobs", 1, I32)?),
         "max-workers" => given.most_workers = Some(whole(&value, "--max-workers", 1, I32)?),
+        "worker-busy" => given.busy_percent = Some(whole(&value, "--worker-busy", 1, 100)?),
         "transactions" => given.transactions = Some(whole(&value, "-t/--transactions", 1, I32)?),
         "time" if given.called_as == CalledAs::Pgbench => {
             let whole_s = whole(&value, "-T/--time", 1, I32)?;
@@ -301,6 +304,9 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         scripts: given.scripts,
         clients,
         workers,
+        busy_share: given
+            .busy_percent
+            .map_or(BUSY_SHARE, |percent| percent as f64 / 100.0),
         limit,
         warmup: given.warmup,
         mode: given.mode.unwrap_or(QueryMode::Simple),

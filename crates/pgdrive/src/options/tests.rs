@@ -63,6 +63,7 @@ fn defaults_are_pgbenchs() {
         )
     );
     assert_eq!(load.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
+    assert_eq!(load.busy_share, 0.7);
     assert_eq!(
         (load.mode, load.tries, load.vacuum),
         (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small)
@@ -120,6 +121,10 @@ fn complaints_are_pgbenchs() {
         (
             &["--max-workers=0"],
             "--max-workers must be in range 1..2147483647",
+        ),
+        (
+            &["--worker-busy=101"],
+            "--worker-busy must be in range 1..100",
         ),
         (
             &["-i", "-S"],
