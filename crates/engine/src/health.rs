@@ -12,6 +12,8 @@ pub struct Health {
     pub span: Nanos,
     /// CPU time of its thread in it.
     pub cpu: Nanos,
+    /// Time that it was ready to run and had no core; None where the kernel does not say.
+    pub waited: Option<Nanos>,
     /// Returns from the poller.
     pub wakeups: u64,
     /// Pieces of bytes that came from the server, most of them one whole answer.
@@ -58,6 +60,10 @@ impl Health {
     pub fn add(&mut self, later: &Self) {
         self.span += later.span;
         self.cpu += later.cpu;
+        self.waited = match (self.waited, later.waited) {
+            (Some(so_far), Some(later)) => Some(so_far + later),
+            (so_far, later) => so_far.or(later),
+        };
         self.wakeups += later.wakeups;
         self.replies += later.replies;
         self.most_replies = self.most_replies.max(later.most_replies);
@@ -137,10 +143,13 @@ mod tests {
         let mut later = second(0.25);
         later.woke(1);
         later.late = 5;
+        later.waited = Some(3);
         later.clients = 2;
         one.add(&later);
         assert_eq!((one.share(), one.wakeups, one.most_replies), (0.375, 4, 7));
-        assert_eq!((one.late, one.clients), (5, 2));
+        assert_eq!((one.late, one.clients, one.waited), (5, 2, Some(3)));
+        one.add(&later);
+        assert_eq!(one.waited, Some(6));
         // an interval without the worker says nothing of its clients
         one.add(&Health::default());
         assert_eq!(one.clients, 2);

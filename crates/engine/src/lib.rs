@@ -27,6 +27,7 @@ pub mod recorder;
 pub mod report;
 mod rows;
 pub mod run;
+mod run_queue;
 pub mod scaling;
 pub mod schedule;
 mod shared;

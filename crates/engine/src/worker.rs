@@ -14,6 +14,7 @@ use crate::health::Health;
 use crate::interval::{ErrorNote, Interval, Phase};
 use crate::poller::{Handler, Next, Poller};
 use crate::recorder::{CommandRecord, ScriptRecord};
+use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 
 /// How long a worker waits at most before it looks whether it is to stop.
@@ -112,6 +113,9 @@ pub struct Worker<'a, P> {
     from: Nanos,
     to: Nanos,
     cpu: Nanos,
+    run_queue: RunQueue,
+    /// In the run queue, up to the open interval.
+    waited: Option<Nanos>,
     /// Of the open interval: what is counted as it goes.
     health: Health,
     links: Links,
@@ -227,6 +231,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     ) -> Self {
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
+        let run_queue = RunQueue::of_this_thread();
         let mut tokens = vec![NOWHERE; shared.spec.clients];
         for (token, client) in clients.iter().enumerate() {
             tokens[client.id()] = token as u32;
@@ -245,6 +250,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             from: timetable.origin,
             to: timetable.interval_end(timetable.origin),
             cpu: thread_cpu(),
+            waited: run_queue.waited(),
+            run_queue,
             health: Health::default(),
             links,
             giving: None,
@@ -385,6 +392,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             return;
         }
         let cpu = thread_cpu();
+        let waited = self.run_queue.waited();
         let interval = Interval {
             worker: self.number,
             from: self.from,
@@ -395,6 +403,9 @@ impl<'a, P: Poller> Worker<'a, P> {
             health: Health {
                 span: to - self.from,
                 cpu: cpu - self.cpu,
+                waited: waited
+                    .zip(self.waited)
+                    .map(|(now, before)| now.saturating_sub(before)),
                 clients: self.load.running,
                 ..self.health
             },
@@ -422,6 +433,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             return;
         }
         self.cpu = cpu;
+        self.waited = waited;
         self.health = Health::default();
         self.from = to;
     }

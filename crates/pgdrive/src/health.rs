@@ -60,6 +60,7 @@ fn worker(health: &Health) -> Value {
     json!({
         "cpu_us": health.cpu / 1000,
         "cpu_share": health.share(),
+        "waited_us": health.waited.map(|waited| waited / 1000),
         "clients": health.clients,
         "wakeups": health.wakeups,
         "replies": { "mean": health.mean_replies(), "max": health.most_replies },
