@@ -227,8 +227,8 @@ pub const BENCHMARK: &[Opt] = &[
     long_arg(
         "worker-busy",
         "PERCENT",
-        "use of a core above which a thread is too busy: another\n\
-         is added, or it is said (default: 70)",
+        "use of a core above which a thread is too busy, and\n\
+         another is added or a warning given (default: 70)",
     ),
     long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
