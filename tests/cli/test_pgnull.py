@@ -241,7 +241,7 @@ def test_a_stall_is_seen_and_survived(run: Run, null: Callable[..., Null], tmp_p
     assert done.returncode == 0, done.stderr
     end = end_event(tmp_path / "e.jsonl")
     assert end["succeeded"] == 100
-    # the first query begins the stall: its client cannot have waited less
+    # the first query begins the stall, and no farewell of a session before: its client cannot have waited less
     assert end["latency_ns"]["max"] >= 300_000_000
 
 

@@ -37,6 +37,8 @@ enum State {
     Keying,
     /// Thinks about its last transaction (--think-time).
     Thinking,
+    /// Goes to another worker before its next transaction.
+    Departing,
     /// Waits for a connection of its own (-C), or for one in place of a lost one.
     Connecting,
     /// Waits before it asks for a connection in place of a lost one.
@@ -226,6 +228,47 @@ impl Client {
         self.choose(now, shared)
     }
 
+    /// Its number.
+    #[must_use]
+    pub fn id(&self) -> usize {
+        self.id
+    }
+
+    /// Departs if it waits for its intended start; that goes with it.
+    pub fn depart_if_waiting(&mut self, shared: &mut Shared<'_>) {
+        if self.state == State::Scheduled {
+            shared.departures.add(self.id);
+        }
+    }
+
+    /// Departs before the next transaction.
+    fn depart(&mut self, shared: &mut Shared<'_>) -> Next {
+        self.state = State::Departing;
+        shared.departures.add(self.id);
+        Next::Wait
+    }
+
+    /// It could not leave the worker of `shared`, where its timer is.
+    pub fn stayed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match self.state {
+            State::Departing => self.arrived(now, shared),
+            _ => Next::Wait,
+        }
+    }
+
+    /// It has come to the worker of `shared`.
+    pub fn arrived(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match self.state {
+            State::Scheduled => {
+                self.sleep_until(self.transaction.intended, shared);
+                Next::Wait
+            }
+            State::Departing if shared.stops(now) => self.finish(),
+            State::Departing => self.choose(now, shared),
+            _ => Next::Wait,
+        }
+    }
+
     /// The instant that it waited for has come.
     pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
@@ -355,6 +398,9 @@ impl Client {
     fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.roster.is_some() {
             return self.choose_in_phase(now, shared);
+        }
+        if shared.departures.wanted() {
+            return self.depart(shared);
         }
         self.transaction = Transaction::default();
         self.script = shared.choose_script();
@@ -547,6 +593,7 @@ impl Client {
             | State::Scheduled
             | State::Keying
             | State::Thinking
+            | State::Departing
             | State::Connecting
             | State::Disconnected
             | State::Sleeping

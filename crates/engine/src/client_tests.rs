@@ -13,6 +13,7 @@ use crate::interval::Consequence;
 use crate::message::{Template, templates};
 use crate::pacing::Pacing;
 use crate::poller::Next;
+use crate::scaling::Scaling;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
@@ -51,6 +52,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         pipelining: Pipelining::Explicit,
         clients: 1,
         workers: 1,
+        scaling: Scaling::Fixed,
         limit,
         warmup: Duration::ZERO,
         arrivals,
@@ -438,6 +440,72 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
             "client 0 aborted while establishing connection"
         ]
     );
+}
+
+#[test]
+fn a_client_departs_between_two_transactions() {
+    bench!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared));
+    bench.begin();
+    bench.shared.departures.want(1);
+    assert_eq!(bench.answer(READY), Next::Send, "it is in a transaction");
+    assert_eq!(bench.answer(READY), Next::Wait);
+    assert_eq!(bench.shared.departures.next(), Some(0));
+    assert!(!bench.client.in_flight() && !bench.client.stopped());
+    // a notice meanwhile is none of its business
+    assert_eq!(bench.answer(b"N\0\0\0\x05\0"), Next::Wait);
+    let now = bench.shared.clock.now();
+    assert_eq!(bench.client.arrived(now, &mut bench.shared), Next::Send);
+    assert!(bench.sent().starts_with("B\0\0\0"), "it is still prepared");
+    bench.answer(READY);
+    bench.answer(READY);
+    assert!(bench.client.stopped(), "two transactions were all");
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 2);
+}
+
+#[test]
+fn a_client_that_is_lost_on_departing_is_aborted_where_it_was() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    bench.shared.departures.want(1);
+    bench.answer(READY);
+    bench.answer(&error("57P01"));
+    bench.client.closed(None, &mut bench.shared);
+    assert!(bench.client.aborted());
+    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
+    assert_eq!(bench.shared.recorder.scripts[0].counts.ended(), 1);
+}
+
+#[test]
+fn an_intended_start_departs_with_its_client() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.arrivals = Arrivals::Regular { rate_per_s: 0.01 };
+    bench!(bench, spec);
+    // the first start is at once, the next in 100 s
+    bench.begin();
+    assert_eq!(bench.answer(READY), Next::Wait);
+    let intended = bench.shared.next_timer();
+    bench.shared.departures.want(1);
+    bench.client.depart_if_waiting(&mut bench.shared);
+    assert_eq!(bench.shared.departures.next(), Some(0));
+    let now = bench.shared.clock.now();
+    // where it comes to
+    bench.shared.due(u64::MAX);
+    assert_eq!(bench.shared.next_timer(), None);
+    assert_eq!(bench.client.arrived(now, &mut bench.shared), Next::Wait);
+    assert_eq!(bench.shared.next_timer(), intended);
+}
+
+#[test]
+fn a_client_that_arrives_after_the_deadline_stops() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    bench.shared.departures.want(1);
+    bench.answer(READY);
+    bench.shared.deadline = Some(0);
+    let now = bench.shared.clock.now();
+    assert_eq!(bench.client.arrived(now, &mut bench.shared), Next::Send);
+    assert_eq!(bench.sent(), "X\0\0\0\x04");
+    assert!(bench.client.stopped() && !bench.client.aborted());
 }
 
 // after the macros, which it uses

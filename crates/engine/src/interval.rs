@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::clock::Nanos;
+use crate::health::Health;
+use crate::recorder::Moments;
 use crate::recorder::ScriptRecord;
 
 /// A stretch of a run.
@@ -82,14 +84,10 @@ pub struct Interval {
     pub phase: Phase,
     /// The phase of the plan, in a run with phases; None after the last one.
     pub planned: Option<usize>,
-    /// Clients that are connected at its end.
-    pub clients: usize,
     /// Transactions that have begun and not ended.
     pub in_flight: usize,
-    /// CPU time of the worker's thread.
-    pub cpu: Nanos,
-    /// Returns from the poller.
-    pub wakeups: u64,
+    /// How the worker fared, without what `scripts` tell.
+    pub health: Health,
     /// See [`crate::recorder::Recorder::scripts`].
     pub scripts: Vec<ScriptRecord>,
 }
@@ -109,8 +107,8 @@ pub struct Merged {
     pub clients: usize,
     /// Transactions in flight at its end.
     pub in_flight: usize,
-    /// CPU time and wake-ups by worker.
-    pub workers: Vec<(Nanos, u64)>,
+    /// How each worker fared, by number.
+    pub workers: Vec<Health>,
     /// A record a script.
     pub scripts: Vec<ScriptRecord>,
 }
@@ -145,20 +143,28 @@ impl Merger {
         }
     }
 
+    /// A worker joins at `from`, and will have intervals that end later; its number.
+    pub fn join(&mut self, from: Nanos) -> usize {
+        self.reached.push(Some(from));
+        self.reached.len() - 1
+    }
+
     /// Takes a worker's interval; gives back its emptied records for reuse where it can.
     pub fn add(&mut self, interval: Interval) -> Option<Vec<ScriptRecord>> {
         let workers = self.reached.len();
         self.reached[interval.worker] = Some(interval.to);
+        let mut health = interval.health;
+        health.lag = lag(&interval.scripts);
         match self.open.entry(interval.due) {
             std::collections::btree_map::Entry::Vacant(slot) => {
-                let mut by_worker = vec![(0, 0); workers];
-                by_worker[interval.worker] = (interval.cpu, interval.wakeups);
+                let mut by_worker = vec![Health::default(); workers];
+                by_worker[interval.worker] = health;
                 slot.insert(Merged {
                     from: interval.from,
                     to: interval.to,
                     phase: interval.phase,
                     planned: interval.planned,
-                    clients: interval.clients,
+                    clients: health.clients,
                     in_flight: interval.in_flight,
                     workers: by_worker,
                     scripts: interval.scripts,
@@ -169,9 +175,12 @@ impl Merger {
                 let merged = slot.get_mut();
                 merged.from = merged.from.min(interval.from);
                 merged.to = merged.to.max(interval.to);
-                merged.clients += interval.clients;
+                merged.clients += health.clients;
                 merged.in_flight += interval.in_flight;
-                merged.workers[interval.worker] = (interval.cpu, interval.wakeups);
+                if merged.workers.len() < workers {
+                    merged.workers.resize(workers, Health::default());
+                }
+                merged.workers[interval.worker] = health;
                 let mut scripts = interval.scripts;
                 for (all, one) in merged.scripts.iter_mut().zip(&mut scripts) {
                     all.add(one);
@@ -184,7 +193,9 @@ impl Merger {
 
     /// A worker has handed on its last interval.
     pub fn ended(&mut self, worker: usize) {
-        self.reached[worker] = None;
+        if let Some(reached) = self.reached.get_mut(worker) {
+            *reached = None;
+        }
     }
 
     /// The next interval that no worker can add to.
@@ -201,6 +212,13 @@ impl Merger {
     }
 }
 
+/// Schedule lag of all scripts together.
+fn lag(scripts: &[ScriptRecord]) -> Moments {
+    let mut lag = Moments::default();
+    scripts.iter().for_each(|script| lag.add(&script.lag));
+    lag
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,6 +227,7 @@ mod tests {
     fn interval(worker: usize, from: Nanos, to: Nanos, latency: Nanos) -> Interval {
         let mut recorder = crate::recorder::Recorder::new(&[vec![]], 1);
         recorder.transaction(0, Ending::Succeeded, latency);
+        recorder.scripts[0].lag.record(latency);
         Interval {
             worker,
             from,
@@ -216,10 +235,13 @@ mod tests {
             due: to.next_multiple_of(10),
             phase: Phase::Measure,
             planned: None,
-            clients: 2,
             in_flight: 1,
-            cpu: 10,
-            wakeups: 3,
+            health: Health {
+                span: to - from,
+                cpu: 10,
+                clients: 2,
+                ..Health::default()
+            },
             scripts: recorder.take(None),
         }
     }
@@ -238,6 +260,8 @@ mod tests {
         );
         assert_eq!(first.scripts[0].counts.succeeded, 2);
         assert_eq!(first.scripts[0].latency.moments.max, 9);
+        assert_eq!(first.workers[0].cpu, 10);
+        assert_eq!((first.workers[0].lag.max, first.workers[1].lag.max), (5, 9));
         assert!(merger.take_whole().is_none());
         merger.ended(1);
         assert_eq!(merger.take_whole().map(|merged| merged.to), Some(20));
@@ -258,5 +282,44 @@ mod tests {
         merger.ended(2);
         assert_eq!(merger.take_whole().map(bounds), Some((10, 17, 2)));
         assert!(merger.take_whole().is_none());
+    }
+
+    #[test]
+    fn a_worker_that_joins_is_waited_for_from_then_on() {
+        let mut merger = Merger::new(1, 0);
+        merger.add(interval(0, 0, 10, 5));
+        assert!(
+            merger
+                .take_whole()
+                .is_some_and(|merged| merged.workers.len() == 1)
+        );
+        assert_eq!(merger.join(13), 1);
+        merger.add(interval(0, 10, 20, 5));
+        assert!(
+            merger.take_whole().is_none(),
+            "the new one is in it from 13 on"
+        );
+        merger.add(interval(1, 13, 20, 5));
+        let second = merger.take_whole().expect("both have passed 20");
+        assert_eq!((second.from, second.to, second.clients), (10, 20, 4));
+        assert_eq!((second.workers[0].span, second.workers[1].span), (10, 7));
+        // the old one may end first
+        merger.add(interval(0, 20, 25, 5));
+        merger.ended(0);
+        assert!(merger.take_whole().is_none());
+        merger.add(interval(1, 20, 30, 5));
+        let bounds = |merged: Merged| (merged.from, merged.to);
+        assert_eq!(merger.take_whole().map(bounds), Some((20, 30)));
+        assert!(merger.take_whole().is_none());
+    }
+
+    #[test]
+    fn an_interval_from_before_a_worker_joined_does_not_wait_for_it() {
+        let mut merger = Merger::new(2, 0);
+        merger.add(interval(0, 0, 10, 5));
+        merger.join(13);
+        merger.add(interval(1, 0, 10, 5));
+        let first = merger.take_whole().expect("the new one was not there");
+        assert_eq!(first.workers[2], Health::default());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use pgdyno_script::Rng;
@@ -33,14 +34,49 @@ pub enum Detail {
 /// The logs of a run.
 #[derive(Debug)]
 pub struct LogSpec {
-    /// One a worker, empty.
-    pub files: Vec<File>,
+    /// One for each of the most workers there may be.
+    pub files: Vec<LogFile>,
     /// What a line stands for.
     pub detail: Detail,
     /// Whether failures are told apart (--failures-detailed).
     pub failures_detailed: bool,
     /// The first failure to write; what comes after it is not written.
     pub failure: OnceLock<io::Error>,
+}
+
+/// One worker's file.
+#[derive(Debug)]
+pub struct LogFile {
+    path: PathBuf,
+    file: OnceLock<File>,
+}
+
+impl LogFile {
+    /// A file that is created when its worker begins.
+    #[must_use]
+    pub fn new(path: PathBuf) -> Self {
+        Self {
+            path,
+            file: OnceLock::new(),
+        }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Creates it, empty.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn create(&self) -> io::Result<()> {
+        let file = File::create(&self.path)?;
+        // its one worker creates it once
+        let _ = self.file.set(file);
+        Ok(())
+    }
 }
 
 /// What is optional in a line.
@@ -104,7 +140,7 @@ impl<'a> Log<'a> {
             .unwrap_or_default();
         Some(Self {
             spec: log,
-            out: BufWriter::with_capacity(BUFFER_BYTES, log.files.get(worker)?),
+            out: BufWriter::with_capacity(BUFFER_BYTES, log.files.get(worker)?.file.get()?),
             columns: Columns {
                 lag: spec.arrivals != Arrivals::Closed,
                 skipped: spec.latency_limit.is_some(),

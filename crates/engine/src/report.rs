@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::clock::Nanos;
+use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
 use crate::outage::Outages;
 use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
@@ -56,6 +57,8 @@ pub struct Report {
     pub outages: Option<Outages>,
     /// The phases of a run that has some, in order; those with a result come to the figures above.
     pub phases: Vec<PhaseReport>,
+    /// How the generator fared.
+    pub health: Healths,
 }
 
 impl Report {
@@ -119,6 +122,7 @@ pub struct Totals<'a> {
     scripts: usize,
     commands: Vec<Vec<Option<CommandRecord>>>,
     errors: HashMap<Option<String>, ErrorCount>,
+    health: Healths,
 }
 
 impl<'a> Totals<'a> {
@@ -132,6 +136,7 @@ impl<'a> Totals<'a> {
             scripts,
             commands: Vec::new(),
             errors: HashMap::new(),
+            health: Healths::default(),
         }
     }
 
@@ -141,6 +146,7 @@ impl<'a> Totals<'a> {
             for (all, one) in self.records.iter_mut().zip(&merged.scripts) {
                 all.add(one);
             }
+            self.health.interval(&merged.workers);
         }
     }
 
@@ -214,6 +220,7 @@ impl<'a> Totals<'a> {
             errors,
             outages: None,
             phases,
+            health: self.health,
         }
     }
 }

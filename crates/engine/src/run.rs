@@ -13,8 +13,10 @@ use pgdyno_wire::EncodeError;
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
 use crate::connecting::connect_clients;
+pub use crate::crew::Added;
+use crate::crew::{Beginning, Crew, Hired, LastWord, Stage, hired, links};
 use crate::interval::{ErrorNote, Merged, Merger};
-use crate::message::{Template, templates};
+use crate::message::templates;
 use crate::outage::{OutageNote, OutageTracker};
 use crate::phase_report::PhaseEnd;
 use crate::poller::{self, Epoll, Poller, Uring};
@@ -44,6 +46,11 @@ pub trait Observer {
 
     /// An outage began or ended, or connections were lost in it.
     fn outage(&mut self, note: &OutageNote);
+    /// A worker was added.
+    fn worker_added(&mut self, added: &Added);
+
+    /// A worker was to be added, but the system refused: the load goes on without.
+    fn worker_refused(&mut self, why: &io::Error);
 }
 
 /// The instant after connecting.
@@ -122,45 +129,40 @@ pub fn run(
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
     let connections = tokens(spec, spec.clients.div_ceil(spec.workers));
     let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
-    let (work, io): (Work, _) = match kind {
-        poller::Kind::Epoll => (work::<Epoll>, Epoll::NAME),
-        poller::Kind::IoUring => (work::<Uring>, Uring::NAME),
+    let (work, hired, io): (Work, Hired, _) = match kind {
+        poller::Kind::Epoll => (work::<Epoll>, hired::<Epoll>, Epoll::NAME),
+        poller::Kind::IoUring => (work::<Uring>, hired::<Uring>, Uring::NAME),
+    };
+    let stage = Stage {
+        spec,
+        templates: &templates,
+        clock,
+        stop,
     };
     let returning = returning(spec);
     let (words, heard) = sync_channel(WORDS_IN_FLIGHT);
     let (ready, readiness) = channel();
     thread::scope(|scope| {
         let mut starts = Vec::new();
-        let mut recycling = Vec::new();
+        let mut workers = Vec::new();
         for number in 0..spec.workers {
             let (start, started) = channel();
-            let (give_back, recycled) = channel();
+            let (links, channels) = links(&words, returning.clone());
             starts.push(start);
             if spec.phases.is_some() {
                 // records of all phases are many: made in the midst of the load, they would delay it
-                for _ in 0..SPARE_RECORDS {
-                    let records = spec.programs.len() * spec.phase_count();
-                    let _ = give_back.send(vec![ScriptRecord::default(); records]);
-                }
+                let records = spec.programs.len() * spec.phase_count();
+                (0..SPARE_RECORDS).for_each(|_| channels.spare(records));
             }
-            recycling.push(give_back);
-            let links = Links {
-                words: words.clone(),
-                recycled,
-                returning: returning.clone(),
-            };
-            let (ready, templates) = (ready.clone(), &templates);
-            let body = move || {
-                work(
-                    number, spec, templates, clock, stop, &ready, &started, links,
-                )
-            };
+            workers.push(channels);
+            let ready = ready.clone();
+            let body = move || work(number, stage, &ready, &started, links);
             thread::Builder::new()
                 .name(format!("worker-{number}"))
                 .spawn_scoped(scope, body)
                 .map_err(RunError::System)?;
         }
-        drop((words, ready));
+        drop(ready);
         let connecting = await_all(&readiness, spec.workers, stop)?;
         let timetable = timetable(spec, clock.now());
         for start in &starts {
@@ -174,12 +176,19 @@ pub fn run(
             io,
         });
         let begun = Begun {
-            timetable,
+            timetable: timetable.clone(),
             connecting,
             clock,
             outages: returning.as_ref().map(|r| Arc::clone(&r.outages)),
         };
-        listen(spec, &begun, &heard, &recycling, stop, observer)
+        let beginning = Beginning {
+            stage,
+            timetable,
+            hired,
+            words: (words, heard),
+        };
+        let crew = Crew::new(scope, beginning, workers);
+        listen(spec, &begun, crew, stop, observer)
     })
 }
 
@@ -223,32 +232,23 @@ fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
 }
 
 /// [`work`] with one of the pollers.
-type Work = fn(
-    usize,
-    &Spec,
-    &[Vec<Template>],
-    Clock,
-    &AtomicBool,
-    &Sender<Ready>,
-    &Receiver<Timetable>,
-    Links,
-);
+type Work = fn(usize, Stage<'_>, &Sender<Ready>, &Receiver<Timetable>, Links);
 
 /// A worker's thread.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "all that a thread is given, and nothing groups it"
-)]
 fn work<P: Poller>(
     number: usize,
-    spec: &Spec,
-    templates: &[Vec<Template>],
-    clock: Clock,
-    stop: &AtomicBool,
+    stage: Stage<'_>,
     ready: &Sender<Ready>,
     started: &Receiver<Timetable>,
     links: Links,
 ) {
+    let _last_word = LastWord::of(number, &links);
+    let Stage {
+        spec,
+        templates,
+        clock,
+        stop,
+    } = stage;
     let share = share_of(spec.clients, spec.workers, number);
     let from = clock.now();
     let connections: Connections<P> = match connect_all(spec, share.clone(), stop) {
@@ -265,16 +265,7 @@ fn work<P: Poller>(
     };
     let shared = Shared::new(number, spec, templates, clock, stop);
     let clients = share.clone().map(|id| Client::new(id, &shared)).collect();
-    Worker::new(
-        number,
-        share.start,
-        clients,
-        connections,
-        shared,
-        timetable,
-        links,
-    )
-    .run();
+    Worker::new(number, clients, connections, shared, timetable, links).run();
 }
 
 fn connect_all<P: Poller>(
@@ -331,15 +322,14 @@ struct Begun {
 fn listen(
     spec: &Spec,
     begun: &Begun,
-    heard: &Receiver<Word>,
-    recycling: &[Sender<Vec<ScriptRecord>>],
+    mut crew: Crew<'_, '_>,
     stop: &AtomicBool,
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
     let mut merger = Merger::new(spec.workers, begun.timetable.origin);
     let mut totals = Totals::new(spec.programs.len(), spec.phases.as_ref());
     let mut ends: Vec<WorkerEnd> = Vec::new();
-    for word in heard {
+    while let Some(word) = crew.hear() {
         match word {
             Word::Error(note) => {
                 if begun.timetable.counts(&note) {
@@ -350,16 +340,21 @@ fn listen(
             Word::Interval(interval) => {
                 let worker = interval.worker;
                 if let Some(used) = merger.add(interval) {
-                    let _ = recycling[worker].send(used);
+                    crew.recycle(worker, used);
                 }
             }
             // it is asked below, after every word
             Word::Outage => {}
             Word::Ended(mut end) => {
+                crew.ended(end.worker);
                 merger.ended(end.worker);
                 totals.commands(std::mem::take(&mut end.commands));
                 ends.push(end);
             }
+            Word::Hired(result) => match crew.hired(result, &mut merger) {
+                Ok(added) => added.iter().for_each(|added| observer.worker_added(added)),
+                Err(error) => observer.worker_refused(&error),
+            },
         }
         while let Some(mut merged) = merger.take_whole() {
             totals.interval(&merged);
@@ -367,7 +362,10 @@ fn listen(
             observer.interval(&merged);
             merged.scripts.append(&mut of_phases);
             merged.scripts.iter_mut().for_each(ScriptRecord::clear);
-            let _ = recycling[0].send(merged.scripts);
+            if let Err(error) = crew.look(&merged) {
+                observer.worker_refused(&error);
+            }
+            crew.recycle(0, merged.scripts);
         }
         if let Some(outages) = &begun.outages {
             while let Some(note) = outages.take_note(begun.clock.now()) {

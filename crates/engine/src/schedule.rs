@@ -40,6 +40,15 @@ pub enum Spacing {
 /// A start that never comes; the latency limit can be added to it.
 pub const NEVER: Nanos = Nanos::MAX / 2;
 
+/// A part of the rate, which one worker has from an instant on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Nanoseconds on the engine's clock.
+    pub from: f64,
+    /// Of the rate of all workers, from 0 to 1.
+    pub part: f64,
+}
+
 /// One worker's sequence of intended starts.
 #[derive(Debug, Clone)]
 pub struct Schedule<'a> {
@@ -48,8 +57,13 @@ pub struct Schedule<'a> {
     worker: usize,
     workers: usize,
     origin: Nanos,
+    /// Share of the rate of all workers.
+    part: f64,
     /// Mean gap for this worker, nanoseconds.
     gap: f64,
+    /// Regular: whence starts are counted, and how much of a gap the first one is behind that.
+    from: f64,
+    turn: f64,
     /// Regular: starts given out; at the rates of phases, this worker's Poisson process of rate 1.
     drawn: f64,
     next: f64,
@@ -66,29 +80,75 @@ impl<'a> Schedule<'a> {
         (worker, workers): (usize, usize),
         rng: Rng,
     ) -> Self {
-        let gap = match arrivals {
-            Arrivals::Closed | Arrivals::Phased(_) => 0.0,
-            Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
-                SECOND as f64 * workers as f64 / rate_per_s
-            }
-        };
-        Self {
+        let mut schedule = Self {
             arrivals,
             phases,
             worker,
             workers,
             origin: 0,
-            gap,
+            part: 0.0,
+            gap: 0.0,
+            // workers take turns: the whole engine's starts are evenly spaced
+            turn: worker as f64 / workers as f64,
+            from: 0.0,
             drawn: 0.0,
             next: 0.0,
             rng,
-        }
+        };
+        schedule.set_part(1.0 / workers as f64);
+        schedule
+    }
+
+    fn set_part(&mut self, part: f64) {
+        self.part = part;
+        self.gap = match self.arrivals {
+            Arrivals::Closed | Arrivals::Phased(_) => 0.0,
+            Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => {
+                SECOND as f64 / (rate_per_s * part)
+            }
+        };
+    }
+
+    /// Gives `fraction` of this worker's starts to another, from the next that was not handed out
+    /// yet: none is lost, none comes twice. Poisson arrivals of two workers are together Poisson
+    /// arrivals of the same rate; regular ones are together regular when `fraction` is one half.
+    pub fn give(&mut self, fraction: f64) -> Share {
+        let from = match self.arrivals {
+            Arrivals::Regular { .. } => {
+                self.count_from(self.from + (self.drawn + self.turn) * self.gap);
+                // behind the next start, which stays here, comes the other's first
+                self.from + self.gap
+            }
+            Arrivals::Closed | Arrivals::Poisson { .. } | Arrivals::Phased(_) => self.next,
+        };
+        let part = self.part * fraction;
+        self.set_part(self.part - part);
+        Share { from, part }
+    }
+
+    /// Takes what another gave.
+    pub fn take(&mut self, share: Share) {
+        self.next = share.from;
+        self.count_from(share.from);
+        self.set_part(share.part);
+    }
+
+    /// Regular: the next start is at `from`, and further ones count from there.
+    fn count_from(&mut self, from: f64) {
+        (self.from, self.turn, self.drawn) = (from, 0.0, 0.0);
     }
 
     /// Counts from `origin`.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
+        self.from = origin as f64;
         self.next = origin as f64;
+    }
+
+    /// Has no start before it takes some of another's.
+    pub fn begin_with_nothing(&mut self) {
+        self.from = f64::INFINITY;
+        self.next = f64::INFINITY;
     }
 
     /// The next intended start: `now` in a closed loop, [`NEVER`] when the phases have no more.
@@ -96,12 +156,9 @@ impl<'a> Schedule<'a> {
         match self.arrivals {
             Arrivals::Closed => now,
             Arrivals::Regular { .. } => {
-                // workers take turns: the whole engine's starts are evenly spaced
-                let turn = self.drawn + self.worker as f64 / self.workers as f64;
+                self.next = self.from + (self.drawn + self.turn) * self.gap;
                 self.drawn += 1.0;
-                let at = self.origin + (turn * self.gap) as Nanos;
-                self.next = at as f64;
-                at
+                self.next as Nanos
             }
             Arrivals::Poisson { .. } => {
                 self.next += self.exponential() * self.gap;
@@ -205,6 +262,50 @@ mod tests {
         let starts: Vec<_> = (0..301).map(|_| schedule.next_start(0)).collect();
         assert_eq!(starts[0], 100);
         assert!(starts[300].abs_diff(100 + 100 * SECOND) < 1000);
+    }
+
+    /// Starts of both from the split to `end`, in order.
+    fn starts_of(schedules: &mut [Schedule<'_>], end: Nanos) -> Vec<Nanos> {
+        let starts = schedules.iter_mut().flat_map(|schedule| {
+            std::iter::repeat_with(|| schedule.next_start(0))
+                .take_while(|&start| start < end)
+                .collect::<Vec<_>>()
+        });
+        let mut starts: Vec<_> = starts.collect();
+        starts.sort_unstable();
+        starts
+    }
+
+    #[test]
+    fn a_regular_schedule_in_halves_stays_regular() {
+        let arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
+        let mut one = Schedule::new(arrivals, None, (0, 1), Rng::seed(1));
+        one.begin(0);
+        let mut starts: Vec<_> = (0..10).map(|_| one.next_start(0)).collect();
+        let mut other = Schedule::new(arrivals, None, (0, 1), Rng::seed(2));
+        other.take(one.give(0.5));
+        starts.extend(starts_of(&mut [one, other], SECOND));
+        let expected: Vec<_> = (0..1000).map(|n| n * SECOND / 1000).collect();
+        assert_eq!(starts, expected);
+    }
+
+    #[test]
+    fn a_poisson_schedule_keeps_its_rate_when_it_is_shared() {
+        let arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
+        let mut one = Schedule::new(arrivals, None, (0, 1), Rng::seed(3));
+        one.begin(0);
+        let last = (0..1000).map(|_| one.next_start(0)).last().unwrap_or(0);
+        let mut other = Schedule::new(arrivals, None, (0, 1), Rng::seed(4));
+        let share = one.give(0.25);
+        // the next gap counts from the last start, whoever has it
+        assert_eq!((share.from as Nanos, share.part), (last, 0.25));
+        other.take(share);
+        let end = last + 100 * SECOND;
+        let theirs = starts_of(&mut [other.clone()], end).len() as f64;
+        let all = starts_of(&mut [one, other], end).len() as f64;
+        // standard deviations of 316 and 158
+        assert!((all - 100_000.0).abs() < 2000.0, "{all}");
+        assert!((theirs - 25_000.0).abs() < 1000.0, "{theirs}");
     }
 
     #[test]

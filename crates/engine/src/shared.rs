@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use pgdyno_script::{QueryMode, Rng};
 
 use crate::clock::{Clock, Nanos};
+use crate::handover::Departures;
 use crate::interval::ErrorNote;
 use crate::log::{Entry, Log};
 use crate::message::Template;
@@ -56,6 +57,8 @@ pub struct Shared<'a> {
     pub pauses: bool,
     /// Whether statements that need no earlier result share a round trip.
     pub auto_pipeline: bool,
+    /// Clients that are to go to another worker.
+    pub departures: Departures,
     /// -l
     log: Option<Log<'a>>,
     choice: Rng,
@@ -114,6 +117,7 @@ impl<'a> Shared<'a> {
             has_losses: false,
             pauses: spec.pacing.iter().any(Pacing::pauses),
             auto_pipeline: spec.pipelining == Pipelining::Auto,
+            departures: Departures::default(),
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),

@@ -9,6 +9,7 @@ use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 use crate::log::LogSpec;
 use crate::pacing::Pacing;
 use crate::phases::Phases;
+use crate::scaling::Scaling;
 use crate::schedule::{Arrivals, Spacing};
 
 /// When a client stops.
@@ -143,8 +144,10 @@ pub struct Spec {
     pub pipelining: Pipelining,
     /// Sessions; at least one.
     pub clients: usize,
-    /// Threads; from one to `clients`.
+    /// Threads in the beginning; from one to `clients`.
     pub workers: usize,
+    /// Whether it becomes more.
+    pub scaling: Scaling,
     /// When a client stops; counted after the warm-up.
     pub limit: Limit,
     /// Load before measuring begins.
@@ -207,11 +210,11 @@ impl Spec {
 pub struct Seeds {
     /// One a client, for the functions of scripts.
     pub clients: Vec<u64>,
-    /// One a worker, for the choice of scripts.
+    /// One for each of the most workers there may be, for the choice of scripts.
     pub choice: Vec<u64>,
-    /// One a worker, for the gaps of an open loop.
+    /// Likewise, for the gaps of an open loop.
     pub arrivals: Vec<u64>,
-    /// One a worker, for the sampling of its log.
+    /// Likewise, for the sampling of its log.
     pub sampling: Vec<u64>,
 }
 

@@ -37,6 +37,12 @@ impl Channels {
         }
     }
 
+    /// The TLS session of `token`, which goes elsewhere.
+    pub fn take(&mut self, token: usize) -> Option<Box<TlsChannel>> {
+        let sealed = self.0.get_mut(token)?.take()?;
+        Some(sealed.channel)
+    }
+
     /// Encrypted bytes to be sent on `token`; None for a connection without TLS.
     #[inline]
     pub fn outgoing(&self, token: usize) -> Option<&[u8]> {

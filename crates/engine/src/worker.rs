@@ -1,19 +1,24 @@
 //! One engine thread: its clients, its poller, its timers, its recorder. No locks.
 
+mod handovers;
+
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
 use pgdyno_connect::{Session, Transport};
 
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
+use crate::handover::{Orders, Parcel};
+use crate::health::Health;
 use crate::interval::{ErrorNote, Interval, Phase};
 use crate::outage::Leave;
 use crate::poller::{Handler, Next, Poller};
 use crate::reconnect::{Dispatch, Refusal, Returning};
 use crate::recorder::{CommandRecord, ScriptRecord};
 use crate::roster::Roster;
+use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::tls::Channels;
 
@@ -29,6 +34,8 @@ pub enum Word {
     Error(ErrorNote),
     /// The tracker of outages has something to tell.
     Outage,
+    /// A worker is there that has no clients yet, or cannot be.
+    Hired(io::Result<()>),
     /// The worker is done.
     Ended(WorkerEnd),
 }
@@ -53,6 +60,23 @@ pub struct WorkerEnd {
     pub phase_ends: Vec<Nanos>,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
+}
+
+impl WorkerEnd {
+    /// The end of worker number `worker`, which had no clients.
+    #[must_use]
+    pub fn idle(worker: usize, failure: Option<io::Error>) -> Self {
+        Self {
+            worker,
+            commands: Vec::new(),
+            in_flight: Vec::new(),
+            aborted: 0,
+            last_end: 0,
+            phase_ends: Vec::new(),
+            unstarted: Vec::new(),
+            failure,
+        }
+    }
 }
 
 /// When phases change.
@@ -168,10 +192,18 @@ pub struct Worker<'a, P> {
     from: Nanos,
     to: Nanos,
     cpu: Nanos,
-    wakeups: u64,
+    run_queue: RunQueue,
+    /// In the run queue, up to the open interval.
+    waited: Option<Nanos>,
+    /// Of the open interval: what is counted as it goes.
+    health: Health,
     links: Links,
     /// Makes connections in place of lost ones.
     dispatch: Option<Dispatch>,
+    /// To whom clients are given.
+    giving: Option<Sender<Parcel>>,
+    /// Whence clients come.
+    arriving: Option<Receiver<Parcel>>,
 }
 
 /// How a worker and the engine hear of each other while it runs.
@@ -182,17 +214,25 @@ pub struct Links {
     pub recycled: Receiver<Vec<ScriptRecord>>,
     /// What workers share of coming back; None when a client whose connection is lost gives up.
     pub returning: Option<Returning>,
+    /// To give clients away.
+    pub orders: Orders,
 }
+
+/// Where a client is that this worker does not have.
+const NOWHERE: u32 = u32::MAX;
 
 /// The clients, as the poller sees them.
 struct Load<'a> {
-    /// Number of the first client: tokens count from 0 in each worker.
-    first: usize,
-    clients: Vec<Client>,
+    /// By client's number: its token, which counts from 0 in each worker, or [`NOWHERE`].
+    tokens: Vec<u32>,
+    /// By token; None where a client went to another worker.
+    clients: Vec<Option<Client>>,
     /// Between them and the poller.
     channels: Channels,
     shared: Shared<'a>,
     running: usize,
+    /// Pieces of bytes that came since the poller was asked.
+    replies: u64,
 }
 
 impl Load<'_> {
@@ -200,17 +240,40 @@ impl Load<'_> {
     fn away(&self) -> usize {
         let is_away = |client: &&Client| client.is_away() && !client.stopped();
         match self.shared.outages {
-            Some(_) => self.clients.iter().filter(is_away).count(),
+            Some(_) => self.clients.iter().flatten().filter(is_away).count(),
             None => 0,
         }
     }
 
-    /// Keeps the number of running clients right after a step.
-    fn stepped(&mut self, token: usize, was_stopped: bool) {
-        if !was_stopped && self.clients[token].stopped() {
+    /// The token of client number `client`, if this worker has it.
+    fn token(&self, client: usize) -> Option<usize> {
+        let token = *self.tokens.get(client)?;
+        (token != NOWHERE).then_some(token as usize)
+    }
+
+    /// Clients inside a transaction.
+    fn in_flight(&self) -> usize {
+        let clients = self.clients.iter().flatten();
+        clients.filter(|client| client.in_flight()).count()
+    }
+
+    /// One step of the client of `token`, which may have none: the connector's bell has not, nor one
+    /// that went away. Keeps the number of running clients right.
+    fn step(
+        &mut self,
+        token: usize,
+        step: impl FnOnce(&mut Client, &mut Channels, &mut Shared<'_>) -> Next,
+    ) -> Next {
+        let Some(Some(client)) = self.clients.get_mut(token) else {
+            return Next::Wait;
+        };
+        let was_stopped = client.stopped();
+        let next = step(client, &mut self.channels, &mut self.shared);
+        if !was_stopped && client.stopped() {
             self.running -= 1;
             self.count_off(token);
         }
+        next
     }
 
     /// A client that has stopped is no part of an outage any more.
@@ -218,7 +281,9 @@ impl Load<'_> {
         let Some(outages) = &self.shared.outages else {
             return;
         };
-        let client = &self.clients[token];
+        let Some(Some(client)) = self.clients.get(token) else {
+            return;
+        };
         let now = self.shared.clock.now();
         let is_over = self.shared.stops(now);
         if client.is_away() {
@@ -247,7 +312,8 @@ impl Load<'_> {
             return none;
         }
         let mut counts = self.shared.schedule.overdue_by_phase(until);
-        let waiting = self.clients.iter().filter_map(Client::awaited_start);
+        let waiting = self.clients.iter().flatten();
+        let waiting = waiting.filter_map(Client::awaited_start);
         let unclaimed = self.shared.roster.as_mut().and_then(Roster::take_start);
         for start in waiting.chain(unclaimed).filter(|start| *start <= until) {
             let roster = self.shared.roster.as_ref();
@@ -259,41 +325,32 @@ impl Load<'_> {
 
 impl Handler for Load<'_> {
     fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
-        let Some(client) = self.clients.get_mut(token) else {
-            // the connector's bell: what it rings for is taken before the next wait
-            return Next::Wait;
-        };
-        let was_stopped = client.stopped();
-        let next = self
-            .channels
-            .received(token, bytes, client, &mut self.shared);
-        self.stepped(token, was_stopped);
-        next
+        self.replies += 1;
+        self.step(token, |client, channels, shared| {
+            channels.received(token, bytes, client, shared)
+        })
     }
 
     fn closed(&mut self, token: usize, why: Option<io::Error>) {
-        let Some(client) = self.clients.get_mut(token) else {
-            return;
-        };
-        let was_stopped = client.stopped();
-        client.closed(why.as_ref(), &mut self.shared);
-        self.stepped(token, was_stopped);
+        self.step(token, |client, _, shared| {
+            client.closed(why.as_ref(), shared);
+            Next::Wait
+        });
     }
 
     fn outgoing(&self, token: usize) -> &[u8] {
-        match self.channels.outgoing(token) {
-            None => self.clients.get(token).map_or(&[], Client::outgoing),
-            Some(sealed) => sealed,
+        match (self.channels.outgoing(token), self.clients.get(token)) {
+            (Some(sealed), _) => sealed,
+            (None, Some(Some(client))) => client.outgoing(),
+            (None, _) => &[],
         }
     }
 }
 
 impl<'a, P: Poller> Worker<'a, P> {
-    /// A worker whose `connections` are known under the tokens 0, 1, 2…; `first` is the number
-    /// of the client with token 0.
+    /// A worker whose `connections` are known under the tokens 0, 1, 2… in the order of `clients`.
     pub fn new(
         number: usize,
-        first: usize,
         clients: Vec<Client>,
         connections: Connections<P>,
         mut shared: Shared<'a>,
@@ -308,24 +365,33 @@ impl<'a, P: Poller> Worker<'a, P> {
         if let Some(roster) = &mut shared.roster {
             roster.begin(timetable.origin);
         }
-        let running = clients.len();
+        let run_queue = RunQueue::of_this_thread();
+        let mut tokens = vec![NOWHERE; shared.spec.clients];
+        for (token, client) in clients.iter().enumerate() {
+            tokens[client.id()] = token as u32;
+        }
         Self {
             number,
             poller: connections.poller,
             load: Load {
-                first,
-                clients,
+                tokens,
+                running: clients.len(),
+                clients: clients.into_iter().map(Some).collect(),
                 channels: connections.channels,
                 shared,
-                running,
+                replies: 0,
             },
             from: timetable.origin,
             to: timetable.interval_end(timetable.origin),
             timetable,
             cpu: thread_cpu(),
-            wakeups: 0,
+            waited: run_queue.waited(),
+            run_queue,
+            health: Health::default(),
             links,
             dispatch: None,
+            giving: None,
+            arriving: None,
         }
     }
 
@@ -341,16 +407,13 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.hand_on_errors();
         let mut load = self.load;
         let unstarted = load.unstarted(now);
-        if load.clients.iter().any(Client::is_away) {
+        if load.clients.iter().flatten().any(Client::is_away) {
             // time without a connection was measured like any other
             let end = now.min(load.shared.deadline.unwrap_or(now));
             load.shared.last_end = load.shared.last_end.max(end);
         }
-        let in_flight: Vec<usize> = load
-            .clients
-            .iter()
-            .filter_map(Client::record_in_flight)
-            .collect();
+        let clients = load.clients.iter().flatten();
+        let in_flight: Vec<usize> = clients.filter_map(Client::record_in_flight).collect();
         let stopped_in_flight = !in_flight.is_empty();
         let phase_ends = load.shared.roster.as_mut().map_or_else(Vec::new, |roster| {
             in_flight
@@ -365,6 +428,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             aborted: load
                 .clients
                 .iter()
+                .flatten()
                 .filter(|client| client.aborted())
                 .count(),
             // a server that did not answer up to the stop gave no throughput in that time
@@ -385,16 +449,18 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.hear_the_connector()?;
         let now = self.load.shared.clock.now();
         for token in 0..self.load.clients.len() {
-            let next = self.load.clients[token].begin(now, &mut self.load.shared);
-            self.act(token, false, next);
+            self.step(token, |client, shared| client.begin(now, shared));
         }
-        while self.load.running > 0 && !self.load.shared.stopped() {
+        while self.has_work() && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
+            self.take_order()?;
+            self.welcome(now)?;
             self.wake(now);
             self.connect_clients();
+            self.give_away()?;
             self.pass_boundaries(now);
             self.hand_on_errors();
-            if self.load.running == 0 {
+            if !self.has_work() {
                 break;
             }
             let until = self
@@ -403,22 +469,24 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .next_timer()
                 .unwrap_or(Nanos::MAX)
                 .min(self.to);
-            let timeout = until.saturating_sub(now).min(LONGEST_WAIT);
+            let timeout = until.saturating_sub(now).min(self.longest_wait());
+            self.load.replies = 0;
             self.poller.wait(Some(timeout), &mut self.load)?;
-            self.wakeups += 1;
+            self.health.woke(self.load.replies);
         }
         Ok(())
     }
 
-    fn act(&mut self, token: usize, was_stopped: bool, next: Next) {
-        let load = &mut self.load;
-        let client = &mut load.clients[token];
-        match load.channels.seal(token, next, client, &mut load.shared) {
+    fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Shared<'_>) -> Next) {
+        let next = self.load.step(token, |client, channels, shared| {
+            let next = step(client, shared);
+            channels.seal(token, next, client, shared)
+        });
+        match next {
             Next::Wait => {}
             Next::Send => self.poller.send(token, &mut self.load),
             Next::Close => self.poller.close(token),
         }
-        self.load.stepped(token, was_stopped);
     }
 
     /// Wakes the clients whose instant has come; those that ask to be woken again wait a turn.
@@ -427,10 +495,10 @@ impl<'a, P: Poller> Worker<'a, P> {
             let Some(client) = self.load.shared.due(now) else {
                 return;
             };
-            let token = client - self.load.first;
-            let was_stopped = self.load.clients[token].stopped();
-            let next = self.load.clients[token].woken(now, &mut self.load.shared);
-            self.act(token, was_stopped, next);
+            // the timer of one that went away stays behind
+            if let Some(token) = self.load.token(client) {
+                self.step(token, |client, shared| client.woken(now, shared));
+            }
         }
     }
 
@@ -452,12 +520,15 @@ impl<'a, P: Poller> Worker<'a, P> {
             return self.take_connections();
         }
         while let Some(client) = self.load.shared.next_unconnected() {
-            let token = client - self.load.first;
+            let Some(token) = self.load.token(client) else {
+                continue;
+            };
             let since = self.load.shared.clock.now();
             let connected = self.connect(token);
             let result = connected.as_ref().copied().map_err(AsRef::as_ref);
-            let next = self.load.clients[token].connected(result, since, &mut self.load.shared);
-            self.act(token, false, next);
+            self.step(token, |client, shared| {
+                client.connected(result, since, shared)
+            });
         }
     }
 
@@ -472,16 +543,20 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     fn ask_for_connections(&mut self) {
-        let shared = &mut self.load.shared;
-        while let (Some(client), Some(dispatch)) = (shared.next_unconnected(), &self.dispatch) {
-            dispatch.ask(client - self.load.first, shared.clock.now());
+        let load = &mut self.load;
+        while let (Some(client), Some(dispatch)) = (load.shared.next_unconnected(), &self.dispatch)
+        {
+            if let Some(token) = load.token(client) {
+                dispatch.ask(token, load.shared.clock.now());
+            }
         }
     }
 
     fn take_connections(&mut self) {
         while let Some(made) = self.dispatch.as_ref().and_then(Dispatch::take) {
             let token = made.token;
-            if self.load.clients[token].stopped() {
+            let client = self.load.clients.get(token).and_then(Option::as_ref);
+            if client.is_none_or(Client::stopped) {
                 continue;
             }
             let result = made.result.and_then(|stream| {
@@ -495,9 +570,9 @@ impl<'a, P: Poller> Worker<'a, P> {
                 Ok(())
             });
             let result = result.as_ref().copied();
-            let client = &mut self.load.clients[token];
-            let next = client.reconnected(result, made.since, &mut self.load.shared);
-            self.act(token, false, next);
+            self.step(token, |client, shared| {
+                client.reconnected(result, made.since, shared)
+            });
         }
     }
 
@@ -511,6 +586,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 self.timetable.planned(self.from),
                 self.timetable.planned(end),
             );
+            self.health.late = now - end;
             self.hand_on(end, phase != next_phase || planned != next_planned);
             // a run with phases tells its commands apart by transaction
             if planned.is_none() && phase == Phase::WarmUp && next_phase != Phase::WarmUp {
@@ -527,6 +603,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             return;
         }
         let cpu = thread_cpu();
+        let waited = self.run_queue.waited();
         let interval = Interval {
             worker: self.number,
             from: self.from,
@@ -534,15 +611,16 @@ impl<'a, P: Poller> Worker<'a, P> {
             due: self.to,
             phase: self.timetable.phase(self.from).0,
             planned: self.timetable.planned(self.from),
-            clients: self.load.running - self.load.away(),
-            in_flight: self
-                .load
-                .clients
-                .iter()
-                .filter(|client| client.in_flight())
-                .count(),
-            cpu: cpu - self.cpu,
-            wakeups: self.wakeups,
+            in_flight: self.load.in_flight(),
+            health: Health {
+                span: to - self.from,
+                cpu: cpu - self.cpu,
+                waited: waited
+                    .zip(self.waited)
+                    .map(|(now, before)| now.saturating_sub(before)),
+                clients: self.load.running - self.load.away(),
+                ..self.health
+            },
             scripts: self
                 .load
                 .shared
@@ -567,7 +645,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             return;
         }
         self.cpu = cpu;
-        self.wakeups = 0;
+        self.waited = waited;
+        self.health = Health::default();
         self.from = to;
     }
 

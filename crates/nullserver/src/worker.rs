@@ -279,7 +279,8 @@ impl<'l> Worker<'l> {
                     let input = &self.input[..count];
                     let shared = &self.global.shared;
                     let turn = client.connection.receive(input, shared, &mut out);
-                    let due = if self.global.timing.is_immediate() {
+                    // what is not answered, such as a farewell, does not begin a stall
+                    let due = if out.is_empty() || self.global.timing.is_immediate() {
                         now
                     } else {
                         self.global.timing.due(now, in_session)

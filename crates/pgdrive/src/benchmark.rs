@@ -7,11 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_connect::{Env, Params, Sources};
-use pgdyno_engine::clock::Clock;
+use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
+use pgdyno_engine::run::Added;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Initial, Limit, OnLoss, Seeds, Spec, Timing, share_of};
 use pgdyno_engine::{Connected, Observer, RunError};
@@ -24,7 +25,9 @@ use crate::events::Events;
 use crate::exit::Exit;
 pub use crate::framing::cpu_us;
 use crate::framing::{end_event, end_without_report, start_event};
+use crate::health::Footprint;
 use crate::histogram_log::HistogramLog;
+use crate::host::peak_resident_bytes;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
@@ -34,6 +37,7 @@ use crate::progress::{Columns, Progress};
 use crate::scripts;
 use crate::setup::{self, Database};
 use crate::summary::{self, Shown};
+use crate::workers::warn_of_ceiling;
 
 /// Runs the load; every failure is said before this returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
@@ -93,20 +97,24 @@ struct Load {
 }
 
 fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Result<Load, Failure> {
-    descriptors::allow(options.clients, options.workers)?;
+    descriptors::allow(options.clients, options.workers.upper(options.clients))?;
     let mut symbols = Symbols::new();
     let programs = scripts::load(&options.scripts, options.mode, &mut symbols)?;
     let pacing = options.pacing.resolve(&programs)?;
     let params = resolve_params(&options.connection, messages)?;
     let seed = seed(options.seed, messages)?;
     let defined = |name: &str| options.variables.iter().any(|(defined, _)| defined == name);
+    let scaling = options
+        .workers
+        .scaling(options.clients, &params, options.busy_share);
+    let most_workers = scaling.most(options.workers.first());
     let (seeds, default_seed) = Seeds::draw(
         &mut Rng::seed(seed),
         options.clients,
-        options.workers,
+        most_workers,
         !defined("default_seed"),
     );
-    let start = start_event(options, &programs, &pacing, seed, events.clock());
+    let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
     events
         .write("start", start)
         .map_err(|error| Failure::new(format!("could not write events: {error}")))?;
@@ -148,7 +156,10 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
     let log = options
         .log
         .as_ref()
-        .map(|log| log.open(options.workers, options.failures_detailed))
+        .map(|log| {
+            let workers = options.workers.first();
+            log.open(workers, most_workers, options.failures_detailed)
+        })
         .transpose()?;
     let spec = Spec {
         params,
@@ -158,7 +169,8 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         mode: options.mode,
         pipelining: options.pipelining,
         clients: options.clients,
-        workers: options.workers,
+        workers: options.workers.first(),
+        scaling,
         limit: options.limit,
         warmup: options.warmup,
         arrivals: options.arrivals,
@@ -326,6 +338,7 @@ fn measure(
         stop: &lease.stop,
         broken: None,
     };
+    let before_bytes = peak_resident_bytes();
     let result = pgdyno_engine::run(&load.spec, clock, &lease.stop, &mut watcher);
     let broken = watcher.broken.take();
     let first_aborted = watcher.first_aborted;
@@ -362,7 +375,8 @@ fn measure(
         return exit;
     }
     let end = if events.wanted() || files.json.is_some() {
-        end_event(&load.spec, &report, exit, events)
+        let footprint = Footprint::now(before_bytes, events.steal_us());
+        end_event(&load.spec, &report, exit, &footprint, events)
     } else {
         Value::Null
     };
@@ -378,6 +392,7 @@ fn measure(
         failures_detailed: options.failures_detailed,
         percentiles: options.percentiles.as_ref(),
         origin: events.origin(),
+        says_automatic: messages.called_as() == CalledAs::Pgdrive,
     };
     let written = summary::write(&mut summary_out(options), &shown, &report)
         .and_then(|()| files.json.map_or(Ok(()), |file| write_json(file, &end)))
@@ -393,6 +408,7 @@ fn measure(
             report.unstarted
         ));
     }
+    warn_of_ceiling(&load.spec, &report, options.busy_share, messages);
     if let Some(error) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
         let why = scripts::plain(error);
         messages.error(format!("could not write to the log file: {why}"));
@@ -411,8 +427,9 @@ fn measure(
 
 /// The worker of a client.
 fn worker_of(client: usize, options: &Benchmark) -> usize {
-    (0..options.workers)
-        .find(|worker| share_of(options.clients, options.workers, *worker).contains(&client))
+    let workers = options.workers.first();
+    (0..workers)
+        .find(|worker| share_of(options.clients, workers, *worker).contains(&client))
         .unwrap_or(0)
 }
 
@@ -509,6 +526,18 @@ impl Observer for Watcher<'_> {
         }
     }
 
+    fn worker_added(&mut self, added: &Added) {
+        let fields = worker_added_event(added, self.events.origin());
+        let written = self.events.write("worker_added", fields);
+        self.check(written);
+    }
+
+    fn worker_refused(&mut self, why: &io::Error) {
+        let why = scripts::plain(why);
+        self.messages
+            .warning(format!("could not add a thread: {why}"));
+    }
+
     fn error(&mut self, note: &ErrorNote) {
         let written = self.events.error(note);
         self.check(written);
@@ -531,6 +560,18 @@ impl Observer for Watcher<'_> {
         let written = self.outages.tell(note, self.events, self.messages);
         self.check(written);
     }
+}
+
+/// The event `worker_added`.
+fn worker_added_event(added: &Added, origin: Nanos) -> Value {
+    json!({
+        "worker": added.worker,
+        "from_us": (added.at - origin) / 1000,
+        "reason": "cpu",
+        "giver": added.addition.giver,
+        "clients": added.addition.clients,
+        "cpu_share": added.addition.share,
+    })
 }
 
 /// A client that gives up is always said: for the server's errors with SQLSTATE and statement,

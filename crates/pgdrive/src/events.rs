@@ -13,6 +13,8 @@ use pgdyno_engine::recorder::{Latencies, Moments, ScriptRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::health;
+use crate::host::Steal;
 use crate::options::EventSink;
 
 /// Version of the event stream.
@@ -32,6 +34,7 @@ pub struct Events {
     second_of_errors: (u64, u32),
     /// Of a run that has some.
     phase_names: Vec<String>,
+    steal: Steal,
 }
 
 impl Events {
@@ -54,6 +57,7 @@ impl Events {
             blob: Vec::new(),
             second_of_errors: (0, 0),
             phase_names: Vec::new(),
+            steal: Steal::default(),
         })
     }
 
@@ -90,12 +94,19 @@ impl Events {
     /// The first transaction's instant, from which intervals count.
     pub fn set_origin(&mut self, origin: Nanos) {
         self.origin = origin;
+        self.steal.begin();
     }
 
-    /// See [`Events::set_origin`].
+    /// See [`Self::set_origin`].
     #[must_use]
     pub fn origin(&self) -> Nanos {
         self.origin
+    }
+
+    /// CPU time stolen from the host since then, microseconds; None where it does not say.
+    #[must_use]
+    pub fn steal_us(&self) -> Option<u64> {
+        self.steal.since_begun()
     }
 
     /// The names of a run's phases, in order.
@@ -118,11 +129,6 @@ impl Events {
             .filter(|(_, script)| script.counts.ended() > 0)
             .map(|(id, script)| self.script(id, script))
             .collect();
-        let workers: Vec<Value> = merged
-            .workers
-            .iter()
-            .map(|(cpu, wakeups)| json!({ "cpu_us": cpu / 1000, "wakeups": wakeups }))
-            .collect();
         let fields = json!({
             "seq": self.sequence,
             "from_us": (merged.from - self.origin) / 1000,
@@ -131,7 +137,8 @@ impl Events {
             "phase_name": merged.planned.and_then(|number| self.phase_names.get(number)),
             "clients": merged.clients,
             "in_flight": merged.in_flight,
-            "workers": workers,
+            "workers": health::workers(&merged.workers),
+            "steal_us": self.steal.since_last(),
             "scripts": scripts,
         });
         self.sequence += 1;

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
+use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
 use pgdyno_script::QueryMode;
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 
 use crate::events::{self, Events};
 use crate::exit::Exit;
+use crate::health::{self, Footprint};
 use crate::messages::Failure;
 use crate::options::Benchmark;
 use crate::outages;
@@ -22,6 +24,7 @@ use crate::phase_events;
 /// The `start` event.
 pub fn start_event(
     options: &Benchmark,
+    scaling: Scaling,
     programs: &[WeightedProgram],
     pacing: &[Pacing],
     seed: u64,
@@ -50,7 +53,11 @@ pub fn start_event(
         "pgdrive": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "clients": options.clients,
-        "workers": options.workers,
+        "workers": options.workers.first(),
+        "max_workers": match scaling {
+            Scaling::Fixed => None,
+            Scaling::Automatic(rule) => Some(rule.most),
+        },
         "protocol": match options.mode {
             QueryMode::Simple => "simple",
             QueryMode::Extended => "extended",
@@ -108,7 +115,13 @@ fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
 }
 
 /// The `end` event, and the content of --json.
-pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) -> Value {
+pub fn end_event(
+    spec: &Spec,
+    report: &Report,
+    exit: Exit,
+    footprint: &Footprint,
+    events: &mut Events,
+) -> Value {
     let latency = report.latency();
     let counts = report.counts();
     let scripts: Vec<Value> = (0..spec.programs.len())
@@ -147,6 +160,9 @@ pub fn end_event(spec: &Spec, report: &Report, exit: Exit, events: &mut Events) 
         "phases": phase_events::ended(report, events),
         "errors": errors,
         "cpu_us": cpu_us(),
+        "workers": health::totals(&report.health),
+        "steal_us": footprint.steal_us,
+        "memory": footprint.memory(spec.clients),
     });
     if let (Some(outages), Some(end)) = (&report.outages, end.as_object_mut())
         && let Value::Object(fields) = outages::end_fields(outages, events.origin())

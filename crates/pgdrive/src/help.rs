@@ -91,7 +91,12 @@ pub const BENCHMARK: &[Opt] = &[
         "VARNAME=VALUE",
         "define variable for use by custom script",
     ),
-    arg("jobs", 'j', "NUM", "number of threads (default: 1)"),
+    arg(
+        "jobs",
+        'j',
+        "NUM",
+        "number of threads (default: as few as carry the\nload; 1 if called pgbench)",
+    ),
     opt("log", 'l', "write transaction times to log file"),
     arg(
         "latency-limit",
@@ -232,6 +237,18 @@ pub const BENCHMARK: &[Opt] = &[
         "events",
         "FILE",
         "write what happens as JSON Lines (\"-\": to standard\noutput, and the summary to standard error)",
+    ),
+    long_arg(
+        "max-workers",
+        "NUM",
+        "most threads when their number is automatic (default:\n\
+         the cores, half of them beside a server on this host)",
+    ),
+    long_arg(
+        "worker-busy",
+        "PERCENT",
+        "use of a core above which a thread is too busy, and\n\
+         another is added or a warning given (default: 70)",
     ),
     long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),

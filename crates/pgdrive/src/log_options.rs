@@ -1,10 +1,9 @@
 //! `-l` and its companions: which of them go together, and the files.
 
-use std::fs::File;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use pgdyno_engine::log::{Detail, LogSpec};
+use pgdyno_engine::log::{Detail, LogFile, LogSpec};
 
 use crate::messages::Failure;
 use crate::scripts::plain;
@@ -87,26 +86,37 @@ fn check_interval(length_s: u64, duration_s: f64) -> Result<(), Failure> {
 }
 
 impl LogChoice {
-    /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others.
+    /// Creates the files: `prefix.PID` for the first worker, `prefix.PID.N` for the others. Those of
+    /// workers that are added, up to `most`, are created with them.
     ///
     /// # Errors
     /// One cannot be created.
-    pub fn open(&self, workers: usize, failures_detailed: bool) -> Result<LogSpec, Failure> {
+    pub fn open(
+        &self,
+        workers: usize,
+        most: usize,
+        failures_detailed: bool,
+    ) -> Result<LogSpec, Failure> {
         let pid = std::process::id();
-        let create = |worker: usize| {
+        let name = |worker: usize| {
             let path = match worker {
                 0 => format!("{}.{pid}", self.prefix),
                 _ => format!("{}.{pid}.{worker}", self.prefix),
             };
-            File::create(&path).map_err(|error| {
+            LogFile::new(path.into())
+        };
+        let files: Vec<_> = (0..most).map(name).collect();
+        for file in &files[..workers] {
+            file.create().map_err(|error| {
+                let path = file.path().display();
                 Failure::new(format!(
                     "could not open logfile \"{path}\": {}",
                     plain(&error)
                 ))
-            })
-        };
+            })?;
+        }
         Ok(LogSpec {
-            files: (0..workers).map(create).collect::<Result<_, _>>()?,
+            files,
             detail: self.detail,
             failures_detailed,
             failure: OnceLock::new(),

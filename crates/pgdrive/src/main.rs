@@ -8,8 +8,10 @@ mod events;
 mod exit;
 mod framing;
 mod getopt;
+mod health;
 mod help;
 mod histogram_log;
+mod host;
 mod initialize;
 mod lease;
 mod log_options;
@@ -25,6 +27,7 @@ mod progress;
 mod scripts;
 mod setup;
 mod summary;
+mod workers;
 
 use std::io::{self, Write};
 use std::process::ExitCode;

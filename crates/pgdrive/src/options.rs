@@ -22,6 +22,7 @@ use crate::help::{BENCHMARK, COMMON, INITIALIZE, is_known_as};
 use crate::log_options::LogChoice;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
+use crate::workers::Workers;
 use given::{Given, resolve, take};
 use pacing::PacingChoice;
 use values::seed;
@@ -70,8 +71,10 @@ pub struct Benchmark {
     pub scripts: Vec<ScriptChoice>,
     /// -c
     pub clients: usize,
-    /// -j, at most `clients`
-    pub workers: usize,
+    /// -j, --max-workers
+    pub workers: Workers,
+    /// --worker-busy, a share of a core
+    pub busy_share: f64,
     /// -t or -T
     pub limit: Limit,
     /// --warmup

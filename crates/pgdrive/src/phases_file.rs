@@ -68,7 +68,7 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
             })
             .collect(),
         clients: options.clients,
-        workers: options.workers,
+        workers: options.workers.first(),
     };
     let text = scripts::read(path)?;
     let phases = parse(path, &text, &around)?;

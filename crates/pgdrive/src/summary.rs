@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::recorder::{CommandRecord, Counts, Moments, ScriptRecord};
 use pgdyno_engine::report::Report;
+use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
@@ -34,6 +35,8 @@ pub struct Shown<'a> {
     pub percentiles: Option<&'a Percentiles>,
     /// First transaction's instant.
     pub origin: Nanos,
+    /// Whether it is said that the number of threads is automatic.
+    pub says_automatic: bool,
 }
 
 /// Writes the summary of `report`.
@@ -41,7 +44,7 @@ pub struct Shown<'a> {
 /// # Errors
 /// When `out` cannot be written to.
 pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
-    head(out, shown)?;
+    head(out, shown, report)?;
     let counts = report.counts();
     match shown.spec.limit {
         Limit::Transactions(each) => {
@@ -138,7 +141,7 @@ fn throughput(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::R
     }
 }
 
-fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
+fn head(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<()> {
     let name = match &shown.spec.programs[..] {
         [one] => &one.program.name,
         _ => "multiple scripts",
@@ -162,7 +165,13 @@ fn head(out: &mut impl Write, shown: &Shown<'_>) -> io::Result<()> {
         writeln!(out, "pipelining: auto")?;
     }
     writeln!(out, "number of clients: {}", shown.spec.clients)?;
-    writeln!(out, "number of threads: {}", shown.spec.workers)?;
+    // a load that ended before it was measured has no intervals
+    let workers = report.health.workers.len().max(shown.spec.workers);
+    let automatic = match shown.spec.scaling {
+        Scaling::Automatic(_) if shown.says_automatic => " (automatic)",
+        _ => "",
+    };
+    writeln!(out, "number of threads: {workers}{automatic}")?;
     if let Tries::AtMost(most) = shown.spec.tries {
         writeln!(out, "maximum number of tries: {most}")?;
     }

@@ -123,7 +123,8 @@ def _generator(start: Event, connected: Event | None, end: Event | None, exit_co
     cpu = (end or {}).get("cpu_us") or {}
     return Generator(
         version=start["pgdrive"],
-        workers=start["workers"],
+        # with an automatic number, as many as there were in the end
+        workers=len((end or {}).get("workers") or ()) or start["workers"],
         io=(connected or {}).get("io", "unknown"),
         seed=start["seed"],
         exit_code=exit_code,

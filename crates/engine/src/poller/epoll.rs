@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::Timespec;
 
-use super::{Handler, Next, Poller};
+use super::{Handler, Next, Poller, Released};
 use crate::clock::{Nanos, SECOND};
 
 const READ_BYTES: usize = 64 * 1024;
@@ -208,6 +208,24 @@ impl Poller for Epoll {
     fn close(&mut self, token: usize) {
         if let Some(socket) = self.sockets.get_mut(token) {
             *socket = None;
+        }
+    }
+
+    /// Bytes that came and were not read make an edge where the socket is added next.
+    fn release(&mut self, token: usize, _handler: &mut impl Handler) -> io::Result<Released> {
+        let Some(slot) = self.sockets.get_mut(token) else {
+            return Ok(Released::Gone);
+        };
+        match slot.take() {
+            None => Ok(Released::Gone),
+            Some(socket) if !socket.rest.is_empty() => {
+                *slot = Some(socket);
+                Ok(Released::Busy)
+            }
+            Some(socket) => {
+                epoll::delete(&self.epoll, &socket.fd)?;
+                Ok(Released::Socket(socket.fd))
+            }
         }
     }
 }

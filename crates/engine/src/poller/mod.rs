@@ -32,6 +32,17 @@ pub enum Next {
     Close,
 }
 
+/// What became of a connection that was to be released.
+#[derive(Debug)]
+pub enum Released {
+    /// Its socket. What the handler has not been given is still to be read from it.
+    Socket(OwnedFd),
+    /// Something is still to be sent on it: it stays.
+    Busy,
+    /// There is none: it ended, and the handler knows.
+    Gone,
+}
+
 /// Decides what is sent; does no I/O.
 pub trait Handler {
     /// Bytes came on connection `token`.
@@ -80,4 +91,12 @@ pub trait Poller: Sized {
 
     /// Closes a connection at once.
     fn close(&mut self, token: usize);
+
+    /// Gives a connection back, so that another poller can take it over. No byte of it is lost: the
+    /// handler is given those that were taken from the socket meanwhile, and is told if it ended.
+    /// Connections beside it may be served as in [`Poller::wait`]; not to be called by a handler.
+    ///
+    /// # Errors
+    /// When the kernel does not let go of it.
+    fn release(&mut self, token: usize, handler: &mut impl Handler) -> io::Result<Released>;
 }

@@ -44,6 +44,8 @@ with_both!(
     dropped_while_busy,
 );
 
+mod release;
+
 /// A kernel without io_uring has to be said to be one.
 fn io_uring_is_to_work() -> bool {
     match Uring::new(1) {

@@ -10,14 +10,14 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-use io_uring::types::{Fixed, SubmitArgs, Timespec};
+use io_uring::types::{CancelBuilder, Fixed, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, shutdown};
 
 use super::buffers::{Buffers, GROUP};
 use super::request::{GENERATIONS, Request, RequestKind};
-use super::{Handler, Next, Poller, setup};
+use super::{Handler, Next, Poller, Released, setup};
 use crate::clock::{Nanos, SECOND};
 
 /// Rounds in which no request ends before the memory of those that are left is given up.
@@ -52,6 +52,8 @@ struct Connection {
     generation: u32,
     /// Whether the kernel has a receive for it.
     is_armed: bool,
+    /// Whether it gets no other, because it is being released.
+    is_leaving: bool,
     outgoing: Outgoing,
 }
 
@@ -118,7 +120,7 @@ impl Uring {
             let Some(Some(connection)) = self.connections.get_mut(token) else {
                 continue;
             };
-            if connection.is_armed {
+            if connection.is_armed || connection.is_leaving {
                 continue;
             }
             let request = Request {
@@ -316,6 +318,7 @@ impl Uring {
                 (Err(_), _) => match Errno::from_raw_os_error(-completion.result()) {
                     // all buffers were in use; it goes on with the next batch
                     Errno::NOBUFS | Errno::INTR | Errno::AGAIN => {}
+                    Errno::CANCELED if connection.is_leaving => {}
                     error => {
                         self.close(token);
                         handler.closed(token, Some(error.into()));
@@ -354,6 +357,34 @@ impl Uring {
             Next::Close => self.close(token),
         }
         next
+    }
+
+    /// Ends the receive of `token`, if there is one, and waits until the kernel has said so.
+    fn end_receive(&mut self, token: usize, handler: &mut impl Handler) -> io::Result<()> {
+        let moment = SECOND / 100;
+        let timeout = Timespec::new().nsec(moment as u32);
+        for _ in 0..LAST_ROUNDS {
+            let Some(Some(connection)) = self.connections.get(token) else {
+                return Ok(());
+            };
+            if !connection.is_armed {
+                return Ok(());
+            }
+            let request = Request {
+                kind: RequestKind::Receive,
+                generation: connection.generation,
+                token: token as u32,
+            };
+            let receive = CancelBuilder::user_data(request.user_data());
+            // it fails when the receive has ended by itself, or when the time is over: then again
+            let _ = self
+                .ring
+                .submitter()
+                .register_sync_cancel(Some(timeout), receive);
+            self.enter(1, Some(moment), handler)?;
+            self.complete(handler);
+        }
+        Err(io::Error::other("io_uring did not end a receive"))
     }
 
     /// Ends every request and waits until the kernel has said so of each. False if it does not.
@@ -448,6 +479,7 @@ impl Poller for Uring {
             socket,
             generation: self.generation,
             is_armed: false,
+            is_leaving: false,
             outgoing: Outgoing::Nothing,
         });
         self.unarmed.push(token);
@@ -496,6 +528,38 @@ impl Poller for Uring {
             .ring
             .submitter()
             .register_files_update(token as u32, &[-1]);
+    }
+
+    fn release(&mut self, token: usize, handler: &mut impl Handler) -> io::Result<Released> {
+        let Some(Some(connection)) = self.connections.get_mut(token) else {
+            return Ok(Released::Gone);
+        };
+        if !matches!(connection.outgoing, Outgoing::Nothing) {
+            return Ok(Released::Busy);
+        }
+        connection.is_leaving = true;
+        self.end_receive(token, handler)?;
+        let Some(slot) = self.connections.get_mut(token) else {
+            return Ok(Released::Gone);
+        };
+        match slot.take() {
+            // what the handler was given meanwhile ended it
+            None => Ok(Released::Gone),
+            // or made it send
+            Some(mut connection) if !matches!(connection.outgoing, Outgoing::Nothing) => {
+                connection.is_leaving = false;
+                *slot = Some(connection);
+                self.unarmed.push(token);
+                Ok(Released::Busy)
+            }
+            Some(connection) => {
+                // a slot that stays taken would keep the connection open after its end
+                self.ring
+                    .submitter()
+                    .register_files_update(token as u32, &[-1])?;
+                Ok(Released::Socket(connection.socket))
+            }
+        }
     }
 }
 

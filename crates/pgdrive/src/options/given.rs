@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
+use pgdyno_engine::scaling::BUSY_SHARE;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
@@ -23,6 +24,7 @@ use crate::help::{BENCHMARK, INITIALIZE};
 use crate::log_options::LogOptions;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
+use crate::workers::Workers;
 
 /// What was given, before it is resolved.
 #[derive(Default)]
@@ -35,6 +37,8 @@ pub(super) struct Given {
     pub(super) scripts: Vec<ScriptChoice>,
     pub(super) clients: Option<i64>,
     pub(super) workers: Option<i64>,
+    pub(super) most_workers: Option<i64>,
+    pub(super) busy_percent: Option<i64>,
     pub(super) transactions: Option<i64>,
     pub(super) duration: Option<Duration>,
     pub(super) warmup: Duration,
@@ -111,6 +115,8 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
         "client" => given.clients = Some(whole(&value, "-c/--clients", 1, I32)?),
         "jobs" => given.workers = Some(whole(&value, "-j/--jobs", 1, I32)?),
+        "max-workers" => given.most_workers = Some(whole(&value, "--max-workers", 1, I32)?),
+        "worker-busy" => given.busy_percent = Some(whole(&value, "--worker-busy", 1, 100)?),
         "transactions" => given.transactions = Some(whole(&value, "-t/--transactions", 1, I32)?),
         "time" if given.called_as == CalledAs::Pgbench => {
             let whole_s = whole(&value, "-T/--time", 1, I32)?;
@@ -343,11 +349,27 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     };
     given.pacing.check(arrivals)?;
     let clients = given.clients.unwrap_or(1) as usize;
+    let number = |given: Option<i64>| given.map(|number| number as usize);
+    let fixing = match (&given.phases_file, &given.reconnect) {
+        (Some(_), _) => Some("--phases"),
+        (None, Some(_)) => Some("--reconnect"),
+        (None, None) => None,
+    };
+    let workers = Workers::resolve(
+        number(given.workers),
+        number(given.most_workers),
+        clients,
+        given.called_as,
+        fixing,
+    )?;
     Ok(Benchmark {
         connection: given.connection,
         scripts: given.scripts,
         clients,
-        workers: (given.workers.unwrap_or(1) as usize).min(clients),
+        workers,
+        busy_share: given
+            .busy_percent
+            .map_or(BUSY_SHARE, |percent| percent as f64 / 100.0),
         limit,
         warmup: given.warmup,
         mode: given.mode.unwrap_or(QueryMode::Simple),

@@ -56,9 +56,14 @@ fn defaults_are_pgbenchs() {
     let load = load(&[]);
     assert_eq!(
         (load.clients, load.workers, load.limit),
-        (1, 1, Limit::Transactions(10))
+        (
+            1,
+            Workers::Automatic { most: None },
+            Limit::Transactions(10)
+        )
     );
     assert_eq!(load.scripts[0].origin, Origin::Builtin("tpcb-like".into()));
+    assert_eq!(load.busy_share, 0.7);
     assert_eq!(
         (load.mode, load.tries, load.vacuum),
         (QueryMode::Simple, Tries::AtMost(1), Vacuum::Small)
@@ -94,7 +99,7 @@ fn a_usual_line() {
         "a@b.sql@3",
         "bench",
     ]);
-    assert_eq!((load.clients, load.workers), (64, 64));
+    assert_eq!((load.clients, load.workers), (64, Workers::Fixed(64)));
     assert_eq!(load.limit, Limit::Duration(Duration::from_secs(30)));
     assert_eq!(
         load.scripts[1],
@@ -156,6 +161,18 @@ fn complaints_are_pgbenchs() {
         ),
         (&["-f", "a@x"], "invalid weight specification: @x"),
         (&["-b", "s@0"], "total script weight must not be zero"),
+        (
+            &["-j1", "--max-workers=2"],
+            "specify either a number of threads (-j) or their limit (--max-workers), not both",
+        ),
+        (
+            &["--max-workers=0"],
+            "--max-workers must be in range 1..2147483647",
+        ),
+        (
+            &["--worker-busy=101"],
+            "--worker-busy must be in range 1..100",
+        ),
         (
             &["-i", "-S"],
             "some of the specified options cannot be used in initialization (-i) mode",

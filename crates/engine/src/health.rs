@@ -1,0 +1,181 @@
+//! How the generator itself fares: what a worker spent and how far behind it was.
+//!
+//! Counted once a turn of a worker or once an interval, never once a transaction.
+
+use crate::clock::Nanos;
+use crate::recorder::Moments;
+
+/// One worker in one interval, or in all of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Health {
+    /// Time that this tells of; 0 when the worker was not there.
+    pub span: Nanos,
+    /// CPU time of its thread in it.
+    pub cpu: Nanos,
+    /// Time that it was ready to run and had no core; None where the kernel does not say.
+    pub waited: Option<Nanos>,
+    /// Returns from the poller.
+    pub wakeups: u64,
+    /// Pieces of bytes that came from the server, most of them one whole answer.
+    pub replies: u64,
+    /// Most of them in one wake-up.
+    pub most_replies: u64,
+    /// Actual start minus intended start (open loop only).
+    pub lag: Moments,
+    /// How long after its end the interval was handed on; the longest of several.
+    pub late: Nanos,
+    /// Clients that it has and that run, at the end.
+    pub clients: usize,
+}
+
+impl Health {
+    /// CPU as a share of one core; 0 without a span.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        if self.span == 0 {
+            0.0
+        } else {
+            self.cpu as f64 / self.span as f64
+        }
+    }
+
+    /// Mean of replies a wake-up; 0 without one.
+    #[must_use]
+    pub fn mean_replies(&self) -> f64 {
+        if self.wakeups == 0 {
+            0.0
+        } else {
+            self.replies as f64 / self.wakeups as f64
+        }
+    }
+
+    /// Counts a wake-up that brought `replies`.
+    pub fn woke(&mut self, replies: u64) {
+        self.wakeups += 1;
+        self.replies += replies;
+        self.most_replies = self.most_replies.max(replies);
+    }
+
+    /// Adds what `later` tells of the same worker.
+    pub fn add(&mut self, later: &Self) {
+        self.span += later.span;
+        self.cpu += later.cpu;
+        self.waited = match (self.waited, later.waited) {
+            (Some(so_far), Some(later)) => Some(so_far + later),
+            (so_far, later) => so_far.or(later),
+        };
+        self.wakeups += later.wakeups;
+        self.replies += later.replies;
+        self.most_replies = self.most_replies.max(later.most_replies);
+        self.lag.add(&later.lag);
+        self.late = self.late.max(later.late);
+        if later.span > 0 {
+            self.clients = later.clients;
+        }
+    }
+}
+
+/// One worker over the measured part of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct WorkerTotal {
+    /// Sums; `clients` is of its last interval.
+    pub health: Health,
+    /// Highest share of a core in one interval.
+    pub highest_share: f64,
+}
+
+/// Workers over the measured part of a run.
+#[derive(Debug, Clone, Default)]
+pub struct Healths {
+    /// By number.
+    pub workers: Vec<WorkerTotal>,
+    /// The same since the last worker joined: what is said of the load as it was in the end.
+    since_joined: Vec<Health>,
+}
+
+impl Healths {
+    /// Adds an interval; `workers` are those of [`crate::interval::Merged`].
+    pub fn interval(&mut self, workers: &[Health]) {
+        if self.workers.len() < workers.len() {
+            self.workers.resize(workers.len(), WorkerTotal::default());
+            self.since_joined.clear();
+            self.since_joined.resize(workers.len(), Health::default());
+        }
+        for (number, one) in workers.iter().enumerate() {
+            let total = &mut self.workers[number];
+            total.health.add(one);
+            total.highest_share = total.highest_share.max(one.share());
+            self.since_joined[number].add(one);
+        }
+    }
+
+    /// The highest share of a core that a worker used on average since the last of them joined;
+    /// None when that was less than `least` ago, too short to mean anything.
+    #[must_use]
+    pub fn busiest(&self, least: Nanos) -> Option<f64> {
+        let long = self.since_joined.iter().filter(|one| one.span >= least);
+        long.map(Health::share).max_by(f64::total_cmp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SECOND;
+
+    fn second(cpu_share: f64) -> Health {
+        Health {
+            span: SECOND,
+            cpu: (cpu_share * SECOND as f64) as Nanos,
+            clients: 4,
+            ..Health::default()
+        }
+    }
+
+    #[test]
+    fn wake_ups_and_sums() {
+        let mut one = second(0.5);
+        [3, 7, 2].into_iter().for_each(|replies| one.woke(replies));
+        assert_eq!(
+            (one.share(), one.mean_replies(), one.most_replies),
+            (0.5, 4.0, 7)
+        );
+        let mut later = second(0.25);
+        later.woke(1);
+        later.late = 5;
+        later.waited = Some(3);
+        later.clients = 2;
+        one.add(&later);
+        assert_eq!((one.share(), one.wakeups, one.most_replies), (0.375, 4, 7));
+        assert_eq!((one.late, one.clients, one.waited), (5, 2, Some(3)));
+        one.add(&later);
+        assert_eq!(one.waited, Some(6));
+        // an interval without the worker says nothing of its clients
+        one.add(&Health::default());
+        assert_eq!(one.clients, 2);
+        assert_eq!(
+            (Health::default().share(), Health::default().mean_replies()),
+            (0.0, 0.0)
+        );
+    }
+
+    #[test]
+    fn the_busiest_is_judged_after_the_last_has_joined() {
+        let mut all = Healths::default();
+        all.interval(&[second(0.95)]);
+        assert_eq!(all.busiest(2 * SECOND), None);
+        all.interval(&[second(0.97)]);
+        assert!(
+            all.busiest(2 * SECOND)
+                .is_some_and(|share| (share - 0.96).abs() < 1e-9)
+        );
+        all.interval(&[second(0.5), second(0.4)]);
+        all.interval(&[second(0.6), second(0.4)]);
+        assert!(
+            all.busiest(2 * SECOND)
+                .is_some_and(|share| (share - 0.55).abs() < 1e-9)
+        );
+        assert!((all.workers[0].highest_share - 0.97).abs() < 1e-9);
+        assert_eq!(all.workers[1].health.span, 2 * SECOND);
+    }
+}

@@ -1,0 +1,171 @@
+//! Connections that go from one poller to another.
+
+use super::*;
+use crate::poller::Released;
+
+with_both!(
+    no_byte_is_lost_on_the_way,
+    what_came_before_is_read_after,
+    an_echo_goes_on_elsewhere,
+    a_peer_that_dies_is_noticed_once,
+    a_peer_that_says_something_and_dies_is_heard,
+    one_with_something_to_send_stays,
+    nothing_to_release,
+    others_are_served_meanwhile,
+    a_slot_is_free_for_another,
+);
+
+impl<P: Poller> Bench<P> {
+    fn release(&mut self, token: usize) -> Released {
+        self.poller
+            .release(token, &mut self.script)
+            .expect("the kernel lets go")
+    }
+
+    /// Goes on with a poller of its own for what `token` was.
+    fn move_to_another(&mut self, token: usize) {
+        let Released::Socket(socket) = self.release(token) else {
+            panic!("nothing is in its way");
+        };
+        self.poller = P::new(self.peers.len()).expect("the kernel has it");
+        self.poller.add(token, socket).expect("added");
+    }
+}
+
+fn no_byte_is_lost_on_the_way<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let words = noise(4 << 20);
+    let peer = bench.peers[0].try_clone().expect("descriptors");
+    let writer = thread::spawn({
+        let words = words.clone();
+        move || words.chunks(777).for_each(|chunk| write(&peer, chunk))
+    });
+    let mut moves = 0;
+    while bench.script.received[0].len() < words.len() {
+        bench.turn();
+        bench.move_to_another(0);
+        moves += 1;
+    }
+    writer.join().expect("all was written");
+    assert!(bench.script.received[0] == words, "after {moves} moves");
+    assert!(bench.script.closed[0].is_empty() && moves > 1);
+}
+
+fn what_came_before_is_read_after<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    // one whose poller has never waited for it, and one whose has
+    for turns in 0..2 {
+        (0..turns).for_each(|_| bench.turn());
+        write(&bench.peers[0], b"notice");
+        bench.move_to_another(0);
+        bench.until(|script| script.received[0].len() == 6 * (turns + 1));
+    }
+    assert_eq!(bench.script.received[0], b"noticenotice");
+}
+
+fn an_echo_goes_on_elsewhere<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    for question in [b"one", b"two", b"six"] {
+        bench.script.answers[0] = vec![Answer::Send(question.to_vec())];
+        write(&bench.peers[0], question);
+        assert_eq!(bench.read(0, 3), question);
+        bench.move_to_another(0);
+    }
+    assert_eq!(bench.script.received[0], b"onetwosix");
+}
+
+fn a_peer_that_dies_is_noticed_once<P: Poller>() {
+    for turns in [0, 1] {
+        let mut bench = Bench::<P>::new(1);
+        (0..turns).for_each(|_| bench.turn());
+        bench.peers.clear();
+        match bench.release(0) {
+            Released::Socket(socket) => {
+                assert!(bench.script.closed[0].is_empty(), "it is still to be found");
+                bench.poller.add(0, socket).expect("added");
+            }
+            Released::Gone => assert_eq!(bench.script.closed[0].len(), 1),
+            Released::Busy => panic!("nothing was to be sent"),
+        }
+        bench.until(|script| !script.closed[0].is_empty());
+        bench.turn();
+        assert_eq!(bench.script.closed[0], [None]);
+    }
+}
+
+fn a_peer_that_says_something_and_dies_is_heard<P: Poller>() {
+    for turns in [0, 1] {
+        let mut bench = Bench::<P>::new(1);
+        (0..turns).for_each(|_| bench.turn());
+        write(&bench.peers[0], b"FATAL: I am shut down");
+        bench.peers.clear();
+        if let Released::Socket(socket) = bench.release(0) {
+            bench.poller.add(0, socket).expect("added");
+        }
+        bench.until(|script| !script.closed[0].is_empty());
+        bench.turn();
+        assert_eq!(bench.script.received[0], b"FATAL: I am shut down");
+        assert_eq!(bench.script.closed[0], [None]);
+    }
+}
+
+fn one_with_something_to_send_stays<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let message = noise(3 << 20);
+    bench.send(0, &message);
+    bench.turn();
+    assert!(matches!(bench.release(0), Released::Busy));
+    assert!(bench.read(0, message.len()) == message);
+    write(&bench.peers[0], b"answer");
+    bench.until(|script| !script.received[0].is_empty());
+    bench.move_to_another(0);
+    bench.send(0, b"next");
+    assert_eq!(bench.read(0, 4), b"next");
+}
+
+fn nothing_to_release<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    bench.poller.close(0);
+    assert!(matches!(bench.release(0), Released::Gone));
+    assert!(matches!(bench.release(1), Released::Gone));
+    assert!(bench.script.closed[0].is_empty());
+}
+
+fn others_are_served_meanwhile<P: Poller>() {
+    let mut bench = Bench::<P>::new(40);
+    bench.turn();
+    for token in 0..40 {
+        bench.script.answers[token] = vec![Answer::Send(b"answer".into())];
+        write(&bench.peers[token], b"question");
+    }
+    let mut sockets = Vec::new();
+    for token in (0..40).step_by(2) {
+        match bench.release(token) {
+            Released::Socket(socket) => sockets.push(socket),
+            // the question came before the release, and is answered first
+            Released::Busy => {}
+            Released::Gone => panic!("nobody left"),
+        }
+    }
+    for token in (1..40).step_by(2) {
+        assert_eq!(bench.read(token, 6), b"answer");
+        assert_eq!(bench.script.received[token], b"question");
+    }
+    assert!(bench.script.closed.iter().all(Vec::is_empty));
+}
+
+fn a_slot_is_free_for_another<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    for round in 0..3 {
+        let Released::Socket(socket) = bench.release(0) else {
+            panic!("nothing is in its way");
+        };
+        // the peer sees the end when the last of our descriptors is closed: the poller has none
+        drop(socket);
+        assert!(rest(&bench.peers[0]).is_empty(), "round {round}");
+        let peer = bench.connect(0);
+        bench.peers[0] = peer;
+        bench.send(0, b"hello");
+        assert_eq!(bench.read(0, 5), b"hello");
+    }
+}

@@ -1,0 +1,60 @@
+//! How long a thread was ready to run while others had the cores.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+
+use crate::clock::Nanos;
+
+/// The thread that made it, as the kernel's scheduler counts it.
+#[derive(Debug)]
+pub struct RunQueue {
+    /// None where the kernel does not count.
+    file: Option<File>,
+}
+
+impl RunQueue {
+    /// For the calling thread.
+    #[must_use]
+    pub fn of_this_thread() -> Self {
+        Self {
+            file: File::open("/proc/thread-self/schedstat").ok(),
+        }
+    }
+
+    /// Time in a run queue since the thread began; None where the kernel does not say.
+    #[must_use]
+    pub fn waited(&self) -> Option<Nanos> {
+        let mut text = [0; 64];
+        let length = self.file.as_ref()?.read_at(&mut text, 0).ok()?;
+        waited(text.get(..length)?)
+    }
+}
+
+/// The second of three figures: time on a core, time waiting for one (ns), and time slices
+/// (Linux, Documentation/scheduler/sched-stats).
+fn waited(text: &[u8]) -> Option<Nanos> {
+    let text = std::str::from_utf8(text).ok()?;
+    text.split_whitespace().nth(1)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_figure_is_the_wait() {
+        assert_eq!(waited(b"89235 2624432 1\n"), Some(2_624_432));
+        assert_eq!(waited(b"89235"), None);
+        assert_eq!(waited(b"\xff \xff"), None);
+    }
+
+    #[test]
+    fn waiting_does_not_go_back() {
+        let queue = RunQueue::of_this_thread();
+        let first = queue.waited();
+        std::thread::yield_now();
+        // a kernel may not count; then it never does
+        assert_eq!(first.is_some(), queue.waited().is_some());
+        assert!(queue.waited() >= first);
+    }
+}

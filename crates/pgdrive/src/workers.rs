@@ -1,0 +1,244 @@
+//! `-j`, `--max-workers` and `--worker-busy`: how many threads, and what is said when they were too few.
+
+use std::net::{IpAddr, ToSocketAddrs};
+use std::num::NonZero;
+use std::thread::available_parallelism;
+
+use pgdyno_connect::{Host, Params, Place};
+use pgdyno_engine::clock::SECOND;
+use pgdyno_engine::report::Report;
+use pgdyno_engine::scaling::{Nearness, Rule, Scaling, most_workers};
+use pgdyno_engine::spec::Spec;
+
+use crate::called_as::CalledAs;
+use crate::messages::{Failure, Messages};
+
+/// Threads as asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Workers {
+    /// -j
+    Fixed(usize),
+    /// As few as carry the load, up to --max-workers or what suits the host.
+    Automatic {
+        /// --max-workers
+        most: Option<usize>,
+    },
+}
+
+impl Workers {
+    /// From the options, with what the program's name stands for; `fixing` is an option that was
+    /// given and with which threads do not become more.
+    ///
+    /// # Errors
+    /// When options contradict each other.
+    pub fn resolve(
+        jobs: Option<usize>,
+        most: Option<usize>,
+        clients: usize,
+        called_as: CalledAs,
+        fixing: Option<&str>,
+    ) -> Result<Self, Failure> {
+        match (jobs, most, fixing) {
+            (Some(_), Some(_), _) => Err(Failure::new(
+                "specify either a number of threads (-j) or their limit (--max-workers), not both",
+            )),
+            (None, Some(_), Some(option)) => Err(Failure::new(format!(
+                "--max-workers cannot be used with {option}"
+            ))
+            .hint("Its number of threads is fixed: give it with -j.")),
+            (Some(jobs), None, _) => Ok(Self::Fixed(jobs.min(clients))),
+            (None, None, Some(_)) => Ok(Self::Fixed(1)),
+            (None, None, None) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
+            (None, most, None) => Ok(Self::Automatic { most }),
+        }
+    }
+
+    /// Threads in the beginning.
+    #[must_use]
+    pub fn first(self) -> usize {
+        match self {
+            Self::Fixed(workers) => workers,
+            Self::Automatic { .. } => 1,
+        }
+    }
+
+    /// The most that there may be, wherever the server is.
+    #[must_use]
+    pub fn upper(self, clients: usize) -> usize {
+        match self {
+            Self::Fixed(workers) => workers,
+            Self::Automatic { most } => most.unwrap_or_else(cores).min(clients),
+        }
+    }
+
+    /// How they become more, for a server at `params`, when one uses over `busy_share` of a core.
+    #[must_use]
+    pub fn scaling(self, clients: usize, params: &Params, busy_share: f64) -> Scaling {
+        match self {
+            Self::Fixed(_) => Scaling::Fixed,
+            Self::Automatic { most } => {
+                let most = match most {
+                    Some(most) => most.min(clients),
+                    None => most_workers(clients, cores(), nearness(params)),
+                };
+                Scaling::Automatic(Rule {
+                    busy_share,
+                    ..Rule::up_to(most)
+                })
+            }
+        }
+    }
+}
+
+/// Cores that this process may use.
+fn cores() -> usize {
+    available_parallelism().map_or(1, NonZero::get)
+}
+
+/// Where the servers are; one on this host is enough to leave it its cores.
+fn nearness(params: &Params) -> Nearness {
+    if params.hosts.iter().any(is_here) {
+        Nearness::SameHost
+    } else {
+        Nearness::Elsewhere
+    }
+}
+
+fn is_here(host: &Host) -> bool {
+    let is_loopback = |name: &str| match name.parse::<IpAddr>() {
+        Ok(address) => address.is_loopback(),
+        // one that cannot be looked up is nowhere; connecting will say so
+        Err(_) => (name, host.port).to_socket_addrs().is_ok_and(|addresses| {
+            addresses
+                .into_iter()
+                .any(|address| address.ip().is_loopback())
+        }),
+    };
+    match &host.place {
+        Place::Socket(_) | Place::AbstractSocket(_) => true,
+        Place::Address { address, .. } => is_loopback(address),
+        Place::Name(name) => is_loopback(name),
+    }
+}
+
+/// Says when the figures may be those of the generator rather than of the server. Nothing is said
+/// under pgbench's name, while another worker could still come, and of less than a second.
+pub fn warn_of_ceiling(spec: &Spec, report: &Report, busy_share: f64, messages: &Messages) {
+    let workers = report.health.workers.len();
+    let Some(share) = report
+        .health
+        .busiest(SECOND)
+        .filter(|share| *share >= busy_share)
+    else {
+        return;
+    };
+    if messages.called_as() == CalledAs::Pgbench || workers < spec.scaling.most(spec.workers) {
+        return;
+    }
+    let percent = 100.0 * share;
+    messages.warning(format!(
+        "the generator was at {percent:.0} % of a core: these figures may be its own ceiling"
+    ));
+    messages.hint(hint(workers, spec.clients, cores(), spec.scaling));
+}
+
+fn hint(workers: usize, clients: usize, cores: usize, scaling: Scaling) -> String {
+    if workers >= clients {
+        return "Every client has a thread of its own: use more clients.".to_owned();
+    }
+    if workers >= cores {
+        return format!("It used all cores ({cores}): use a larger host, or several.");
+    }
+    let more = workers + 1;
+    match scaling {
+        Scaling::Fixed => format!("Use more threads (-j {more}), or leave -j out."),
+        Scaling::Automatic(_) => format!(
+            "It was limited to {workers} of {cores} cores; --max-workers={more} allows more, \
+             if they are not the server's."
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgdyno_connect::Env;
+
+    fn params(target: &str) -> Params {
+        Params::resolve(Some(target), &[], &Env::empty("u")).expect("it is complete")
+    }
+
+    #[test]
+    fn pgbench_has_one_thread_unless_told() {
+        let resolve = |jobs, most, called_as| {
+            Workers::resolve(jobs, most, 8, called_as, None).map_err(|failure| failure.message)
+        };
+        let fixed = |jobs, most| {
+            Workers::resolve(jobs, most, 8, CalledAs::Pgdrive, Some("--phases"))
+                .map_err(|failure| failure.message)
+        };
+        assert_eq!(fixed(None, None), Ok(Workers::Fixed(1)));
+        assert_eq!(fixed(Some(3), None), Ok(Workers::Fixed(3)));
+        assert_eq!(
+            fixed(None, Some(3)),
+            Err("--max-workers cannot be used with --phases".to_owned())
+        );
+        for called_as in [CalledAs::Pgbench, CalledAs::Pgdrive] {
+            assert_eq!(resolve(Some(9), None, called_as), Ok(Workers::Fixed(8)));
+            let most = Workers::Automatic { most: Some(3) };
+            assert_eq!(resolve(None, Some(3), called_as), Ok(most));
+            assert!(resolve(Some(1), Some(3), called_as).is_err());
+        }
+        assert_eq!(
+            resolve(None, None, CalledAs::Pgbench),
+            Ok(Workers::Fixed(1))
+        );
+        let automatic = Workers::Automatic { most: None };
+        assert_eq!(resolve(None, None, CalledAs::Pgdrive), Ok(automatic));
+    }
+
+    #[test]
+    fn a_server_on_this_host_is_recognised() {
+        for here in [
+            "host=/tmp",
+            "host=@name",
+            "host=127.0.0.1",
+            "hostaddr=::1 host=db.example",
+            "host=localhost",
+            "host=192.0.2.1,127.0.0.2",
+        ] {
+            assert_eq!(nearness(&params(here)), Nearness::SameHost, "{here}");
+        }
+        for elsewhere in ["host=192.0.2.1", "hostaddr=2001:db8::1 host=localhost"] {
+            assert_eq!(
+                nearness(&params(elsewhere)),
+                Nearness::Elsewhere,
+                "{elsewhere}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_limit_is_what_was_asked_for() {
+        let server = params("host=/tmp");
+        let most = |workers: Workers| workers.scaling(4, &server, 0.5).most(workers.first());
+        assert_eq!(most(Workers::Automatic { most: Some(3) }), 3);
+        assert_eq!(most(Workers::Automatic { most: Some(9) }), 4);
+        assert_eq!(most(Workers::Fixed(2)), 2);
+        assert_eq!(Workers::Automatic { most: Some(9) }.upper(4), 4);
+    }
+
+    #[test]
+    fn the_hint_is_what_can_be_done() {
+        let automatic = Scaling::Automatic(Rule::up_to(2));
+        for (workers, clients, cores, scaling, word) in [
+            (1, 8, 4, Scaling::Fixed, "(-j 2)"),
+            (2, 8, 4, automatic, "--max-workers=3"),
+            (4, 8, 4, automatic, "larger host"),
+            (2, 2, 4, automatic, "more clients"),
+        ] {
+            let hint = hint(workers, clients, cores, scaling);
+            assert!(hint.contains(word), "{hint}");
+        }
+    }
+}

@@ -1,0 +1,26 @@
+"""What is kept of the engine that made a load."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgdyno.run.trial import _generator
+
+START = {"pgdrive": "0.1.0", "workers": 1, "seed": 7}
+WORKER = {"cpu_us": 1}
+
+
+@pytest.mark.parametrize(
+    ("end", "workers"),
+    [
+        ({"workers": [WORKER] * 3}, 3),
+        # an engine that never measured, one of before, one that was killed
+        ({"workers": []}, 1),
+        ({}, 1),
+        (None, 1),
+    ],
+)
+def test_workers_are_those_of_the_end(end: dict[str, Any] | None, workers: int) -> None:
+    assert _generator(START, None, end, 0).workers == workers
