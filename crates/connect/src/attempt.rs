@@ -13,6 +13,7 @@ use crate::error::system_message;
 use crate::hosts::{Host, Place};
 use crate::modes::{LoadBalance, TargetSessionAttrs};
 use crate::params::Params;
+use crate::patience::{Interrupt, Patience};
 use crate::session::Session;
 use crate::stream::Stream;
 
@@ -113,20 +114,22 @@ fn try_target(
     wanted: TargetSessionAttrs,
 ) -> Result<Session, Cause> {
     let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
+    let patience = &Patience::new(deadline, params.interrupt.clone());
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {
-        Endpoint::Unix(path) => Stream::connect_unix(path, deadline),
-        Endpoint::Tcp(address) => Stream::connect_tcp(*address, deadline, &params.keepalives),
+        Endpoint::Unix(path) => Stream::connect_unix(path, patience),
+        Endpoint::Tcp(address) => Stream::connect_tcp(*address, patience, &params.keepalives),
     };
     let mut stream = stream.map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
+        _ if Interrupt::caused(&error) => Cause::Interrupted,
         _ => Cause::Connect { error, unix },
     })?;
     if let (true, Some(user)) = (unix, &params.require_peer) {
         check_peer(&stream, user)?;
     }
     let mut startup = params.startup(host);
-    let (unread, status) = match start(&mut stream, &mut startup, deadline) {
+    let (unread, status) = match start(&mut stream, &mut startup, patience) {
         Ok(ready) => ready,
         Err(Cause::Startup { error, .. }) => {
             let refused = matches!(&error, StartupError::Server(error)
@@ -140,6 +143,7 @@ fn try_target(
         Err(cause) => return Err(cause),
     };
     let mut session = Session::new(stream, unread, startup.into_facts(), status);
+    session.interrupt_by(params.interrupt.clone());
     check_kind(&mut session, wanted)?;
     Ok(session)
 }
@@ -148,7 +152,7 @@ fn try_target(
 fn start(
     stream: &mut Stream,
     startup: &mut Startup,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<(Vec<u8>, TxStatus), Cause> {
     let refused = |error| Cause::Startup {
         error,
@@ -160,10 +164,10 @@ fn start(
         .map_err(|error| refused(error.into()))?;
     let mut buffer = vec![0; RECEIVE_BYTES];
     loop {
-        let sent = send_all(stream, &out, deadline);
+        let sent = send_all(stream, &out, patience);
         out.clear();
         // A server that refuses at once may close before it has read; its reason is worth more.
-        let received = receive(stream, &mut buffer, deadline);
+        let received = receive(stream, &mut buffer, patience);
         let bytes = match (sent, received) {
             (_, Ok(bytes)) if bytes > 0 => bytes,
             (Err(cause), _) | (_, Err(cause)) => return Err(cause),
@@ -178,12 +182,12 @@ fn start(
     }
 }
 
-fn send_all(stream: &mut Stream, mut out: &[u8], deadline: Option<Instant>) -> Result<(), Cause> {
+fn send_all(stream: &mut Stream, mut out: &[u8], patience: &Patience) -> Result<(), Cause> {
     while !out.is_empty() {
         match stream.try_send(out) {
             Ok(sent) => out = out.get(sent..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(true, deadline).map_err(io_cause)?;
+                stream.wait(true, patience).map_err(io_cause)?;
             }
             Err(error) => return Err(io_cause(error)),
         }
@@ -191,15 +195,13 @@ fn send_all(stream: &mut Stream, mut out: &[u8], deadline: Option<Instant>) -> R
     Ok(())
 }
 
-fn receive(
-    stream: &mut Stream,
-    buffer: &mut [u8],
-    deadline: Option<Instant>,
-) -> Result<usize, Cause> {
+fn receive(stream: &mut Stream, buffer: &mut [u8], patience: &Patience) -> Result<usize, Cause> {
     loop {
+        // one who never stops to send is never waited for
+        patience.slice().map_err(io_cause)?;
         match stream.try_recv(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(false, deadline).map_err(io_cause)?;
+                stream.wait(false, patience).map_err(io_cause)?;
             }
             received => return received.map_err(io_cause),
         }
@@ -210,6 +212,7 @@ fn io_cause(error: io::Error) -> Cause {
     match error.kind() {
         io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Cause::Closed,
+        _ if Interrupt::caused(&error) => Cause::Interrupted,
         _ => Cause::Io(error),
     }
 }
