@@ -6,6 +6,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgdyno_script::{QueryMode, Rng};
+use pgdyno_wire::printable;
 
 use crate::clock::{Clock, Nanos};
 use crate::interval::ErrorNote;
@@ -175,7 +176,7 @@ impl<'a> Shared<'a> {
     pub fn debug(&self, text: impl FnOnce() -> String) {
         if let Some(program) = &self.spec.debug {
             // standard error may be closed; nothing depends on it
-            let _ = writeln!(std::io::stderr(), "{program}: {}", text());
+            let _ = writeln!(std::io::stderr(), "{program}: {}", printable(&text()));
         }
     }
 

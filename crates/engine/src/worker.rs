@@ -187,6 +187,26 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
+    /// When clients that have not ended are not waited for any longer.
+    fn drained_by(&self) -> Nanos {
+        let limit = self.load.shared.spec.drain_limit;
+        let ends = self.timetable.deadline.zip(limit);
+        ends.map_or(Nanos::MAX, |(deadline, limit)| {
+            deadline.saturating_add(limit.as_nanos() as Nanos)
+        })
+    }
+
+    /// Gives up all clients that still run.
+    fn give_up_clients(&mut self) {
+        for token in 0..self.load.clients.len() {
+            if !self.load.clients[token].stopped() {
+                let next = self.load.clients[token].overdue(&mut self.load.shared);
+                self.act(token, false, next);
+            }
+        }
+        self.hand_on_errors();
+    }
+
     /// Drives the clients until they have stopped, or are told to.
     pub fn run(mut self) {
         let failure = self
@@ -228,8 +248,13 @@ impl<'a, P: Poller> Worker<'a, P> {
             let next = self.load.clients[token].begin(now, &mut self.load.shared);
             self.act(token, false, next);
         }
+        let drained_by = self.drained_by();
         while self.load.running > 0 && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
+            if now >= drained_by {
+                self.give_up_clients();
+                break;
+            }
             self.wake(now);
             self.connect_clients();
             self.pass_boundaries(now);
@@ -278,6 +303,10 @@ impl<'a, P: Poller> Worker<'a, P> {
             let token = client - self.load.first;
             let since = self.load.shared.clock.now();
             let connected = self.connect(token);
+            if self.load.shared.stopped() {
+                // it may have been cut short
+                return;
+            }
             let result = connected.as_ref().copied().map_err(AsRef::as_ref);
             let next = self.load.clients[token].connected(result, since, &mut self.load.shared);
             self.act(token, false, next);

@@ -72,6 +72,8 @@ pub struct Benchmark {
     pub workers: usize,
     /// -t or -T
     pub limit: Limit,
+    /// --drain-limit
+    pub drain_limit: Option<Duration>,
     /// --warmup
     pub warmup: Duration,
     /// -M

@@ -36,6 +36,7 @@ pub(super) struct Given {
     pub(super) workers: Option<i64>,
     pub(super) transactions: Option<i64>,
     pub(super) duration: Option<Duration>,
+    pub(super) drain_limit: Option<Duration>,
     pub(super) warmup: Duration,
     pub(super) mode: Option<QueryMode>,
     pub(super) auto_pipeline: bool,
@@ -112,6 +113,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
             given.duration = Some(Duration::from_secs(whole_s as u64));
         }
         "time" => given.duration = Some(seconds(&value, "-T/--time")?),
+        "drain-limit" => given.drain_limit = Some(seconds_or_none(&value, "--drain-limit")?),
         "warmup" => given.warmup = seconds_or_none(&value, "--warmup")?,
         "protocol" => given.mode = Some(protocol(&value)?),
         "auto-pipeline" => given.auto_pipeline = true,
@@ -292,6 +294,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         clients,
         workers: (given.workers.unwrap_or(1) as usize).min(clients),
         limit,
+        drain_limit: given.drain_limit.or(given.called_as.drain_limit()),
         warmup: given.warmup,
         mode: given.mode.unwrap_or(QueryMode::Simple),
         pipelining: if given.auto_pipeline {
