@@ -11,6 +11,8 @@ pub mod conninfo;
 pub mod copy;
 pub mod env;
 pub mod error;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod hosts;
 pub mod keyword;
 mod link;

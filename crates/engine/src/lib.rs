@@ -14,6 +14,8 @@ mod client;
 mod client_tests;
 pub mod clock;
 mod connecting;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod interval;
 pub mod log;
 mod log_interval;

@@ -15,6 +15,8 @@ pub mod error;
 pub mod error_position;
 pub mod exchange;
 pub mod frontend;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod md5;
 mod printable;
 pub mod scram;
