@@ -276,12 +276,13 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     fn act(&mut self, token: usize, was_stopped: bool, next: Next) {
+        // before a send, which may find the connection gone and stop the client in its own turn
+        self.load.stepped(token, was_stopped);
         match next {
             Next::Wait => {}
             Next::Send => self.poller.send(token, &mut self.load),
             Next::Close => self.poller.close(token),
         }
-        self.load.stepped(token, was_stopped);
     }
 
     /// Wakes the clients whose instant has come; those that ask to be woken again wait a turn.
