@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-rust test-python lint format bench bench-packages clean
+.PHONY: help demo build test test-packages test-rust test-python lint format bench bench-packages fuzz clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -35,6 +35,19 @@ format: build ## put the source in shape
 
 bench: build ## pgdrive beside pgbench and sysbench on one server, interleaved
 	$(BIN)/python benchmarks/engine.py
+
+# one after the other, nicely; a finding ends it
+FUZZ_SECONDS ?= 600
+FUZZ_TARGETS := exchange startup client script conninfo
+fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECONDS=600)
+	cd fuzz && for target in $(FUZZ_TARGETS); do found=../target/fuzz/$$target; mkdir -p $$found; \
+	  PATH="$(CURDIR)/target/tools/bin:$$PATH" nice -n 19 \
+	    $(CARGO) +nightly fuzz run $$target $$found corpus/$$target -- \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=15 -rss_limit_mb=1024 \
+	    $$(test -f $$target.dict && echo -dict=$$target.dict) || exit; done
+
+target/tools/bin/cargo-fuzz:
+	$(CARGO) install cargo-fuzz --locked --quiet --root target/tools
 
 clean: ## what was built here; not the cache of servers
 	rm -rf target .venv

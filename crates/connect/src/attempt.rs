@@ -14,6 +14,7 @@ use crate::error::system_message;
 use crate::hosts::{Host, Place};
 use crate::modes::{LoadBalance, TargetSessionAttrs};
 use crate::params::Params;
+use crate::patience::{Interrupt, Patience};
 use crate::session::Session;
 use crate::stream::Stream;
 use crate::tls::TlsError;
@@ -115,7 +116,8 @@ fn try_target(
     let mut ways = encryption::ways(params.sslmode, unix).iter().peekable();
     while let Some(&way) = ways.next() {
         let deadline = params.connect_timeout.map(|limit| Instant::now() + limit);
-        let failure = match try_way(params, host, &target.endpoint, way, deadline) {
+        let patience = Patience::new(deadline, params.interrupt.clone());
+        let failure = match try_way(params, host, &target.endpoint, way, &patience) {
             Ok(mut session) => match check_kind(&mut session, wanted) {
                 Ok(()) => return Ok(session),
                 Err(cause) => Failure::last(cause),
@@ -139,13 +141,13 @@ fn try_way(
     host: &Host,
     endpoint: &Endpoint,
     way: Way,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<Session, Failure> {
-    let stream = open(params, endpoint, deadline).map_err(Failure::last)?;
-    let (mut stream, channel) = encryption::take(params, host, stream, way, deadline)?;
+    let stream = open(params, endpoint, patience).map_err(Failure::last)?;
+    let (mut stream, channel) = encryption::take(params, host, stream, way, patience)?;
     let is_asked = way == Way::Plain || stream.is_encrypted();
     let mut startup = params.startup_over(host, channel);
-    let (unread, status) = match start(&mut stream, &mut startup, deadline) {
+    let (unread, status) = match start(&mut stream, &mut startup, patience) {
         Ok(ready) => ready,
         Err(Cause::Startup { error, .. }) => {
             let refused = matches!(&error, StartupError::Server(error)
@@ -162,18 +164,21 @@ fn try_way(
         Err(cause) => return Err(Failure::last(cause)),
     };
     encryption::check_certificate_mode(params, &stream).map_err(Failure::last)?;
-    Ok(Session::new(stream, unread, startup.into_facts(), status))
+    let mut session = Session::new(stream, unread, startup.into_facts(), status);
+    session.interrupt_by(params.interrupt.clone());
+    Ok(session)
 }
 
 /// Connects a socket.
-fn open(params: &Params, endpoint: &Endpoint, deadline: Option<Instant>) -> Result<Stream, Cause> {
+fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {
-        Endpoint::Unix(path) => Stream::connect_unix(path, deadline),
-        Endpoint::Tcp(address) => Stream::connect_tcp(*address, deadline, &params.keepalives),
+        Endpoint::Unix(path) => Stream::connect_unix(path, patience),
+        Endpoint::Tcp(address) => Stream::connect_tcp(*address, patience, &params.keepalives),
     };
     let stream = stream.map_err(|error| match error.kind() {
         io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
+        _ if Interrupt::caused(&error) => Cause::Interrupted,
         _ => Cause::Connect { error, unix },
     })?;
     if let (true, Some(user)) = (unix, &params.require_peer) {
@@ -186,7 +191,7 @@ fn open(params: &Params, endpoint: &Endpoint, deadline: Option<Instant>) -> Resu
 fn start(
     stream: &mut Stream,
     startup: &mut Startup,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<(Vec<u8>, TxStatus), Cause> {
     let refused = |error| Cause::Startup {
         error,
@@ -198,10 +203,10 @@ fn start(
         .map_err(|error| refused(error.into()))?;
     let mut buffer = vec![0; RECEIVE_BYTES];
     loop {
-        let sent = send_all(stream, &out, deadline);
+        let sent = send_all(stream, &out, patience);
         out.clear();
         // A server that refuses at once may close before it has read; its reason is worth more.
-        let received = receive(stream, &mut buffer, deadline);
+        let received = receive(stream, &mut buffer, patience);
         let bytes = match (sent, received) {
             (_, Ok(bytes)) if bytes > 0 => bytes,
             (_, Err(cause @ Cause::Tls(_))) => return Err(cause),
@@ -220,13 +225,13 @@ fn start(
 pub(crate) fn send_all(
     stream: &mut Stream,
     mut out: &[u8],
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<(), Cause> {
     while !out.is_empty() {
         match stream.try_send(out) {
             Ok(sent) => out = out.get(sent..).unwrap_or_default(),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(true, deadline).map_err(io_cause)?;
+                stream.wait(true, patience).map_err(io_cause)?;
             }
             Err(error) => return Err(io_cause(error)),
         }
@@ -237,12 +242,14 @@ pub(crate) fn send_all(
 pub(crate) fn receive(
     stream: &mut Stream,
     buffer: &mut [u8],
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<usize, Cause> {
     loop {
+        // one who never stops to send is never waited for
+        patience.slice().map_err(io_cause)?;
         match stream.try_recv(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                stream.wait(false, deadline).map_err(io_cause)?;
+                stream.wait(false, patience).map_err(io_cause)?;
             }
             received => return received.map_err(io_cause),
         }
@@ -257,6 +264,7 @@ pub(crate) fn io_cause(error: io::Error) -> Cause {
     match error.kind() {
         io::ErrorKind::TimedOut if error.raw_os_error().is_none() => Cause::Timeout,
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => Cause::Closed,
+        _ if Interrupt::caused(&error) => Cause::Interrupted,
         _ => Cause::Io(error),
     }
 }

@@ -48,6 +48,8 @@ pub enum Cause {
     Io(io::Error),
     /// `connect_timeout` has passed.
     Timeout,
+    /// Connecting was interrupted.
+    Interrupted,
     /// The server closed the connection before the session was ready.
     Closed,
     /// The server or the protocol refused.
@@ -77,6 +79,12 @@ impl ConnectError {
             } => Some(error),
             _ => None,
         }
+    }
+
+    /// Whether it was interrupted.
+    pub fn is_interrupted(&self) -> bool {
+        let last = self.attempts.last();
+        last.is_some_and(|attempt| matches!(attempt.cause, Cause::Interrupted))
     }
 
     /// Whether a password was asked for and there was none, so that the user may be asked.
@@ -139,6 +147,7 @@ impl fmt::Display for Cause {
                 )
             }
             Cause::Timeout => f.write_str("timeout expired"),
+            Cause::Interrupted => f.write_str("interrupted"),
             Cause::Closed => f.write_str(CLOSED),
             Cause::Startup {
                 error,

@@ -1,7 +1,5 @@
 //! Which connections are encrypted: the ways that `sslmode` allows, and which comes after which.
 
-use std::time::Instant;
-
 use pgdyno_wire::binding::Channel;
 use pgdyno_wire::{SqlState, Startup, StartupError};
 
@@ -9,6 +7,7 @@ use crate::connect_error::Cause;
 use crate::hosts::Host;
 use crate::modes::{SslCertMode, SslMode};
 use crate::params::Params;
+use crate::patience::Patience;
 use crate::stream::Stream;
 use crate::tls::{Negotiated, TlsError, negotiate};
 
@@ -57,12 +56,12 @@ pub(crate) fn take(
     host: &Host,
     stream: Stream,
     way: Way,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<(Stream, Channel), Failure> {
     if way == Way::Plain {
         return Ok((stream, Channel::Plain));
     }
-    match negotiate(params, host, stream, deadline) {
+    match negotiate(params, host, stream, patience) {
         Ok(Negotiated::Encrypted(stream, channel)) => Ok((stream, channel)),
         Ok(Negotiated::Refused(stream)) if way == Way::TlsIfThere => Ok((stream, Channel::Plain)),
         Ok(Negotiated::Refused(_)) => Err(Failure::last(TlsError::Unsupported.into())),
@@ -111,9 +110,9 @@ pub fn encrypt(
     params: &Params,
     host: &Host,
     stream: Stream,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<Stream, Cause> {
-    let taken = take(params, host, stream, Way::Tls, deadline);
+    let taken = take(params, host, stream, Way::Tls, patience);
     taken
         .map(|(stream, _)| stream)
         .map_err(|failure| failure.cause)

@@ -7,11 +7,14 @@ use pgdyno_wire::startup::Facts;
 use pgdyno_wire::{Capture, Exchange, Reply, ServerError, TxStatus};
 
 use crate::attempt::RECEIVE_BYTES;
+use crate::patience::Patience;
 use crate::session_error::SessionError;
 use crate::stream::Stream;
 
 /// Notices that are kept until somebody takes them.
 const MAX_NOTICES: usize = 64;
+/// Bytes of one answer: a set-up query has a few rows, and all of them are kept.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A reply, owned.
 #[derive(Debug)]
@@ -36,6 +39,8 @@ pub(crate) struct Link {
     unread: std::ops::Range<usize>,
     events: VecDeque<Event>,
     last_fatal: Option<Box<ServerError>>,
+    answer_bytes: usize,
+    pub(crate) patience: Patience,
 }
 
 impl Link {
@@ -51,6 +56,8 @@ impl Link {
             unread: 0..bytes,
             events: VecDeque::new(),
             last_fatal: None,
+            answer_bytes: 0,
+            patience: Patience::default(),
         }
     }
 
@@ -73,7 +80,7 @@ impl Link {
             match self.stream.try_send(bytes) {
                 Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.wait(true, None)?;
+                    self.stream.wait(true, &self.patience)?;
                     self.receive_ready()?;
                 }
                 Err(error) => return Err(self.explained(error)),
@@ -96,6 +103,7 @@ impl Link {
     pub(crate) fn receive_ready(&mut self) -> Result<(), SessionError> {
         loop {
             self.scan()?;
+            self.patience.slice()?;
             match self.stream.try_recv(&mut self.buffer) {
                 Ok(0) => return Err(SessionError::Closed(self.last_fatal.take())),
                 Ok(bytes) => self.unread = 0..bytes,
@@ -103,6 +111,11 @@ impl Link {
                 Err(error) => return Err(self.explained(error)),
             }
         }
+    }
+
+    /// From here on another answer comes.
+    pub(crate) fn begin_answer(&mut self) {
+        self.answer_bytes = 0;
     }
 
     /// The error that waits to be read, if the server has sent one.
@@ -128,6 +141,8 @@ impl Link {
     /// Waits for bytes; everything received before has been scanned.
     fn fill(&mut self) -> Result<(), SessionError> {
         loop {
+            // one who never stops to send is never waited for
+            self.patience.slice()?;
             match self.stream.try_recv(&mut self.buffer) {
                 Ok(0) => return Err(SessionError::Closed(self.last_fatal.take())),
                 Ok(bytes) => {
@@ -135,7 +150,7 @@ impl Link {
                     return Ok(());
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.stream.wait(false, None)?;
+                    self.stream.wait(false, &self.patience)?;
                 }
                 Err(error) => return Err(self.explained(error)),
             }
@@ -162,7 +177,10 @@ impl Link {
     fn scan(&mut self) -> Result<(), SessionError> {
         let mut input = self.buffer.get(self.unread.clone()).unwrap_or_default();
         self.unread = 0..0;
+        let mut unread_bytes = input.len();
         while let Some(reply) = self.exchange.next(&mut input)? {
+            let reply_bytes = unread_bytes - input.len();
+            unread_bytes = input.len();
             let event = match reply {
                 Reply::Notice(notice) => {
                     if self.facts.notices.len() < MAX_NOTICES {
@@ -195,6 +213,10 @@ impl Link {
                 Reply::CopyOut => Event::CopyOut,
                 Reply::CopyBoth => Event::CopyBoth,
             };
+            self.answer_bytes += reply_bytes;
+            if self.answer_bytes > MAX_ANSWER_BYTES {
+                return Err(SessionError::TooLong(MAX_ANSWER_BYTES));
+            }
             self.events.push_back(event);
         }
         Ok(())

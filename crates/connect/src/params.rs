@@ -14,6 +14,7 @@ use crate::error::ParamError;
 use crate::hosts::{self, Host};
 use crate::keyword::{self, Settings};
 use crate::modes::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs};
+use crate::patience::Interrupt;
 use crate::pgpass::{Key, PasswordFile};
 use crate::secret::Secret;
 use crate::service;
@@ -96,6 +97,8 @@ pub struct Params {
     pub require_peer: Option<String>,
     /// What should be said to the user, such as a password file that others can read.
     pub warnings: Vec<String>,
+    /// Ends connecting, and every wait of the session, before its time.
+    pub interrupt: Interrupt,
     scram_keys: KeyCache,
     tls_config: TlsConfigCell,
 }
@@ -169,6 +172,7 @@ impl Params {
             },
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
+            interrupt: Interrupt::default(),
             scram_keys: KeyCache::default(),
             tls_config: TlsConfigCell::default(),
         };

@@ -36,6 +36,14 @@ impl PasswordFile {
         (PasswordFile { text }, warning)
     }
 
+    /// A file with this text.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn of(text: &[u8]) -> PasswordFile {
+        PasswordFile {
+            text: Zeroizing::new(text.to_vec()),
+        }
+    }
+
     /// The password of the first line that fits. An empty one counts as none.
     pub fn find(&self, key: Key<'_>) -> Option<Secret> {
         let port = key.port.to_string();

@@ -61,7 +61,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ParamError {
 }
 
 /// Reads the section of this service; false when the file has none.
-fn read_section(
+pub(crate) fn read_section(
     path: &Path,
     text: &[u8],
     service: &str,

@@ -8,6 +8,7 @@ use crate::connect_error::ConnectError;
 use crate::copy::CopyIn;
 use crate::link::{Event, Link};
 use crate::params::Params;
+use crate::patience::{Interrupt, Patience};
 use crate::session_error::SessionError;
 use crate::stream::Stream;
 
@@ -79,6 +80,11 @@ impl Session {
             server_version_num: version_number(&server_version),
             server_version,
         }
+    }
+
+    /// Ends every wait for the server when interrupted; the session is unusable then.
+    pub fn interrupt_by(&mut self, interrupt: Interrupt) {
+        self.link.patience = Patience::new(None, interrupt);
     }
 
     /// A parameter that the server told, such as `TimeZone`, with its present value.
@@ -298,6 +304,7 @@ impl Session {
             .map_err(SessionError::from)
             .and_then(|()| {
                 self.usable = false;
+                self.link.begin_answer();
                 self.link.send(&out)
             });
         self.out = out;

@@ -19,6 +19,8 @@ pub enum SessionError {
     Closed(Option<Box<ServerError>>),
     /// Sending or receiving failed.
     Io(io::Error),
+    /// The answer is longer than so many bytes, and was given up.
+    TooLong(usize),
     /// Not the protocol.
     Protocol(ProtocolError),
     /// The query cannot be sent.
@@ -58,6 +60,11 @@ impl fmt::Display for SessionError {
                     system_message(error)
                 )
             }
+            SessionError::TooLong(bytes) => write!(
+                f,
+                "could not take the answer: it is longer than {} MB",
+                bytes / 1024 / 1024
+            ),
             SessionError::Protocol(error) => error.fmt(f),
             SessionError::Encode(error) => error.fmt(f),
             SessionError::Unexpected(what) => f.write_str(what),
@@ -76,9 +83,10 @@ impl std::error::Error for SessionError {
             SessionError::Io(error) => Some(error),
             SessionError::Protocol(error) => Some(error),
             SessionError::Encode(error) => Some(error),
-            SessionError::Closed(None) | SessionError::Unexpected(_) | SessionError::Unusable => {
-                None
-            }
+            SessionError::TooLong(_)
+            | SessionError::Closed(None)
+            | SessionError::Unexpected(_)
+            | SessionError::Unusable => None,
         }
     }
 }

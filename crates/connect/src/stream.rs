@@ -5,7 +5,6 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
@@ -15,6 +14,7 @@ use rustix::net::{
 };
 
 use crate::params::Keepalives;
+use crate::patience::Patience;
 use crate::tls::{TlsChannel, TlsStream};
 
 /// A connected socket. It blocks unless [`Stream::set_nonblocking`] says otherwise.
@@ -43,8 +43,9 @@ impl Stream {
     /// When the server's backlog is full this waits, where libpq gives up with `EAGAIN`.
     ///
     /// # Errors
-    /// Those of the system; `TimedOut` when the deadline passes.
-    pub fn connect_unix(path: &Path, deadline: Option<Instant>) -> io::Result<Stream> {
+    /// Those of the system; `TimedOut` when the deadline passes, or that of an interruption.
+    pub fn connect_unix(path: &Path, patience: impl Into<Patience>) -> io::Result<Stream> {
+        let patience = patience.into();
         let address = match path.to_str().and_then(|text| text.strip_prefix('@')) {
             Some(name) => SocketAddrUnix::new_abstract_name(name.as_bytes())?,
             None => SocketAddrUnix::new(path)?,
@@ -57,29 +58,28 @@ impl Stream {
         )?;
         loop {
             // A connect that blocks on the backlog ends by the timeout for sending.
-            if let Some(left) = remaining(deadline)? {
-                sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(left))?;
+            let slice = patience.slice()?;
+            if slice.is_some() {
+                sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, slice)?;
             }
             match connect(&socket, &address) {
                 Ok(()) => break,
                 Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => return Err(io::ErrorKind::TimedOut.into()),
+                Err(Errno::AGAIN) if slice.is_some() => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
-        if deadline.is_some() {
-            sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
-        }
+        sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, None)?;
         Ok(Stream::Unix(UnixStream::from(socket)))
     }
 
     /// Connects by TCP.
     ///
     /// # Errors
-    /// Those of the system; `TimedOut` when the deadline passes.
+    /// Those of the system; `TimedOut` when the deadline passes, or that of an interruption.
     pub fn connect_tcp(
         address: SocketAddr,
-        deadline: Option<Instant>,
+        patience: impl Into<Patience>,
         keepalives: &Keepalives,
     ) -> io::Result<Stream> {
         let family = match address {
@@ -98,7 +98,7 @@ impl Stream {
             Ok(()) => {}
             // An interrupted connect goes on by itself.
             Err(Errno::INPROGRESS | Errno::INTR) => {
-                wait(&socket, PollFlags::OUT, deadline)?;
+                wait(&socket, PollFlags::OUT, &patience.into())?;
                 sockopt::socket_error(&socket)??;
             }
             Err(errno) => return Err(errno.into()),
@@ -199,14 +199,15 @@ impl Stream {
     /// Waits until the stream can be read, or until it can be written if `write` is wanted.
     ///
     /// # Errors
-    /// Those of the system; `TimedOut` when the deadline passes.
-    pub fn wait(&self, write: bool, deadline: Option<Instant>) -> io::Result<()> {
+    /// Those of the system; `TimedOut` when the deadline passes, or that of an interruption.
+    pub fn wait(&self, write: bool, patience: impl Into<Patience>) -> io::Result<()> {
+        let patience = patience.into();
         if let Stream::Tls(stream) = self {
-            return stream.wait(write, deadline);
+            return stream.wait(write, &patience);
         }
         let mut events = PollFlags::IN;
         events.set(PollFlags::OUT, write);
-        wait(self, events, deadline)
+        wait(self, events, &patience)
     }
 
     /// The user that the process at the other end of a unix socket runs as.
@@ -286,9 +287,9 @@ fn set_keepalives(socket: &OwnedFd, keepalives: &Keepalives) -> io::Result<()> {
 }
 
 /// Waits for events on a socket.
-fn wait(socket: &impl AsFd, events: PollFlags, deadline: Option<Instant>) -> io::Result<()> {
+fn wait(socket: &impl AsFd, events: PollFlags, patience: &Patience) -> io::Result<()> {
     loop {
-        let timeout = match remaining(deadline)? {
+        let timeout = match patience.slice()? {
             Some(left) => Some(Timespec::try_from(left).map_err(io::Error::other)?),
             None => None,
         };
@@ -299,16 +300,5 @@ fn wait(socket: &impl AsFd, events: PollFlags, deadline: Option<Instant>) -> io:
             Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-    }
-}
-
-/// Time left, at least a millisecond, so that it is never taken for "no limit".
-fn remaining(deadline: Option<Instant>) -> io::Result<Option<Duration>> {
-    let Some(deadline) = deadline else {
-        return Ok(None);
-    };
-    match deadline.checked_duration_since(Instant::now()) {
-        Some(left) if !left.is_zero() => Ok(Some(left.max(Duration::from_millis(1)))),
-        _ => Err(io::ErrorKind::TimedOut.into()),
     }
 }

@@ -3,9 +3,11 @@
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 
-use pgdyno_connect::{Env, Params, Session, SessionError};
+use pgdyno_connect::{Env, Interrupt, Params, Session, SessionError};
 use pgdyno_wire::SqlState;
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -356,6 +358,52 @@ fn servers_without_tls_and_those_that_answer_strangely() {
         let error = Session::connect(&params(&text)).expect_err("no session");
         assert!(error.to_string().contains(said), "{error}");
         assert_eq!(error.attempts.len(), 1, "{error}");
+        server.join().expect("the script");
+    }
+}
+
+#[test]
+fn an_answer_without_an_end_is_given_up() {
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+        read_message(&mut socket).expect("a query");
+        let rows = message(b'D', b"\0\x01\0\0\0\x01x").repeat(10_000);
+        while socket.write_all(&rows).is_ok() {}
+    });
+    let mut session = Session::connect(&local(port, "")).expect("a session");
+    let error = session.simple_query("select").expect_err("too long");
+    assert!(matches!(error, SessionError::TooLong(_)), "{error}");
+    let after = session.simple_query("select").expect_err("it is lost");
+    assert!(matches!(after, SessionError::Unusable));
+    drop(session);
+    server.join().expect("the script");
+}
+
+#[test]
+fn a_wait_can_be_interrupted() {
+    for silent_in_the_start in [true, false] {
+        let flag = Arc::new(AtomicBool::new(false));
+        let set = Arc::clone(&flag);
+        let (port, server) = serve(1, move |_, mut socket| {
+            if !silent_in_the_start {
+                socket.write_all(&hello()).expect("sent");
+                read_message(&mut socket).expect("a query");
+            }
+            set.store(true, Ordering::Relaxed);
+            assert!(read_message(&mut socket).is_none());
+        });
+        let mut params = local(port, "");
+        params.interrupt = Interrupt::by(flag);
+        match Session::connect(&params) {
+            Err(error) => {
+                assert!(silent_in_the_start && error.is_interrupted(), "{error}");
+                assert!(error.to_string().ends_with("failed: interrupted"));
+            }
+            Ok(mut session) => {
+                let error = session.simple_query("select").expect_err("interrupted");
+                assert!(error.to_string().ends_with("server: interrupted"));
+            }
+        }
         server.join().expect("the script");
     }
 }

@@ -290,13 +290,18 @@ impl Client {
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
         let mut input = bytes;
         let mut now = None;
+        let mut next = Next::Wait;
+        let mut copies = false;
         let broken = loop {
             let reply = match self.exchange.next(&mut input) {
-                Ok(None) => return Next::Wait,
+                Ok(None) if copies => return self.end_copy(shared),
+                Ok(None) => return next,
                 Ok(Some(reply)) => reply,
-                Err(error) => break Some(error),
+                Err(error) => break error,
             };
             match reply {
+                // of what is not sent yet there can be no answer
+                Reply::Ready(_) | Reply::CopyIn if next == Next::Send => {}
                 Reply::Ready(status) => {
                     self.tx_status = status;
                     self.awaited = self.awaited.saturating_sub(1);
@@ -304,7 +309,12 @@ impl Client {
                         self.batched_result(true, &mut now, shared);
                     }
                     if self.awaited == 0 {
-                        break None;
+                        copies = false;
+                        next = self.answered(shared);
+                        // behind it there may be a notice, half of one, or why the server leaves
+                        if input.is_empty() || next == Next::Close {
+                            return next;
+                        }
                     }
                 }
                 Reply::Error(error) if self.error.is_none() => {
@@ -314,29 +324,29 @@ impl Client {
                     if is_end {
                         return self.lost("", shared);
                     }
-                    if self.batch.is_sent() {
+                    if next != Next::Send && self.batch.is_sent() {
                         self.batched_error();
                     }
                 }
                 Reply::Error(_) => {}
-                Reply::CopyIn => return self.end_copy(shared),
+                Reply::CopyIn => copies = true,
                 reply => {
-                    self.rows.take(&reply);
+                    self.rows.take(&reply, &shared.spec.symbols);
                     let completes = matches!(reply, Reply::Complete(_) | Reply::EmptyQuery);
-                    if completes && self.batch.is_sent() {
+                    if completes && next != Next::Send && self.batch.is_sent() {
                         self.batched_result(false, &mut now, shared);
                     }
                 }
             }
         };
-        match broken {
-            None => self.answered(shared),
-            Some(error) if shared.outages.is_some() => self.lost(&error.to_string(), shared),
-            Some(error) => {
-                let why = Abort::command("SQL", &error.to_string());
-                self.abort(&why, Consequence::ConnectionLost, shared)
-            }
+        if self.stopped() {
+            return next;
         }
+        if shared.outages.is_some() {
+            return self.lost(&broken.to_string(), shared);
+        }
+        let why = Abort::command("SQL", &broken.to_string());
+        self.abort(&why, Consequence::ConnectionLost, shared)
     }
 
     /// A script has no data for `COPY FROM STDIN`: the copy is an empty one. The server has

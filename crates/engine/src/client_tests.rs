@@ -54,6 +54,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         workers: 1,
         scaling: Scaling::Fixed,
         limit,
+        drain_limit: None,
         warmup: Duration::ZERO,
         arrivals,
         pacing: vec![Pacing::default()],
@@ -506,6 +507,82 @@ fn a_client_that_arrives_after_the_deadline_stops() {
     assert_eq!(bench.client.arrived(now, &mut bench.shared), Next::Send);
     assert_eq!(bench.sent(), "X\0\0\0\x04");
     assert!(bench.client.stopped() && !bench.client.aborted());
+}
+
+/// A notice, or another message that may come at any time.
+fn notice() -> Vec<u8> {
+    let mut message = error("00000");
+    message[0] = b'N';
+    message
+}
+
+#[test]
+fn half_a_message_behind_an_answer_is_not_lost() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    let notice = notice();
+    let (before, after) = notice.split_at(7);
+    assert_eq!(bench.answer(&[READY, before].concat()), Next::Send);
+    assert_eq!(bench.answer(after), Next::Wait);
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert!(!bench.client.aborted());
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 2);
+}
+
+#[test]
+fn why_the_server_leaves_is_heard_behind_an_answer() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    let farewell = error("57P01");
+    assert_eq!(bench.answer(&[READY, &farewell].concat()), Next::Send);
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 1);
+    bench.client.closed(None, &mut bench.shared);
+    assert!(bench.client.aborted());
+    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("57P01"));
+}
+
+#[test]
+fn what_is_not_sent_yet_has_no_answer() {
+    bench!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Simple));
+    bench.begin();
+    assert_eq!(bench.answer(&[READY, READY, READY].concat()), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0eSELECT 2;\0");
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 0);
+}
+
+#[test]
+fn last_words_of_one_connection_are_not_the_next_ones() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.sessions = Sessions::PerTransaction;
+    bench!(bench, spec);
+    bench.begin();
+    for _ in 0..2 {
+        let now = bench.shared.clock.now();
+        assert_eq!(
+            bench.client.connected(Ok(()), now, &mut bench.shared),
+            Next::Send
+        );
+        bench.answer(&[READY, &error("57P01")].concat());
+        bench.client.woken(now, &mut bench.shared);
+    }
+    assert_eq!(bench.shared.recorder.scripts[0].counts.succeeded, 2);
+    assert!(!bench.client.aborted());
+}
+
+#[test]
+fn a_client_that_is_long_overdue_is_given_up() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.drain_limit = Some(Duration::from_millis(1500));
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.client.overdue(&mut bench.shared), Next::Close);
+    assert!(bench.client.aborted());
+    assert_eq!(
+        bench.shared.notes[0].lines,
+        [
+            "client 0 aborted in command 0 (SQL) of script 0; not done 1.5 s after the end of the run (--drain-limit)"
+        ]
+    );
 }
 
 // after the macros, which it uses

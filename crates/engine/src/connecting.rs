@@ -99,9 +99,14 @@ impl Queue<'_> {
 }
 
 fn connect(params: &Params, client: usize) -> Result<Connected, RunError> {
-    let session = Session::connect(params).map_err(|error| RunError::Connect {
-        client,
-        error: Box::new(error),
+    let session = Session::connect(params).map_err(|error| {
+        if error.is_interrupted() {
+            return RunError::Interrupted;
+        }
+        RunError::Connect {
+            client,
+            error: Box::new(error),
+        }
     })?;
     let stream = session
         .into_stream()

@@ -15,6 +15,8 @@ mod client_tests;
 pub mod clock;
 mod connecting;
 mod crew;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod handover;
 pub mod health;
 pub mod interval;

@@ -1,6 +1,6 @@
 //! Rows that a script wants: `\gset` and `\aset`.
 
-use pgdyno_script::{Capture, Symbols, Vars};
+use pgdyno_script::{Capture, InvalidName, SlotId, Symbols, Vars};
 use pgdyno_wire::Reply;
 
 use crate::abort::{Abort, Form};
@@ -14,8 +14,11 @@ pub struct Rows {
     last: Vec<Option<String>>,
     count: usize,
     results: usize,
-    /// Columns and values of the last result that had rows, for `\aset`.
-    assigned: Vec<(String, String)>,
+    /// Values for variables; of several results the last one's. No longer than there are
+    /// variables, however many results a server sends.
+    assigned: Vec<(SlotId, String)>,
+    /// The first column that no variable can be named by.
+    refused: Option<(String, InvalidName)>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -44,6 +47,7 @@ impl Rows {
         if self.wish != Wish::Nothing {
             self.columns.clear();
             self.assigned.clear();
+            self.refused = None;
             self.count = 0;
         }
     }
@@ -67,7 +71,7 @@ impl Rows {
     }
 
     /// Takes a reply that is not the end of the exchange.
-    pub fn take(&mut self, reply: &Reply<'_>) {
+    pub fn take(&mut self, reply: &Reply<'_>, symbols: &Symbols) {
         match reply {
             Reply::RowDescription(columns) if self.wish != Wish::Nothing => {
                 self.columns = columns
@@ -86,7 +90,7 @@ impl Rows {
             Reply::Complete(_) => {
                 self.results += 1;
                 if self.wish == Wish::Any && self.count > 0 {
-                    self.keep();
+                    self.keep("aset", symbols);
                 }
             }
             Reply::EmptyQuery => self.results += 1,
@@ -94,11 +98,23 @@ impl Rows {
         }
     }
 
-    fn keep(&mut self) {
+    fn keep(&mut self, context: &'static str, symbols: &Symbols) {
         for (column, value) in self.columns.iter().zip(&self.last) {
             let name = format!("{}{column}", self.prefix);
-            self.assigned
-                .push((name, value.clone().unwrap_or_default()));
+            let value = value.clone().unwrap_or_default();
+            match symbols.column(context, &name) {
+                // a name that no script mentions has no slot, and nobody to read it
+                Ok(None) => {}
+                Ok(Some(slot)) => {
+                    match self.assigned.iter_mut().find(|(known, _)| *known == slot) {
+                        Some((_, known)) => *known = value,
+                        None => self.assigned.push((slot, value)),
+                    }
+                }
+                Err(error) => {
+                    self.refused.get_or_insert((name, error));
+                }
+            }
         }
     }
 
@@ -116,25 +132,54 @@ impl Rows {
                 let message = format!("expected one row, got {}", self.count);
                 return Err(Abort::new(Form::Rows, message));
             }
-            Wish::One => self.keep(),
+            Wish::One => self.keep("gset", symbols),
             Wish::Any => {}
         }
-        let context = if self.wish == Wish::One {
-            "gset"
-        } else {
-            "aset"
-        };
-        for (name, value) in self.assigned.drain(..) {
-            match symbols.column(context, &name) {
-                // a name that no script mentions has no slot, and nobody to read it
-                Ok(None) => {}
-                Ok(Some(slot)) => vars.set_text(slot, value.as_bytes()),
-                Err(error) => {
-                    let message = format!("error storing into variable {name}");
-                    return Err(Abort::new(Form::Rows, message).because(error));
-                }
-            }
+        if let Some((name, error)) = self.refused.take() {
+            let message = format!("error storing into variable {name}");
+            return Err(Abort::new(Form::Rows, message).because(error));
+        }
+        for (slot, value) in self.assigned.drain(..) {
+            vars.set_text(slot, value.as_bytes());
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgdyno_wire::{Capture as Captured, Exchange};
+
+    fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() as u32 + 4).to_be_bytes();
+        [&[kind][..], &length, body].concat()
+    }
+
+    #[test]
+    fn results_without_end_are_one_value_a_variable() {
+        let mut symbols = Symbols::new();
+        let slot = symbols.slot("a");
+        let mut rows = Rows::default();
+        rows.begin(&Capture::Aset { prefix: "".into() });
+        let mut exchange = Exchange::new(Captured::Rows, true);
+        let column = |name: &[u8]| [name, &[0; 19]].concat();
+        let columns = [&[0, 2], &column(b"a")[..], &column(b"b")].concat();
+        for value in 10..99u8 {
+            let text = value.to_string();
+            let row = [b"\0\x02\0\0\0\x02", text.as_bytes(), &[0xff; 4]].concat();
+            let answer = [
+                message(b'T', &columns),
+                message(b'D', &row),
+                message(b'C', b"SELECT 1\0"),
+            ]
+            .concat();
+            let mut input = answer.as_slice();
+            while let Ok(Some(reply)) = exchange.next(&mut input) {
+                rows.take(&reply, &symbols);
+            }
+        }
+        assert_eq!(rows.last_query(), 88, "all were seen");
+        assert_eq!(rows.assigned, [(slot, "98".to_owned())]);
     }
 }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use pgdyno_script::{QueryMode, Rng};
+use pgdyno_wire::printable;
 
 use crate::clock::{Clock, Nanos};
 use crate::handover::Departures;
@@ -241,7 +242,7 @@ impl<'a> Shared<'a> {
     pub fn debug(&self, text: impl FnOnce() -> String) {
         if let Some(program) = &self.spec.debug {
             // standard error may be closed; nothing depends on it
-            let _ = writeln!(std::io::stderr(), "{program}: {}", text());
+            let _ = writeln!(std::io::stderr(), "{program}: {}", printable(&text()));
         }
     }
 

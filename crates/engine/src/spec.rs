@@ -150,6 +150,9 @@ pub struct Spec {
     pub scaling: Scaling,
     /// When a client stops; counted after the warm-up.
     pub limit: Limit,
+    /// How long after the end of measuring a client may still be in a transaction before it is
+    /// aborted; None: as long as it takes.
+    pub drain_limit: Option<Duration>,
     /// Load before measuring begins.
     pub warmup: Duration,
     /// Closed or open loop.

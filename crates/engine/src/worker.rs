@@ -395,6 +395,29 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
+    /// When clients that have not ended are not waited for any longer.
+    fn drained_by(&self) -> Nanos {
+        let limit = self.load.shared.spec.drain_limit;
+        let ends = self.timetable.deadline.zip(limit);
+        ends.map_or(Nanos::MAX, |(deadline, limit)| {
+            deadline.saturating_add(limit.as_nanos() as Nanos)
+        })
+    }
+
+    /// Gives up all clients that still run.
+    fn give_up_clients(&mut self) {
+        for token in 0..self.load.clients.len() {
+            self.step(token, |client, shared| {
+                if client.stopped() {
+                    Next::Wait
+                } else {
+                    client.overdue(shared)
+                }
+            });
+        }
+        self.hand_on_errors();
+    }
+
     /// Drives the clients until they have stopped, or are told to.
     pub fn run(mut self) {
         let failure = self
@@ -451,8 +474,13 @@ impl<'a, P: Poller> Worker<'a, P> {
         for token in 0..self.load.clients.len() {
             self.step(token, |client, shared| client.begin(now, shared));
         }
+        let drained_by = self.drained_by();
         while self.has_work() && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
+            if now >= drained_by {
+                self.give_up_clients();
+                break;
+            }
             self.take_order()?;
             self.welcome(now)?;
             self.wake(now);
@@ -525,6 +553,10 @@ impl<'a, P: Poller> Worker<'a, P> {
             };
             let since = self.load.shared.clock.now();
             let connected = self.connect(token);
+            if self.load.shared.stopped() {
+                // it may have been cut short
+                return;
+            }
             let result = connected.as_ref().copied().map_err(AsRef::as_ref);
             self.step(token, |client, shared| {
                 client.connected(result, since, shared)

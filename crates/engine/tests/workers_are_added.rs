@@ -56,6 +56,7 @@ fn spec(server: &Server, io: Io) -> Spec {
         // boundaries at 0.2, 1.2, 2.2 s…
         warmup: Duration::from_millis(200),
         limit: Limit::Duration(Duration::from_millis(2800)),
+        drain_limit: None,
         arrivals: Arrivals::Closed,
         timer_tick: Duration::ZERO,
         phases: None,

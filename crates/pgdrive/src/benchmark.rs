@@ -17,6 +17,7 @@ use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Initial, Limit, OnLoss, Seeds, Spec, Timing, share_of};
 use pgdyno_engine::{Connected, Observer, RunError};
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
+use pgdyno_wire::printable;
 use serde_json::{Value, json};
 
 use crate::called_as::CalledAs;
@@ -74,12 +75,17 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
             );
         }
     };
-    match prepare(options, messages, &mut events) {
+    match prepare(options, messages, &mut events, &lease) {
         Ok(load) => measure(options, &load, messages, &mut events, clock, &lease),
         Err(failure) => {
             // the reader of events learns of it as well; if it is gone, standard error says it
             let _ = end_without_report(&mut events, &failure);
-            refuse(&failure, messages)
+            let exit = refuse(&failure, messages);
+            if lease.stop.load(Ordering::Relaxed) {
+                lease.exit()
+            } else {
+                exit
+            }
         }
     }
 }
@@ -96,12 +102,18 @@ struct Load {
     scale: i64,
 }
 
-fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Result<Load, Failure> {
+fn prepare(
+    options: &Benchmark,
+    messages: &Messages,
+    events: &mut Events,
+    lease: &Lease,
+) -> Result<Load, Failure> {
     descriptors::allow(options.clients, options.workers.upper(options.clients))?;
     let mut symbols = Symbols::new();
     let programs = scripts::load(&options.scripts, options.mode, &mut symbols)?;
     let pacing = options.pacing.resolve(&programs)?;
-    let params = resolve_params(&options.connection, messages)?;
+    let mut params = resolve_params(&options.connection, messages)?;
+    params.interrupt = lease.interrupt();
     let seed = seed(options.seed, messages)?;
     let defined = |name: &str| options.variables.iter().any(|(defined, _)| defined == name);
     let scaling = options
@@ -172,6 +184,7 @@ fn prepare(options: &Benchmark, messages: &Messages, events: &mut Events) -> Res
         workers: options.workers.first(),
         scaling,
         limit: options.limit,
+        drain_limit: options.drain_limit,
         warmup: options.warmup,
         arrivals: options.arrivals,
         pacing,
@@ -289,7 +302,7 @@ fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
 fn banner(options: &Benchmark, messages: &Messages, server: &str) {
     let line = messages.called_as().banner(server);
     // a closed output is noticed when the summary is written
-    let _ = writeln!(summary_out(options), "{line}");
+    let _ = writeln!(summary_out(options), "{}", printable(&line));
 }
 
 // -- the load ----------------------------------------------------------------------------------

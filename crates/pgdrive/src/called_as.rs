@@ -1,5 +1,7 @@
 //! What the program's own name decides.
 
+use std::time::Duration;
+
 /// The version of PostgreSQL whose pgbench this is, for those who ask.
 pub const PGBENCH_VERSION: &str = "18.0";
 
@@ -30,6 +32,15 @@ impl CalledAs {
         match self {
             Self::Pgdrive => "pgdrive",
             Self::Pgbench => "pgbench",
+        }
+    }
+
+    /// How long after the end of a run busy clients are waited for; pgbench waits for ever.
+    #[must_use]
+    pub fn drain_limit(self) -> Option<Duration> {
+        match self {
+            Self::Pgdrive => Some(Duration::from_secs(60)),
+            Self::Pgbench => None,
         }
     }
 

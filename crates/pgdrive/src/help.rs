@@ -209,6 +209,11 @@ pub const BENCHMARK: &[Opt] = &[
         "pause after every transaction, likewise",
     ),
     long_arg(
+        "drain-limit",
+        "SECONDS",
+        "abort clients busy so long after -T (default: 60)",
+    ),
+    long_arg(
         "io",
         "auto|epoll|io_uring",
         "how the kernel is asked for replies (default: auto)",

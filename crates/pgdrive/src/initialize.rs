@@ -3,6 +3,7 @@
 mod canceller;
 mod progress;
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgdyno_connect::{Params, Session};
@@ -68,9 +69,13 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     if options.parent_lease {
         lease.end_with_parent();
     }
-    let params = resolve_params(&options.connection, messages).map_err(said)?;
-    let mut session = connect(&params, messages)?;
-    let canceller = Canceller::start(&params, &session, &lease.stop);
+    let mut params = resolve_params(&options.connection, messages).map_err(said)?;
+    params.interrupt = lease.interrupt();
+    let mut session = match connect(&params, messages) {
+        Err(_) if lease.stop.load(Ordering::Relaxed) => return Ok(lease.exit()),
+        connected => connected?,
+    };
+    let canceller = Canceller::start(&params, &mut session, &lease.stop);
     let cadence = if options.quiet {
         Cadence::Quiet
     } else {
@@ -98,7 +103,11 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         Err(error) => {
             let mut failure = Failure::new(&error);
             failure.detail = error.detail();
-            Err(said(failure))
+            let failure = said(failure);
+            if lease.stop.load(Ordering::Relaxed) {
+                return Ok(lease.exit());
+            }
+            Err(failure)
         }
     }
 }

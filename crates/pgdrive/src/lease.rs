@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
+use pgdyno_connect::Interrupt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
@@ -41,6 +42,12 @@ impl Lease {
             while matches!(input.read(&mut ignored), Ok(count) if count > 0) {}
             stop.store(true, Ordering::Relaxed);
         });
+    }
+
+    /// Ends waits for a server when the load is to end.
+    #[must_use]
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt::by(Arc::clone(&self.stop))
     }
 
     /// The exit of a process that stopped early: by its signal, else as after SIGHUP.

@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::Write;
 
+use pgdyno_wire::printable;
+
 use crate::called_as::CalledAs;
 
 /// Says things in the program's name.
@@ -59,6 +61,7 @@ impl Messages {
 
     fn say(&self, level: &str, text: impl Display) {
         let text = text.to_string();
+        let text = printable(&text);
         // standard error may be closed; there is nowhere else to say so
         let _ = writeln!(
             std::io::stderr(),

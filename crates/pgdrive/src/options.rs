@@ -77,6 +77,8 @@ pub struct Benchmark {
     pub busy_share: f64,
     /// -t or -T
     pub limit: Limit,
+    /// --drain-limit
+    pub drain_limit: Option<Duration>,
     /// --warmup
     pub warmup: Duration,
     /// -M

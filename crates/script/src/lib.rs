@@ -17,6 +17,8 @@ mod error;
 mod expr;
 mod expr_parser;
 mod functions;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod hash;
 mod lexer;
 mod lower;

@@ -100,6 +100,12 @@ impl Assembler {
         matches!(self.stage, Stage::Header(0))
     }
 
+    /// Bytes that the buffer for cut messages takes.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.body.capacity()
+    }
+
     /// The header of the message that was last begun in [`Assembler::resume`] or refused.
     pub(crate) fn header(&self) -> [u8; HEADER_BYTES] {
         self.header

@@ -134,6 +134,12 @@ impl Exchange {
         self.assembler.at_boundary()
     }
 
+    /// Bytes that the buffer for cut messages takes.
+    #[cfg(any(test, fuzzing))]
+    pub(crate) fn buffer_bytes(&self) -> usize {
+        self.assembler.buffer_bytes()
+    }
+
     /// Consumes from `input` up to and with the next reply worth mention, and gives it; `None` when
     /// the input is used up.
     ///

@@ -16,7 +16,10 @@ pub mod error;
 pub mod error_position;
 pub mod exchange;
 pub mod frontend;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod md5;
+mod printable;
 pub mod scram;
 pub mod sqlstate;
 pub mod startup;
@@ -26,6 +29,7 @@ pub use backend::{CommandTag, Field, Row, RowDescription, TxStatus};
 pub use bind_template::{BindTemplate, Columns};
 pub use error::{EncodeError, ProtocolError, ServerError};
 pub use exchange::{Capture, Exchange, Reply};
+pub use printable::printable;
 pub use sqlstate::SqlState;
 pub use startup::{Progress, Startup, StartupParams};
 pub use startup_error::{AuthMethod, StartupError};

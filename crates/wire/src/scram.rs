@@ -140,6 +140,13 @@ impl Keys {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+thread_local! {
+    /// Instead of randomness, so that a fuzzed start repeats.
+    pub(crate) static FIXED_NONCE: std::cell::Cell<Option<&'static str>> =
+        const { std::cell::Cell::new(None) };
+}
+
 /// The client's half of one exchange: first message, final message, check of the server's answer.
 pub struct ScramClient {
     binding: ChannelBinding,
@@ -161,6 +168,10 @@ impl ScramClient {
     /// # Errors
     /// The operating system gave no randomness.
     pub fn new(binding: ChannelBinding) -> Result<Self, ScramError> {
+        #[cfg(any(test, fuzzing))]
+        if let Some(nonce) = FIXED_NONCE.get() {
+            return Ok(Self::with_nonce(binding, "", nonce.to_owned()));
+        }
         let mut random = [0u8; NONCE_BYTES];
         getrandom::fill(&mut random).map_err(|_| ScramError::NoRandomness)?;
         Ok(Self::with_nonce(binding, "", BASE64.encode(random)))
@@ -293,6 +304,20 @@ fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
         .ok()
         .and_then(|text| stringprep::saslprep(text).ok());
     Zeroizing::new(prepared.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec()))
+}
+
+/// What a server that knows the password signs an exchange with.
+#[cfg(any(test, fuzzing))]
+pub(crate) fn server_signature(
+    password: &[u8],
+    salt: &[u8],
+    iterations: u32,
+    exchange: &[u8],
+) -> [u8; 32] {
+    hmac(
+        Keys::derive(password, salt, iterations).server.as_slice(),
+        exchange,
+    )
 }
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {

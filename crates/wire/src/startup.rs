@@ -16,7 +16,10 @@ use crate::{frontend, md5};
 /// Everything before the first ReadyForQuery; more is an attack or a fault.
 const MAX_STARTUP_BYTES: usize = 16 * 1024 * 1024;
 /// Notices that are kept; those after them are dropped.
-const MAX_NOTICES: usize = 64;
+pub(crate) const MAX_NOTICES: usize = 64;
+/// Parameters that are kept; a server has about fifteen. Each name is looked for among those
+/// before it, so that without a bound a storm of names would be work without end.
+pub(crate) const MAX_PARAMETERS: usize = 256;
 /// What is kept of a refusal in bare text.
 const MAX_REFUSAL_BYTES: usize = 30_000;
 
@@ -130,7 +133,7 @@ pub struct Startup {
 /// What the server told about itself and the session.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// ParameterStatus: names and values, in the order they came, each name once.
+    /// ParameterStatus: names and values, in the order they came, each name once; at most 256.
     pub parameters: Vec<(String, String)>,
     /// BackendKeyData, if it came.
     pub cancel_key: Option<CancelKey>,
@@ -147,12 +150,14 @@ impl Facts {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Takes note of a parameter's new value.
+    /// Takes note of a parameter's new value. New names are left out when there are 256.
     pub fn set_parameter(&mut self, name: &[u8], value: &[u8]) {
         let name = String::from_utf8_lossy(name);
         let value = String::from_utf8_lossy(value).into_owned();
+        let is_full = self.parameters.len() >= MAX_PARAMETERS;
         match self.parameters.iter_mut().find(|(known, _)| *known == name) {
             Some(known) => known.1 = value,
+            None if is_full => {}
             None => self.parameters.push((name.into_owned(), value)),
         }
     }

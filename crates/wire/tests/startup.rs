@@ -342,3 +342,22 @@ proptest! {
         prop_assert_eq!(feed(&[a, b]), feed(&[&stream]));
     }
 }
+
+#[test]
+fn a_storm_of_parameters_is_kept_in_part() {
+    let mut startup = Startup::new(params(None));
+    let mut storm = auth(0, b"");
+    for number in 0..1000 {
+        let body = format!("name{number}\0old\0");
+        storm.extend_from_slice(&message(b'S', body.as_bytes()));
+    }
+    storm.extend_from_slice(&message(b'S', b"name7\0new\0"));
+    storm.extend_from_slice(&ready(b'I'));
+    let (progress, _) = play(&mut startup, &[storm]).expect("a session");
+    assert_eq!(progress, Progress::Ready(TxStatus::Idle));
+    let facts = startup.into_facts();
+    assert_eq!(facts.parameters.len(), 256);
+    assert_eq!(facts.parameter("name7"), Some("new"));
+    assert_eq!(facts.parameter("name255"), Some("old"));
+    assert_eq!(facts.parameter("name256"), None);
+}

@@ -1,7 +1,6 @@
 //! From a connected socket to an encrypted one.
 
 use std::io;
-use std::time::Instant;
 
 use pgdyno_wire::binding::Channel;
 use pgdyno_wire::frontend;
@@ -16,6 +15,7 @@ use crate::connect_error::Cause;
 use crate::hosts::Host;
 use crate::modes::SslNegotiation;
 use crate::params::Params;
+use crate::patience::Patience;
 use crate::stream::Stream;
 
 /// What came of it.
@@ -34,14 +34,14 @@ pub(crate) fn negotiate(
     params: &Params,
     host: &Host,
     mut stream: Stream,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<Negotiated, Cause> {
     let config = params.tls_config()?;
     let is_direct = params.tls.negotiation == SslNegotiation::Direct;
-    if !is_direct && !ask(&mut stream, deadline)? {
+    if !is_direct && !ask(&mut stream, patience)? {
         return Ok(Negotiated::Refused(stream));
     }
-    let (stream, channel) = shake_hands(config, &host.tls_name(), stream, deadline)?;
+    let (stream, channel) = shake_hands(config, &host.tls_name(), stream, patience)?;
     if is_direct && stream.channel().connection().alpn_protocol() != Some(PROTOCOL) {
         return Err(TlsError::NoProtocol.into());
     }
@@ -52,13 +52,13 @@ pub(crate) fn negotiate(
 }
 
 /// Whether the server has TLS.
-fn ask(stream: &mut Stream, deadline: Option<Instant>) -> Result<bool, Cause> {
+fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
     let mut request = Vec::new();
     frontend::ssl_request(&mut request);
-    send_all(stream, &request, deadline)?;
+    send_all(stream, &request, patience)?;
     // one byte and no more: what comes behind it belongs to the handshake, or to somebody in between
     let mut answer = [0];
-    if receive(stream, &mut answer, deadline)? == 0 {
+    if receive(stream, &mut answer, patience)? == 0 {
         return Err(Cause::Closed);
     }
     match answer {
@@ -73,11 +73,11 @@ fn shake_hands(
     config: &TlsConfig,
     name: &str,
     stream: Stream,
-    deadline: Option<Instant>,
+    patience: &Patience,
 ) -> Result<(TlsStream, Channel), Cause> {
     let (connection, witness) = config.connection(name)?;
     let mut stream = TlsStream::new(stream, TlsChannel::new(connection));
-    stream.handshake(deadline).map_err(handshake_cause)?;
+    stream.handshake(patience).map_err(handshake_cause)?;
     let connection = stream.channel().connection();
     let certificate = connection
         .peer_certificates()

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Instant;
 
 use super::channel::TlsChannel;
 use super::error::TlsError;
+use crate::patience::Patience;
 use crate::stream::Stream;
 
 /// Encrypted bytes received at once.
@@ -39,7 +39,7 @@ impl TlsStream {
     }
 
     /// Shakes hands.
-    pub(super) fn handshake(&mut self, deadline: Option<Instant>) -> io::Result<()> {
+    pub(super) fn handshake(&mut self, patience: &Patience) -> io::Result<()> {
         while self.channel.connection().is_handshaking() {
             self.channel.flush(&mut self.sealed);
             let sent = self.send_sealed();
@@ -49,7 +49,7 @@ impl TlsStream {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     sent?;
-                    self.wait(false, deadline)?;
+                    self.wait(false, patience)?;
                 }
                 Err(error) => {
                     self.channel.flush(&mut self.sealed);
@@ -60,7 +60,7 @@ impl TlsStream {
         }
         self.channel.flush(&mut self.sealed);
         while !self.try_flush()? {
-            self.wait(true, deadline)?;
+            self.wait(true, patience)?;
         }
         Ok(())
     }
@@ -139,8 +139,8 @@ impl TlsStream {
     }
 
     /// Waits until there may be something to receive, or to send if `write` is wanted.
-    pub(crate) fn wait(&self, write: bool, deadline: Option<Instant>) -> io::Result<()> {
-        self.socket.wait(write || !self.sealed.is_empty(), deadline)
+    pub(crate) fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
+        self.socket.wait(write || !self.sealed.is_empty(), patience)
     }
 
     /// Plain bytes received but not yet given to anybody.

@@ -155,6 +155,14 @@ impl Client {
         }
     }
 
+    /// Gives up because the run is long over.
+    pub fn overdue(&mut self, shared: &mut Shared<'_>) -> Next {
+        let limit_s = shared.spec.drain_limit.unwrap_or_default().as_secs_f64();
+        let late = format!("not done {limit_s} s after the end of the run (--drain-limit)");
+        let why = Abort::new(Form::Command(None), late);
+        self.abort(&why, Consequence::ClientAborted, shared)
+    }
+
     /// Gives up because of the server's error.
     pub(super) fn refused(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
         let (id, script) = (self.id, self.script);

@@ -8,11 +8,14 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 use rustix::time::Timespec;
 
-use super::{Handler, Next, Poller, Released};
+use super::{Handler, MAX_BEHIND_BYTES, Next, Poller, Released, does_not_read};
 use crate::clock::{Nanos, SECOND};
 
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 1024;
+/// Reads of one connection in a row: one that never runs dry must not keep the others, the clock
+/// and the stop from their turn.
+const READS_IN_A_ROW: usize = 16;
 const READ: EventFlags = EventFlags::IN
     .union(EventFlags::RDHUP)
     .union(EventFlags::ET);
@@ -32,6 +35,18 @@ struct Socket {
     fd: OwnedFd,
     /// A copy of what the kernel has not taken yet: the handler goes on to other messages.
     rest: Vec<u8>,
+    /// Bytes of it that came after the first message.
+    behind_bytes: usize,
+}
+
+impl Socket {
+    /// While a message is stuck, room to send is watched.
+    fn flags(&self) -> EventFlags {
+        match self.rest.is_empty() {
+            true => READ,
+            false => READ | EventFlags::OUT,
+        }
+    }
 }
 
 /// How far a message went.
@@ -67,6 +82,7 @@ impl Epoll {
             }
             Ok(Sent::Whole | Sent::Gone) => {
                 socket.rest = Vec::new();
+                socket.behind_bytes = 0;
                 self.watch(token, READ, handler);
             }
             Err(error) => {
@@ -77,7 +93,7 @@ impl Epoll {
     }
 
     fn drain(&mut self, token: usize, hung_up: bool, handler: &mut impl Handler) {
-        loop {
+        for _ in 0..READS_IN_A_ROW {
             let Some(Some(socket)) = self.sockets.get(token) else {
                 return;
             };
@@ -105,6 +121,10 @@ impl Epoll {
                     return handler.closed(token, Some(error.into()));
                 }
             }
+        }
+        // watched anew, it has its edge again
+        if let Some(Some(socket)) = self.sockets.get(token) {
+            self.watch(token, socket.flags(), handler);
         }
     }
 }
@@ -149,6 +169,7 @@ impl Poller for Epoll {
         self.sockets[token] = Some(Socket {
             fd: socket,
             rest: Vec::new(),
+            behind_bytes: 0,
         });
         Ok(())
     }
@@ -159,6 +180,11 @@ impl Poller for Epoll {
         };
         let message = handler.outgoing(token);
         if !socket.rest.is_empty() {
+            socket.behind_bytes += message.len();
+            if socket.behind_bytes > MAX_BEHIND_BYTES {
+                self.sockets[token] = None;
+                return handler.closed(token, Some(does_not_read()));
+            }
             return socket.rest.extend_from_slice(message);
         }
         match send_all(&socket.fd, message) {

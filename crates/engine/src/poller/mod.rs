@@ -21,6 +21,15 @@ pub use uring::Uring;
 
 use crate::clock::Nanos;
 
+/// Messages behind one that is stuck are kept up to here. A client speaks when it is spoken to, so
+/// only a server that answers what it has not read makes them more.
+const MAX_BEHIND_BYTES: usize = 16 * 1024 * 1024;
+
+/// Why such a connection is closed.
+fn does_not_read() -> io::Error {
+    io::Error::other("server answers, but does not read what it is sent")
+}
+
 /// What a handler wants after bytes came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {

@@ -40,6 +40,8 @@ with_both!(
     a_closed_connection_is_silent,
     a_handler_that_closes,
     a_peer_that_does_not_read_and_goes,
+    a_peer_that_never_stops,
+    a_peer_that_answers_and_never_reads,
     flushed_before_the_end,
     dropped_while_busy,
 );
@@ -390,6 +392,77 @@ fn a_peer_that_does_not_read_and_goes<P: Poller>() {
     bench.until(|script| !script.closed[0].is_empty());
     bench.turn();
     assert_eq!(bench.script.closed[0].len(), 1);
+}
+
+/// Whose peer says more each time that it was heard.
+struct Chatter {
+    peer: UnixStream,
+    calls: usize,
+    heard: usize,
+    said: usize,
+}
+
+const CHATS: usize = 2000;
+
+impl Chatter {
+    fn say(&mut self) {
+        if self.calls < CHATS {
+            self.said += self.peer.write(&[7; 128 * 1024]).unwrap_or(0);
+        }
+    }
+}
+
+impl Handler for Chatter {
+    fn received(&mut self, _token: usize, bytes: &[u8]) -> Next {
+        self.calls += 1;
+        self.heard += bytes.len();
+        self.say();
+        Next::Wait
+    }
+
+    fn closed(&mut self, _token: usize, why: Option<io::Error>) {
+        panic!("closed: {why:?}");
+    }
+
+    fn outgoing(&self, _token: usize) -> &[u8] {
+        &[]
+    }
+}
+
+fn a_peer_that_never_stops<P: Poller>() {
+    let (ours, peer) = UnixStream::pair().expect("descriptors");
+    peer.set_nonblocking(true).expect("it can be");
+    let mut poller = P::new(1).expect("the kernel has it");
+    poller.add(0, ours.into()).expect("added");
+    let mut chatter = Chatter {
+        peer,
+        calls: 0,
+        heard: 0,
+        said: 0,
+    };
+    chatter.say();
+    while chatter.calls < CHATS || chatter.heard < chatter.said {
+        let before = chatter.calls;
+        let waited = poller.wait(Some(SECOND), &mut chatter);
+        waited.expect("it is no error");
+        assert!(chatter.calls > before, "what is there is heard");
+        assert!(
+            chatter.calls - before < CHATS / 4,
+            "others have their turn, too"
+        );
+    }
+}
+
+fn a_peer_that_answers_and_never_reads<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    bench.send(0, &noise(3 << 20));
+    let message = noise(1 << 20);
+    for _ in 0..30 {
+        bench.turn();
+        bench.send(0, &message);
+    }
+    bench.turn();
+    assert_eq!(bench.script.closed[0], [Some(io::ErrorKind::Other)]);
 }
 
 fn flushed_before_the_end<P: Poller>() {

@@ -17,11 +17,13 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, shutdown};
 
 use super::buffers::{Buffers, GROUP};
 use super::request::{GENERATIONS, Request, RequestKind};
-use super::{Handler, Next, Poller, Released, setup};
+use super::{Handler, MAX_BEHIND_BYTES, Next, Poller, Released, does_not_read, setup};
 use crate::clock::{Nanos, SECOND};
 
 /// Rounds in which no request ends before the memory of those that are left is given up.
 const LAST_ROUNDS: usize = 100;
+/// Rounds of flushing: a server that goes on talking may be answered for ever.
+const FLUSH_ROUNDS: usize = 100;
 
 /// Completions by io_uring. Needs Linux 6.1.
 pub struct Uring {
@@ -496,6 +498,10 @@ impl Poller for Uring {
                 self.unsent.push(token);
             }
             Outgoing::Message => {}
+            Outgoing::Behind(bytes) if bytes.len() > MAX_BEHIND_BYTES => {
+                self.close(token);
+                handler.closed(token, Some(does_not_read()));
+            }
             Outgoing::Copy(bytes) | Outgoing::Behind(bytes) => {
                 bytes.extend_from_slice(handler.outgoing(token));
             }
@@ -509,7 +515,10 @@ impl Poller for Uring {
     }
 
     fn flush(&mut self, handler: &mut impl Handler) -> io::Result<()> {
-        while !self.unsent.is_empty() {
+        for _ in 0..FLUSH_ROUNDS {
+            if self.unsent.is_empty() {
+                break;
+            }
             self.enter(0, None, handler)?;
             self.complete(handler);
         }

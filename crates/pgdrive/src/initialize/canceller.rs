@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::{Host, Params, Place, Session, Stream, encrypt};
+use pgdyno_connect::{Host, Interrupt, Params, Place, Session, Stream, encrypt};
 use pgdyno_wire::frontend;
 
 use crate::initialize::progress::say;
@@ -17,6 +17,8 @@ use crate::initialize::progress::say;
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// A request that comes between two statements has no effect, so it is sent again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// After this time of requests the server is taken to have no answer any more.
+const IN_VAIN_AFTER: Duration = Duration::from_secs(5);
 /// How long one address may take to accept a request.
 const PATIENCE: Duration = Duration::from_secs(3);
 
@@ -27,17 +29,21 @@ pub struct Canceller {
 }
 
 impl Canceller {
-    /// Watches over `session`, which was connected by `params`. Without a key of the server there
-    /// is nothing to do.
-    pub fn start(params: &Params, session: &Session, stop: &Arc<AtomicBool>) -> Self {
+    /// Watches over `session`, which was connected by `params`. Where requests do not help, or
+    /// cannot be made for want of the server's key, the session's waits are interrupted.
+    pub fn start(params: &Params, session: &mut Session, stop: &Arc<AtomicBool>) -> Self {
         let (done, finished) = channel();
-        let thread = request(params, session).map(|request| {
-            let stop = Arc::clone(stop);
-            thread::spawn(move || watch(&finished, &stop, &request))
+        let request = request(params, session);
+        let given_up = Arc::new(AtomicBool::new(false));
+        session.interrupt_by(Interrupt::by(Arc::clone(&given_up)));
+        let stop = Arc::clone(stop);
+        let thread = thread::spawn(move || {
+            watch(&finished, &stop, request.as_ref());
+            given_up.store(true, Ordering::Relaxed);
         });
         Self {
             done: Some(done),
-            thread,
+            thread: Some(thread),
         }
     }
 }
@@ -52,19 +58,26 @@ impl Drop for Canceller {
     }
 }
 
-fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: &Request) {
+/// Returns when the work is finished, or when it was asked to end in vain.
+fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: Option<&Request>) {
+    let mut first = None;
     let mut wait = LOOK_EVERY;
     while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         if !stop.load(Ordering::Relaxed) {
             continue;
         }
+        let is_in_vain = first.is_some_and(|at: Instant| at.elapsed() > IN_VAIN_AFTER);
+        let Some(request) = request.filter(|_| !is_in_vain) else {
+            return;
+        };
         let sent = request.send();
-        if wait == LOOK_EVERY {
+        if first.is_none() {
             match sent {
                 Ok(()) => say("Cancel request sent"),
                 Err(error) => say(&format!("Could not send cancel request: {error}")),
             }
         }
+        first.get_or_insert_with(Instant::now);
         wait = AGAIN_AFTER;
     }
 }
@@ -114,7 +127,7 @@ impl Request {
         for address in (name.as_str(), host.port).to_socket_addrs()? {
             outcome = Stream::connect_tcp(address, deadline(), &self.params.keepalives)
                 .and_then(|stream| match self.is_encrypted {
-                    true => encrypt(&self.params, host, stream, deadline())
+                    true => encrypt(&self.params, host, stream, &deadline().into())
                         .map_err(|cause| io::Error::other(cause.to_string())),
                     false => Ok(stream),
                 })

@@ -41,6 +41,7 @@ pub(super) struct Given {
     pub(super) busy_percent: Option<i64>,
     pub(super) transactions: Option<i64>,
     pub(super) duration: Option<Duration>,
+    pub(super) drain_limit: Option<Duration>,
     pub(super) warmup: Duration,
     pub(super) mode: Option<QueryMode>,
     pub(super) auto_pipeline: bool,
@@ -123,6 +124,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
             given.duration = Some(Duration::from_secs(whole_s as u64));
         }
         "time" => given.duration = Some(seconds(&value, "-T/--time")?),
+        "drain-limit" => given.drain_limit = Some(seconds_or_none(&value, "--drain-limit")?),
         "warmup" => given.warmup = seconds_or_none(&value, "--warmup")?,
         "protocol" => given.mode = Some(protocol(&value)?),
         "auto-pipeline" => given.auto_pipeline = true,
@@ -371,6 +373,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
             .busy_percent
             .map_or(BUSY_SHARE, |percent| percent as f64 / 100.0),
         limit,
+        drain_limit: given.drain_limit.or(given.called_as.drain_limit()),
         warmup: given.warmup,
         mode: given.mode.unwrap_or(QueryMode::Simple),
         pipelining: if given.auto_pipeline {

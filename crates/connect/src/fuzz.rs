@@ -1,0 +1,112 @@
+//! What must hold whatever stands in a connection string or in libpq's files. The fuzz target
+//! calls it with fuzzed bytes, the test below with every file of its corpus.
+
+use std::path::Path;
+
+use crate::conninfo;
+use crate::env::Env;
+use crate::keyword::Settings;
+use crate::params::Params;
+use crate::pgpass::{Key, PasswordFile};
+use crate::service;
+use crate::uri;
+
+/// Options that name files: what is in them is fuzzed, not where they are.
+const FILES: [&str; 3] = ["passfile", "service", "servicefile"];
+
+/// Stands in passwords of the corpus, and nowhere else.
+const SECRET: &str = "hunter2";
+
+/// The first byte chooses the reader of the rest.
+pub fn conninfo(data: &[u8]) {
+    let Some((&mode, rest)) = data.split_first() else {
+        return;
+    };
+    match mode % 4 {
+        0 | 1 => connection_string(&String::from_utf8_lossy(rest)),
+        2 => password_file(rest),
+        _ => service_file(rest),
+    }
+}
+
+fn connection_string(text: &str) {
+    let settings = match conninfo::parse(text) {
+        Ok(settings) => settings,
+        Err(error) => {
+            let words = error.to_string();
+            return assert!(!words.is_empty());
+        }
+    };
+    // written out again it is the same
+    let written: Vec<String> = settings
+        .iter()
+        .map(|(name, value)| format!("{name}={}", conninfo::quote(value)))
+        .collect();
+    let again = conninfo::parse(&written.join(" ")).expect("it was well formed");
+    assert!(settings.iter().eq(again.iter()), "{text:?} {written:?}");
+    if FILES.iter().any(|name| settings.get(name).is_some()) {
+        return;
+    }
+    let env = Env::empty("alice").with("HOME", "/nonexistent");
+    match Params::resolve(Some(text), &[], &env) {
+        Ok(params) => {
+            assert!(!params.hosts.is_empty());
+            let (shown, debug) = (params.display(), format!("{params:?}"));
+            let only_password = settings
+                .iter()
+                .all(|(name, value)| name == "password" || !value.contains(SECRET));
+            if only_password {
+                assert!(!shown.contains(SECRET) && !debug.contains(SECRET));
+            }
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if uri::is_uri(text) {
+        // for messages; it must not fail on what the reader refused either
+        let _ = uri::mask(text);
+    }
+}
+
+fn password_file(text: &[u8]) {
+    let file = PasswordFile::of(text);
+    for (host, port) in [("localhost", 5432), ("db", 1), ("::1", 65535), ("a\\:b", 0)] {
+        let key = Key {
+            host,
+            port,
+            dbname: "bench",
+            user: "alice",
+        };
+        if let Some(secret) = file.find(key) {
+            assert!(!secret.reveal().is_empty());
+            assert!(text.contains(&b':'));
+        }
+    }
+}
+
+fn service_file(text: &[u8]) {
+    for name in ["bench", "", "]"] {
+        let mut settings = Settings::default();
+        let read = service::read_section(Path::new("services"), text, name, &mut settings);
+        match read {
+            Ok(found) => assert!(found || settings.iter().next().is_none()),
+            Err(error) => assert!(error.to_string().contains("services"), "{error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn the_corpus() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/conninfo");
+        let mut count = 0;
+        for entry in fs::read_dir(folder).expect("a corpus") {
+            super::conninfo(&fs::read(entry.expect("an entry").path()).expect("a file"));
+            count += 1;
+        }
+        assert!(count > 10, "the corpus has {count} files");
+    }
+}

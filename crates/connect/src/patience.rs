@@ -1,0 +1,121 @@
+//! How long to wait for a server, and what ends the wait before.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How often a wait looks whether it is interrupted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// A flag that ends every wait of those who hold it: a signal handler may not do more than set one.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Option<Arc<AtomicBool>>);
+
+impl Interrupt {
+    /// Interrupted when `flag` is set.
+    #[must_use]
+    pub fn by(flag: Arc<AtomicBool>) -> Self {
+        Self(Some(flag))
+    }
+
+    /// Whether the flag is set.
+    #[must_use]
+    pub fn is_set(&self) -> bool {
+        let flag = self.0.as_ref();
+        flag.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Whether an error is that of an interrupted wait.
+    #[must_use]
+    pub fn caused(error: &io::Error) -> bool {
+        let inner = error.get_ref();
+        inner.is_some_and(|inner| inner.is::<Interrupted>())
+    }
+}
+
+/// The error of an interrupted wait. Not of the kind `Interrupted`, which is tried again by all.
+#[derive(Debug)]
+struct Interrupted;
+
+impl std::fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// What ends a wait; by default nothing but what is waited for.
+#[derive(Clone, Debug, Default)]
+pub struct Patience {
+    deadline: Option<Instant>,
+    interrupt: Interrupt,
+}
+
+impl Patience {
+    /// Until an instant, if there is one, or until interrupted.
+    #[must_use]
+    pub fn new(deadline: Option<Instant>, interrupt: Interrupt) -> Self {
+        Self {
+            deadline,
+            interrupt,
+        }
+    }
+
+    /// How long to wait before this is asked again, at least a millisecond, so that it is never
+    /// taken for "no limit"; `None` for ever.
+    ///
+    /// # Errors
+    /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other.
+    pub(crate) fn slice(&self) -> io::Result<Option<Duration>> {
+        if self.interrupt.is_set() {
+            return Err(io::Error::other(Interrupted));
+        }
+        let left = match self.deadline {
+            None => None,
+            Some(deadline) => match deadline.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => Some(left.max(Duration::from_millis(1))),
+                _ => return Err(io::ErrorKind::TimedOut.into()),
+            },
+        };
+        Ok(match self.interrupt.0 {
+            None => left,
+            Some(_) => Some(left.unwrap_or(LOOK_EVERY).min(LOOK_EVERY)),
+        })
+    }
+}
+
+impl From<&Patience> for Patience {
+    fn from(patience: &Patience) -> Self {
+        patience.clone()
+    }
+}
+
+impl From<Option<Instant>> for Patience {
+    fn from(deadline: Option<Instant>) -> Self {
+        Self::new(deadline, Interrupt::default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_ends_at_the_deadline_or_when_interrupted() {
+        assert_eq!(Patience::default().slice().expect("for ever"), None);
+        let past = Patience::from(Some(Instant::now()));
+        let error = past.slice().expect_err("it is over");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(!Interrupt::caused(&error));
+
+        let flag = Arc::new(AtomicBool::new(false));
+        let patience = Patience::new(None, Interrupt::by(Arc::clone(&flag)));
+        assert_eq!(patience.slice().expect("not yet"), Some(LOOK_EVERY));
+        flag.store(true, Ordering::Relaxed);
+        let error = patience.slice().expect_err("interrupted");
+        assert!(Interrupt::caused(&error));
+        assert_eq!(error.to_string(), "interrupted");
+    }
+}

@@ -1,0 +1,325 @@
+//! What must hold for a client of the load, whatever its server sends. The fuzz target calls it
+//! with fuzzed bytes, the test below with every file of its corpus.
+
+#[path = "../../wire/src/fuzz/stream.rs"]
+mod stream;
+
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use arbitrary::{Result, Unstructured};
+use pgdyno_connect::{Env, Params};
+use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
+
+use crate::client::Client;
+use crate::clock::{Clock, Nanos};
+use crate::message::{Template, templates};
+use crate::pacing::Pacing;
+use crate::poller::Next;
+use crate::scaling::Scaling;
+use crate::schedule::Arrivals;
+use crate::shared::Shared;
+use crate::spec::{
+    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
+};
+
+const SCRIPTS: [&str; 6] = [
+    "SELECT 1;\nSELECT :a;\n",
+    "SELECT a, b FROM t \\gset\n\\set c :a + 1\nSELECT :c, :b;\n",
+    "SELECT 1 AS a \\; SELECT 2 AS b \\aset\nSELECT :a, :b;\n",
+    "BEGIN;\nUPDATE t SET a = :client_id;\nEND;\n",
+    "\\startpipeline\nSELECT 1;\n\\syncpipeline\nSELECT :a;\nSELECT 3;\n\\endpipeline\nSELECT 4;\n",
+    "COPY t FROM STDIN;\n\\sleep 1 us\nSELECT 1;\n",
+];
+const MODES: [QueryMode; 3] = [QueryMode::Simple, QueryMode::Extended, QueryMode::Prepared];
+const MOST_TRANSACTIONS: u64 = 3;
+/// What one step may send beside values that the server itself has sent.
+const SPARE_BYTES: usize = 4096;
+/// Turns without a byte of the server: far more than any script has commands.
+const MOST_TURNS: usize = 1000;
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    /// By spec, for use again: histograms take long to make.
+    static SHARED: RefCell<Vec<Option<Shared<'static>>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Drives a client through a whole run. The first byte chooses whether the server keeps the order
+/// of the protocol; then the pieces in which its bytes come must make no difference.
+pub fn client(data: &[u8]) {
+    let Some((&mode, recipe)) = data.split_first() else {
+        return;
+    };
+    if mode & 1 == 0 {
+        let size = usize::from(mode >> 1).max(1);
+        drive(recipe, size, Order::Any);
+        return;
+    }
+    let whole = drive(recipe, usize::MAX, Order::Kept);
+    let size = usize::from(mode >> 1) % 20 + 1;
+    let cut = drive(recipe, size, Order::Kept);
+    assert_eq!(cut, whole, "in pieces of {size}");
+}
+
+/// What the server answers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Whole messages, a ReadyForQuery for each that is due, and no COPY: answers to what a client
+    /// has not sent yet come before or after it, as they are cut.
+    Kept,
+    /// Anything, at any time.
+    Any,
+}
+
+/// A run; all that was sent and noted.
+fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
+    let mut u = Unstructured::new(recipe);
+    let which = u.int_in_range(0..=SPECS - 1).unwrap_or(0);
+    SHARED.with_borrow_mut(|all| {
+        if all.is_empty() {
+            all.resize_with(SPECS, || None);
+        }
+        let shared = all[which].get_or_insert_with(|| {
+            let (spec, templates) = &specs()[which];
+            Shared::new(0, spec, templates, Clock::start(), &STOP)
+        });
+        run(Drive::new(shared), &mut u, piece_bytes, order)
+    })
+}
+
+fn run(mut drive: Drive<'_>, u: &mut Unstructured<'_>, piece_bytes: usize, order: Order) -> String {
+    drive.begin();
+    while !u.is_empty() && !drive.client.stopped() {
+        let Ok(bytes) = drive.answer(u, order) else {
+            break;
+        };
+        for piece in bytes.chunks(piece_bytes) {
+            if !drive.receive(piece) {
+                break;
+            }
+        }
+        drive.turn();
+    }
+    drive.end()
+}
+
+struct Drive<'a> {
+    client: Client,
+    shared: &'a mut Shared<'static>,
+    /// ReadyForQuery that the server owes.
+    due: usize,
+    received_bytes: usize,
+    log: String,
+}
+
+impl<'a> Drive<'a> {
+    /// A new client; of the one before it nothing is left.
+    fn new(shared: &'a mut Shared<'static>) -> Self {
+        while shared.due(Nanos::MAX).is_some() || shared.next_unconnected().is_some() {}
+        shared.notes.clear();
+        shared.recorder.scripts[0].clear();
+        Drive {
+            client: Client::new(0, shared),
+            shared,
+            due: 0,
+            received_bytes: 0,
+            log: String::new(),
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        self.shared.clock.now()
+    }
+
+    fn begin(&mut self) {
+        let now = self.now();
+        let next = self.client.begin(now, self.shared);
+        self.act(next);
+        self.turn();
+    }
+
+    /// Does what the poller would do.
+    fn act(&mut self, next: Next) {
+        if next != Next::Send {
+            if next == Next::Close {
+                assert!(self.client.stopped(), "closed, and not stopped");
+            }
+            return;
+        }
+        let outgoing = self.client.outgoing();
+        assert!(!outgoing.is_empty(), "nothing to send");
+        assert!(outgoing.len() <= 8 * self.received_bytes + SPARE_BYTES);
+        self.due += due(outgoing);
+        writeln!(self.log, "> {}", outgoing.escape_ascii()).expect("a String takes everything");
+    }
+
+    /// Lets time pass until the client waits for the server.
+    fn turn(&mut self) {
+        for _ in 0..MOST_TURNS {
+            let now = self.now();
+            let next = if self.shared.due(Nanos::MAX).is_some() {
+                self.client.woken(now, self.shared)
+            } else if self.shared.next_unconnected().is_some() {
+                self.due = 0;
+                self.client.connected(Ok(()), now, self.shared)
+            } else {
+                return;
+            };
+            self.act(next);
+        }
+        panic!("the client never waits for the server");
+    }
+
+    /// What the server says to what it has got.
+    fn answer(&mut self, u: &mut Unstructured<'_>, order: Order) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        if order == Order::Any {
+            stream::message(u, stream::RUNNING, &mut bytes)?;
+            return Ok(bytes);
+        }
+        for _ in 0..u.int_in_range(0..=3)? {
+            stream::sound_message(u, b"TDCCENSIs12nAVdHc", &mut bytes)?;
+        }
+        for _ in 0..std::mem::take(&mut self.due) {
+            stream::framed(b'Z', &[*u.choose(b"IIIITE")?], &mut bytes);
+        }
+        if u.ratio(1, 4)? {
+            stream::sound_message(u, b"NSAE", &mut bytes)?;
+        }
+        Ok(bytes)
+    }
+
+    /// False when the connection is closed.
+    fn receive(&mut self, piece: &[u8]) -> bool {
+        self.received_bytes += piece.len();
+        let next = self.client.received(piece, self.shared);
+        self.act(next);
+        for note in self.shared.notes.drain(..) {
+            assert!(!note.lines.is_empty());
+            writeln!(self.log, "{:?} {:?}", note.lines, note.message)
+                .expect("a String takes everything");
+        }
+        next != Next::Close
+    }
+
+    /// The connection goes; nothing may be left open.
+    fn end(mut self) -> String {
+        self.client.closed(None, self.shared);
+        let between = self.shared.reconnects && !self.client.in_flight();
+        assert!(self.client.stopped() || between, "closed, and not stopped");
+        assert!(!self.client.in_flight(), "it never ended");
+        let counts = self.shared.recorder.scripts[0].counts;
+        assert!(counts.ended() <= MOST_TRANSACTIONS, "{counts:?}");
+        write!(self.log, "{counts:?}").expect("a String takes everything");
+        self.log
+    }
+}
+
+/// How many ReadyForQuery answer these messages: one a Query and one a Sync.
+fn due(mut messages: &[u8]) -> usize {
+    let mut count = 0;
+    while let Some((&[kind, l0, l1, l2, l3], rest)) = messages.split_first_chunk() {
+        let body_bytes = u32::from_be_bytes([l0, l1, l2, l3]) as usize - 4;
+        count += usize::from(matches!(kind, b'Q' | b'S'));
+        messages = rest.get(body_bytes..).expect("whole messages");
+    }
+    assert!(messages.is_empty(), "half a message");
+    count
+}
+
+/// What is run, with its messages.
+type Case = (Spec, Vec<Vec<Template>>);
+
+/// Number of [`specs`].
+const SPECS: usize = SCRIPTS.len() * MODES.len() * 4;
+
+/// Every script in every mode, with three ways to take errors, and in automatic pipelines.
+fn specs() -> &'static [Case] {
+    static SPECS: OnceLock<Vec<Case>> = OnceLock::new();
+    SPECS.get_or_init(|| {
+        let mut specs = Vec::new();
+        for script in SCRIPTS {
+            for mode in MODES {
+                let (explicit, auto) = (Pipelining::Explicit, Pipelining::Auto);
+                let (kept, renewed) = (Sessions::Kept, Sessions::PerTransaction);
+                for (on_error, tries, sessions, pipelining) in [
+                    (OnError::Abort, Tries::AtMost(1), kept, explicit),
+                    (OnError::Continue, Tries::AtMost(3), kept, explicit),
+                    (OnError::Abort, Tries::AtMost(2), renewed, explicit),
+                    (OnError::Continue, Tries::AtMost(3), kept, auto),
+                ] {
+                    let mut spec = spec(script, mode);
+                    spec.on_error = on_error;
+                    spec.tries = tries;
+                    spec.sessions = sessions;
+                    spec.pipelining = pipelining;
+                    let templates = templates(&spec.programs, mode).expect("short statements");
+                    specs.push((spec, templates));
+                }
+            }
+        }
+        specs
+    })
+}
+
+fn spec(script: &str, mode: QueryMode) -> Spec {
+    let mut symbols = Symbols::new();
+    let source = Source {
+        name: "fuzz".into(),
+        text: script.into(),
+    };
+    let parsed = parse(&source).expect("it parses");
+    let program = compile(&parsed, mode, &mut symbols).expect("it compiles");
+    let (seeds, _) = Seeds::draw(&mut Rng::seed(1), 1, 1, false);
+    let params = Params::resolve(Some("host=/nowhere user=u"), &[], &Env::empty("u"));
+    Spec {
+        params: params.expect("it is complete"),
+        programs: vec![WeightedProgram { program, weight: 1 }],
+        symbols: Arc::new(symbols),
+        initial: vec![],
+        mode,
+        clients: 1,
+        workers: 1,
+        scaling: Scaling::Fixed,
+        limit: Limit::Transactions(MOST_TRANSACTIONS),
+        drain_limit: None,
+        pacing: vec![Pacing::default()],
+        pipelining: Pipelining::Explicit,
+        warmup: Duration::ZERO,
+        arrivals: Arrivals::Closed,
+        timer_tick: Duration::ZERO,
+        phases: None,
+        on_loss: OnLoss::Abort,
+        latency_limit: None,
+        tries: Tries::AtMost(1),
+        timing: Timing::EveryCommand,
+        io: Io::Auto,
+        on_error: OnError::Abort,
+        sessions: Sessions::Kept,
+        log: None,
+        debug: None,
+        exit_on_abort: false,
+        seeds,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn the_corpus() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/client");
+        let mut count = 0;
+        for entry in fs::read_dir(folder).expect("a corpus") {
+            super::client(&fs::read(entry.expect("an entry").path()).expect("a file"));
+            count += 1;
+        }
+        assert!(count > 10, "the corpus has {count} files");
+    }
+}

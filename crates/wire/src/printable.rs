@@ -1,0 +1,40 @@
+//! What a server says, fit for a terminal.
+
+use std::borrow::Cow;
+
+/// The text without characters that steer a terminal: what a server says must not. A newline, also
+/// with a carriage return before it, and a tab stay; others are shown as Rust writes them.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    let mut chars = text.chars().peekable();
+    while let Some(c) = chars.next() {
+        if steers(c) && !(c == '\r' && chars.peek() == Some(&'\n')) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// Control characters of ASCII and of Latin 1, whose 0x9b begins a sequence as ESC [ does.
+fn steers(c: char) -> bool {
+    c.is_control() && c != '\n' && c != '\t'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::printable;
+
+    #[test]
+    fn nothing_steers_the_terminal() {
+        assert_eq!(printable("a\n\tb\r\n\u{e9}"), "a\n\tb\r\n\u{e9}");
+        assert_eq!(
+            printable("\x1b]0;owned\x07\r\u{9b}2J\u{7f}\0"),
+            "\\u{1b}]0;owned\\u{7}\\r\\u{9b}2J\\u{7f}\\u{0}"
+        );
+    }
+}

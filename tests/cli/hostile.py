@@ -1,0 +1,202 @@
+"""Servers that misbehave on purpose, and pgdrive against them with its exit, its words and its memory."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+GUARD_S = 90
+"""A pgdrive that runs longer hangs: the test fails."""
+
+Misdeed = Callable[["Peer"], None]
+
+
+def find_pgdrive() -> Path:
+    """PGDYNO_PGDRIVE names it; else it is beside Python."""
+    named = os.environ.get("PGDYNO_PGDRIVE")
+    return Path(named) if named else Path(sys.executable).parent / "pgdrive"
+
+
+def message(kind: str, body: bytes = b"") -> bytes:
+    return kind.encode() + struct.pack(">I", len(body) + 4) + body
+
+
+def auth(code: int, data: bytes = b"") -> bytes:
+    return message("R", struct.pack(">I", code) + data)
+
+
+def row(*values: bytes) -> bytes:
+    body = struct.pack(">H", len(values)) + b"".join(struct.pack(">I", len(value)) + value for value in values)
+    return message("D", body)
+
+
+def columns(*names: str) -> bytes:
+    return message("T", struct.pack(">H", len(names)) + b"".join(name.encode() + bytes(19) for name in names))
+
+
+def parameter(name: str, value: str = "x") -> bytes:
+    return message("S", f"{name}\0{value}\0".encode())
+
+
+def refusal(text: bytes, severity: str = "ERROR", sqlstate: str = "XX000") -> bytes:
+    head = f"S{severity}\0V{severity}\0C{sqlstate}\0M".encode()
+    return message("E", head + text + b"\0\0")
+
+
+READY = message("Z", b"I")
+DONE = message("C", b"SELECT 1\0") + READY
+HELLO = auth(0) + parameter("server_version", "17.4") + message("K", struct.pack(">II", 7, 7)) + READY
+
+
+@dataclass
+class Peer:
+    """One connection, from the server's side. Whatever ends it ends the misdeed."""
+
+    socket: socket.socket
+    number: int
+    received: bytearray = field(default_factory=bytearray)
+
+    def send(self, data: bytes) -> None:
+        self.socket.sendall(data)
+
+    def receive(self) -> bytes:
+        data = self.socket.recv(65536)
+        if not data:
+            raise ConnectionError
+        self.received += data
+        return data
+
+    def greet(self) -> None:
+        self.receive()
+        self.send(HELLO)
+
+    def hear(self) -> None:
+        """Waits until the client says something, and is silent."""
+        while True:
+            self.receive()
+
+    def reset(self) -> None:
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.socket.close()
+
+
+@dataclass
+class Hostile:
+    """A listener whose every connection is treated alike."""
+
+    port: int
+    misdeed: Misdeed
+    peers: list[Peer] = field(default_factory=list)
+    busy: threading.Event = field(default_factory=threading.Event)
+    """Set by a misdeed when the client is where the test wants it."""
+
+    def serve(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                accepted, _ = listener.accept()
+            except OSError:
+                return
+            peer = Peer(accepted, len(self.peers))
+            self.peers.append(peer)
+            threading.Thread(target=self.treat, args=(peer,), daemon=True).start()
+
+    def treat(self, peer: Peer) -> None:
+        with contextlib.suppress(OSError), peer.socket:
+            self.misdeed(peer)
+
+    @property
+    def received(self) -> bytes:
+        return b"".join(bytes(peer.received) for peer in self.peers)
+
+
+@contextlib.contextmanager
+def hostile(misdeed: Misdeed) -> Iterator[Hostile]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = Hostile(listener.getsockname()[1], misdeed)
+        threading.Thread(target=server.serve, args=(listener,), daemon=True).start()
+        try:
+            yield server
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            for peer in server.peers:
+                with contextlib.suppress(OSError):
+                    peer.socket.shutdown(socket.SHUT_RDWR)
+
+
+@dataclass
+class Outcome:
+    code: int
+    stdout: bytes
+    stderr: bytes
+    peak_mib: float
+
+    @property
+    def said(self) -> str:
+        return self.stderr.decode()
+
+
+def high_water_kib(pid: int) -> int:
+    """The most memory that a process has had, up to now. (What wait4 says counts the parent before exec.)"""
+    with contextlib.suppress(OSError):
+        found = re.search(r"VmHWM:\s*(\d+)", Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) if found else 0
+    return 0
+
+
+@dataclass
+class Drive:
+    """Runs pgdrive in a folder, with a script of one statement unless told otherwise."""
+
+    folder: Path
+
+    def __call__(
+        self,
+        server: Hostile,
+        *args: str,
+        script: str | None = "SELECT 1;\n",
+        name: str = "pgdrive",
+        env: dict[str, str] | None = None,
+        interrupted: bool = False,
+    ) -> Outcome:
+        program = self.folder / name
+        if not program.exists():
+            program.symlink_to(find_pgdrive())
+        command = [str(program), "-h", "127.0.0.1", "-p", str(server.port), "-U", "alice", "-n"]
+        if script is not None:
+            (self.folder / "s.sql").write_text(script)
+            command += ["-f", "s.sql"]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        with (
+            (self.folder / "out").open("w+b") as out,
+            (self.folder / "err").open("w+b") as err,
+            subprocess.Popen(
+                [*command, *args, "bench"], cwd=self.folder, env={**clean, **(env or {})}, stdout=out, stderr=err
+            ) as process,
+        ):
+            guard = threading.Timer(GUARD_S, process.kill)
+            guard.start()
+            if interrupted:
+                assert server.busy.wait(GUARD_S), "the client never came where it was to be interrupted"
+                time.sleep(0.3)
+                process.send_signal(signal.SIGINT)
+            peak_kib = 0
+            while process.poll() is None:
+                peak_kib = max(peak_kib, high_water_kib(process.pid))
+                time.sleep(0.01)
+            guard.cancel()
+            out.seek(0)
+            err.seek(0)
+            outcome = Outcome(process.returncode, out.read(), err.read(), peak_kib / 1024)
+        assert outcome.code != -signal.SIGKILL, f"it hangs: {outcome.said}"
+        return outcome
