@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 use std::net::ToSocketAddrs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -24,20 +24,32 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Canceller {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    params: Params,
+    requests: Requests,
 }
 
+/// One for each session.
+type Requests = Arc<Mutex<Vec<Request>>>;
+
 impl Canceller {
-    /// Watches over `session`, which was connected by `params`. Without a key of the server there
-    /// is nothing to do.
-    pub fn start(params: &Params, session: &Session, stop: &Arc<AtomicBool>) -> Self {
+    /// Watches over no session yet; all of them are connected by `params`.
+    pub fn start(params: &Params, stop: &Arc<AtomicBool>) -> Self {
         let (done, finished) = channel();
-        let thread = request(params, session).map(|request| {
-            let stop = Arc::clone(stop);
-            thread::spawn(move || watch(&finished, &stop, &request))
-        });
+        let requests = Requests::default();
+        let (stop, watched) = (Arc::clone(stop), Arc::clone(&requests));
         Self {
             done: Some(done),
-            thread,
+            thread: Some(thread::spawn(move || watch(&finished, &stop, &watched))),
+            params: params.clone(),
+            requests,
+        }
+    }
+
+    /// Watches over this session, too. Without a key of the server there is nothing to do.
+    pub fn watch(&self, session: &Session) {
+        if let Some(request) = request(&self.params, session) {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            requests.push(request);
         }
     }
 }
@@ -52,21 +64,35 @@ impl Drop for Canceller {
     }
 }
 
-fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: &Request) {
+fn watch(finished: &Receiver<()>, stop: &AtomicBool, requests: &Requests) {
     let mut wait = LOOK_EVERY;
     while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
         if !stop.load(Ordering::Relaxed) {
             continue;
         }
-        let sent = request.send();
+        let sent = send_all(requests);
         if wait == LOOK_EVERY {
             match sent {
-                Ok(()) => say("Cancel request sent"),
+                Ok(false) => {}
+                Ok(true) => say("Cancel request sent"),
                 Err(error) => say(&format!("Could not send cancel request: {error}")),
             }
         }
         wait = AGAIN_AFTER;
     }
+}
+
+/// Sends the requests of all sessions; false when there are none. The first failure counts.
+fn send_all(requests: &Requests) -> io::Result<bool> {
+    let requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut outcome = Ok(!requests.is_empty());
+    for request in requests.iter() {
+        let sent = request.send();
+        if outcome.is_ok() {
+            outcome = sent.map(|()| true);
+        }
+    }
+    outcome
 }
 
 /// A CancelRequest and where it may go. It holds the session's secret, hence no Debug.
