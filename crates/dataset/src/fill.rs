@@ -9,7 +9,7 @@ use pgdyno_connect::Session;
 use crate::chunk::Chunk;
 use crate::dataset::{Dataset, Table};
 use crate::job::at_once;
-use crate::ledger::{Ledger, Sent, Writer, execute, query};
+use crate::ledger::{Ledger, Sent, Writer, execute, query, roll_back};
 use crate::load_error::LoadError;
 use crate::watcher::{Rows, Watcher};
 
@@ -91,7 +91,7 @@ impl<'a> Filling<'a> {
         stages.dedup();
         let mut outcome = Ok(());
         for stage in stages {
-            let mut jobs: Vec<&Chunk> = chunks.iter().copied().collect();
+            let mut jobs: Vec<&Chunk> = chunks.to_vec();
             jobs.retain(|chunk| chunk.stage == stage);
             // the largest first, else the last session ends long after the others; of one size in
             // their order, which keeps neighbours together on disk
@@ -114,7 +114,7 @@ impl<'a> Filling<'a> {
         let result = self.fill_in_transaction(session, chunk);
         if result.is_err() {
             // so that locks are gone when the caller hears of it; the first error is what matters
-            let _ = session.execute("rollback");
+            roll_back(session);
         }
         lock(&self.notices).extend(session.take_notices().iter().map(ToString::to_string));
         result

@@ -14,7 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// calls `look` ten times a second, and once when all are done.
 ///
 /// # Errors
-/// The first in time. Jobs that run by then come to their own end, so that what they have done is
+/// Of the jobs that failed, that of the first in order. Jobs that run by then come to their own end, so that what they have done is
 /// not lost; no other is begun.
 pub(crate) fn at_once<S: Send, J: Sync>(
     sessions: Vec<S>,
@@ -25,31 +25,30 @@ pub(crate) fn at_once<S: Send, J: Sync>(
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let (ended, ends) = channel();
-    let mut outcome = Ok(());
+    let mut first: Option<(usize, LoadError)> = None;
     thread::scope(|scope| {
         for mut session in sessions.into_iter().take(jobs.len()) {
             let (ended, next, failed, work) = (ended.clone(), &next, &failed, &work);
             scope.spawn(move || {
-                let mut result = Ok(());
-                while result.is_ok() && !failed.load(Ordering::Relaxed) {
-                    let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                while !failed.load(Ordering::Relaxed) {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(job) = jobs.get(place) else {
                         break;
                     };
-                    result = work(&mut session, job);
+                    if let Err(error) = work(&mut session, job) {
+                        failed.store(true, Ordering::Relaxed);
+                        // the receiver lives until all threads have ended
+                        let _ = ended.send((place, error));
+                    }
                 }
-                if result.is_err() {
-                    failed.store(true, Ordering::Relaxed);
-                }
-                // the receiver lives until all threads have ended
-                let _ = ended.send(result);
             });
         }
         drop(ended);
         loop {
             match ends.recv_timeout(LOOK_EVERY) {
-                Ok(result) => {
-                    if outcome.is_ok() {
-                        outcome = result;
+                Ok((place, error)) => {
+                    if first.as_ref().is_none_or(|(before, _)| place < *before) {
+                        first = Some((place, error));
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => look(),
@@ -58,7 +57,7 @@ pub(crate) fn at_once<S: Send, J: Sync>(
         }
     });
     look();
-    outcome
+    first.map_or(Ok(()), |(_, error)| Err(error))
 }
 
 #[cfg(test)]
@@ -83,6 +82,19 @@ mod tests {
             assert_eq!(done, jobs);
             assert!(looks > 0);
         }
+    }
+
+    #[test]
+    fn the_first_failure_in_order_is_told() {
+        // neither job ends before both have begun
+        let begun = std::sync::Barrier::new(2);
+        let work = |_: &mut (), job: &u64| {
+            begun.wait();
+            std::thread::sleep(Duration::from_millis(20 * (2 - job)));
+            Err(LoadError::NotResumable(job.to_string()))
+        };
+        let error = at_once(vec![(); 2], &[0, 1], work, || ()).expect_err("a failure");
+        assert_eq!(error.to_string(), "could not resume the load: 0");
     }
 
     #[test]

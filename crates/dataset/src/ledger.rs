@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use pgdyno_connect::{Session, SessionError};
+use pgdyno_wire::TxStatus;
 use serde::{Deserialize, Serialize};
 
 use crate::dataset::Dataset;
@@ -293,6 +294,14 @@ pub(crate) fn quoted(text: &str) -> String {
         format!(" E'{}'", doubled.replace('\\', "\\\\"))
     } else {
         format!("'{doubled}'")
+    }
+}
+
+/// Ends a transaction in which something went wrong, if there is one. The session may be gone: the
+/// server does it then.
+pub(crate) fn roll_back(session: &mut Session) {
+    if session.transaction_status() != TxStatus::Idle {
+        let _ = session.execute("rollback");
     }
 }
 

@@ -1,25 +1,25 @@
 //! A load: its steps, one after the other.
 
+mod at_once;
+mod finish;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Session, SessionError};
-use serde_json::{Map, Value};
 
 use crate::chunk::{Chunk, cut};
 use crate::dataset::{Dataset, Manner, Stages, Table};
-use crate::fill::{FREEZE_FROM_VERSION, Filling};
+use crate::fill::Filling;
 use crate::job::at_once;
 use crate::ledger::{self, Identity, Ledger, Sent, Writer};
 use crate::load_error::LoadError;
-use crate::mark::{self, Mark, MarkedTable};
+use crate::mark;
 use crate::order::{Beginning, Chunks, Connect, Order, Pieces, Way};
 use crate::step::Step;
 use crate::undo::Undo;
-use crate::watcher::{Rows, Watcher};
+use crate::watcher::Watcher;
 
-/// Rows between two looks at the clock and the stop flag; divides what pgbench reports by.
-const BATCH_ROWS: u64 = 10_000;
 /// The SQLSTATE of a statement that was cancelled.
 const QUERY_CANCELED: &str = "57014";
 
@@ -43,6 +43,7 @@ pub fn load(
         session,
         connect,
         others: Vec::new(),
+        no_more: false,
         dataset,
         tables: dataset.tables(),
         order,
@@ -60,6 +61,8 @@ struct Load<'a, W> {
     connect: &'a Connect<'a>,
     /// Further sessions, connected when they are first needed.
     others: Vec<Session>,
+    /// Whether the server has refused one.
+    no_more: bool,
     dataset: &'a dyn Dataset,
     tables: Vec<Table>,
     order: &'a Order,
@@ -144,7 +147,8 @@ impl<W: Watcher> Load<'_, W> {
     }
 
     /// For this session only: indexes are sorted in memory where the server has enough of it, and
-    /// commits are made durable by the last one.
+    /// commits are waited for, but not for standbys. (VACUUM cannot mark pages as all-visible whose
+    /// rows were committed asynchronously a moment ago.)
     fn session_settings(&mut self, at_once: usize) -> Result<(), LoadError> {
         let sql = settings(at_once);
         ledger::execute(self.session, &sql).map(drop)
@@ -188,32 +192,6 @@ impl<W: Watcher> Load<'_, W> {
         self.execute_all(partitions)
     }
 
-    /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
-    /// can do without the log where it may, and nobody ever sees a part of them.
-    fn generate_at_once(
-        &mut self,
-        fill: impl Fn(&mut Self, usize) -> Result<u64, LoadError>,
-    ) -> Result<(), LoadError> {
-        self.execute("begin")?;
-        let mut counts = Vec::new();
-        let truncate = self.dataset.truncate();
-        let mut all = || {
-            self.execute(&truncate)?;
-            for table in 0..self.tables.len() {
-                counts.push(fill(self, table)?);
-            }
-            self.execute_all(self.dataset.after_rows())?;
-            self.execute("commit")
-        };
-        let result = all();
-        if result.is_err() {
-            // so that locks are gone when the caller hears of it; the first error is what matters
-            let _ = self.session.execute("rollback");
-        }
-        self.filled = Some(counts);
-        result.map(drop)
-    }
-
     /// Empties the tables, with a new ledger, and fills them chunk by chunk; or goes on with that.
     fn generate_in_chunks(&mut self, chunks: Chunks, position: usize) -> Result<(), LoadError> {
         let goes_on = self
@@ -247,7 +225,7 @@ impl<W: Watcher> Load<'_, W> {
         };
         let result = all();
         if let Err(error) = result {
-            let _ = self.session.execute("rollback");
+            ledger::roll_back(self.session);
             return Err(error);
         }
         if permitted {
@@ -297,13 +275,23 @@ impl<W: Watcher> Load<'_, W> {
         Ok(counts)
     }
 
-    /// Sees to it that there are `all` sessions, with the first.
+    /// Sees to it that there are `all` sessions, with the first; where the server has no more of
+    /// them, what there are will do.
     fn connect_others(&mut self, all: usize) -> Result<(), LoadError> {
-        while self.others.len() + 1 < all {
+        while self.others.len() + 1 < all && !self.no_more {
             self.go_on()?;
-            let mut session = (self.connect)().map_err(LoadError::Connect)?;
-            ledger::execute(&mut session, &settings(all))?;
-            self.others.push(session);
+            match (self.connect)() {
+                Ok(mut session) => {
+                    ledger::execute(&mut session, &settings(all))?;
+                    self.others.push(session);
+                }
+                Err(error) => {
+                    self.no_more = true;
+                    let sessions = self.others.len() + 1;
+                    let text = format!("loading over {sessions} of {all} connections: {error}");
+                    self.watcher.warning(&text);
+                }
+            }
         }
         Ok(())
     }
@@ -347,73 +335,6 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    /// Marks the database and drops the ledger, in one transaction.
-    fn finish(&mut self) -> Result<(), LoadError> {
-        self.go_on()?;
-        let mark = match self.filled.take() {
-            Some(counts) => Some(self.mark(&counts)?),
-            // all rows were there before, and only what comes after them was missing
-            None => match &self.ledger {
-                Some(_) => {
-                    return Err(LoadError::NotResumable("the ledger has no rows".to_owned()));
-                }
-                None => None,
-            },
-        };
-        if mark.is_none() {
-            return Ok(());
-        }
-        // what was committed before becomes durable with this
-        self.execute("set synchronous_commit to default")?;
-        let permitted = mark::is_permitted(self.session)?;
-        self.execute("begin")?;
-        if self.ledger.is_some() {
-            self.execute(ledger::DROP)?;
-        }
-        match mark {
-            Some(mark) if permitted => mark::write(self.session, &mark)?,
-            _ => self
-                .watcher
-                .warning("the database is not marked as loaded: only its owner may comment on it"),
-        }
-        self.execute("commit").map(drop)
-    }
-
-    fn mark(&mut self, counts: &[u64]) -> Result<Mark, LoadError> {
-        let mut tables = Vec::new();
-        for (table, rows) in self.tables.iter().zip(counts) {
-            let oid = mark::read_oid(self.session, &table.name)?;
-            tables.push(MarkedTable {
-                name: table.name.clone(),
-                rows: *rows,
-                oid: oid.unwrap_or_default(),
-            });
-        }
-        let now = "select to_char(now() at time zone 'utc', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')";
-        let loaded_at = ledger::query(self.session, now)?
-            .pop()
-            .and_then(|mut row| row.pop()?);
-        let options = self.dataset.options().into_iter();
-        let options: Map<String, Value> = options
-            .map(|(name, value)| (name.to_owned(), Value::from(value)))
-            .collect();
-        let mut mark = Mark {
-            format: mark::FORMAT,
-            dataset: self.dataset.name().to_owned(),
-            version: self.dataset.version(),
-            scale: self.dataset.scale(),
-            seed: self.dataset.seed(),
-            options,
-            steps: self.order.steps.iter().map(|step| step.letter()).collect(),
-            tables,
-            checksum: String::new(),
-            pgdyno: self.order.program_version.to_owned(),
-            loaded_at: loaded_at.unwrap_or_default(),
-        };
-        mark.checksum = mark.checksum_of_counts();
-        Ok(mark)
-    }
-
     fn execute_all<S: AsRef<str>>(
         &mut self,
         statements: impl IntoIterator<Item = S>,
@@ -429,75 +350,6 @@ impl<W: Watcher> Load<'_, W> {
         let result = ledger::execute(self.session, sql);
         self.tell_notices();
         result
-    }
-
-    /// Sends a table's rows, as pgbench does.
-    fn copy(&mut self, table: usize) -> Result<u64, LoadError> {
-        let freeze = if self.can_freeze(table)? {
-            " with (freeze on)"
-        } else {
-            ""
-        };
-        self.go_on()?;
-        let sql = format!("copy {} from stdin{freeze}", self.tables[table].name);
-        let result = self.send_rows(&sql, table);
-        self.tell_notices();
-        result
-    }
-
-    fn send_rows(&mut self, sql: &str, place: usize) -> Result<u64, LoadError> {
-        let table = &self.tables[place];
-        let mut copy = self.session.copy_in(sql).map_err(LoadError::CopyStart)?;
-        let mut writer = self.dataset.rows(place, 0..table.units);
-        let mut progress = Rows {
-            table: Some(&table.name),
-            rows: 0,
-            rows_total: table.rows(),
-            bytes: 0,
-            rows_before: 0,
-            elapsed: Duration::ZERO,
-        };
-        let started = Instant::now();
-        loop {
-            if self.stop.load(Ordering::Relaxed) {
-                // whether or not the server hears of it, nothing is committed
-                let _ = copy.abort("canceled by user");
-                return Err(LoadError::Interrupted);
-            }
-            let mut made = 0;
-            let sent = copy.write_with(|buffer| {
-                let before = buffer.len();
-                made = writer.append(BATCH_ROWS, buffer);
-                progress.bytes += (buffer.len() - before) as u64;
-            });
-            sent.map_err(LoadError::CopyRows)?;
-            if made == 0 {
-                break;
-            }
-            progress.rows += made;
-            progress.elapsed = started.elapsed();
-            self.watcher.rows(&progress);
-        }
-        self.sent.rows += progress.rows;
-        self.sent.bytes += progress.bytes;
-        copy.finish().map_err(LoadError::CopyRows)
-    }
-
-    /// Whether COPY may freeze the table's rows, and it helps: an ordinary table, not a partitioned
-    /// one, which an earlier load may have made.
-    fn can_freeze(&mut self, table: usize) -> Result<bool, LoadError> {
-        if self.session.server_version_num < FREEZE_FROM_VERSION {
-            return Ok(false);
-        }
-        self.go_on()?;
-        let sql = format!(
-            "SELECT relkind FROM pg_catalog.pg_class WHERE oid='{}'::pg_catalog.regclass",
-            self.tables[table].name
-        );
-        match self.session.query_one_value(&sql) {
-            Ok(kind) => Ok(kind.as_deref() == Some("r")),
-            Err(error) => Err(LoadError::Query { sql, error }),
-        }
     }
 
     fn go_on(&self) -> Result<(), LoadError> {
@@ -537,7 +389,7 @@ impl<W: Watcher> Load<'_, W> {
 /// mostly has its default.
 fn settings(at_once: usize) -> String {
     format!(
-        "set synchronous_commit = off; \
+        "set synchronous_commit = local; \
          select pg_catalog.set_config('maintenance_work_mem', greatest(m.setting::int8, \
          least(b.setting::int8 * 8 / 2 / {at_once}, 2000000))::text, false) \
          from pg_catalog.pg_settings m, pg_catalog.pg_settings b \

@@ -2,13 +2,11 @@
 
 use std::fmt;
 
-use pgdyno_connect::{ConnectError, SessionError};
+use pgdyno_connect::SessionError;
 
 /// Why a load ended early. Displayed in pgbench's words where it has some.
 #[derive(Debug)]
 pub enum LoadError {
-    /// A further connection could not be made.
-    Connect(ConnectError),
     /// The server refused a statement, or went away.
     Query {
         /// The statement.
@@ -78,7 +76,6 @@ impl LoadError {
 impl fmt::Display for LoadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Connect(error) => error.fmt(f),
             // the server gives a place in the statement, which libpq shows
             Self::Query {
                 sql,
@@ -113,7 +110,6 @@ impl std::error::Error for LoadError {
             Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => {
                 Some(error)
             }
-            Self::Connect(error) => Some(error),
             _ => None,
         }
     }

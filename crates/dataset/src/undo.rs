@@ -40,7 +40,7 @@ impl Undo {
         let result = ledger::execute(session, sql)
             .and_then(|_| writer.commit(session, position, item, Sent::default()));
         if result.is_err() {
-            let _ = session.execute("rollback");
+            ledger::roll_back(session);
         }
         result
     }

@@ -133,7 +133,7 @@ impl Schema {
                 vec![statements]
             }
             Some(partitions) => {
-                let names = (1..=partitions.count).map(|number| partition(number));
+                let names = (1..=partitions.count).map(partition);
                 statements.splice(0..0, names.map(|name| vacuum(&name)));
                 vec![statements, vec!["analyze pgbench_accounts".to_owned()]]
             }

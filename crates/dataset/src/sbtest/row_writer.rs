@@ -41,7 +41,7 @@ impl RowWriter {
             for _ in 0..groups {
                 out.push(before);
                 before = b'-';
-                let value = u128::from(self.draw(row, draw)) * GROUP_VALUES >> 64;
+                let value = (u128::from(self.draw(row, draw)) * GROUP_VALUES) >> 64;
                 push_group(value as u64, out);
                 draw += 1;
             }
