@@ -112,6 +112,12 @@ impl Table {
         }
     }
 
+    /// Rows of each part, about.
+    pub fn part_rows(&self) -> impl Iterator<Item = u64> {
+        let parts = self.parts.iter();
+        parts.map(|part| (part.units.end - part.units.start) * self.rows_a_unit)
+    }
+
     /// Rows that it will have, about.
     #[must_use]
     pub fn rows(&self) -> u64 {

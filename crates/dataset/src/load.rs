@@ -249,7 +249,8 @@ impl<W: Watcher> Load<'_, W> {
             .iter()
             .filter(|chunk| ledger.sent(ledger.position, chunk.number).is_none());
         let left: Vec<&Chunk> = left.collect();
-        self.connect_others(chunks.workers.min(left.len()))?;
+        let rows = left.iter().map(|chunk| chunk.rows);
+        self.connect_others(chunks.workers.min(worthwhile(rows)))?;
         let filling = Filling::new(self.dataset, tables, &all, ledger, self.stop);
         let mut sessions = vec![&mut *self.session];
         sessions.extend(&mut self.others);
@@ -313,7 +314,11 @@ impl<W: Watcher> Load<'_, W> {
                 ledger.is_some_and(|ledger| ledger.sent(position, item).is_some())
             };
             let jobs: Vec<(u64, String)> = numbered.filter(|(item, _)| !done(*item)).collect();
-            self.connect_others(chunks.workers.min(jobs.len()))?;
+            let parts = self.tables.iter().flat_map(Table::part_rows);
+            // the loader may not know which rows go to which partition, but statements do
+            let partitions = self.dataset.create_partitions().len();
+            let sessions = worthwhile(parts).max(partitions).min(jobs.len());
+            self.connect_others(chunks.workers.min(sessions))?;
             let writer = self.ledger.as_ref().map_or(Writer::Nobody, Ledger::writer);
             let stop = self.stop;
             let work = |session: &mut &mut Session, (item, sql): &(u64, String)| {
@@ -382,6 +387,16 @@ impl<W: Watcher> Load<'_, W> {
     }
 }
 
+/// How many sessions can be kept busy by pieces of so many rows: a session for the smallest ones
+/// alone costs the server more than it gains.
+fn worthwhile(rows: impl Iterator<Item = u64>) -> usize {
+    let (all, largest) = rows.fold((0, 0), |(all, most): (u64, u64), rows| {
+        (all + rows, rows.max(most))
+    });
+    let sessions = (all + largest / 2).checked_div(largest).unwrap_or(1);
+    usize::try_from(sessions).unwrap_or(usize::MAX)
+}
+
 /// Settings of a session of a load, of which so many run at once.
 ///
 /// Half of the shared buffers is what index builds may use together, but no less than the server
@@ -395,4 +410,22 @@ fn settings(at_once: usize) -> String {
          from pg_catalog.pg_settings m, pg_catalog.pg_settings b \
          where m.name = 'maintenance_work_mem' and b.name = 'shared_buffers'"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_want_no_session_of_their_own() {
+        for (rows, sessions) in [
+            (&[][..], 1),
+            (&[100_000, 10, 1], 1),
+            (&[50, 50, 50, 50, 20], 4),
+            (&[7], 1),
+            (&[10, 6], 2),
+        ] {
+            assert_eq!(worthwhile(rows.iter().copied()), sessions, "{rows:?}");
+        }
+    }
 }

@@ -133,8 +133,9 @@ impl Schema {
                 vec![statements]
             }
             Some(partitions) => {
+                // those who analyze the whole analyze its partitions, too
                 let names = (1..=partitions.count).map(partition);
-                statements.splice(0..0, names.map(|name| vacuum(&name)));
+                statements.splice(0..0, names.map(|name| format!("vacuum (freeze) {name}")));
                 vec![statements, vec!["analyze pgbench_accounts".to_owned()]]
             }
         }

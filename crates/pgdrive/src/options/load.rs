@@ -141,10 +141,7 @@ impl LoadOptions {
             (Some(rows), _) => return Pieces::Rows(rows),
             (None, Some(workers)) => workers as u64,
         };
-        let parts = tables.iter().flat_map(|table| {
-            let parts = table.parts.iter();
-            parts.map(|part| (part.units.end - part.units.start) * table.rows_a_unit)
-        });
+        let parts = tables.iter().flat_map(Table::part_rows);
         let (all, largest) = parts.fold((0, 0), |(all, largest), rows| {
             (all + rows, rows.max(largest))
         });
