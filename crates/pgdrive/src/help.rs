@@ -283,12 +283,19 @@ pub const BENCHMARK: &[Opt] = &[
     long("parent-lease", "stop when standard input closes"),
 ];
 
-/// Options that a program called pgbench does not have: results with them are no pgbench results.
-const NOT_PGBENCHS: [&str; 6] = [
+/// Options that a program called pgbench does not have: results with them are no pgbench results,
+/// and loads no pgbench loads.
+const NOT_PGBENCHS: [&str; 12] = [
     "arrivals",
     "auto-pipeline",
+    "dataset",
     "keying-time",
+    "load-chunk",
+    "load-workers",
     "phases",
+    "resume",
+    "table-size",
+    "tables",
     "think-time",
     "timer-tick",
 ];

@@ -117,8 +117,7 @@ impl LoadOptions {
 
     /// How it is loaded.
     pub fn way(&self, called_as: CalledAs, dataset: &dyn Dataset) -> Way {
-        let asked = self.workers.is_some() || self.chunk_rows.is_some() || self.resume;
-        if called_as == CalledAs::Pgbench && !asked {
+        if called_as == CalledAs::Pgbench {
             return Way::OneTransaction;
         }
         let cores = available_parallelism().map_or(1, usize::from);
@@ -177,9 +176,19 @@ mod tests {
 
     #[test]
     fn under_pgbenchs_name_a_load_is_pgbenchs() {
-        let way = |args: &[&str]| init_as(CalledAs::Pgbench, args).expect("a load").way;
-        assert_eq!(way(&["-s", "9"]), Way::OneTransaction);
-        assert!(matches!(way(&["--load-workers=2"]), Way::Chunks(_)));
+        let init = init_as(CalledAs::Pgbench, &["-s", "9"]).expect("a load");
+        assert_eq!(init.way, Way::OneTransaction);
+        for option in LoadOptions::NAMES {
+            let said = init_as(CalledAs::Pgbench, &[&format!("--{option}")]);
+            let said = said.expect_err("a complaint");
+            // two of them begin as an option of pgbench does
+            let expected = if option == "tables" {
+                "requires an argument"
+            } else {
+                "unrecognized"
+            };
+            assert!(said.contains(expected), "{said}");
+        }
     }
 
     #[test]
