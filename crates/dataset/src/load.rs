@@ -53,7 +53,12 @@ pub fn load(
         filled: None,
         sent: Sent::default(),
     };
-    load.all().map_err(|error| load.explained(error))
+    let outcome = load.all();
+    for session in load.others.drain(..) {
+        // an encrypted session that ends without a word is an error in the server's log
+        let _ = session.close();
+    }
+    outcome.map_err(|error| load.explained(error))
 }
 
 struct Load<'a, W> {
