@@ -33,8 +33,9 @@ format: build ## put the source in shape
 	$(BIN)/ruff format $(PYTHON)
 	$(BIN)/ruff check --fix $(PYTHON)
 
-bench: build ## pgdrive beside pgbench and sysbench on one server, interleaved
+bench: build ## pgdrive beside pgbench and sysbench on one server, interleaved; then loading
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/load.py
 
 # one after the other, nicely; a finding ends it
 FUZZ_SECONDS ?= 600

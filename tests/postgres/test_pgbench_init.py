@@ -19,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, LiteralString
 
@@ -41,6 +41,14 @@ def pgbench() -> str:
     found = shutil.which("pgbench")
     assert found is not None, "no pgbench to compare with: install the Debian package postgresql"
     return found
+
+
+@pytest.fixture(scope="session")
+def as_pgbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """pgdrive under pgbench's name."""
+    link = tmp_path_factory.mktemp("as-pgbench") / "pgbench"
+    link.symlink_to(PGDRIVE)
+    return link
 
 
 @pytest.fixture(scope="module")
@@ -163,6 +171,40 @@ def test_pgbench_and_pgdrive_make_the_same(
         assert ours[kind] == facts, kind
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-s", "3", "-F", "70"],
+        ["-n", "--foreign-keys", "--unlogged-tables"],
+        ["-I", "dtpfgvg", "-s", "2"],
+        ["--partitions=3", "-s", "2"],
+        ["--partitions=7", "--foreign-keys", "-F", "80"],
+        ["--partitions=5", "--partition-method=hash", "--foreign-keys"],
+        [f"--tablespace={TABLESPACES[0]}", f"--index-tablespace={TABLESPACES[1]}", "--partitions=2"],
+    ],
+    ids=" ".join,
+)
+def test_chunks_over_many_connections_make_the_same(
+    server: Server, pgbench: str, as_pgbench: Path, make_database: MakeDatabase, options: list[str]
+) -> None:
+    dbname = make_database()
+    assert run(pgbench, server, dbname, "-i", *options).returncode == 0
+    expected = made(server, dbname)
+    for program, ways in [
+        (PGDRIVE, ["--load-workers=4", "--load-chunk=7001"]),
+        (PGDRIVE, ["--load-workers=3", "--load-chunk=0"]),
+        (as_pgbench, []),
+    ]:
+        dbname = make_database()
+        done = run(program, server, dbname, "-i", *ways, *options)
+        assert done.returncode == 0, done.stderr
+        ours = made(server, dbname)
+        for kind, facts in expected.items():
+            assert ours[kind] == facts, (ways, kind)
+        # nothing is left of the load but the tables
+        assert query(server, dbname, "SELECT nspname FROM pg_namespace WHERE nspname = 'pgdyno_load'") == []
+
+
 def test_partitions_alone_are_unlogged(server: Server, pgbench: str, make_database: MakeDatabase) -> None:
     options = ["-i", "--unlogged-tables", "--partitions=2"]
     theirs, ours = make_database(), make_database()
@@ -179,29 +221,36 @@ def test_partitions_alone_are_unlogged(server: Server, pgbench: str, make_databa
         assert "partitioned tables cannot be unlogged" in expected.stderr
 
 
-def test_rows_are_frozen_where_they_may_be(server: Server, make_database: MakeDatabase) -> None:
+def test_rows_are_frozen_where_they_may_be(server: Server, as_pgbench: Path, make_database: MakeDatabase) -> None:
     dbname = make_database()
     frozen: LiteralString = """
         SELECT relname, relallfrozen > 0.9 * relpages FROM pg_class
         WHERE relkind = 'r' AND relname ~ '^pgbench_[^h]' ORDER BY 1"""
-    for options, expected in [
-        ([], {"pgbench_accounts": True}),
-        (["--partitions=1"], {"pgbench_accounts_1": False}),
+    for program, options, expected in [
+        (as_pgbench, [], {"pgbench_accounts": True}),
+        (as_pgbench, ["--partitions=1"], {"pgbench_accounts_1": False}),
         # the tables are those of the last load: whether one is partitioned is asked of the server
-        (["-I", "g"], {"pgbench_accounts_1": False}),
+        (as_pgbench, ["-I", "g"], {"pgbench_accounts_1": False}),
+        (PGDRIVE, [], {"pgbench_accounts": True}),
+        # a partition that is loaded by itself can be frozen, too; what is loaded in chunks is by VACUUM
+        (PGDRIVE, ["--partitions=1"], {"pgbench_accounts_1": True}),
+        (PGDRIVE, ["--load-chunk=30000"], {"pgbench_accounts": False}),
+        (PGDRIVE, ["--load-chunk=30000", "-I", "dtgv"], {"pgbench_accounts": True}),
     ]:
-        done = run(PGDRIVE, server, dbname, "-i", "-n", *options)
+        skip = [] if "dtgv" in options else ["-n"]
+        done = run(program, server, dbname, "-i", *skip, *options)
         assert done.returncode == 0, done.stderr
         with server.connect(dbname) as connection:
             connection.execute("ANALYZE")
-        both = {"pgbench_branches": True, "pgbench_tellers": True}
+        small = expected.get("pgbench_accounts") or "--load-chunk=30000" not in options
+        both = {"pgbench_branches": small, "pgbench_tellers": small}
         assert dict(query(server, dbname, frozen)) == both | expected, options
 
 
 # ---- what is said ----
 
 
-def test_progress_is_told_in_pgbenchs_words(server: Server, make_database: MakeDatabase) -> None:
+def test_progress_is_told_in_pgbenchs_words(server: Server, as_pgbench: Path, make_database: MakeDatabase) -> None:
     dbname = make_database()
     seconds = r"\d+\.\d\d s"
     timing = rf"\(elapsed {seconds}, remaining {seconds}\)"
@@ -221,24 +270,34 @@ def test_progress_is_told_in_pgbenchs_words(server: Server, make_database: MakeD
         "creating foreign keys...",
         rf"done in {seconds} \({times}\).",
     ]
-    done = run(PGDRIVE, server, dbname, "-i", "-s", "2", "--foreign-keys", "--partitions=2")
+    done = run(as_pgbench, server, dbname, "-i", "-s", "2", "--foreign-keys", "--partitions=2")
     assert (done.returncode, done.stdout) == (0, "")
     for line, pattern in itertools.zip_longest(done.stderr.splitlines(), expected, fillvalue=""):
         assert re.fullmatch(pattern, line)
 
-    quiet = run(PGDRIVE, server, dbname, "-i", "-q", "-s", "2", "-I", "gG")
-    said = quiet.stderr.splitlines()
-    # a small load has one quiet line, at its end
-    for line, pattern in itertools.zip_longest(
-        said,
-        [
-            r"generating data \(client-side\)...",
-            accounts[1],
-            r"generating data \(server-side\)...",
-            rf"done in {seconds} \(client-side generate {seconds}, server-side generate {seconds}\).",
-        ],
-        fillvalue="",
-    ):
+    for program in (as_pgbench, PGDRIVE):
+        quiet = run(program, server, dbname, "-i", "-q", "-s", "2", "-I", "gG")
+        said = quiet.stderr.splitlines()
+        # a small load has one quiet line, at its end
+        for line, pattern in itertools.zip_longest(
+            said,
+            [
+                r"generating data \(client-side\)...",
+                accounts[1],
+                r"generating data \(server-side\)...",
+                rf"done in {seconds} \(client-side generate {seconds}, server-side generate {seconds}\).",
+            ],
+            fillvalue="",
+        ):
+            assert re.fullmatch(pattern, line)
+
+    # under its own name it tells of all tables together, with rates
+    ours = run(PGDRIVE, server, dbname, "-i", "-s", "2", "--foreign-keys", "--partitions=2")
+    rates = [line for line in ours.stderr.splitlines() if "tuples" in line]
+    assert re.fullmatch(rf"200022 of 200022 tuples \(100%\) done {timing}, \d+ tuples/s, \d+\.\d MB/s", rates[-1])
+    others = [line for line in ours.stderr.splitlines() if "tuples" not in line]
+    patterns = [pattern for pattern in expected if "tuples" not in pattern and "NOTICE" not in pattern]
+    for line, pattern in itertools.zip_longest(others, patterns, fillvalue=""):
         assert re.fullmatch(pattern, line)
 
 
@@ -296,9 +355,13 @@ def test_a_server_that_refuses_the_connection(server: Server, pgbench: str) -> N
 # ---- being told to stop ----
 
 
-def start(server: Server, dbname: str, *args: str, **env: str) -> subprocess.Popen[str]:
-    command = [str(PGDRIVE), "-i", *args]
-    return subprocess.Popen(command, env={**environment(server, dbname), **env}, stderr=subprocess.PIPE, text=True)
+def start(
+    server: Server, dbname: str, *args: str, program: Path = PGDRIVE, over: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    command = [str(program), "-i", *args]
+    return subprocess.Popen(
+        command, env={**environment(server, dbname), **(over or {})}, stderr=subprocess.PIPE, text=True
+    )
 
 
 def read_until(process: subprocess.Popen[str], text: str) -> None:
@@ -317,11 +380,13 @@ def interrupt(process: subprocess.Popen[str], number: int = signal.SIGINT) -> st
     return said
 
 
-def test_an_interrupted_load_leaves_the_rows_of_the_one_before(server: Server, make_database: MakeDatabase) -> None:
+def test_an_interrupted_load_leaves_the_rows_of_the_one_before(
+    server: Server, as_pgbench: Path, make_database: MakeDatabase
+) -> None:
     dbname = make_database()
     assert run(PGDRIVE, server, dbname, "-i").returncode == 0
     before = made(server, dbname)
-    process = start(server, dbname, "-I", "g", "-s", "500")
+    process = start(server, dbname, "-I", "g", "-s", "500", program=as_pgbench)
     # rows of the new load are on their way
     read_until(process, "200000 of 50000000 tuples")
     said = interrupt(process)
@@ -343,7 +408,7 @@ def test_a_signal_cancels_the_statement_that_runs(
         blocker.execute("BEGIN")
         blocker.execute("LOCK TABLE pgbench_branches")
         # the truncation waits for the lock, for ever if nobody cancels it
-        process = start(server, dbname, "-I", step, **over)
+        process = start(server, dbname, "-I", step, over=over)
         while process.poll() is None and query(server, dbname, WAITING) == [(0,)]:
             time.sleep(0.02)
         said = interrupt(process, number)

@@ -1,126 +1,348 @@
-//! A load: its steps, one after the other, over one session.
+//! A load: its steps, one after the other.
+
+mod at_once;
+mod finish;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Session, SessionError};
 
+use crate::chunk::{Chunk, cut};
+use crate::dataset::{Dataset, Manner, Stages, Table};
+use crate::fill::Filling;
+use crate::job::at_once;
+use crate::ledger::{self, Identity, Ledger, Sent, Writer};
 use crate::load_error::LoadError;
-use crate::pgbench::{self, RowWriter, Schema, Table};
+use crate::mark;
+use crate::order::{Beginning, Chunks, Connect, Order, Pieces, Way};
 use crate::step::Step;
+use crate::undo::Undo;
+use crate::watcher::Watcher;
 
-/// Rows between two looks at the clock and the stop flag; divides what pgbench reports by.
-const BATCH_ROWS: u64 = 10_000;
-/// The first version whose COPY FREEZE marks pages as all-visible: only then is it worth having.
-const FREEZE_FROM_VERSION: i32 = 140_000;
 /// The SQLSTATE of a statement that was cancelled.
 const QUERY_CANCELED: &str = "57014";
 
-/// How far a table is filled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rows {
-    /// The table.
-    pub table: Table,
-    /// Rows sent.
-    pub rows: u64,
-    /// Rows that it will have.
-    pub rows_total: u64,
-    /// Bytes sent.
-    pub bytes: u64,
-    /// Since the table was begun.
-    pub elapsed: Duration,
-}
-
-/// Is told how the load goes.
-pub trait Watcher {
-    /// A step begins.
-    fn step(&mut self, step: Step);
-    /// So many partitions will be created.
-    fn partitions(&mut self, count: u32);
-    /// Rows were sent; comes at least whenever a multiple of 100,000 is reached, and at the end of
-    /// each table.
-    fn rows(&mut self, rows: &Rows);
-    /// The server sent a notice, of this text.
-    fn notice(&mut self, text: &str);
-}
-
-/// Carries out `steps` and says how long each took.
+/// Carries out the steps of `order` and says how long each took; those that an earlier load had
+/// completed are left out.
 ///
 /// When `stop` is set, the load ends before its next statement or row; a statement that runs is
 /// not cancelled from here.
 ///
 /// # Errors
-/// At the first statement that fails; what was committed stays. Rows are committed all or none.
-pub fn initialize(
+/// At the first statement that fails; what was committed stays.
+pub fn load(
     session: &mut Session,
-    schema: &Schema,
-    steps: &[Step],
+    connect: &Connect<'_>,
+    dataset: &dyn Dataset,
+    order: &Order,
     stop: &AtomicBool,
     watcher: &mut impl Watcher,
 ) -> Result<Vec<(Step, Duration)>, LoadError> {
     let mut load = Load {
         session,
-        schema,
+        connect,
+        others: Vec::new(),
+        no_more: false,
+        dataset,
+        tables: dataset.tables(),
+        order,
         stop,
         watcher,
+        ledger: None,
+        filled: None,
+        sent: Sent::default(),
     };
-    let timed = |step: &Step| {
-        let started = Instant::now();
-        load.step(*step)?;
-        Ok((*step, started.elapsed()))
-    };
-    steps.iter().map(timed).collect()
+    let outcome = load.all();
+    for session in load.others.drain(..) {
+        // an encrypted session that ends without a word is an error in the server's log
+        let _ = session.close();
+    }
+    outcome.map_err(|error| load.explained(error))
 }
 
 struct Load<'a, W> {
     session: &'a mut Session,
-    schema: &'a Schema,
+    connect: &'a Connect<'a>,
+    /// Further sessions, connected when they are first needed.
+    others: Vec<Session>,
+    /// Whether the server has refused one.
+    no_more: bool,
+    dataset: &'a dyn Dataset,
+    tables: Vec<Table>,
+    order: &'a Order,
     stop: &'a AtomicBool,
     watcher: &'a mut W,
+    ledger: Option<Ledger>,
+    /// Rows of each table, once all are there.
+    filled: Option<Vec<u64>>,
+    /// Sent in this step.
+    sent: Sent,
 }
 
 impl<W: Watcher> Load<'_, W> {
-    fn step(&mut self, step: Step) -> Result<(), LoadError> {
-        self.watcher.step(step);
+    fn all(&mut self) -> Result<Vec<(Step, Duration)>, LoadError> {
+        let order = self.order;
+        let unknown = order.steps.iter().find(|step| !self.has(**step));
+        if let Some(step) = unknown {
+            return Err(LoadError::NoSuchStep {
+                dataset: self.dataset.name(),
+                letter: step.letter(),
+            });
+        }
+        if let Way::Chunks(chunks) = order.way {
+            self.begin(chunks)?;
+        }
+        let first = self.ledger.as_ref().map_or(0, |ledger| ledger.position);
+        let mut times = Vec::new();
+        for (position, step) in order.steps.iter().enumerate().skip(first) {
+            let started = Instant::now();
+            self.sent = Sent::default();
+            self.watcher.step(*step);
+            self.step(*step, position)?;
+            let (elapsed, sent) = (started.elapsed(), self.sent);
+            self.watcher
+                .step_done(*step, elapsed, sent.rows, sent.bytes);
+            times.push((*step, elapsed));
+        }
+        if let Way::Chunks(_) = order.way {
+            self.finish()?;
+        }
+        Ok(times)
+    }
+
+    fn has(&self, step: Step) -> bool {
         match step {
-            Step::Drop => self.execute(pgbench::DROP),
-            Step::CreateTables => self.create_tables(),
-            Step::GenerateHere => self.generate(|load, table| load.copy(table)),
-            Step::GenerateInServer => {
-                let scale = self.schema.scale;
-                self.generate(|load, table| load.execute(&table.insert_select(scale)))
+            Step::GenerateInServer => self.dataset.insert_selects().is_some(),
+            Step::ForeignKeys => self.dataset.foreign_keys().is_some(),
+            _ => true,
+        }
+    }
+
+    /// Reads the ledger of the load that goes on, or takes away what earlier ones left.
+    fn begin(&mut self, chunks: Chunks) -> Result<(), LoadError> {
+        match chunks.beginning {
+            Beginning::Resume => {
+                let wanted = self.identity(chunks);
+                let ledger = Ledger::read(self.session, &wanted)?;
+                let all = cut(&self.tables, ledger.identity.chunk_rows.unwrap_or(u64::MAX));
+                let done = ledger.sent_in(ledger.position).count();
+                self.watcher.resumed(done as u64, all.len() as u64);
+                self.watcher.resumable();
+                self.ledger = Some(ledger);
             }
-            Step::Vacuum => self.execute_all(pgbench::VACUUM),
-            Step::PrimaryKeys => self.execute_all(self.schema.primary_keys()),
-            Step::ForeignKeys => self.execute_all(pgbench::FOREIGN_KEYS),
+            Beginning::Anew if self.order.steps.iter().any(|step| step.changes_rows()) => {
+                Ledger::drop_old(self.session)?;
+                if !mark::remove(self.session)? {
+                    let text = "the comment on the database says that it holds another dataset, and only its owner may change it";
+                    self.watcher.warning(text);
+                }
+            }
+            Beginning::Anew => {}
+        }
+        self.session_settings(chunks.workers)
+    }
+
+    fn identity(&self, chunks: Chunks) -> Identity {
+        let chunk_rows = match chunks.pieces {
+            Pieces::Relations => None,
+            Pieces::Rows(rows) => Some(rows),
+        };
+        Identity::of(self.dataset, &self.order.steps, chunk_rows)
+    }
+
+    /// For this session only: indexes are sorted in memory where the server has enough of it, and
+    /// commits are waited for, but not for standbys. (VACUUM cannot mark pages as all-visible whose
+    /// rows were committed asynchronously a moment ago.)
+    fn session_settings(&mut self, at_once: usize) -> Result<(), LoadError> {
+        let sql = settings(at_once);
+        ledger::execute(self.session, &sql).map(drop)
+    }
+
+    fn step(&mut self, step: Step, position: usize) -> Result<(), LoadError> {
+        let manner = match self.order.way {
+            Way::OneTransaction => Manner::Serial,
+            Way::Chunks(_) => Manner::Parallel,
+        };
+        match step {
+            Step::Drop => self.execute_all(self.dataset.drop_tables()),
+            Step::CreateTables => self.create_tables(),
+            Step::GenerateHere => match self.order.way {
+                Way::OneTransaction => self.generate_at_once(Self::copy),
+                Way::Chunks(chunks) => self.generate_in_chunks(chunks, position),
+            },
+            Step::GenerateInServer => {
+                let statements = self.dataset.insert_selects().unwrap_or_default();
+                self.generate_at_once(|load, table| load.execute(&statements[table]))
+            }
+            Step::Vacuum => self.in_stages(self.dataset.vacuum(manner), position, Undo::Nothing),
+            Step::PrimaryKeys => self.in_stages(
+                self.dataset.primary_keys(manner),
+                position,
+                Undo::Transaction,
+            ),
+            Step::ForeignKeys => {
+                let stages = self.dataset.foreign_keys().unwrap_or_default();
+                self.in_stages(stages, position, Undo::Transaction)
+            }
         }
     }
 
     fn create_tables(&mut self) -> Result<(), LoadError> {
-        let schema = self.schema;
-        self.execute_all(schema.create_tables())?;
-        if let Some(partitions) = schema.partitions {
-            self.watcher.partitions(partitions.count);
+        self.execute_all(self.dataset.create_tables())?;
+        let partitions = self.dataset.create_partitions();
+        if !partitions.is_empty() {
+            self.watcher.partitions(partitions.len());
         }
-        self.execute_all(schema.create_partitions())
+        self.execute_all(partitions)
     }
 
-    /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
-    /// can do without the log where it may, and nobody ever sees a part of them.
-    fn generate(
-        &mut self,
-        fill: impl Fn(&mut Self, Table) -> Result<(), LoadError>,
-    ) -> Result<(), LoadError> {
+    /// Empties the tables, with a new ledger, and fills them chunk by chunk; or goes on with that.
+    fn generate_in_chunks(&mut self, chunks: Chunks, position: usize) -> Result<(), LoadError> {
+        let goes_on = self
+            .ledger
+            .as_ref()
+            .is_some_and(|ledger| ledger.position == position);
+        let mut ledger = match self.ledger.take() {
+            Some(ledger) if goes_on => ledger,
+            _ => self.open_ledger(chunks, position)?,
+        };
+        let tables = std::mem::take(&mut self.tables);
+        let result = self.fill(chunks, &tables, &mut ledger);
+        self.tables = tables;
+        self.ledger = Some(ledger);
+        self.filled = Some(result?);
+        self.execute_all(self.dataset.after_rows())
+    }
+
+    fn open_ledger(&mut self, chunks: Chunks, position: usize) -> Result<Ledger, LoadError> {
+        let mut ledger = Ledger::new(self.identity(chunks), position);
+        let permitted = Ledger::is_permitted(self.session)?;
+        let unlogged = self.dataset.is_unlogged();
         self.execute("begin")?;
-        let result = self
-            .execute(pgbench::TRUNCATE)
-            .and_then(|()| Table::ALL.iter().try_for_each(|table| fill(self, *table)))
-            .and_then(|()| self.execute("commit"));
-        if result.is_err() {
-            // so that locks are gone when the caller hears of it; the first error is what matters
-            let _ = self.session.execute("rollback");
+        let truncate = self.dataset.truncate();
+        let mut all = || {
+            self.execute(&truncate)?;
+            if permitted {
+                ledger.keep(self.session, unlogged)?;
+            }
+            self.execute("commit")
+        };
+        let result = all();
+        if let Err(error) = result {
+            ledger::roll_back(self.session);
+            return Err(error);
         }
-        result
+        if permitted {
+            self.watcher.resumable();
+        } else {
+            let text = "this load could not be resumed: there is no right to make a schema in the database";
+            self.watcher.warning(text);
+        }
+        Ok(ledger)
+    }
+
+    /// Rows of each table.
+    fn fill(
+        &mut self,
+        chunks: Chunks,
+        tables: &[Table],
+        ledger: &mut Ledger,
+    ) -> Result<Vec<u64>, LoadError> {
+        let all = cut(tables, ledger.identity.chunk_rows.unwrap_or(u64::MAX));
+        let left = all
+            .iter()
+            .filter(|chunk| ledger.sent(ledger.position, chunk.number).is_none());
+        let left: Vec<&Chunk> = left.collect();
+        let rows = left.iter().map(|chunk| chunk.rows);
+        self.connect_others(chunks.workers.min(worthwhile(rows)))?;
+        let filling = Filling::new(self.dataset, tables, &all, ledger, self.stop);
+        let mut sessions = vec![&mut *self.session];
+        sessions.extend(&mut self.others);
+        filling.run(&mut sessions, &left, ledger, self.watcher)?;
+        let mut counts = vec![0; tables.len()];
+        for chunk in &all {
+            let sent = ledger
+                .sent(ledger.position, chunk.number)
+                .unwrap_or_default();
+            counts[chunk.table] += sent.rows;
+            self.sent.rows += sent.rows;
+            self.sent.bytes += sent.bytes;
+        }
+        for (table, found) in tables.iter().zip(&counts) {
+            if table.exact && *found != table.rows() {
+                return Err(LoadError::Miscounted {
+                    table: table.name.clone(),
+                    expected: table.rows(),
+                    found: *found,
+                });
+            }
+        }
+        Ok(counts)
+    }
+
+    /// Sees to it that there are `all` sessions, with the first; where the server has no more of
+    /// them, what there are will do.
+    fn connect_others(&mut self, all: usize) -> Result<(), LoadError> {
+        while self.others.len() + 1 < all && !self.no_more {
+            self.go_on()?;
+            match (self.connect)() {
+                Ok(mut session) => {
+                    ledger::execute(&mut session, &settings(all))?;
+                    self.others.push(session);
+                }
+                Err(error) => {
+                    self.no_more = true;
+                    let sessions = self.others.len() + 1;
+                    let text = format!("loading over {sessions} of {all} connections: {error}");
+                    self.watcher.warning(&text);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries out statements stage by stage; in chunks several of a stage at once, and without
+    /// those that the ledger knows as done.
+    fn in_stages(&mut self, stages: Stages, position: usize, undo: Undo) -> Result<(), LoadError> {
+        let Way::Chunks(chunks) = self.order.way else {
+            return self.execute_all(stages.into_iter().flatten());
+        };
+        let mut item = 0;
+        for stage in stages {
+            let numbered = stage.into_iter().map(|sql| {
+                item += 1;
+                (item - 1, sql)
+            });
+            let done = |item| {
+                let ledger = self.ledger.as_ref();
+                ledger.is_some_and(|ledger| ledger.sent(position, item).is_some())
+            };
+            let jobs: Vec<(u64, String)> = numbered.filter(|(item, _)| !done(*item)).collect();
+            let parts = self.tables.iter().flat_map(Table::part_rows);
+            // the loader may not know which rows go to which partition, but statements do
+            let partitions = self.dataset.create_partitions().len();
+            let sessions = worthwhile(parts).max(partitions).min(jobs.len());
+            self.connect_others(chunks.workers.min(sessions))?;
+            let writer = self.ledger.as_ref().map_or(Writer::Nobody, Ledger::writer);
+            let stop = self.stop;
+            let work = |session: &mut &mut Session, (item, sql): &(u64, String)| {
+                if stop.load(Ordering::Relaxed) {
+                    return Err(LoadError::Interrupted);
+                }
+                undo.carry_out(session, sql, writer, position, *item)
+            };
+            let mut sessions = vec![&mut *self.session];
+            sessions.extend(&mut self.others);
+            let result = at_once(sessions, &jobs, work, || ());
+            self.tell_notices();
+            result?;
+            if let Some(ledger) = &mut self.ledger {
+                jobs.iter()
+                    .for_each(|(item, _)| ledger.note(position, *item, Sent::default()));
+            }
+        }
+        Ok(())
     }
 
     fn execute_all<S: AsRef<str>>(
@@ -129,90 +351,15 @@ impl<W: Watcher> Load<'_, W> {
     ) -> Result<(), LoadError> {
         statements
             .into_iter()
-            .try_for_each(|sql| self.execute(sql.as_ref()))
+            .try_for_each(|sql| self.execute(sql.as_ref()).map(drop))
     }
 
-    fn execute(&mut self, sql: &str) -> Result<(), LoadError> {
+    /// Gives the rows affected.
+    fn execute(&mut self, sql: &str) -> Result<u64, LoadError> {
         self.go_on()?;
-        let result = self.session.execute(sql);
-        self.tell_notices();
-        result.map(drop).map_err(|error| {
-            self.failed(error, |error| LoadError::Query {
-                sql: sql.to_owned(),
-                error,
-            })
-        })
-    }
-
-    /// Sends a table's rows.
-    fn copy(&mut self, table: Table) -> Result<(), LoadError> {
-        let freeze = if self.can_freeze(table)? {
-            " with (freeze on)"
-        } else {
-            ""
-        };
-        self.go_on()?;
-        let sql = format!("copy {} from stdin{freeze}", table.name());
-        let result = self.send_rows(&sql, table);
+        let result = ledger::execute(self.session, sql);
         self.tell_notices();
         result
-    }
-
-    fn send_rows(&mut self, sql: &str, table: Table) -> Result<(), LoadError> {
-        let stop = self.stop;
-        let mut copy = match self.session.copy_in(sql) {
-            Ok(copy) => copy,
-            Err(error) => return Err(self.failed(error, LoadError::CopyStart)),
-        };
-        let mut writer = RowWriter::new(table);
-        let mut progress = Rows {
-            table,
-            rows: 0,
-            rows_total: table.rows(self.schema.scale),
-            bytes: 0,
-            elapsed: Duration::ZERO,
-        };
-        let started = Instant::now();
-        while progress.rows < progress.rows_total {
-            if stop.load(Ordering::Relaxed) {
-                // whether or not the server hears of it, nothing is committed
-                let _ = copy.abort("canceled by user");
-                return Err(LoadError::Interrupted);
-            }
-            let batch = BATCH_ROWS.min(progress.rows_total - progress.rows);
-            let sent = copy.write_with(|buffer| {
-                let before = buffer.len();
-                writer.append(batch, buffer);
-                progress.bytes += (buffer.len() - before) as u64;
-            });
-            if let Err(error) = sent {
-                return Err(self.failed(error, LoadError::CopyRows));
-            }
-            progress.rows += batch;
-            progress.elapsed = started.elapsed();
-            self.watcher.rows(&progress);
-        }
-        let finished = copy.finish();
-        finished
-            .map(drop)
-            .map_err(|error| self.failed(error, LoadError::CopyRows))
-    }
-
-    /// Whether COPY may freeze the table's rows, and it helps: an ordinary table, not a partitioned
-    /// one, which an earlier load may have made.
-    fn can_freeze(&mut self, table: Table) -> Result<bool, LoadError> {
-        if self.session.server_version_num < FREEZE_FROM_VERSION {
-            return Ok(false);
-        }
-        self.go_on()?;
-        let sql = format!(
-            "SELECT relkind FROM pg_catalog.pg_class WHERE oid='{}'::pg_catalog.regclass",
-            table.name()
-        );
-        match self.session.query_one_value(&sql) {
-            Ok(kind) => Ok(kind.as_deref() == Some("r")),
-            Err(error) => Err(self.failed(error, |error| LoadError::Query { sql, error })),
-        }
     }
 
     fn go_on(&self) -> Result<(), LoadError> {
@@ -222,25 +369,68 @@ impl<W: Watcher> Load<'_, W> {
         Ok(())
     }
 
-    /// Why a statement failed: because it was cancelled on our own request, or as `otherwise` says.
-    fn failed(
-        &self,
-        error: SessionError,
-        otherwise: impl FnOnce(SessionError) -> LoadError,
-    ) -> LoadError {
-        let canceled = error
-            .sqlstate()
-            .is_some_and(|state| state.to_string() == QUERY_CANCELED);
+    /// Why the load failed: when a statement was cancelled on our own request, because of that.
+    fn explained(&self, error: LoadError) -> LoadError {
+        let canceled = error.session_error().and_then(SessionError::sqlstate);
+        let canceled = canceled.is_some_and(|state| state.to_string() == QUERY_CANCELED);
         if canceled && self.stop.load(Ordering::Relaxed) {
             LoadError::Interrupted
         } else {
-            otherwise(error)
+            error
         }
     }
 
     fn tell_notices(&mut self) {
         for notice in self.session.take_notices() {
             self.watcher.notice(&notice.to_string());
+        }
+        for session in &mut self.others {
+            for notice in session.take_notices() {
+                self.watcher.notice(&notice.to_string());
+            }
+        }
+    }
+}
+
+/// How many sessions can be kept busy by pieces of so many rows: a session for the smallest ones
+/// alone costs the server more than it gains.
+fn worthwhile(rows: impl Iterator<Item = u64>) -> usize {
+    let (all, largest) = rows.fold((0, 0), |(all, most): (u64, u64), rows| {
+        (all + rows, rows.max(most))
+    });
+    let sessions = (all + largest / 2).checked_div(largest).unwrap_or(1);
+    usize::try_from(sessions).unwrap_or(usize::MAX)
+}
+
+/// Settings of a session of a load, of which so many run at once.
+///
+/// Half of the shared buffers is what index builds may use together, but no less than the server
+/// gives of itself: it was sized by somebody who knew the machine, where maintenance_work_mem
+/// mostly has its default.
+fn settings(at_once: usize) -> String {
+    format!(
+        "set synchronous_commit = local; \
+         select pg_catalog.set_config('maintenance_work_mem', greatest(m.setting::int8, \
+         least(b.setting::int8 * 8 / 2 / {at_once}, 2000000))::text, false) \
+         from pg_catalog.pg_settings m, pg_catalog.pg_settings b \
+         where m.name = 'maintenance_work_mem' and b.name = 'shared_buffers'"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_pieces_want_no_session_of_their_own() {
+        for (rows, sessions) in [
+            (&[][..], 1),
+            (&[100_000, 10, 1], 1),
+            (&[50, 50, 50, 50, 20], 4),
+            (&[7], 1),
+            (&[10, 6], 2),
+        ] {
+            assert_eq!(worthwhile(rows.iter().copied()), sessions, "{rows:?}");
         }
     }
 }

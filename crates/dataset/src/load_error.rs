@@ -4,7 +4,7 @@ use std::fmt;
 
 use pgdyno_connect::SessionError;
 
-/// Why a load ended early. Displayed in pgbench's words.
+/// Why a load ended early. Displayed in pgbench's words where it has some.
 #[derive(Debug)]
 pub enum LoadError {
     /// The server refused a statement, or went away.
@@ -18,6 +18,24 @@ pub enum LoadError {
     CopyStart(SessionError),
     /// The server refused the rows, or went away.
     CopyRows(SessionError),
+    /// The dataset has no such step.
+    NoSuchStep {
+        /// Name of the dataset.
+        dataset: &'static str,
+        /// The step's letter.
+        letter: char,
+    },
+    /// There is nothing that could go on, or it is something else.
+    NotResumable(String),
+    /// The server has another number of rows than were sent.
+    Miscounted {
+        /// The table.
+        table: String,
+        /// Rows that it should have.
+        expected: u64,
+        /// Rows that were committed.
+        found: u64,
+    },
     /// Told to stop; what was not committed is undone.
     Interrupted,
 }
@@ -28,7 +46,29 @@ impl LoadError {
     pub fn detail(&self) -> Option<String> {
         match self {
             Self::Query { sql, .. } => Some(format!("Query was: {sql}")),
-            Self::CopyStart(_) | Self::CopyRows(_) | Self::Interrupted => None,
+            _ => None,
+        }
+    }
+
+    /// What the session said, if it was a session that failed.
+    #[must_use]
+    pub fn session_error(&self) -> Option<&SessionError> {
+        match self {
+            Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => {
+                Some(error)
+            }
+            _ => None,
+        }
+    }
+
+    /// What to do about it.
+    #[must_use]
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotResumable(_) => {
+                Some("Begin anew: without --resume the tables are dropped and made again.")
+            }
+            _ => None,
         }
     }
 }
@@ -44,6 +84,21 @@ impl fmt::Display for LoadError {
             Self::Query { error, .. } => write!(f, "query failed: {error}"),
             Self::CopyStart(error) => write!(f, "unexpected copy in result: {error}"),
             Self::CopyRows(error) => write!(f, "PQendcopy failed: {error}"),
+            Self::NoSuchStep { dataset, letter } => {
+                write!(
+                    f,
+                    "initialization step \"{letter}\" is not one of dataset {dataset}"
+                )
+            }
+            Self::NotResumable(why) => write!(f, "could not resume the load: {why}"),
+            Self::Miscounted {
+                table,
+                expected,
+                found,
+            } => write!(
+                f,
+                "could not complete the load: {table} should have {expected} rows, and {found} were committed"
+            ),
             Self::Interrupted => f.write_str("interrupted; the tables are not complete"),
         }
     }
@@ -55,7 +110,7 @@ impl std::error::Error for LoadError {
             Self::Query { error, .. } | Self::CopyStart(error) | Self::CopyRows(error) => {
                 Some(error)
             }
-            Self::Interrupted => None,
+            _ => None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! pgbench's four tables: what they are, and the statements that no option changes.
 
+mod dataset;
 mod row_writer;
 mod schema;
 

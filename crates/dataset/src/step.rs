@@ -61,6 +61,29 @@ impl Step {
         }
     }
 
+    /// Its letter.
+    #[must_use]
+    pub fn letter(self) -> char {
+        match self {
+            Self::Drop => 'd',
+            Self::CreateTables => 't',
+            Self::GenerateHere => 'g',
+            Self::GenerateInServer => 'G',
+            Self::Vacuum => 'v',
+            Self::PrimaryKeys => 'p',
+            Self::ForeignKeys => 'f',
+        }
+    }
+
+    /// Whether the tables hold other rows after it.
+    #[must_use]
+    pub fn changes_rows(self) -> bool {
+        matches!(
+            self,
+            Self::Drop | Self::CreateTables | Self::GenerateHere | Self::GenerateInServer
+        )
+    }
+
     /// What it is called in the line of times.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -86,6 +109,7 @@ mod tests {
         assert_eq!(steps.len(), STEPS.len());
         for (at, step) in steps.iter().enumerate() {
             assert!(!steps[..at].contains(step), "{step:?}");
+            assert_eq!(Some(step.letter()), STEPS.chars().nth(at));
         }
         assert_eq!(Step::from_letter(' '), None);
     }

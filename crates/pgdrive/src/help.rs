@@ -48,6 +48,35 @@ pub const INITIALIZE: &[Opt] = &[
         "create tables in the specified tablespace",
     ),
     long("unlogged-tables", "create tables as unlogged tables"),
+    long_arg(
+        "dataset",
+        "pgbench|sbtest",
+        "tables of pgbench or of sysbench's oltp scripts\n(default: pgbench)",
+    ),
+    long_arg(
+        "tables",
+        "NUM",
+        "number of tables of dataset sbtest (default: 1)",
+    ),
+    long_arg(
+        "table-size",
+        "NUM",
+        "rows in each table of dataset sbtest\n(default: 10000)",
+    ),
+    long_arg(
+        "load-workers",
+        "NUM",
+        "load over NUM connections (default: as many as CPUs,\nat most 8, a table or partition each)",
+    ),
+    long_arg(
+        "load-chunk",
+        "NUM",
+        "commit each NUM rows, so that the load can be resumed\nwithin a table (0: tables as wholes, frozen)",
+    ),
+    long(
+        "resume",
+        "go on with a load that was broken off, begun with the\nsame options",
+    ),
 ];
 
 /// Options of a load.
@@ -259,12 +288,19 @@ pub const BENCHMARK: &[Opt] = &[
     long("parent-lease", "stop when standard input closes"),
 ];
 
-/// Options that a program called pgbench does not have: results with them are no pgbench results.
-const NOT_PGBENCHS: [&str; 6] = [
+/// Options that a program called pgbench does not have: results with them are no pgbench results,
+/// and loads no pgbench loads.
+const NOT_PGBENCHS: [&str; 12] = [
     "arrivals",
     "auto-pipeline",
+    "dataset",
     "keying-time",
+    "load-chunk",
+    "load-workers",
     "phases",
+    "resume",
+    "table-size",
+    "tables",
     "think-time",
     "timer-tick",
 ];

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use pgdyno_connect::{Params, Session};
-use pgdyno_dataset::{LoadError, Step};
+use pgdyno_dataset::{LoadError, Order, Step, Way};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
@@ -75,19 +75,34 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         Err(_) if lease.stop.load(Ordering::Relaxed) => return Ok(lease.exit()),
         connected => connected?,
     };
-    let canceller = Canceller::start(&params, &mut session, &lease.stop);
-    let cadence = if options.quiet {
-        Cadence::Quiet
-    } else {
-        Cadence::Rows
+    let canceller = Canceller::start(&params, &lease.stop);
+    canceller.watch(&mut session);
+    let cadence = match (options.quiet, options.way) {
+        (true, _) => Cadence::Quiet,
+        (false, Way::OneTransaction) => Cadence::Rows,
+        (false, Way::Chunks(_)) => Cadence::Seconds,
     };
-    let result = pgdyno_dataset::initialize(
+    let further = || {
+        let mut session = Session::connect(&params)?;
+        canceller.watch(&mut session);
+        Ok(session)
+    };
+    let order = Order {
+        steps: options.steps.clone(),
+        way: options.way,
+        program_version: env!("CARGO_PKG_VERSION"),
+    };
+    let mut told = Told::new(cadence, events, messages);
+    let dataset = options.dataset.dataset();
+    let result = pgdyno_dataset::load(
         &mut session,
-        &options.schema,
-        &options.steps,
+        &further,
+        dataset,
+        &order,
         &lease.stop,
-        &mut Told::new(cadence, events),
+        &mut told,
     );
+    let resumable = told.resumable();
     drop(canceller);
     // as pgbench takes leave; when the server has gone before, the result says so
     let _ = session.close();
@@ -98,11 +113,18 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         }
         Err(error @ LoadError::Interrupted) => {
             say(&error.to_string());
+            if resumable {
+                messages.hint(RESUME);
+            }
             Ok(lease.exit())
         }
         Err(error) => {
             let mut failure = Failure::new(&error);
             failure.detail = error.detail();
+            failure.hint = match error.hint() {
+                None if resumable => Some(RESUME.to_owned()),
+                hint => hint.map(ToOwned::to_owned),
+            };
             let failure = said(failure);
             if lease.stop.load(Ordering::Relaxed) {
                 return Ok(lease.exit());
@@ -111,6 +133,10 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         }
     }
 }
+
+/// What to do after a load that was broken off.
+const RESUME: &str =
+    "What was committed is kept: the same command with --resume goes on behind it.";
 
 /// Says both why there is no connection and what it was for, as pgbench does.
 fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {

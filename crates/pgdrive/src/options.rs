@@ -1,6 +1,7 @@
 //! The command line, resolved once into a complete value.
 
 mod given;
+mod load;
 pub mod pacing;
 mod reconnect;
 #[cfg(test)]
@@ -9,8 +10,7 @@ mod values;
 
 use std::time::Duration;
 
-use pgdyno_dataset::Step;
-use pgdyno_dataset::pgbench::Schema;
+use pgdyno_dataset::{Step, Way};
 use pgdyno_engine::phases::Phases;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
@@ -24,6 +24,7 @@ use crate::messages::Failure;
 use crate::percentiles::Percentiles;
 use crate::workers::Workers;
 use given::{Given, resolve, take};
+pub use load::DatasetChoice;
 use pacing::PacingChoice;
 use values::seed;
 
@@ -196,8 +197,11 @@ pub struct Initialize {
     pub connection: Connection,
     /// -I, without what -n takes away and with what --foreign-keys adds
     pub steps: Vec<Step>,
-    /// -s, -F, --unlogged-tables, and where tables lie and how they are divided
-    pub schema: Schema,
+    /// --dataset; for pgbench's with -s, -F, --unlogged-tables, and where tables lie and how they
+    /// are divided
+    pub dataset: DatasetChoice,
+    /// --load-workers, --load-chunk, --resume
+    pub way: Way,
     /// -q
     pub quiet: bool,
     /// --events

@@ -9,7 +9,7 @@ use super::Table;
 #[derive(Debug)]
 pub struct RowWriter {
     table: Table,
-    /// Rows written so far.
+    /// Rows before the next one.
     rows: u64,
     /// The next row, with its line end.
     row: Vec<u8>,
@@ -18,12 +18,12 @@ pub struct RowWriter {
 }
 
 impl RowWriter {
-    /// Begins with the first row.
+    /// Begins behind this many rows.
     #[must_use]
-    pub fn new(table: Table) -> Self {
+    pub fn new(table: Table, rows: u64) -> Self {
         let mut writer = Self {
             table,
-            rows: 0,
+            rows,
             row: Vec::with_capacity(64),
             key_digits: 0,
         };
@@ -116,7 +116,7 @@ mod tests {
             (Table::Accounts, 1_200_000),
         ] {
             let mut out = Vec::new();
-            RowWriter::new(table).append(rows, &mut out);
+            RowWriter::new(table, 0).append(rows, &mut out);
             assert!(out == expected(table, 0..rows).as_bytes(), "{table:?}");
         }
     }
@@ -124,13 +124,31 @@ mod tests {
     #[test]
     fn pieces_of_any_size_make_the_same_rows() {
         let mut whole = Vec::new();
-        RowWriter::new(Table::Accounts).append(300_001, &mut whole);
+        RowWriter::new(Table::Accounts, 0).append(300_001, &mut whole);
         let mut out = Vec::new();
-        let mut writer = RowWriter::new(Table::Accounts);
+        let mut writer = RowWriter::new(Table::Accounts, 0);
         for count in [0, 1, 8, 90, 99_900, 1, 0, 99_999, 100_001, 1] {
             writer.append(count, &mut out);
         }
         assert!(out == whole);
+    }
+
+    #[test]
+    fn any_row_can_be_the_first() {
+        for (table, first) in [
+            (Table::Branches, 9),
+            (Table::Tellers, 99),
+            (Table::Tellers, 105),
+            (Table::Accounts, 99_999),
+            (Table::Accounts, 100_000),
+            (Table::Accounts, 999_950),
+            (Table::Accounts, 1_234_567),
+        ] {
+            let mut out = Vec::new();
+            RowWriter::new(table, first).append(100_100, &mut out);
+            let rows = first..first + 100_100;
+            assert!(out == expected(table, rows).as_bytes(), "{table:?} {first}");
+        }
     }
 
     #[test]

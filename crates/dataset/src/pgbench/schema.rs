@@ -134,7 +134,7 @@ impl Schema {
     /// Bounds of partition `number`, from 1. The first and the last are open, so that every number
     /// has a place.
     fn range(&self, count: u32, number: u32) -> String {
-        let rows = (u64::from(self.scale) * ACCOUNTS).div_ceil(u64::from(count));
+        let rows = self.partition_rows(count);
         let bound = |partitions: u32| (u64::from(partitions) * rows + 1).to_string();
         let from = match number {
             1 => "minvalue".to_owned(),
@@ -146,6 +146,17 @@ impl Schema {
             bound(number)
         };
         format!("from ({from}) to ({to})")
+    }
+
+    /// Rows of each of so many partitions; the last may have fewer.
+    pub(super) fn partition_rows(&self, count: u32) -> u64 {
+        (u64::from(self.scale) * ACCOUNTS).div_ceil(u64::from(count))
+    }
+
+    /// The primary key of partition `number` alone, named as the server names it.
+    pub(super) fn partition_key(&self, number: u32) -> String {
+        let tablespace = clause(" using index tablespace ", self.index_tablespace.as_deref());
+        format!("alter table pgbench_accounts_{number} add primary key (aid){tablespace}")
     }
 
     /// Primary keys.

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 use std::net::ToSocketAddrs;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -26,24 +26,43 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Canceller {
     done: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
+    params: Params,
+    requests: Requests,
+    /// Set when the server was asked to end in vain.
+    in_vain: Arc<AtomicBool>,
 }
 
+/// One for each session.
+type Requests = Arc<Mutex<Vec<Request>>>;
+
 impl Canceller {
-    /// Watches over `session`, which was connected by `params`. Where requests do not help, or
-    /// cannot be made for want of the server's key, the session's waits are interrupted.
-    pub fn start(params: &Params, session: &mut Session, stop: &Arc<AtomicBool>) -> Self {
+    /// Watches over no session yet; all of them are connected by `params`.
+    pub fn start(params: &Params, stop: &Arc<AtomicBool>) -> Self {
         let (done, finished) = channel();
-        let request = request(params, session);
-        let given_up = Arc::new(AtomicBool::new(false));
-        session.interrupt_by(Interrupt::by(Arc::clone(&given_up)));
-        let stop = Arc::clone(stop);
+        let requests = Requests::default();
+        let in_vain = Arc::new(AtomicBool::new(false));
+        let (stop, watched) = (Arc::clone(stop), Arc::clone(&requests));
+        let given_up = Arc::clone(&in_vain);
         let thread = thread::spawn(move || {
-            watch(&finished, &stop, request.as_ref());
+            watch(&finished, &stop, &watched);
             given_up.store(true, Ordering::Relaxed);
         });
         Self {
             done: Some(done),
             thread: Some(thread),
+            params: params.clone(),
+            requests,
+            in_vain,
+        }
+    }
+
+    /// Watches over this session, too. Where requests do not help, or cannot be made for want of the
+    /// server's key, its waits are interrupted.
+    pub fn watch(&self, session: &mut Session) {
+        session.interrupt_by(Interrupt::by(Arc::clone(&self.in_vain)));
+        if let Some(request) = request(&self.params, session) {
+            let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+            requests.push(request);
         }
     }
 }
@@ -59,7 +78,7 @@ impl Drop for Canceller {
 }
 
 /// Returns when the work is finished, or when it was asked to end in vain.
-fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: Option<&Request>) {
+fn watch(finished: &Receiver<()>, stop: &AtomicBool, requests: &Requests) {
     let mut first = None;
     let mut wait = LOOK_EVERY;
     while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
@@ -67,19 +86,32 @@ fn watch(finished: &Receiver<()>, stop: &AtomicBool, request: Option<&Request>) 
             continue;
         }
         let is_in_vain = first.is_some_and(|at: Instant| at.elapsed() > IN_VAIN_AFTER);
-        let Some(request) = request.filter(|_| !is_in_vain) else {
+        let sent = send_all(requests);
+        if is_in_vain || matches!(sent, Ok(false)) {
             return;
-        };
-        let sent = request.send();
+        }
         if first.is_none() {
             match sent {
-                Ok(()) => say("Cancel request sent"),
+                Ok(_) => say("Cancel request sent"),
                 Err(error) => say(&format!("Could not send cancel request: {error}")),
             }
         }
         first.get_or_insert_with(Instant::now);
         wait = AGAIN_AFTER;
     }
+}
+
+/// Sends the requests of all sessions; false when there are none. The first failure counts.
+fn send_all(requests: &Requests) -> io::Result<bool> {
+    let requests = requests.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut outcome = Ok(!requests.is_empty());
+    for request in requests.iter() {
+        let sent = request.send();
+        if outcome.is_ok() {
+            outcome = sent.map(|()| true);
+        }
+    }
+    outcome
 }
 
 /// A CancelRequest and where it may go. It holds the session's secret, hence no Debug.

@@ -1,21 +1,24 @@
 //! What is said while tables are made: pgbench's lines, and events.
 
+use std::collections::HashMap;
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-use pgdyno_dataset::pgbench::Table;
 use pgdyno_dataset::{Rows, Step, Watcher};
 use serde_json::json;
 
 use crate::events::Events;
+use crate::messages::Messages;
 
 /// Rows between two lines about a table.
 const ROWS_A_LINE: u64 = 100_000;
+/// Time between two lines about all tables.
+const LINE_EVERY: Duration = Duration::from_secs(1);
 /// Time between two lines about a table when they are to be few.
 const QUIET_EVERY: Duration = Duration::from_secs(5);
 /// Quiet lines name rows in multiples of this, so that small tables are not named at all.
 const QUIET_ROWS: u64 = 100;
-/// Between two events about a table.
+/// Between two events about a table, or about all.
 const EVENT_EVERY: Duration = Duration::from_secs(1);
 
 /// Says a line to the user.
@@ -28,67 +31,100 @@ fn write(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
 
-/// How often a line about a table is due.
+/// How often a line about rows is due, and what it is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cadence {
-    /// By rows.
+    /// By rows, about a table.
     Rows,
-    /// By time (-q).
+    /// By time, about a table (-q).
     Quiet,
+    /// Every second, about all tables, with rates.
+    Seconds,
+}
+
+/// What was told of a table, or of all.
+#[derive(Debug, Default)]
+struct About {
+    last_event: Option<Instant>,
+    last_line: Option<Instant>,
+    /// Quiet periods that have had their line.
+    periods: u32,
 }
 
 /// Tells the user and the reader of events how the load goes.
 pub struct Told<'a> {
     events: &'a mut Events,
-    last_event: Instant,
+    messages: &'a Messages,
     cadence: Cadence,
     /// What ends a line about rows: on a terminal the next one is written over it.
     line_end: char,
-    /// The table whose rows come.
-    table: Option<Table>,
-    /// Characters in the last line about it.
+    /// By table; None is all of them.
+    about: HashMap<Option<String>, About>,
+    /// Characters in the last line about rows.
     shown: usize,
-    /// Quiet periods after whose end the next line about it is due.
-    periods: u32,
+    step: Step,
+    resumable: bool,
 }
 
 impl<'a> Told<'a> {
     /// Before the first step.
-    pub fn new(cadence: Cadence, events: &'a mut Events) -> Self {
+    pub fn new(cadence: Cadence, events: &'a mut Events, messages: &'a Messages) -> Self {
         let terminal = std::io::stderr().is_terminal();
         Self {
             events,
-            last_event: Instant::now(),
+            messages,
             cadence,
             line_end: if terminal { '\r' } else { '\n' },
-            table: None,
+            about: HashMap::new(),
             shown: 0,
-            periods: 1,
+            step: Step::GenerateHere,
+            resumable: false,
         }
     }
 
-    fn is_due(&self, rows: &Rows) -> bool {
-        match self.cadence {
-            Cadence::Rows => rows.rows.is_multiple_of(ROWS_A_LINE),
-            Cadence::Quiet => {
-                rows.rows.is_multiple_of(QUIET_ROWS)
-                    && (rows.rows == rows.rows_total || rows.elapsed >= QUIET_EVERY * self.periods)
+    /// Whether what was loaded until now can be gone on with.
+    pub fn resumable(&self) -> bool {
+        self.resumable
+    }
+
+    fn is_due(&mut self, rows: &Rows<'_>) -> bool {
+        let about = self
+            .about
+            .entry(rows.table.map(ToOwned::to_owned))
+            .or_default();
+        match (self.cadence, rows.table) {
+            (Cadence::Rows, Some(_)) => rows.rows.is_multiple_of(ROWS_A_LINE),
+            (Cadence::Quiet, Some(_)) => {
+                let periods = rows
+                    .elapsed
+                    .as_secs_f64()
+                    .div_euclid(QUIET_EVERY.as_secs_f64());
+                let due = rows.rows.is_multiple_of(QUIET_ROWS)
+                    && (rows.rows == rows.rows_total || periods as u32 > about.periods);
+                if due {
+                    about.periods = periods as u32;
+                }
+                due
             }
+            (Cadence::Seconds, None) => {
+                let due = rows.rows == rows.rows_total
+                    || about.last_line.map_or(rows.elapsed, |line| line.elapsed()) >= LINE_EVERY;
+                if due {
+                    about.last_line = Some(Instant::now());
+                }
+                due
+            }
+            _ => false,
         }
     }
 
-    fn tell(&mut self, rows: &Rows) {
+    fn tell(&mut self, rows: &Rows<'_>) {
         if self.is_due(rows) {
             let text = line(rows);
             // blanks over what a longer line before it leaves on the terminal
             let width = self.shown;
             write(&format!("{text:width$}{}", self.line_end));
             self.shown = text.len();
-            self.periods = rows
-                .elapsed
-                .as_secs_f64()
-                .div_euclid(QUIET_EVERY.as_secs_f64()) as u32
-                + 1;
         }
         if rows.rows == rows.rows_total && self.shown > 0 && self.line_end == '\r' {
             let width = self.shown;
@@ -96,18 +132,29 @@ impl<'a> Told<'a> {
         }
     }
 
-    fn event(&mut self, rows: &Rows) {
-        if rows.rows < rows.rows_total && self.last_event.elapsed() < EVENT_EVERY {
+    fn event(&mut self, rows: &Rows<'_>) {
+        let about = self
+            .about
+            .entry(rows.table.map(ToOwned::to_owned))
+            .or_default();
+        let early = about
+            .last_event
+            .is_some_and(|last| last.elapsed() < EVENT_EVERY);
+        if rows.rows < rows.rows_total && early {
             return;
         }
-        self.last_event = Instant::now();
+        about.last_event = Some(Instant::now());
+        let elapsed_s = rows.elapsed.as_secs_f64().max(1e-6);
         let fields = json!({
-            "step": Step::GenerateHere.name(),
-            "table": rows.table.name(),
+            "step": self.step.name(),
+            "table": rows.table,
             "rows": rows.rows,
             "rows_total": rows.rows_total,
             "bytes": rows.bytes,
             "elapsed_us": rows.elapsed.as_micros() as u64,
+            "rows_before": rows.rows_before,
+            "rows_per_s": (rows.rows_now() as f64 / elapsed_s).round(),
+            "remaining_us": rows.remaining().as_micros() as u64,
         });
         // a reader that is gone is noticed at the end, which is written too
         let _ = self.events.write("load", fields);
@@ -117,41 +164,73 @@ impl<'a> Told<'a> {
 impl Watcher for Told<'_> {
     fn step(&mut self, step: Step) {
         say(step.progress());
-        self.table = None;
+        self.step = step;
+        self.about.clear();
+        self.shown = 0;
         let _ = self.events.write("load", json!({ "step": step.name() }));
     }
 
-    fn partitions(&mut self, count: u32) {
+    fn step_done(&mut self, step: Step, elapsed: Duration, rows: u64, bytes: u64) {
+        let fields = json!({
+            "step": step.name(),
+            "elapsed_us": elapsed.as_micros() as u64,
+            "rows": rows,
+            "bytes": bytes,
+        });
+        let _ = self.events.write("step", fields);
+    }
+
+    fn partitions(&mut self, count: usize) {
         say(&format!("creating {count} partitions..."));
     }
 
-    fn rows(&mut self, rows: &Rows) {
-        if self.table != Some(rows.table) {
-            self.table = Some(rows.table);
-            self.shown = 0;
-            self.periods = 1;
-        }
+    fn rows(&mut self, rows: &Rows<'_>) {
         self.tell(rows);
         self.event(rows);
+    }
+
+    fn resumable(&mut self) {
+        self.resumable = true;
+    }
+
+    fn resumed(&mut self, chunks_done: u64, chunks: u64) {
+        say(&format!(
+            "resuming: {chunks_done} of {chunks} chunks are loaded"
+        ));
+        let fields = json!({ "chunks_done": chunks_done, "chunks": chunks });
+        let _ = self.events.write("resumed", fields);
     }
 
     fn notice(&mut self, text: &str) {
         say(text);
     }
+
+    fn warning(&mut self, text: &str) {
+        self.messages.warning(text);
+    }
 }
 
-/// The line about a table.
-fn line(rows: &Rows) -> String {
+/// The line about rows: pgbench's about a table, with rates about all of them.
+fn line(rows: &Rows<'_>) -> String {
     let elapsed_s = rows.elapsed.as_secs_f64();
-    let left = (rows.rows_total - rows.rows) as f64;
-    let remaining_s = left * elapsed_s / rows.rows as f64;
-    format!(
-        "{} of {} tuples ({}%) of {} done (elapsed {elapsed_s:.2} s, remaining {remaining_s:.2} s)",
+    let of_table = rows
+        .table
+        .map_or_else(String::new, |table| format!(" of {table}"));
+    let mut text = format!(
+        "{} of {} tuples ({}%){of_table} done (elapsed {elapsed_s:.2} s, remaining {:.2} s)",
         rows.rows,
         rows.rows_total,
-        rows.rows * 100 / rows.rows_total,
-        rows.table.name(),
-    )
+        rows.rows * 100 / rows.rows_total.max(1),
+        rows.remaining().as_secs_f64(),
+    );
+    if rows.table.is_none() && elapsed_s > 0.0 {
+        let rows_per_s = rows.rows_now() as f64 / elapsed_s;
+        // bytes that an earlier load has sent took no time now
+        let share = rows.rows_now() as f64 / rows.rows.max(1) as f64;
+        let mb_per_s = rows.bytes as f64 * share / elapsed_s / 1e6;
+        text.push_str(&format!(", {rows_per_s:.0} tuples/s, {mb_per_s:.1} MB/s"));
+    }
+    text
 }
 
 #[cfg(test)]
@@ -159,20 +238,25 @@ mod tests {
     use super::*;
     use pgdyno_engine::clock::Clock;
 
-    fn rows(table: Table, rows: u64, rows_total: u64, elapsed_s: u64) -> Rows {
+    const ACCOUNTS: &str = "pgbench_accounts";
+    const TELLERS: &str = "pgbench_tellers";
+
+    fn rows(table: &str, rows: u64, rows_total: u64, elapsed_s: u64) -> Rows<'_> {
         Rows {
-            table,
+            table: Some(table),
             rows,
             rows_total,
-            bytes: 0,
+            bytes: rows * 20,
+            rows_before: 0,
             elapsed: Duration::from_secs(elapsed_s),
         }
     }
 
     /// Which of these get a line.
-    fn due(cadence: Cadence, all: &[Rows]) -> Vec<bool> {
+    fn due(cadence: Cadence, all: &[Rows<'_>]) -> Vec<bool> {
         let mut events = Events::open(None, Clock::start()).expect("no file");
-        let mut told = Told::new(cadence, &mut events);
+        let messages = Messages::new("pgdrive");
+        let mut told = Told::new(cadence, &mut events, &messages);
         let answers = all.iter().map(|rows| {
             told.shown = 0;
             told.rows(rows);
@@ -184,7 +268,7 @@ mod tests {
     #[test]
     fn a_line_is_pgbenchs() {
         assert_eq!(
-            line(&rows(Table::Accounts, 300_000, 1_000_000, 3)),
+            line(&rows(ACCOUNTS, 300_000, 1_000_000, 3)),
             "300000 of 1000000 tuples (30%) of pgbench_accounts done (elapsed 3.00 s, remaining 7.00 s)"
         );
     }
@@ -192,10 +276,10 @@ mod tests {
     #[test]
     fn lines_come_by_rows() {
         let all = [
-            rows(Table::Tellers, 10, 10, 0),
-            rows(Table::Accounts, 90_000, 200_000, 60),
-            rows(Table::Accounts, 100_000, 200_000, 60),
-            rows(Table::Accounts, 200_000, 200_000, 60),
+            rows(TELLERS, 10, 10, 0),
+            rows(ACCOUNTS, 90_000, 200_000, 60),
+            rows(ACCOUNTS, 100_000, 200_000, 60),
+            rows(ACCOUNTS, 200_000, 200_000, 60),
         ];
         assert_eq!(due(Cadence::Rows, &all), [false, false, true, true]);
     }
@@ -203,19 +287,41 @@ mod tests {
     #[test]
     fn quiet_lines_come_by_time_and_at_the_end() {
         let all = [
-            rows(Table::Branches, 1, 1, 9),
-            rows(Table::Tellers, 100, 100, 0),
-            rows(Table::Accounts, 10_000, 400_000, 4),
-            rows(Table::Accounts, 100_000, 400_000, 5),
-            rows(Table::Accounts, 200_000, 400_000, 9),
-            rows(Table::Accounts, 210_000, 400_000, 17),
-            rows(Table::Accounts, 220_000, 400_000, 19),
-            rows(Table::Accounts, 230_000, 400_000, 20),
-            rows(Table::Accounts, 400_000, 400_000, 21),
+            rows("pgbench_branches", 1, 1, 9),
+            rows(TELLERS, 100, 100, 0),
+            rows(ACCOUNTS, 10_000, 400_000, 4),
+            rows(ACCOUNTS, 100_000, 400_000, 5),
+            rows(ACCOUNTS, 200_000, 400_000, 9),
+            rows(ACCOUNTS, 210_000, 400_000, 17),
+            rows(ACCOUNTS, 220_000, 400_000, 19),
+            rows(ACCOUNTS, 230_000, 400_000, 20),
+            rows(ACCOUNTS, 400_000, 400_000, 21),
         ];
         assert_eq!(
             due(Cadence::Quiet, &all),
             [false, true, false, true, false, true, false, true, true]
         );
+    }
+
+    #[test]
+    fn lines_about_all_have_rates() {
+        let mut all = rows(ACCOUNTS, 300_000, 1_000_000, 3);
+        all.table = None;
+        assert_eq!(
+            line(&all),
+            "300000 of 1000000 tuples (30%) done (elapsed 3.00 s, remaining 7.00 s), 100000 tuples/s, 2.0 MB/s"
+        );
+        // what was there before took no time
+        all.rows_before = 200_000;
+        assert_eq!(
+            line(&all),
+            "300000 of 1000000 tuples (30%) done (elapsed 3.00 s, remaining 21.00 s), 33333 tuples/s, 0.7 MB/s"
+        );
+        let of_a_table = rows(ACCOUNTS, 1_000, 1_000, 9);
+        assert_eq!(
+            due(Cadence::Seconds, &[all, all, of_a_table]),
+            [true, false, false]
+        );
+        assert_eq!(due(Cadence::Quiet, &[all]), [false]);
     }
 }

@@ -9,6 +9,7 @@ use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
+use super::load::LoadOptions;
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::values::{
@@ -72,6 +73,7 @@ pub(super) struct Given {
     pub(super) exit_on_abort: bool,
     pub(super) io: Option<Io>,
     pub(super) seed: Option<Seed>,
+    pub(super) random_seed_option: bool,
     pub(super) events: Option<EventSink>,
     pub(super) parent_lease: bool,
     pub(super) check: bool,
@@ -84,6 +86,7 @@ pub(super) struct Given {
     pub(super) partitions: u32,
     pub(super) partition_method: Option<Method>,
     pub(super) quiet: bool,
+    pub(super) load: LoadOptions,
 }
 
 pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
@@ -97,6 +100,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
             name,
             "no-vacuum" | "scale" | "events" | "parent-lease" | "debug"
         )
+        && !(name == "random-seed" && given.called_as == CalledAs::Pgdrive)
     {
         given.benchmark_option = true;
     }
@@ -111,6 +115,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "partitions" => given.partitions = whole(&value, "--partitions", 0, I32)? as u32,
         "partition-method" => given.partition_method = Some(partition_method(&value)?),
         "quiet" => given.quiet = true,
+        name if LoadOptions::NAMES.contains(&name) => given.load.take(name, value)?,
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
         "file" => given.scripts.push(script(&value, Origin::File)?),
         "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
@@ -169,7 +174,10 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "failures-detailed" => given.failures_detailed = true,
         "exit-on-abort" => given.exit_on_abort = true,
         "io" => given.io = Some(io(&value)?),
-        "random-seed" => given.seed = Some(seed(&value, "--random-seed option")?),
+        "random-seed" => {
+            given.seed = Some(seed(&value, "--random-seed option")?);
+            given.random_seed_option = true;
+        }
         "events" => {
             given.events = Some(if value == "-" {
                 EventSink::Stdout
@@ -239,21 +247,31 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
     if given.foreign_keys && !steps.contains(&Step::ForeignKeys) {
         steps.push(Step::ForeignKeys);
     }
+    let pgbench_option = given.scale.is_some()
+        || given.fillfactor.is_some()
+        || given.unlogged
+        || partitions.is_some()
+        || given.tablespace.is_some()
+        || given.index_tablespace.is_some();
+    let schema = Schema {
+        scale: given.scale.unwrap_or(1) as u32,
+        fillfactor: given.fillfactor.unwrap_or(100),
+        persistence: if given.unlogged {
+            Persistence::Unlogged
+        } else {
+            Persistence::Logged
+        },
+        partitions,
+        tablespace: given.tablespace,
+        index_tablespace: given.index_tablespace,
+    };
+    let seed = given.random_seed_option.then_some(given.seed).flatten();
+    let dataset = given.load.dataset(schema, pgbench_option, seed)?;
     Ok(Initialize {
         connection: given.connection,
         steps,
-        schema: Schema {
-            scale: given.scale.unwrap_or(1) as u32,
-            fillfactor: given.fillfactor.unwrap_or(100),
-            persistence: if given.unlogged {
-                Persistence::Unlogged
-            } else {
-                Persistence::Logged
-            },
-            partitions,
-            tablespace: given.tablespace,
-            index_tablespace: given.index_tablespace,
-        },
+        way: given.load.way(given.called_as, dataset.dataset()),
+        dataset,
         quiet: given.quiet,
         events: given.events,
         parent_lease: given.parent_lease,

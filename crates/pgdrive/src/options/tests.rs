@@ -1,7 +1,7 @@
 //! Command lines and what they come to.
 
 use super::*;
-use pgdyno_dataset::pgbench::{Method, Partitions, Persistence};
+use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
 use pgdyno_engine::log::Detail;
 
 fn request(args: &[&str]) -> Result<Request, String> {
@@ -286,9 +286,13 @@ fn the_schema_is_complete() {
         tablespace: None,
         index_tablespace: None,
     };
-    assert_eq!(init(&[]).schema, plain);
+    let schema = |args: &[&str]| match init(args).dataset {
+        DatasetChoice::Pgbench(schema) => schema,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(schema(&[]), plain);
     let by = |method, count| Some(Partitions { method, count });
-    let partitions = |args: &[&str]| init(args).schema.partitions;
+    let partitions = |args: &[&str]| schema(args).partitions;
     assert_eq!(partitions(&["--partitions=0"]), None);
     assert_eq!(partitions(&["--partitions=4"]), by(Method::Range, 4));
     assert_eq!(
@@ -310,7 +314,7 @@ fn the_schema_is_complete() {
         tablespace: Some("a".into()),
         index_tablespace: Some("b".into()),
     };
-    assert_eq!(init(&all).schema, expected);
+    assert_eq!(schema(&all), expected);
 }
 
 #[test]

@@ -1,0 +1,392 @@
+//! The ledger: what of a load is committed, kept in the server beside the rows themselves.
+//!
+//! Schema `pgdyno_load` is made in the transaction that empties the tables, and dropped when the
+//! load is whole. A chunk's line is written in the transaction of the chunk's rows: the two are
+//! there together or not at all.
+
+use std::collections::{BTreeMap, HashMap};
+
+use pgdyno_connect::{Session, SessionError};
+use pgdyno_wire::TxStatus;
+use serde::{Deserialize, Serialize};
+
+use crate::dataset::Dataset;
+use crate::load_error::LoadError;
+use crate::step::Step;
+
+/// Version of the ledger's own tables.
+const FORMAT: u32 = 1;
+
+/// What was sent for a line of the ledger.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Sent {
+    pub rows: u64,
+    pub bytes: u64,
+}
+
+/// What makes two loads the same: only then may one go on with the other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Identity {
+    ledger: u32,
+    dataset: String,
+    /// Of the dataset's rows and tables.
+    version: u32,
+    options: BTreeMap<String, String>,
+    steps: String,
+    /// Rows a chunk; None when relations are filled as wholes. The one that goes on takes it over.
+    pub chunk_rows: Option<u64>,
+}
+
+impl Identity {
+    pub fn of(dataset: &dyn Dataset, steps: &[Step], chunk_rows: Option<u64>) -> Self {
+        let options = dataset.options().into_iter();
+        Self {
+            ledger: FORMAT,
+            dataset: dataset.name().to_owned(),
+            version: dataset.version(),
+            options: options
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            steps: steps.iter().map(|step| step.letter()).collect(),
+            chunk_rows,
+        }
+    }
+
+    /// How `wanted` differs from what was begun, in words; None when it does not.
+    fn difference(&self, wanted: &Self) -> Option<String> {
+        if self.ledger != wanted.ledger {
+            return Some("was begun by another version of pgdrive".to_owned());
+        }
+        if self.dataset != wanted.dataset {
+            return Some(format!(
+                "is one of dataset {}, not {}",
+                self.dataset, wanted.dataset
+            ));
+        }
+        if self.version != wanted.version {
+            let (begun, ours) = (self.version, wanted.version);
+            return Some(format!(
+                "is one of version {begun} of dataset {}, and this pgdrive makes version {ours}",
+                self.dataset
+            ));
+        }
+        let names = self.options.keys().chain(wanted.options.keys());
+        for name in names {
+            let value = |identity: &Self| match identity.options.get(name) {
+                Some(value) => format!("--{name}={value}"),
+                None => format!("no --{name}"),
+            };
+            if self.options.get(name) != wanted.options.get(name) {
+                let (begun, ours) = (value(self), value(wanted));
+                return Some(format!("was begun with {begun}, not with {ours}"));
+            }
+        }
+        if self.steps != wanted.steps {
+            let (begun, ours) = (&self.steps, &wanted.steps);
+            return Some(format!("was begun with steps {begun}, not with {ours}"));
+        }
+        None
+    }
+}
+
+/// A load that was begun, as the server knows it.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub identity: Identity,
+    /// Place among the steps of the one that makes rows.
+    pub position: usize,
+    done: HashMap<(usize, u64), Sent>,
+    /// Whether the server has it; without the right to make a schema it is only here.
+    kept: bool,
+}
+
+impl Ledger {
+    /// A new one, so far only here.
+    pub fn new(identity: Identity, position: usize) -> Self {
+        Self {
+            identity,
+            position,
+            done: HashMap::new(),
+            kept: false,
+        }
+    }
+
+    /// The ledger of the load that `wanted` may go on with.
+    pub fn read(session: &mut Session, wanted: &Identity) -> Result<Self, LoadError> {
+        let refused = |why: String| Err(LoadError::NotResumable(why));
+        if !exists(session)? {
+            return refused("no load was broken off in this database".to_owned());
+        }
+        let begun = query(session, "select identity, position from pgdyno_load.load")?;
+        let Some([Some(identity), Some(position)]) = begun.first().map(Vec::as_slice) else {
+            return refused("the ledger in schema pgdyno_load is empty".to_owned());
+        };
+        let (Ok(identity), Ok(position)) = (serde_json::from_str(identity), position.parse())
+        else {
+            return refused("the ledger in schema pgdyno_load cannot be read".to_owned());
+        };
+        let mut ledger = Self::new(identity, position);
+        ledger.kept = true;
+        if let Some(difference) = ledger.identity.difference(wanted) {
+            return refused(format!("the one in this database {difference}"));
+        }
+        for row in query(
+            session,
+            "select step, item, rows, bytes from pgdyno_load.done",
+        )? {
+            let number = |column: usize| row.get(column)?.as_ref()?.parse::<u64>().ok();
+            let numbers = (number(0), number(1), number(2), number(3));
+            let (Some(step), Some(item), Some(rows), Some(bytes)) = numbers else {
+                return refused("the ledger in schema pgdyno_load cannot be read".to_owned());
+            };
+            ledger
+                .done
+                .insert((step as usize, item), Sent { rows, bytes });
+        }
+        Ok(ledger)
+    }
+
+    /// Whether the server would let us keep one.
+    pub fn is_permitted(session: &mut Session) -> Result<bool, LoadError> {
+        let sql =
+            "select pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')";
+        let rows = query(session, sql)?;
+        Ok(rows == [[Some("t".to_owned())]])
+    }
+
+    /// Makes the server keep it, in the transaction that is open.
+    pub fn keep(&mut self, session: &mut Session, unlogged: bool) -> Result<(), LoadError> {
+        // where rows do not outlive a crash, what is said of them must not either
+        let unlogged = if unlogged { " unlogged" } else { "" };
+        let identity = serde_json::to_string(&self.identity).unwrap_or_default();
+        let identity = quoted(&identity);
+        let position = self.position;
+        execute(session, DROP)?;
+        execute(session, "create schema pgdyno_load")?;
+        execute(
+            session,
+            "create table pgdyno_load.load(identity text not null, position int not null)",
+        )?;
+        execute(
+            session,
+            &format!(
+                "create{unlogged} table pgdyno_load.done(step int, item bigint, rows bigint not null, \
+                 bytes bigint not null, primary key (step, item))"
+            ),
+        )?;
+        execute(
+            session,
+            &format!("insert into pgdyno_load.load values ({identity}, {position})"),
+        )?;
+        self.kept = true;
+        Ok(())
+    }
+
+    /// Drops what an earlier load has left.
+    pub fn drop_old(session: &mut Session) -> Result<(), LoadError> {
+        if exists(session)? {
+            execute(session, DROP)?;
+        }
+        Ok(())
+    }
+
+    /// What was sent for a line; None when it is not done.
+    pub fn sent(&self, step: usize, item: u64) -> Option<Sent> {
+        self.done.get(&(step, item)).copied()
+    }
+
+    /// All that was sent in a step.
+    pub fn sent_in(&self, step: usize) -> impl Iterator<Item = (u64, Sent)> {
+        let lines = self.done.iter();
+        lines
+            .filter(move |((of, _), _)| *of == step)
+            .map(|((_, item), sent)| (*item, *sent))
+    }
+
+    /// Notes that a line's transaction was committed.
+    pub fn note(&mut self, step: usize, item: u64, sent: Sent) {
+        self.done.insert((step, item), sent);
+    }
+
+    /// How a line is written in the server.
+    pub fn writer(&self) -> Writer {
+        if self.kept {
+            Writer::Server
+        } else {
+            Writer::Nobody
+        }
+    }
+}
+
+/// Drops the ledger; also when there is none.
+pub(crate) const DROP: &str =
+    "set local client_min_messages = warning; drop schema if exists pgdyno_load cascade";
+
+/// Writes lines, or does not where no ledger can be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writer {
+    Server,
+    Nobody,
+}
+
+impl Writer {
+    /// Begins a transaction and a line in it. When another one has written that line before, gives
+    /// what it says, and there is no transaction. One whose client was killed may yet commit: then
+    /// this waits for its end.
+    pub fn begin(
+        self,
+        session: &mut Session,
+        step: usize,
+        item: u64,
+    ) -> Result<Option<Sent>, LoadError> {
+        if self == Self::Nobody {
+            execute(session, "begin")?;
+            return Ok(None);
+        }
+        let sql = format!(
+            "begin; insert into pgdyno_load.done values ({step}, {item}, 0, 0) on conflict do nothing"
+        );
+        if execute(session, &sql)? == 1 {
+            return Ok(None);
+        }
+        execute(session, "rollback")?;
+        let sql = format!(
+            "select rows, bytes from pgdyno_load.done where step = {step} and item = {item}"
+        );
+        let line = query(session, &sql)?.into_iter().next().unwrap_or_default();
+        let number = |column: usize| line.get(column)?.as_ref()?.parse().ok();
+        Ok(Some(Sent {
+            rows: number(0).unwrap_or_default(),
+            bytes: number(1).unwrap_or_default(),
+        }))
+    }
+
+    /// Completes the line and commits.
+    pub fn commit(
+        self,
+        session: &mut Session,
+        step: usize,
+        item: u64,
+        sent: Sent,
+    ) -> Result<(), LoadError> {
+        let Sent { rows, bytes } = sent;
+        let line = match self {
+            Self::Nobody => String::new(),
+            Self::Server => format!(
+                "update pgdyno_load.done set rows = {rows}, bytes = {bytes} \
+                 where step = {step} and item = {item}; "
+            ),
+        };
+        execute(session, &format!("{line}commit")).map(drop)
+    }
+}
+
+fn exists(session: &mut Session) -> Result<bool, LoadError> {
+    let sql = "select pg_catalog.to_regclass('pgdyno_load.load') is not null \
+               and pg_catalog.to_regclass('pgdyno_load.done') is not null";
+    Ok(query(session, sql)? == [[Some("t".to_owned())]])
+}
+
+/// Text as a literal, whatever the server's settings are.
+pub(crate) fn quoted(text: &str) -> String {
+    let doubled = text.replace('\'', "''");
+    if doubled.contains('\\') {
+        format!(" E'{}'", doubled.replace('\\', "\\\\"))
+    } else {
+        format!("'{doubled}'")
+    }
+}
+
+/// Ends a transaction in which something went wrong, if there is one. The session may be gone: the
+/// server does it then.
+pub(crate) fn roll_back(session: &mut Session) {
+    if session.transaction_status() != TxStatus::Idle {
+        let _ = session.execute("rollback");
+    }
+}
+
+pub(crate) fn execute(session: &mut Session, sql: &str) -> Result<u64, LoadError> {
+    session.execute(sql).map_err(|error| failed(sql, error))
+}
+
+pub(crate) fn query(
+    session: &mut Session,
+    sql: &str,
+) -> Result<Vec<Vec<Option<String>>>, LoadError> {
+    let results = session
+        .simple_query(sql)
+        .map_err(|error| failed(sql, error))?;
+    Ok(results.into_iter().next_back().unwrap_or_default().rows)
+}
+
+fn failed(sql: &str, error: SessionError) -> LoadError {
+    LoadError::Query {
+        sql: sql.to_owned(),
+        error,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pgbench::{Persistence, Schema};
+
+    fn schema(scale: u32) -> Schema {
+        Schema {
+            scale,
+            fillfactor: 100,
+            persistence: Persistence::Logged,
+            partitions: None,
+            tablespace: None,
+            index_tablespace: None,
+        }
+    }
+
+    #[test]
+    fn what_differs_is_said() {
+        let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
+        // the size of chunks is taken over, so it is none of them
+        let same = Identity::of(&schema(7), &Step::DEFAULT, None);
+        assert_eq!(begun.difference(&same), None);
+        let other = Identity::of(&schema(8), &Step::DEFAULT, None);
+        let said = "was begun with --scale=7, not with --scale=8";
+        assert_eq!(begun.difference(&other).as_deref(), Some(said));
+        let mut spaced = schema(7);
+        spaced.tablespace = Some("fast".into());
+        let other = Identity::of(&spaced, &Step::DEFAULT, None);
+        let said = "was begun with no --tablespace, not with --tablespace=fast";
+        assert_eq!(begun.difference(&other).as_deref(), Some(said));
+        let other = Identity::of(&schema(7), &[Step::GenerateHere], None);
+        let said = "was begun with steps dtgvp, not with g";
+        assert_eq!(begun.difference(&other).as_deref(), Some(said));
+        let mut newer = same.clone();
+        newer.version += 1;
+        assert!(
+            begun
+                .difference(&newer)
+                .is_some_and(|said| said.contains("version 1 of dataset pgbench"))
+        );
+        newer.ledger += 1;
+        assert!(
+            begun
+                .difference(&newer)
+                .is_some_and(|said| said.contains("another version of pgdrive"))
+        );
+    }
+
+    #[test]
+    fn identities_survive_the_server() {
+        let begun = Identity::of(&schema(7), &Step::DEFAULT, Some(100));
+        let text = serde_json::to_string(&begun).expect("JSON");
+        assert_eq!(
+            serde_json::from_str::<Identity>(&text).expect("JSON"),
+            begun
+        );
+    }
+
+    #[test]
+    fn literals_hold_anything() {
+        assert_eq!(quoted("it's"), "'it''s'");
+        assert_eq!(quoted(r#"{"a":"\"'"}"#), r#" E'{"a":"\\"''"}'"#);
+    }
+}

@@ -1,0 +1,242 @@
+//! pgbench's tables as a dataset.
+
+use std::ops::Range;
+
+use super::{DROP, FOREIGN_KEYS, Method, Persistence, RowWriter, Schema, TRUNCATE, Table, VACUUM};
+use crate::dataset::{self, Dataset, Manner, Part, RowSource, Stages};
+
+impl Dataset for Schema {
+    fn name(&self) -> &'static str {
+        "pgbench"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    fn scale(&self) -> u64 {
+        u64::from(self.scale)
+    }
+
+    fn seed(&self) -> Option<u64> {
+        None
+    }
+
+    fn options(&self) -> Vec<(&'static str, String)> {
+        let mut options = vec![
+            ("scale", self.scale.to_string()),
+            ("fillfactor", self.fillfactor.to_string()),
+            ("unlogged-tables", Dataset::is_unlogged(self).to_string()),
+        ];
+        if let Some(partitions) = self.partitions {
+            options.push(("partitions", partitions.count.to_string()));
+            options.push(("partition-method", partitions.method.name().to_owned()));
+        }
+        let spaces = [
+            ("tablespace", &self.tablespace),
+            ("index-tablespace", &self.index_tablespace),
+        ];
+        for (name, space) in spaces {
+            options.extend(space.iter().map(|space| (name, space.clone())));
+        }
+        options
+    }
+
+    fn is_unlogged(&self) -> bool {
+        self.persistence == Persistence::Unlogged
+    }
+
+    fn tables(&self) -> Vec<dataset::Table> {
+        let tables = Table::ALL.iter().map(|table| {
+            // foreign keys may be there already: accounts and tellers refer to branches
+            let stage = u32::from(*table != Table::Branches);
+            let mut made = dataset::Table::of_rows(table.name(), table.rows(self.scale), stage);
+            if *table == Table::Accounts
+                && let Some(parts) = self.account_parts()
+            {
+                made.parts = parts;
+            }
+            made
+        });
+        tables.collect()
+    }
+
+    fn rows(&self, table: usize, units: Range<u64>) -> Box<dyn RowSource + '_> {
+        Box::new(Rows {
+            writer: RowWriter::new(Table::ALL[table], units.start),
+            left: units.end - units.start,
+        })
+    }
+
+    fn drop_tables(&self) -> Vec<String> {
+        vec![DROP.to_owned()]
+    }
+
+    fn create_tables(&self) -> Vec<String> {
+        Schema::create_tables(self)
+    }
+
+    fn create_partitions(&self) -> Vec<String> {
+        Schema::create_partitions(self).collect()
+    }
+
+    fn truncate(&self) -> String {
+        TRUNCATE.to_owned()
+    }
+
+    fn insert_selects(&self) -> Option<Vec<String>> {
+        let all = Table::ALL.iter();
+        Some(all.map(|table| table.insert_select(self.scale)).collect())
+    }
+
+    fn after_rows(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn vacuum(&self, manner: Manner) -> Stages {
+        match manner {
+            Manner::Serial => VACUUM.map(|sql| vec![sql.to_owned()]).into(),
+            Manner::Parallel => self.vacuum_at_once(),
+        }
+    }
+
+    fn primary_keys(&self, manner: Manner) -> Stages {
+        let whole = Schema::primary_keys(self);
+        match (manner, self.partitions) {
+            (Manner::Serial, _) => whole.into_iter().map(|sql| vec![sql]).collect(),
+            (Manner::Parallel, None) => vec![whole],
+            (Manner::Parallel, Some(partitions)) => {
+                // the key of the whole table takes those of its partitions as its own
+                let mut small = whole;
+                let accounts = small.split_off(2);
+                small.extend((1..=partitions.count).map(|number| self.partition_key(number)));
+                vec![small, accounts]
+            }
+        }
+    }
+
+    fn foreign_keys(&self) -> Option<Stages> {
+        // each of them locks pgbench_branches or pgbench_history against the next
+        Some(FOREIGN_KEYS.map(|sql| vec![sql.to_owned()]).into())
+    }
+}
+
+impl Schema {
+    fn vacuum_at_once(&self) -> Stages {
+        let vacuum = |table: &str| format!("vacuum (freeze, analyze) {table}");
+        let tables = ["pgbench_branches", "pgbench_tellers", "pgbench_history"];
+        let mut statements: Vec<_> = tables.map(vacuum).into();
+        match self.partitions {
+            None => {
+                // the longest first
+                statements.insert(0, vacuum("pgbench_accounts"));
+                vec![statements]
+            }
+            Some(partitions) => {
+                // those who analyze the whole analyze its partitions, too
+                let names = (1..=partitions.count).map(partition);
+                statements.splice(0..0, names.map(|name| format!("vacuum (freeze) {name}")));
+                vec![statements, vec!["analyze pgbench_accounts".to_owned()]]
+            }
+        }
+    }
+
+    /// Rows of each partition; None when their places are for the server to know.
+    fn account_parts(&self) -> Option<Vec<Part>> {
+        let partitions = self
+            .partitions
+            .filter(|partitions| partitions.method == Method::Range)?;
+        let rows = Table::Accounts.rows(self.scale);
+        let bound =
+            |number: u32| (self.partition_rows(partitions.count) * u64::from(number)).min(rows);
+        let part = |number| Part {
+            relation: partition(number),
+            units: bound(number - 1)..bound(number),
+        };
+        Some((1..=partitions.count).map(part).collect())
+    }
+}
+
+/// Name of partition `number`, from 1.
+fn partition(number: u32) -> String {
+    format!("pgbench_accounts_{number}")
+}
+
+struct Rows {
+    writer: RowWriter,
+    left: u64,
+}
+
+impl RowSource for Rows {
+    fn append(&mut self, most: u64, out: &mut Vec<u8>) -> u64 {
+        let rows = most.min(self.left);
+        self.writer.append(rows, out);
+        self.left -= rows;
+        rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::cut;
+    use crate::pgbench::Partitions;
+
+    fn schema(scale: u32, partitions: Option<Partitions>) -> Schema {
+        Schema {
+            scale,
+            fillfactor: 100,
+            persistence: Persistence::Logged,
+            partitions,
+            tablespace: None,
+            index_tablespace: None,
+        }
+    }
+
+    #[test]
+    fn chunks_make_the_rows_of_a_whole() {
+        let schema = schema(3, None);
+        let mut whole = Vec::new();
+        RowWriter::new(Table::Accounts, 0).append(300_000, &mut whole);
+        let mut pieces = Vec::new();
+        for chunk in cut(&schema.tables(), 70_001)
+            .iter()
+            .filter(|chunk| chunk.table == 2)
+        {
+            let mut rows = schema.rows(chunk.table, chunk.units.clone());
+            while rows.append(9_999, &mut pieces) > 0 {}
+        }
+        assert!(pieces == whole);
+    }
+
+    #[test]
+    fn ranges_are_those_of_the_server() {
+        for (scale, count) in [(1, 3), (7, 1), (2, 64), (1, 99_999), (1, 100_001)] {
+            let method = Method::Range;
+            let schema = schema(scale, Some(Partitions { method, count }));
+            let parts = schema.account_parts().expect("ranges");
+            assert_eq!(parts.len(), count as usize);
+            let statements: Vec<_> = Schema::create_partitions(&schema).collect();
+            for (part, sql) in parts.iter().zip(&statements) {
+                assert!(sql.starts_with(&format!("create table {} ", part.relation)));
+                // account numbers count from 1
+                let from = format!("from ({}) to", part.units.start + 1);
+                let empty = part.units.is_empty();
+                assert!(
+                    sql.contains(&from) || part.units.start == 0 || empty,
+                    "{sql}"
+                );
+            }
+            assert_eq!(parts[parts.len() - 1].units.end, u64::from(scale) * 100_000);
+        }
+        let hash = Method::Hash;
+        let hashed = schema(
+            1,
+            Some(Partitions {
+                method: hash,
+                count: 4,
+            }),
+        );
+        assert_eq!(hashed.tables()[2].parts.len(), 1);
+    }
+}

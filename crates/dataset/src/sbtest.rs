@@ -1,0 +1,129 @@
+//! sysbench's oltp tables: `sbtest1` to `sbtestN`, as `oltp_common.lua` of sysbench 1.0 makes them
+//! for PostgreSQL with its defaults.
+
+mod row_writer;
+
+use std::ops::Range;
+
+use crate::dataset::{Dataset, Manner, RowSource, Stages, Table};
+use row_writer::RowWriter;
+
+/// sysbench's tables, all alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sbtest {
+    /// How many tables, at least 1.
+    pub tables: u32,
+    /// Rows in each, at least 1; ids are 32 bits wide.
+    pub table_size: u32,
+    /// What random values come from.
+    pub seed: u64,
+}
+
+impl Sbtest {
+    fn each(&self, statement: impl Fn(u32) -> String) -> Vec<String> {
+        (1..=self.tables).map(statement).collect()
+    }
+}
+
+impl Dataset for Sbtest {
+    fn name(&self) -> &'static str {
+        "sbtest"
+    }
+
+    fn version(&self) -> u32 {
+        1
+    }
+
+    /// Rows a table.
+    fn scale(&self) -> u64 {
+        u64::from(self.table_size)
+    }
+
+    fn seed(&self) -> Option<u64> {
+        Some(self.seed)
+    }
+
+    fn options(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("tables", self.tables.to_string()),
+            ("table-size", self.table_size.to_string()),
+            ("random-seed", self.seed.to_string()),
+        ]
+    }
+
+    fn is_unlogged(&self) -> bool {
+        false
+    }
+
+    fn tables(&self) -> Vec<Table> {
+        let table = |number| Table::of_rows(format!("sbtest{number}"), self.scale(), 0);
+        (1..=self.tables).map(table).collect()
+    }
+
+    fn rows(&self, table: usize, units: Range<u64>) -> Box<dyn RowSource + '_> {
+        Box::new(RowWriter::new(self, table as u64, units))
+    }
+
+    fn drop_tables(&self) -> Vec<String> {
+        self.each(|number| format!("drop table if exists sbtest{number}"))
+    }
+
+    fn create_tables(&self) -> Vec<String> {
+        self.each(|number| {
+            format!(
+                "create table sbtest{number}(id serial, k integer default '0' not null, \
+                 c char(120) default '' not null, pad char(60) default '' not null)"
+            )
+        })
+    }
+
+    fn create_partitions(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn truncate(&self) -> String {
+        let tables: Vec<_> = self.each(|number| format!("sbtest{number}"));
+        format!("truncate table {}", tables.join(", "))
+    }
+
+    fn insert_selects(&self) -> Option<Vec<String>> {
+        None
+    }
+
+    /// sysbench leaves ids to the sequences, which are behind the last row then.
+    fn after_rows(&self) -> Vec<String> {
+        let size = self.table_size;
+        self.each(|number| {
+            format!("select pg_catalog.setval(pg_catalog.pg_get_serial_sequence('sbtest{number}', 'id'), {size})")
+        })
+    }
+
+    fn vacuum(&self, manner: Manner) -> Stages {
+        let freeze = match manner {
+            Manner::Serial => "analyze",
+            Manner::Parallel => "(freeze, analyze)",
+        };
+        in_manner(
+            manner,
+            self.each(|number| format!("vacuum {freeze} sbtest{number}")),
+        )
+    }
+
+    fn primary_keys(&self, manner: Manner) -> Stages {
+        // both indexes of a table at once would wait for each other's lock
+        let keys = self.each(|number| format!("alter table sbtest{number} add primary key (id)"));
+        let others = self.each(|number| format!("create index k_{number} on sbtest{number}(k)"));
+        [in_manner(manner, keys), in_manner(manner, others)].concat()
+    }
+
+    fn foreign_keys(&self) -> Option<Stages> {
+        None
+    }
+}
+
+fn in_manner(manner: Manner, statements: Vec<String>) -> Stages {
+    match manner {
+        Manner::Serial => statements.into_iter().map(|sql| vec![sql]).collect(),
+        Manner::Parallel => vec![statements],
+    }
+}

@@ -1,0 +1,126 @@
+//! Loads into a real server, and what their mark says afterwards.
+//!
+//! Run with `PGDYNO_TEST_DSN` set to a connection string of a database whose owner it names, and
+//! `--ignored`.
+
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use pgdyno_connect::{Env, Params, Session};
+use pgdyno_dataset::mark::Reading;
+use pgdyno_dataset::{
+    Beginning, Chunks, Dataset, Mark, Order, Pieces, Rows, Sbtest, Step, Watcher, Way, load,
+};
+
+#[derive(Default)]
+struct Heard {
+    rows: u64,
+    resumed: Option<(u64, u64)>,
+    warnings: Vec<String>,
+}
+
+impl Watcher for Heard {
+    fn step(&mut self, _: Step) {}
+    fn step_done(&mut self, _: Step, _: Duration, rows: u64, _: u64) {
+        self.rows += rows;
+    }
+    fn partitions(&mut self, _: usize) {}
+    fn rows(&mut self, _: &Rows<'_>) {}
+    fn resumable(&mut self) {}
+    fn resumed(&mut self, chunks_done: u64, chunks: u64) {
+        self.resumed = Some((chunks_done, chunks));
+    }
+    fn notice(&mut self, _: &str) {}
+    fn warning(&mut self, text: &str) {
+        self.warnings.push(text.to_owned());
+    }
+}
+
+fn params() -> Params {
+    let dsn = std::env::var("PGDYNO_TEST_DSN").expect("PGDYNO_TEST_DSN is not set");
+    Params::resolve(Some(&dsn), &[], &Env::from_process()).expect("a connection string")
+}
+
+fn order(beginning: Beginning) -> Order {
+    Order {
+        steps: Step::DEFAULT.to_vec(),
+        way: Way::Chunks(Chunks {
+            workers: 3,
+            pieces: Pieces::Rows(100),
+            beginning,
+        }),
+        program_version: "0.0.0",
+    }
+}
+
+/// Tables of this test alone: others may work in the same database.
+const SBTEST: Sbtest = Sbtest {
+    tables: 2,
+    table_size: 1_050,
+    seed: 3,
+};
+
+#[test]
+#[ignore = "wants a server: PGDYNO_TEST_DSN"]
+fn a_load_is_marked_and_the_mark_is_trusted_as_long_as_it_is_true() {
+    let params = params();
+    let mut session = Session::connect(&params).expect("a session");
+    let connect = || Session::connect(&params);
+    let stop = AtomicBool::new(false);
+    let mut heard = Heard::default();
+    let anew = order(Beginning::Anew);
+    load(&mut session, &connect, &SBTEST, &anew, &stop, &mut heard).expect("a load");
+    assert_eq!((heard.rows, heard.warnings), (2_100, Vec::new()));
+
+    let Reading::Marked(mark) = Mark::read(&mut session).expect("an answer") else {
+        panic!("no mark");
+    };
+    assert_eq!(
+        (mark.dataset.as_str(), mark.scale, mark.seed),
+        ("sbtest", 1_050, Some(3))
+    );
+    let rows: Vec<u64> = mark.tables.iter().map(|table| table.rows).collect();
+    assert_eq!(rows, [1_050, 1_050]);
+
+    // nothing was broken off
+    let error = load(
+        &mut session,
+        &connect,
+        &SBTEST,
+        &order(Beginning::Resume),
+        &stop,
+        &mut Heard::default(),
+    )
+    .expect_err("nothing to resume");
+    assert!(
+        error.to_string().contains("no load was broken off"),
+        "{error}"
+    );
+
+    // a table of the same name is not the same table
+    session
+        .execute("drop table sbtest2; create table sbtest2()")
+        .expect("another table");
+    let reading = Mark::read(&mut session).expect("an answer");
+    let why = "sbtest2 is not the table that was loaded";
+    assert_eq!(reading, Reading::Refused(why.to_owned()));
+
+    // a load that is told to stop before it begins has taken the mark away
+    stop.store(true, std::sync::atomic::Ordering::Relaxed);
+    load(
+        &mut session,
+        &connect,
+        &SBTEST,
+        &anew,
+        &stop,
+        &mut Heard::default(),
+    )
+    .expect_err("stopped");
+    assert_eq!(
+        Mark::read(&mut session).expect("an answer"),
+        Reading::Unmarked
+    );
+    for sql in SBTEST.drop_tables() {
+        session.execute(&sql).expect("gone");
+    }
+}
