@@ -294,6 +294,31 @@ def test_ctrl_c_ends_the_wait_for_a_silent_server(drive: Drive, place: str) -> N
     assert done.code == 130, done.said
 
 
+def no_handshake(peer: Peer) -> None:
+    peer.receive()
+    peer.send(b"S")
+    peer.hear()
+
+
+def test_connect_timeout_ends_a_handshake_that_does_not_come_on(drive: Drive) -> None:
+    with hostile(no_handshake) as server:
+        done = drive(server, *ONCE, env={"PGSSLMODE": "require", "PGCONNECT_TIMEOUT": "1"})
+    assert done.code == 1
+    assert "timeout expired" in done.said
+
+
+def test_ctrl_c_ends_a_handshake(drive: Drive) -> None:
+    def misdeed(peer: Peer) -> None:
+        peer.receive()
+        peer.send(b"S")
+        server.busy.set()
+        peer.hear()
+
+    with hostile(misdeed) as server:
+        done = drive(server, "-T", "1", interrupted=True, env={"PGSSLMODE": "require"})
+    assert done.code == 130, done.said
+
+
 def test_ctrl_c_ends_an_initialization_that_cannot_be_cancelled(drive: Drive) -> None:
     def misdeed(peer: Peer) -> None:
         peer.greet()
