@@ -6,7 +6,7 @@ import secrets
 import shutil
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TypeVar
@@ -19,8 +19,19 @@ from pgdyno.errors import PgdynoError, TargetError
 from pgdyno.host import describe_host
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.phases import phases_s, trial_s
-from pgdyno.prepare import Dataset, load_dataset, settle
-from pgdyno.records import Failure, Manifest, Outcome, ServerFacts, Stage, TargetRecord, TrialRecord
+from pgdyno.plan.reset_checks import check_found_versions
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.records import (
+    Consistency,
+    Failure,
+    Manifest,
+    Outcome,
+    Preparation,
+    ServerFacts,
+    Stage,
+    TargetRecord,
+    TrialRecord,
+)
 from pgdyno.report.live import LiveView
 from pgdyno.run import (
     Engine,
@@ -95,6 +106,8 @@ class _State:
     """What each trial is called while it runs, by number."""
     servers: dict[str, Server] = field(default_factory=dict)
     """Targets that are up. They stay up to the end: an idle server costs next to nothing, a load does."""
+    preparers: dict[str, Preparer] = field(default_factory=dict)
+    """What brings each of them back to the state in which a trial starts."""
     unavailable: dict[str, PgdynoError] = field(default_factory=dict)
     """Targets that could not be started, and are not tried again."""
     contexts: ExitStack = field(default_factory=ExitStack)
@@ -124,6 +137,8 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
     installations = {
         name: fetch_target(name, spec, home=home, progress=progress) for name, spec in loaded.plan.target.items()
     }
+    majors = {name: each.major for name, each in installations.items()}
+    check_found_versions(loaded.plan, majors, loaded.source, loaded.text)
     trials = planned_trials(loaded.plan)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
     folder = RunFolder.create(parent, _manifest(loaded, engine, len(trials), seed))
@@ -200,12 +215,12 @@ def _one_trial(state: _State, trial: PlannedTrial) -> TrialRecord:
     try:
         try:
             server = _stage(Stage.TARGET, lambda: _server_for(state, trial.target))
-            _stage(Stage.PREPARE, lambda: _prepare(state, server, trial))
+            prepared = _stage(Stage.PREPARE, lambda: _prepare(state, trial))
         except _StageFailedError as failed:
             record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
             writer.commit(record, events=[], settings=[])
         else:
-            record = _measure(state, server, trial, writer)
+            record = _measure(state, server, trial, prepared, writer)
     except BaseException:
         writer.abandon()
         raise
@@ -260,21 +275,44 @@ def _start(state: _State, target: str) -> Server:
     )
     server = state.contexts.enter_context(context)
     state.servers[target] = server
+    plan = state.loaded.plan
+    state.preparers[target] = Preparer(server, state.engine, state.progress, plan.reset, plan.workload.scripts)
     for note in server.notes:
         state.note(f"target {target}: {note}")
     state.facts[target] = server.facts()
     return server
 
 
-def _prepare(state: _State, server: Server, trial: PlannedTrial) -> None:
-    workload = state.loaded.plan.workload
-    if workload.dataset != "none":
+def _prepare(state: _State, trial: PlannedTrial) -> Preparation:
+    name = state.loaded.plan.workload.dataset
+    dataset = None
+    if name != "none":
         assert trial.point.scale is not None
-        load_dataset(Dataset(workload.dataset, trial.point.scale), server, state.engine, state.progress)
-    settle(server)
+        dataset = Dataset(name, trial.point.scale)
+    return state.preparers[trial.target].prepare(dataset)
 
 
-def _measure(state: _State, server: Server, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
+def _verified(state: _State, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
+    """`result`, failed if the dataset does not hold together behind the trial, and what was looked at."""
+    preparer = state.preparers[trial.target]
+    if result.outcome is not Outcome.FINISHED:
+        preparer.forget()
+        return result, None
+    try:
+        found = _stage(Stage.VERIFY, preparer.check)
+    except _StageFailedError as failed:
+        return replace(result, outcome=Outcome.FAILED, failure=failed.failure), None
+    if found is None or not found.violations:
+        return result, found
+    message = f"the dataset is not consistent behind the trial: {'; '.join(found.violations)}"
+    hint = "something else wrote into the database, or the server lost or doubled writes"
+    failure = Failure(stage=Stage.VERIFY, message=message, hint=hint)
+    return replace(result, outcome=Outcome.FAILED, failure=failure), found
+
+
+def _measure(
+    state: _State, server: Server, trial: PlannedTrial, prepared: Preparation, writer: TrialWriter
+) -> TrialRecord:
     plan = state.loaded.plan
     seed = state.seed + trial.number
     settings = _settings(server)
@@ -298,7 +336,11 @@ def _measure(state: _State, server: Server, trial: PlannedTrial, writer: TrialWr
         on_interval,
     )
     _copy_log(server, log_from, writer.log / "server.log")
-    record = _record(state, trial, started, result)
+    ended = datetime.now(UTC)
+    result, consistency = _verified(state, trial, result)
+    record = _record(state, trial, started, result).model_copy(
+        update={"ended_at": ended, "prepare": prepared, "consistency": consistency}
+    )
     writer.commit(record, events=result.events, settings=settings)
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency else None

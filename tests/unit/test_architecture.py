@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "plans": set(),
     "target": {"plan"},
     "run": {"plan"},
-    "prepare": {"run", "target"},
+    "prepare": {"plan", "run", "target"},
     "store": set(),
     "analyse": {"store"},
     "report": {"analyse", "store"},

@@ -16,10 +16,11 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, PhaseSpec, Sweep, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, PhaseSpec, Reset, Sweep, TargetSpec, TrialSpec, Workload
 from pgdyno.plan.phases import check_phases
 from pgdyno.plan.problems import Document, near
 from pgdyno.plan.reserved import refusal
+from pgdyno.plan.reset_checks import check_reset, planned_major
 from pgdyno.plan.scripts import ScriptChoice, parse_script
 
 DEFAULT_CONNECTIONS = 100
@@ -42,6 +43,7 @@ class Sections:
     trial: TrialSpec | None = None
     phases: list[PhaseSpec] = field(default_factory=list)
     """Empty, too, when one of them could not be read."""
+    reset: Reset | None = None
 
 
 def read_sections(document: Document) -> Sections:
@@ -58,6 +60,7 @@ def read_sections(document: Document) -> Sections:
         _readable(Sweep.model_validate, document.data.get("sweep")),
         _readable(TrialSpec.model_validate, document.data.get("trial")),
         _readable_phases(document.data.get("phase")),
+        _readable(Reset.model_validate, document.data.get("reset", {})),
     )
 
 
@@ -107,6 +110,10 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from _trial(sections.trial, document)
     if sections.phases:
         yield from check_phases(sections.phases, sections.workload, sections.sweep, document)
+    if sections.reset is not None:
+        dataset = sections.workload.dataset if sections.workload is not None else None
+        majors = {name: planned_major(target) for name, target in sections.targets.items()}
+        yield from check_reset(sections.reset, dataset, majors, document)
 
 
 # ---- targets ----

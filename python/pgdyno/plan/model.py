@@ -187,6 +187,27 @@ class PhaseSpec(Model):
     """Whether it counts in the figures."""
 
 
+class Reset(Model):
+    """What is done before every trial, in this order, and what is checked behind it."""
+
+    method: Literal["none", "vacuum", "template", "snapshot", "reload"] = "vacuum"
+    """How the dataset is brought back; `vacuum` is what pgbench does, and nothing without a dataset."""
+    strategy: Literal["file_copy", "wal_log"] | None = None
+    """STRATEGY of CREATE DATABASE, for `template`; None leaves it to the server."""
+    file_copy_method: Literal["copy", "clone"] | None = None
+    """The server's setting of that name, for strategy `file_copy`; None leaves it as it is."""
+    checkpoint: bool = True
+    restart: bool = False
+    drop_cache: Literal["none", "files", "machine"] = "none"
+    """The operating system's page cache: of the cluster's files, or all of it."""
+    prewarm: Literal["none", "pg_prewarm", "read"] = "none"
+    analyze: bool = False
+    statistics: bool = False
+    """Set the server's cumulative statistics to zero."""
+    consistency: Literal["auto", "full", "counts", "none"] = "auto"
+    """What is checked behind a trial; `auto` is full up to `FULL_UP_TO_SCALE`, counts above."""
+
+
 class Plan(Model):
     """A declared experiment: targets x workload x sweep."""
 
@@ -199,6 +220,7 @@ class Plan(Model):
     trial: TrialSpec
     phase: list[PhaseSpec] = Field(default_factory=list)
     """How the load of a trial changes over time, in place of trial.duration; empty: not at all."""
+    reset: Reset = Field(default_factory=Reset)
 
     def as_resolved(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in: what a manifest keeps."""

@@ -11,10 +11,16 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.lines import Path, dotted, line_of
-from pgdyno.plan.model import EmbeddedTarget, LocalTarget, PhaseSpec, Plan, Sweep, TrialSpec, Workload
+from pgdyno.plan.model import EmbeddedTarget, LocalTarget, PhaseSpec, Plan, Reset, Sweep, TrialSpec, Workload
 from pgdyno.units import format_duration
 
-SECTIONS: dict[str, type[BaseModel]] = {"workload": Workload, "sweep": Sweep, "trial": TrialSpec, "phase": PhaseSpec}
+SECTIONS: dict[str, type[BaseModel]] = {
+    "workload": Workload,
+    "sweep": Sweep,
+    "trial": TrialSpec,
+    "phase": PhaseSpec,
+    "reset": Reset,
+}
 TARGET_KINDS: dict[str, type[BaseModel]] = {"embedded": EmbeddedTarget, "local": LocalTarget}
 
 _EXAMPLES = {

@@ -15,6 +15,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.phases import phases_s
+from pgdyno.plan.reset_words import before_each_trial, not_known
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -67,7 +68,12 @@ def show_lines(loaded: LoadedPlan) -> Group:
         parts.append(Text(plan.description))
     for name, target in plan.target.items():
         parts.append(Text(f"target {name}: {_target(target)}"))
-    parts += [Text(_workload(plan)), Padding(_table(plan, trials), (1, 0)), Text(_total(plan, len(trials)))]
+    parts += [
+        Text(_workload(plan)),
+        Text(before_each_trial(plan)),
+        Padding(_table(plan, trials), (1, 0)),
+        Text(_total(plan, len(trials))),
+    ]
     return Group(*parts)
 
 
@@ -140,4 +146,5 @@ def _total(plan: Plan, count: int) -> str:
         return f"{trials}; each ends after {plan.trial.transactions:,} transactions a client, however long that takes"
     loads = len(plan.target) * len({trial.point.scale for trial in planned_trials(plan)})
     loading = "" if plan.workload.dataset == "none" else f" and loading ({loads} dataset{'s' if loads > 1 else ''})"
-    return f"{trials}, {format_duration(needed_s)} of measuring, plus starting servers{loading}"
+    total = f"{trials}, {format_duration(needed_s)} of measuring, plus starting servers{loading}"
+    return f"{total}\n{not_known(plan)}"

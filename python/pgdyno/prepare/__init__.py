@@ -1,6 +1,6 @@
-"""Brings a server to the state in which a trial starts: loaded, vacuumed, checkpointed."""
+"""Brings a server to the state in which a trial starts, and checks the dataset behind it."""
 
-from pgdyno.prepare.dataset import Dataset, load_dataset
-from pgdyno.prepare.state import settle
+from pgdyno.prepare.mark import Dataset
+from pgdyno.prepare.reset import Preparer
 
-__all__ = ["Dataset", "load_dataset", "settle"]
+__all__ = ["Dataset", "Preparer"]

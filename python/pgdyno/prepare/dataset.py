@@ -2,63 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import IO
 
-from psycopg import sql
-
 from pgdyno.errors import TargetError
+from pgdyno.prepare.mark import Dataset, marked_dataset, write_comment
 from pgdyno.run.engine import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
 from pgdyno.target import Progress, Server
 
-MARK = "pgdyno dataset "
-"""Begins the database's comment that says what is loaded; JSON follows."""
 
-
-@dataclass(frozen=True, slots=True)
-class Dataset:
-    """What is loaded into a database."""
-
-    name: str
-    scale: int
-
-    def mark(self) -> str:
-        """The database's comment once all of it is loaded."""
-        return MARK + json.dumps({"name": self.name, "scale": self.scale}, sort_keys=True)
-
-
-def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress) -> bool:
+def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, anew: bool = False) -> bool:
     """Loads `dataset` unless the database says that it holds just that. True when it was loaded now.
+
+    With `anew` it is loaded whatever the database says.
 
     Raises TargetError when the engine could not load it; the database is then without a mark.
     """
-    if _comment(server) == dataset.mark():
+    if not anew and marked_dataset(server) == dataset:
         return False
-    _set_comment(server, None)
+    write_comment(server, None)
     progress.step(f"loading {dataset.name} at scale {dataset.scale:,}")
     options = ["--initialize", f"--scale={dataset.scale}", "--quiet", "--events=-"]
     _run_engine(engine, options, server.environment(), progress, f"load {dataset.name} at scale {dataset.scale}")
-    _set_comment(server, dataset.mark())
+    write_comment(server, dataset.mark())
     return True
-
-
-def _comment(server: Server) -> str | None:
-    with server.connect() as connection:
-        row = connection.execute(
-            "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = current_database()"
-        ).fetchone()
-    return row[0] if row else None
-
-
-def _set_comment(server: Server, comment: str | None) -> None:
-    value = sql.SQL("NULL") if comment is None else sql.Literal(comment)
-    with server.connect() as connection:
-        connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(sql.Identifier(server.dbname), value))
 
 
 def _run_engine(

@@ -24,6 +24,7 @@ from pgdyno.report.charts.cell import bar, sparkline
 from pgdyno.report.digest import Digest, digest, notes
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
+from pgdyno.report.preparation import preparation_line
 from pgdyno.report.tables import Table
 from pgdyno.units import format_bytes
 
@@ -79,6 +80,7 @@ def render_html(run: RunSource, location: str) -> str:
         "trial_table": tables.trial_table(of),
         "statements": tables.statement_table(of),
         "description": of.manifest.plan.get("description"),
+        "prepared": preparation_line(run.trials),
         "plan": plan_toml(of.manifest.plan),
         "again": "pgdyno plan check plan.toml\npgdyno run plan.toml",
         "host": _host(of),

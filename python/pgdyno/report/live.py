@@ -99,6 +99,7 @@ class TerminalView:
         self._set_up = ""
         self._transfer = ""
         self._trial = ""
+        self._running = False
         self._label = ""
         self._rates: deque[float] = deque(maxlen=SPARKLINE)
         self._p99_ms: float | None = None
@@ -118,7 +119,7 @@ class TerminalView:
 
     def line(self) -> Text:
         """The line as it is now, cut to the console's width."""
-        line = self._trial_line() if self._trial else Text(self._set_up).append(self._transfer, ACCENT)
+        line = self._trial_line() if self._running else Text(self._set_up).append(self._transfer, ACCENT)
         line.truncate(self._console.width, overflow="ellipsis")
         return line
 
@@ -148,8 +149,8 @@ class TerminalView:
         return self._console.width - used
 
     def set_up(self, text: str) -> None:
-        """Show what is being prepared in place of a trial."""
-        self._set_up, self._transfer, self._trial = printable(text), "", ""
+        """Show what is being prepared, or checked behind a trial, in place of a trial."""
+        self._set_up, self._transfer, self._running = printable(text), "", False
 
     def bytes(self, done: int, total: int | None) -> None:
         """Show how far a transfer is behind what is being prepared."""
@@ -160,7 +161,7 @@ class TerminalView:
     def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
         """Show a trial from here on."""
         self._left.trial_started(number, total, seconds)
-        self._trial, self._label = f"trial {number}/{total}", printable(label)
+        self._trial, self._label, self._running = f"trial {number}/{total}", printable(label), True
         self._rates.clear()
         self._p99_ms = None
 
@@ -173,7 +174,7 @@ class TerminalView:
         """Leave the trial's result above the line."""
         text = f"{self._trial}{GAP}{self._label}{GAP}{result(outcome, tps, p99_ms)}"
         self._console.print(Text(text, "" if outcome is Outcome.FINISHED else RED), soft_wrap=True)
-        self._trial, self._set_up, self._transfer = "", "", ""
+        self._trial, self._set_up, self._transfer, self._running = "", "", "", False
 
     def note(self, text: str) -> None:
         """Leave a note above the line."""
@@ -186,7 +187,7 @@ class PlainView:
     def __init__(self, console: Console) -> None:
         """Writes to `console` without colour or control characters."""
         self._console = console
-        self._set_up = ""
+        self._said: set[str] = set()
         self._trial = ""
 
     def __enter__(self) -> Self:
@@ -202,9 +203,9 @@ class PlainView:
         self._console.print(Text(printable(text)), soft_wrap=True)
 
     def set_up(self, text: str) -> None:
-        """A line, once for each thing that is prepared."""
-        if text != self._set_up:
-            self._set_up = text
+        """A line, once for each thing that is prepared: what comes before every trial would fill a log."""
+        if text not in self._said:
+            self._said.add(text)
             self._print(text)
 
     def bytes(self, done: int, total: int | None) -> None:

@@ -90,7 +90,14 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
 
     `phases` is the file that holds the plan's phases, if it has some.
     """
-    options = ["--events=-", "--parent-lease", f"--client={point.clients}", f"--protocol={point.protocol}"]
+    # the vacuum before a load is part of the plan's reset, which the laboratory does itself
+    options = [
+        "--events=-",
+        "--parent-lease",
+        "--no-vacuum",
+        f"--client={point.clients}",
+        f"--protocol={point.protocol}",
+    ]
     options += [f"--random-seed={seed}"]
     if point.workers is not None:
         options += [f"--jobs={point.workers}"]
@@ -102,9 +109,6 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         options += [f"--transactions={plan.trial.transactions}"]
     for name, value in plan.workload.variables.items():
         options += [f"--define={name}={value}"]
-    if plan.workload.dataset == "none":
-        # the vacuum before a load is of pgbench's tables
-        options += ["--no-vacuum"]
-        if point.scale is not None:
-            options += [f"--scale={point.scale}"]
+    if plan.workload.dataset == "none" and point.scale is not None:
+        options += [f"--scale={point.scale}"]
     return options

@@ -11,6 +11,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.model import EmbeddedTarget, LocalTarget
 from pgdyno.target.claim import Claim, make_claim
 from pgdyno.target.cluster import USER, check_arguments, init_cluster
+from pgdyno.target.cluster_copy import ClusterCopy
 from pgdyno.target.endpoint import HOST, free_port, make_socket_folder, remove_socket_folder
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation
@@ -48,6 +49,7 @@ class Instance:
         self._kept: KeptCluster | None = None
         self._socket_folder: Path | None = None
         self._postmaster: Postmaster | None = None
+        self._copy: ClusterCopy | None = None
 
     def open(self) -> Server:
         """Makes the cluster and starts it. Raises TargetError; `close` must be called in any case."""
@@ -63,6 +65,7 @@ class Instance:
                 self._home.account, lambda folder: claim.note(socket_directory=str(folder))
             )
         self._postmaster = Postmaster(self._installation, data_directory, claim.log_path, self._home.account)
+        self._copy = ClusterCopy.of(data_directory, self._home.account)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
         server = Server(
             host=str(self._socket_folder) if self._spec.connect == "unix" else HOST,
@@ -74,6 +77,7 @@ class Instance:
             log_path=claim.log_path,
             notes=list(self._installation.notes),
             control=self,
+            copy=self._copy,
         )
         server.prepare(set_password=reused)
         return server
@@ -104,12 +108,30 @@ class Instance:
 
     def restart(self, port: int) -> int:
         """Stops the server and starts it again, at `port` if that is still free; the port that it has then."""
-        postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
-        if postmaster is None or claim is None or folder is None:
-            raise TargetError(f"cannot restart the server of target {self._name}: it was closed")
+        self.stop()
+        return self.start(port)
+
+    def stop(self) -> None:
+        """Shuts the server down; nothing when it does not run. Raises TargetError."""
+        postmaster, _, _ = self._opened("stop")
         with signals_deferred():
             postmaster.stop(KEPT_DEADLINES)
+
+    def start(self, port: int) -> int:
+        """Starts the server after `stop`, at `port` if that is still free; the port that it has then.
+
+        A data directory that was being brought back from its copy is brought back first. Raises TargetError.
+        """
+        postmaster, claim, folder = self._opened("start")
+        if self._copy is not None:
+            self._copy.finish_restoring()
         return self._start(postmaster, claim, folder, port)
+
+    def _opened(self, doing: str) -> tuple[Postmaster, Claim, Path]:
+        postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
+        if postmaster is None or claim is None or folder is None:
+            raise TargetError(f"cannot {doing} the server of target {self._name}: it was closed")
+        return postmaster, claim, folder
 
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
         """The data directory, and whether it was there before."""
@@ -118,6 +140,8 @@ class Instance:
             return claim.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
+        if ClusterCopy.of(kept.data_directory, self._home.account).finish_restoring():
+            self._progress.step("bringing back a cluster from its copy: the run before was ended while it did")
         reused = kept.data_directory.is_dir()
         if reused:
             self._free_from_leftovers(kept.data_directory)

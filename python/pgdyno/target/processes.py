@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -84,15 +85,32 @@ def servers_in(data_directory: Path) -> list[ProcessId]:
     return found
 
 
+def end_copies(folder: Path) -> None:
+    """Ends every `cp` to or from a place below `folder`, which a pgdyno that was killed has left behind."""
+    below = os.fsencode(f"{folder}/")
+    for pid in _all_pids():
+        stat = _read_stat(pid)
+        if stat is None or stat.state in "ZX" or stat.name != "cp":
+            continue
+        process = ProcessId(pid, stat.start_ticks)
+        if any(argument.startswith(below) for argument in _arguments(process)):
+            process.send(signal.SIGKILL)
+            while process.is_alive():
+                time.sleep(0.01)
+
+
 def _works_in(process: ProcessId, folder: Path) -> bool:
     if _working_folder(process) == str(folder):
         return True
     # not yet, or never, gone there: initdb, and a server in its first moments
+    return os.fsencode(folder) in _arguments(process)
+
+
+def _arguments(process: ProcessId) -> list[bytes]:
     try:
-        arguments = (PROC / str(process.pid) / "cmdline").read_bytes().split(b"\0")
+        return (PROC / str(process.pid) / "cmdline").read_bytes().split(b"\0")
     except OSError:
-        return False
-    return os.fsencode(folder) in arguments
+        return []
 
 
 def _working_folder(process: ProcessId) -> str | None:

@@ -12,6 +12,7 @@ from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
 from pgdyno.records import ServerFacts
+from pgdyno.target.cluster_copy import ClusterCopy
 from pgdyno.target.facts import read_facts
 from pgdyno.target.log import log_size
 
@@ -22,13 +23,19 @@ CONNECT_TIMEOUT_S = 30
 
 
 class ServerControl(Protocol):
-    """Who can ask for the process and restart it."""
+    """Who can ask for the process, stop it and start it."""
 
     def is_alive(self) -> bool:
         """True while the process runs."""
 
     def restart(self, port: int) -> int:
         """Restarts it; the port that it has then."""
+
+    def stop(self) -> None:
+        """Shuts it down; the data directory is then whole by itself."""
+
+    def start(self, port: int) -> int:
+        """Starts it after `stop`; the port that it has then."""
 
 
 @dataclass(slots=True)
@@ -46,6 +53,8 @@ class Server:
     notes: list[str]
     """What a manifest should tell about how it was found."""
     control: ServerControl = field(repr=False)
+    copy: ClusterCopy
+    """Where a stopped copy of its data directory lives."""
     dbname: str = DATABASE
 
     def conninfo(self) -> str:
@@ -94,6 +103,14 @@ class Server:
     def restart(self) -> None:
         """Stops and starts it again; settings and data stay, `port` may change. Raises TargetError."""
         self.port = self.control.restart(self.port)
+
+    def stop(self) -> None:
+        """Shuts it down with a checkpoint, until `start`. Raises TargetError."""
+        self.control.stop()
+
+    def start(self) -> None:
+        """Starts it after `stop`; `port` may change. Raises TargetError."""
+        self.port = self.control.start(self.port)
 
     def prepare(self, *, set_password: bool) -> None:
         """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""

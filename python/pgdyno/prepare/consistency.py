@@ -1,0 +1,197 @@
+"""TPC-B's books: what transactions wrote into the history must have reached the balances.
+
+pgbench's scripts change tables in known ways. Within a transaction tpcb-like adds one amount to an account, a
+teller and a branch and writes it into the history; simple-update leaves tellers and branches alone; select-only
+changes nothing. So the change of each sum during a trial is known from the rows that the history got during it,
+whatever the balances were before. Scripts from files may do anything: behind them nothing is asserted.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Literal
+
+from pgdyno.plan.scripts import parse_script
+from pgdyno.prepare.mark import Dataset
+from pgdyno.records import Consistency
+from pgdyno.target import Server
+
+FULL_UP_TO_SCALE = 1000
+"""`auto` sums up to here: 100 million accounts, 13 GB, are read in the order of ten seconds from memory."""
+PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10, "pgbench_accounts": 100_000}
+"""Rows of a pgbench dataset for each unit of its scale."""
+QUIET_S = 10.0
+"""How long sessions of a trial may take to go away before the books are looked at all the same."""
+
+_SUMS = """
+    SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts),
+           (SELECT count(*) FROM pgbench_tellers), (SELECT coalesce(sum(tbalance), 0) FROM pgbench_tellers),
+           (SELECT count(*) FROM pgbench_branches), (SELECT coalesce(sum(bbalance), 0) FROM pgbench_branches),
+           (SELECT count(*) FROM pgbench_history), (SELECT coalesce(sum(delta), 0) FROM pgbench_history)
+"""
+"""One statement, so one snapshot. Sums of integers are bigint, which no balance here leaves."""
+_COUNTS = """
+    SELECT (SELECT count(*) FROM pgbench_tellers), (SELECT count(*) FROM pgbench_branches),
+           (SELECT count(*) FROM pgbench_history)
+"""
+_OTHERS = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+"""
+
+Scope = Literal["full", "counts", "none"]
+
+
+class Rule(StrEnum):
+    """What a mix of scripts does to the sums; the text is that of the record."""
+
+    NOTHING_CHANGES = "no balance changes and the history stays as it is"
+    ACCOUNTS_ONLY = "accounts change by the history's amounts, tellers and branches stay"
+    ALL_ALIKE = "accounts, tellers and branches change by the history's amounts"
+    MIXED = "accounts change by the history's amounts, tellers and branches by one amount"
+    UNKNOWN = "scripts from files may change anything: nothing is asserted"
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """Rows and sums at one instant."""
+
+    accounts: int
+    tellers: int
+    branches: int
+    history: int
+    rows: dict[str, int]
+
+    @classmethod
+    def as_loaded(cls, scale: int) -> Books:
+        """Those of a dataset that nobody has changed."""
+        rows = {table: scale * count for table, count in PER_SCALE.items()}
+        return cls(0, 0, 0, 0, {**rows, "pgbench_history": 0})
+
+    def without_history(self) -> Books:
+        """The same once the history was emptied."""
+        return replace(self, history=0, rows={**self.rows, "pgbench_history": 0})
+
+
+def rule_for(scripts: Sequence[str]) -> Rule:
+    """The rule for a plan's scripts; those of weight 0 never run and do not count."""
+    names = {choice.name for choice in map(parse_script, scripts) if choice.weight > 0}
+    if not names <= {"tpcb-like", "simple-update", "select-only"}:
+        return Rule.UNKNOWN
+    if "simple-update" in names:
+        return Rule.MIXED if "tpcb-like" in names else Rule.ACCOUNTS_ONLY
+    return Rule.ALL_ALIKE if "tpcb-like" in names else Rule.NOTHING_CHANGES
+
+
+def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset, rule: Rule) -> Scope:
+    """How much is checked of `dataset`: of tables that a user's scripts may have changed or dropped, nothing."""
+    if rule is Rule.UNKNOWN:
+        return "none"
+    if asked == "auto":
+        return "full" if dataset.scale <= FULL_UP_TO_SCALE else "counts"
+    return asked
+
+
+def read_books(server: Server) -> Books:
+    """Rows and sums of pgbench's tables now. Raises TargetError, psycopg.Error."""
+    with server.connect() as connection:
+        row = connection.execute(_SUMS).fetchone()
+    assert row is not None
+    values = [int(value) for value in row]
+    rows = dict(
+        zip(("pgbench_accounts", "pgbench_tellers", "pgbench_branches", "pgbench_history"), values[0::2], strict=True)
+    )
+    accounts, tellers, branches, history = values[1::2]
+    return Books(accounts, tellers, branches, history, rows)
+
+
+def read_small_counts(server: Server) -> dict[str, int]:
+    """Exact rows of all tables but the accounts. Raises TargetError, psycopg.Error."""
+    with server.connect() as connection:
+        row = connection.execute(_COUNTS).fetchone()
+    assert row is not None
+    return dict(zip(("pgbench_tellers", "pgbench_branches", "pgbench_history"), row, strict=True))
+
+
+def wait_for_quiet(server: Server) -> None:
+    """Returns when no session is left in the workload's database: one that was cut off may still commit."""
+    end = time.monotonic() + QUIET_S
+    with server.connect() as connection:
+        while time.monotonic() < end:
+            row = connection.execute(_OTHERS).fetchone()
+            if row is not None and row[0] == 0:
+                return
+            time.sleep(0.02)
+
+
+def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
+    """What is wrong with `rows`, by table, against the dataset's scale."""
+    return [
+        f"{table} has {rows[table]:,} rows, not {dataset.scale * count:,}"
+        for table, count in PER_SCALE.items()
+        if table in rows and rows[table] != dataset.scale * count
+    ]
+
+
+def check_books(before: Books, after: Books, rule: Rule) -> tuple[dict[str, int], list[str]]:
+    """How the sums changed, and what of that breaks `rule`, which must be known."""
+    changes = {name: getattr(after, name) - getattr(before, name) for name in _BALANCES}
+    told = ", ".join(f"{name} {change:+,}" for name, change in changes.items())
+    if all(changes[name] == wanted for name, wanted in _wanted(changes, rule).items()):
+        history_rows = after.rows["pgbench_history"] - before.rows["pgbench_history"]
+        if rule is Rule.NOTHING_CHANGES and history_rows != 0:
+            return changes, [f"the history got {history_rows:,} rows, and the scripts write none"]
+        return changes, []
+    return changes, [f"the sums changed by {told}; {rule.value}"]
+
+
+_BALANCES = ("accounts", "tellers", "branches", "history")
+
+
+def _wanted(changes: dict[str, int], rule: Rule) -> dict[str, int]:
+    history = changes["history"]
+    match rule:
+        case Rule.NOTHING_CHANGES:
+            return dict.fromkeys(_BALANCES, 0)
+        case Rule.ACCOUNTS_ONLY:
+            return {"accounts": history, "tellers": 0, "branches": 0}
+        case Rule.ALL_ALIKE:
+            return dict.fromkeys(("accounts", "tellers", "branches"), history)
+        case _:
+            return {"accounts": history, "tellers": changes["branches"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check came to."""
+
+    record: Consistency
+    after: Books | None
+    """The books as they are now; None when they were not read whole."""
+
+
+def check_consistency(server: Server, dataset: Dataset, scope: Scope, rule: Rule, before: Books | None) -> Checked:
+    """Looks at the dataset behind a trial that began with `before`. Raises TargetError, psycopg.Error."""
+    started = time.monotonic()
+    if scope == "none":
+        return Checked(Consistency(scope=scope, rule=rule.value, seconds=0.0, counts={}), None)
+    wait_for_quiet(server)
+    after: Books | None = None
+    changes: dict[str, int] = {}
+    if scope == "full":
+        after = read_books(server)
+        rows = after.rows
+    else:
+        rows = read_small_counts(server)
+    violations = check_counts(dataset, rows)
+    if after is not None and before is not None:
+        changes, broken = check_books(before, after, rule)
+        violations += broken
+    seconds = round(time.monotonic() - started, 6)
+    record = Consistency(
+        scope=scope, rule=rule.value, seconds=seconds, counts=rows, changes=changes, violations=violations
+    )
+    return Checked(record, after)

@@ -1,0 +1,213 @@
+"""The same state before every trial: the dataset brought back, then the server and its caches as the plan says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import LiteralString
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import Reset
+from pgdyno.prepare.cache import drop_cache, page_cache_share, shared_buffers_share
+from pgdyno.prepare.consistency import (
+    Books,
+    Rule,
+    check_consistency,
+    check_counts,
+    read_books,
+    read_small_counts,
+    rule_for,
+    scope_for,
+)
+from pgdyno.prepare.dataset import load_dataset
+from pgdyno.prepare.mark import Dataset, marked_dataset
+from pgdyno.prepare.prewarm import prewarm_by_reading, prewarm_with_extension
+from pgdyno.prepare.relations import dataset_relations
+from pgdyno.prepare.snapshot import holds_snapshot, make_snapshot, restore_snapshot
+from pgdyno.prepare.statistics import reset_statistics
+from pgdyno.prepare.steps import Steps
+from pgdyno.prepare.template import copy_template, holds_template, make_template
+from pgdyno.prepare.vacuum import vacuum_as_pgbench
+from pgdyno.prepare.verify import AccountsCheck
+from pgdyno.records import Consistency, Preparation
+from pgdyno.run.engine import Engine
+from pgdyno.target import Progress, Server
+
+
+@dataclass(slots=True)
+class Preparer:
+    """Prepares the trials of one target, one after another, and checks the dataset behind each."""
+
+    server: Server
+    engine: Engine
+    progress: Progress
+    reset: Reset
+    scripts: Sequence[str]
+    """As the plan has them."""
+    _accounts: AccountsCheck = field(default_factory=AccountsCheck)
+    _books: Books | None = None
+    """What the next trial begins with; None when nobody knows."""
+    _dataset: Dataset | None = None
+
+    def prepare(self, dataset: Dataset | None) -> Preparation:
+        """Brings everything to the state in which a trial starts; `dataset` is None when the plan has none.
+
+        Raises TargetError, psycopg.Error; then nothing is lost, and the next call begins anew.
+        """
+        steps = Steps(self.progress)
+        known, self._books = self._books if dataset == self._dataset else None, None
+        self._dataset = dataset
+        if dataset is not None:
+            self._books = self._bring_back(dataset, known, steps)
+            steps.do("verify", "checking the dataset", lambda: self._verify(dataset))
+        self._condition(steps)
+        shares = self._shares() if self._touches_caches() else (None, None, None)
+        return Preparation(
+            method=self.reset.method,
+            seconds=round(steps.seconds, 6),
+            steps=steps.done,
+            dataset_bytes=shares[0],
+            shared_buffers_share=shares[1],
+            page_cache_share=shares[2],
+        )
+
+    def check(self) -> Consistency | None:
+        """Checks the dataset behind a trial that finished; None when the plan wants no check.
+
+        Raises TargetError, psycopg.Error.
+        """
+        before, self._books = self._books, None
+        if self._dataset is None or self.reset.consistency == "none":
+            return None
+        scope = scope_for(self.reset.consistency, self._dataset, self._rule)
+        if scope != "none":
+            self.progress.step("checking the dataset's consistency")
+        checked = check_consistency(self.server, self._dataset, scope, self._rule, before)
+        self._books = checked.after
+        return checked.record
+
+    @property
+    def _rule(self) -> Rule:
+        return rule_for(self.scripts)
+
+    def forget(self) -> None:
+        """The trial ended in a way that leaves the dataset's state unknown."""
+        self._books = None
+
+    # ---- the dataset ----
+
+    def _bring_back(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
+        """What the books are then; None when they are not wanted."""
+        match self.reset.method:
+            case "template":
+                self._from_template(dataset, steps)
+            case "snapshot":
+                self._from_snapshot(dataset, steps)
+            case "reload":
+                self._load(dataset, steps, anew=True)
+            case "none" | "vacuum":
+                return self._as_it_is(dataset, known, steps)
+        return Books.as_loaded(dataset.scale)
+
+    def _as_it_is(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
+        if self._load(dataset, steps, anew=False):
+            known = Books.as_loaded(dataset.scale)
+        if self.reset.method == "vacuum":
+            vacuum = "vacuuming the small tables, emptying the history"
+            steps.do("vacuum", vacuum, lambda: vacuum_as_pgbench(self.server))
+            known = known.without_history() if known is not None else None
+        if known is None and scope_for(self.reset.consistency, dataset, self._rule) == "full":
+            steps.do("read sums", "reading the balances", self._read_books)
+            return self._books
+        return known
+
+    def _read_books(self) -> None:
+        self._books = read_books(self.server)
+
+    def _from_template(self, dataset: Dataset, steps: Steps) -> None:
+        if not holds_template(self.server, dataset):
+            # what trials of an earlier run have changed is no source of a template
+            self._load(dataset, steps, anew=True)
+            steps.do("template", "making the template", lambda: make_template(self.server))
+        steps.do("copy", "copying the template", lambda: copy_template(self.server, self.reset))
+
+    def _from_snapshot(self, dataset: Dataset, steps: Steps) -> None:
+        if not holds_snapshot(self.server, dataset):
+            self._load(dataset, steps, anew=True)
+            make_snapshot(self.server, steps)
+        restore_snapshot(self.server, steps)
+
+    def _load(self, dataset: Dataset, steps: Steps, *, anew: bool) -> bool:
+        loaded = False
+
+        def load() -> str:
+            nonlocal loaded
+            loaded = load_dataset(dataset, self.server, self.engine, self.progress, anew=anew)
+            return f"{dataset.name} at scale {dataset.scale:,}" if loaded else "it was there"
+
+        steps.do("load", f"looking for {dataset.name} at scale {dataset.scale:,}", load)
+        if loaded:
+            self._accounts.forget()
+        return loaded
+
+    def _verify(self, dataset: Dataset) -> str:
+        """The mark, and the rows as far as that is cheap. Raises TargetError."""
+        found = marked_dataset(self.server)
+        if found != dataset:
+            raise TargetError(f"cannot use the dataset: the database's mark says {found}, not {dataset}")
+        made_anew = self.reset.method in ("template", "snapshot", "reload")
+        if self._rule is Rule.UNKNOWN and not made_anew:
+            return "its mark"
+        rows = read_small_counts(self.server)
+        accounts = self._accounts.rows(self.server, same_size=made_anew)
+        if accounts is not None:
+            rows["pgbench_accounts"] = accounts
+        wrong = check_counts(dataset, rows)
+        if self.reset.method != "none" and rows["pgbench_history"] != 0:
+            wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows and should be empty")
+        if wrong:
+            raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}")
+        return "accounts counted" if accounts is not None else "accounts by size"
+
+    # ---- server and caches ----
+
+    def _condition(self, steps: Steps) -> None:
+        reset, server = self.reset, self.server
+        if reset.checkpoint:
+            steps.do("checkpoint", "writing a checkpoint", lambda: checkpoint(server))
+        if reset.restart:
+            steps.do("restart", "restarting the server", server.restart)
+        if reset.drop_cache != "none":
+            what = reset.drop_cache
+            steps.do("drop cache", "dropping the page cache", lambda: drop_cache(server, what))
+        if reset.prewarm != "none":
+            work = prewarm_with_extension if reset.prewarm == "pg_prewarm" else prewarm_by_reading
+            steps.do("prewarm", "prewarming", lambda: work(server))
+        if reset.analyze:
+            steps.do("analyze", "analyzing", lambda: _execute(server, "ANALYZE"))
+        if reset.statistics:
+            steps.do("statistics", "resetting statistics", lambda: reset_statistics(server))
+
+    def _touches_caches(self) -> bool:
+        return self.reset.restart or self.reset.drop_cache != "none" or self.reset.prewarm != "none"
+
+    def _shares(self) -> tuple[int | None, float | None, float | None]:
+        """Size of the dataset; its shares in shared buffers and in the page cache."""
+        relations = dataset_relations(self.server)
+        # first the page cache: installing an extension reads files
+        in_page_cache = page_cache_share(self.server.data_directory, relations)
+        in_buffers = shared_buffers_share(self.server, relations)
+        return sum(relation.main_bytes for relation in relations), in_buffers, in_page_cache
+
+
+def checkpoint(server: Server) -> None:
+    """Writes out what the load and earlier trials left dirty, so that no trial pays for another's pages.
+
+    Raises TargetError when the server cannot be reached, psycopg.Error when it fails meanwhile.
+    """
+    _execute(server, "CHECKPOINT")
+
+
+def _execute(server: Server, statement: LiteralString) -> None:
+    with server.connect() as connection:
+        connection.execute(statement)

@@ -1,0 +1,36 @@
+"""A stopped copy of the whole cluster to go back to."""
+
+from __future__ import annotations
+
+from pgdyno.prepare.mark import Dataset, read_comment, read_mark
+from pgdyno.prepare.steps import Steps
+from pgdyno.target import Server
+
+
+def holds_snapshot(server: Server, dataset: Dataset) -> bool:
+    """Whether a whole copy of the cluster with `dataset` is there."""
+    record = server.copy.read()
+    return record is not None and read_mark(record.mark) == dataset
+
+
+def make_snapshot(server: Server, steps: Steps) -> None:
+    """Stops the server, copies its data directory, starts it. Raises TargetError, with sizes if room is short."""
+    mark = read_comment(server) or ""
+    steps.do("stop", "stopping the server", server.stop)
+    try:
+        steps.do("copy", "copying the cluster", lambda: server.copy.make(mark))
+    finally:
+        steps.do("start", "starting the server", server.start)
+
+
+def restore_snapshot(server: Server, steps: Steps) -> None:
+    """Stops the server, puts the copy in place of its data directory, starts it. Raises TargetError."""
+    steps.do("stop", "stopping the server", server.stop)
+    steps.do("restore", "bringing back the cluster", server.copy.restore)
+    steps.do("start", "starting the server", lambda: _start_again(server))
+
+
+def _start_again(server: Server) -> None:
+    server.start()
+    # the copy may be of an earlier run, which had another password
+    server.prepare(set_password=True)

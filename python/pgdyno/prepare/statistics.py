@@ -1,0 +1,31 @@
+"""The server's cumulative statistics, set to zero."""
+
+from __future__ import annotations
+
+from pgdyno.target import Server
+
+ALL_AT_ONCE_VERSION = 170000
+"""From here on pg_stat_reset_shared without a name means all of them."""
+_SHARED = (("bgwriter", 0), ("archiver", 0), ("wal", 140000), ("recovery_prefetch", 150000), ("io", 160000))
+"""Names of pg_stat_reset_shared before that, and the first version (as server_version_num) of each."""
+_SLRU_VERSION = 130000
+
+
+def reset_statistics(server: Server) -> str:
+    """pg_stat_reset in the workload's database, and every shared one that this version has. Their names.
+
+    Raises TargetError, psycopg.Error.
+    """
+    with server.connect() as connection:
+        version = connection.info.server_version
+        connection.execute("SELECT pg_stat_reset()")
+        if version >= ALL_AT_ONCE_VERSION:
+            connection.execute("SELECT pg_stat_reset_shared()")
+            return "database, all shared"
+        names = [name for name, first in _SHARED if version >= first]
+        for name in names:
+            connection.execute("SELECT pg_stat_reset_shared(%s)", [name])
+        if version >= _SLRU_VERSION:
+            connection.execute("SELECT pg_stat_reset_slru(NULL)")
+            names.append("slru")
+    return f"database, {', '.join(names)}"
