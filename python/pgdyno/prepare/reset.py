@@ -33,6 +33,8 @@ from pgdyno.records import Consistency, Preparation
 from pgdyno.run.engine import Engine
 from pgdyno.target import Progress, Server
 
+BRING_BACK = 'set reset.method to "reload", "template" or "snapshot": those bring it back'
+
 
 @dataclass(slots=True)
 class Preparer:
@@ -166,7 +168,7 @@ class Preparer:
         if self.reset.method != "none" and rows["pgbench_history"] != 0:
             wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows and should be empty")
         if wrong:
-            raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}")
+            raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}", hint=BRING_BACK)
         return "accounts counted" if accounts is not None else "accounts by size"
 
     # ---- server and caches ----

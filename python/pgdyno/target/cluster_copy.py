@@ -90,16 +90,22 @@ class ClusterCopy:
 
     def restore(self) -> None:
         """Puts the copy in place of the cluster. Raises TargetError; `finish_restoring` then does the rest."""
+        if self.read() is None:
+            raise TargetError(f"cannot bring back the cluster {self.data_directory}: there is no copy in {self.folder}")
         discarded = self.data_directory.with_name("data.discarded")
         _remove(discarded)
         with storing(self.data_directory, "cannot move away"):
             self.data_directory.rename(discarded)
         self.finish_restoring()
 
-    def finish_restoring(self) -> bool:
-        """Brings the cluster back if it is missing and its copy is there; True when it was. Raises TargetError."""
-        if self.data_directory.exists() or self.read() is None:
-            return False
+    def is_restoring(self) -> bool:
+        """Whether the cluster is missing and its copy is there."""
+        return not self.data_directory.exists() and self.read() is not None
+
+    def finish_restoring(self) -> None:
+        """Brings the cluster back if that was begun and not ended; nothing else. Raises TargetError."""
+        if not self.is_restoring():
+            return
         end_copies(self.data_directory.parent)
         unfinished = self.data_directory.with_name("data.partial")
         for old in (unfinished, self.data_directory.with_name("data.discarded")):
@@ -107,7 +113,6 @@ class ClusterCopy:
         self._copy(self.folder / "data", unfinished)
         with storing(self.data_directory, "cannot bring back"):
             unfinished.rename(self.data_directory)
-        return True
 
     def _copy(self, source: Path, to: Path) -> None:
         with storing(to, "cannot create the folder"):

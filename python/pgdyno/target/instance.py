@@ -140,8 +140,10 @@ class Instance:
             return claim.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
-        if ClusterCopy.of(kept.data_directory, self._home.account).finish_restoring():
-            self._progress.step("bringing back a cluster from its copy: the run before was ended while it did")
+        copy = ClusterCopy.of(kept.data_directory, self._home.account)
+        if copy.is_restoring():
+            self._progress.step("bringing back the cluster, which a run before was ended at")
+            copy.finish_restoring()
         reused = kept.data_directory.is_dir()
         if reused:
             self._free_from_leftovers(kept.data_directory)

@@ -1,0 +1,160 @@
+"""The books behind a trial: what holds, what is found when it does not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, open_target
+
+SMALL = Dataset("pgbench", 1)
+
+
+@pytest.fixture(scope="module")
+def loaded(home: Home) -> Iterator[Server]:
+    settings = {"fsync": "off", "shared_buffers": "64MB"}
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
+    with open_target("books", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+def preparer(server: Server, *scripts: str, **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), scripts)
+
+
+def run(server: Server, *scripts: str) -> None:
+    """A hundred transactions, by the engine."""
+    options = [option for script in scripts for option in ("-b", script)]
+    subprocess.run(
+        [find_engine().path, "--no-vacuum", "--client=2", "--transactions=50", *options],
+        env=server.environment(),
+        capture_output=True,
+        check=True,
+    )
+
+
+def execute(server: Server, statement: str) -> None:
+    with server.connect() as connection:
+        connection.execute(statement)
+
+
+MIXES = [("tpcb-like",), ("simple-update",), ("select-only",), ("tpcb-like", "simple-update@3", "select-only")]
+
+
+@pytest.mark.parametrize("method", ["vacuum", "template"])
+@pytest.mark.parametrize("scripts", MIXES, ids="+".join)
+def test_what_pgbench_s_scripts_do_holds(loaded: Server, scripts: tuple[str, ...], method: str) -> None:
+    prepare = preparer(loaded, *scripts, method=method)
+    preparer(loaded, *scripts, method="reload").prepare(SMALL)
+    for _ in range(2):
+        prepare.prepare(SMALL)
+        run(loaded, *scripts)
+        checked = prepare.check()
+        assert checked is not None
+        assert (checked.scope, checked.violations) == ("full", [])
+        assert checked.counts["pgbench_accounts"] == 100_000
+        assert (checked.counts["pgbench_history"] > 0) == (scripts != ("select-only",))
+
+
+SPOILERS = [
+    ("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7", "the sums changed by accounts"),
+    ("UPDATE pgbench_tellers SET tbalance = tbalance + 1 WHERE tid = 7", "the sums changed by accounts"),
+    ("UPDATE pgbench_branches SET bbalance = bbalance - 1", "the sums changed by accounts"),
+    (
+        "DELETE FROM pgbench_history WHERE ctid IN (SELECT ctid FROM pgbench_history WHERE delta <> 0 LIMIT 1)",
+        "changed",
+    ),
+    ("INSERT INTO pgbench_tellers VALUES (11, 1, 0)", "pgbench_tellers has 11 rows, not 10"),
+]
+
+
+@pytest.mark.parametrize(("statement", "said"), SPOILERS)
+def test_a_write_of_somebody_else_is_found(loaded: Server, statement: str, said: str) -> None:
+    prepare = preparer(loaded, "tpcb-like", method="template")
+    prepare.prepare(SMALL)
+    run(loaded, "tpcb-like")
+    execute(loaded, statement)
+    checked = prepare.check()
+    assert checked is not None
+    (violation,) = checked.violations
+    assert said in violation
+
+
+def test_a_history_that_goes_on_is_counted_from_where_it_was(loaded: Server) -> None:
+    preparer(loaded, "tpcb-like", method="reload").prepare(SMALL)
+    prepare = preparer(loaded, "tpcb-like", method="none")
+    rows = []
+    for _ in range(2):
+        prepare.prepare(SMALL)
+        run(loaded, "tpcb-like")
+        checked = prepare.check()
+        assert checked is not None
+        assert checked.violations == []
+        rows.append(checked.counts["pgbench_history"])
+    assert rows == [100, 200]
+
+
+def test_a_write_between_two_trials_is_found_behind_the_next_and_only_there(loaded: Server) -> None:
+    preparer(loaded, "tpcb-like", method="reload").prepare(SMALL)
+    prepare = preparer(loaded, "tpcb-like", method="vacuum")
+    found = []
+    for number in range(3):
+        prepare.prepare(SMALL)
+        run(loaded, "tpcb-like")
+        checked = prepare.check()
+        assert checked is not None
+        found.append(len(checked.violations))
+        if number == 0:
+            execute(loaded, "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
+    assert found == [0, 1, 0]
+
+
+def test_select_only_may_write_nothing(loaded: Server) -> None:
+    prepare = preparer(loaded, "select-only", method="template")
+    prepare.prepare(SMALL)
+    execute(loaded, "INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 1, 0)")
+    checked = prepare.check()
+    assert checked is not None
+    assert checked.violations == ["the history got 1 rows, and the scripts write none"]
+
+
+def test_counts_alone_see_rows_and_not_sums(loaded: Server) -> None:
+    prepare = preparer(loaded, "tpcb-like", method="template", consistency="counts")
+    prepare.prepare(SMALL)
+    execute(loaded, "UPDATE pgbench_accounts SET abalance = 1 WHERE aid = 7")
+    checked = prepare.check()
+    assert checked is not None
+    assert (checked.scope, checked.violations, checked.changes) == ("counts", [], {})
+    assert "pgbench_accounts" not in checked.counts
+    prepare.prepare(SMALL)
+    execute(loaded, "DELETE FROM pgbench_branches")
+    checked = prepare.check()
+    assert checked is not None
+    assert checked.violations == ["pgbench_branches has 0 rows, not 1"]
+
+
+def test_no_check_where_none_is_wanted(loaded: Server) -> None:
+    prepare = preparer(loaded, "tpcb-like", method="reload", consistency="none")
+    prepare.prepare(SMALL)
+    assert prepare.check() is None
+
+
+def test_what_is_not_known_is_read_before_the_next_trial(loaded: Server) -> None:
+    preparer(loaded, "tpcb-like", method="reload").prepare(SMALL)
+    prepare = preparer(loaded, "tpcb-like", method="vacuum")
+    prepare.prepare(SMALL)
+    run(loaded, "tpcb-like")
+    # as behind a trial that broke off: nobody checked, and somebody may have written
+    prepare.forget()
+    execute(loaded, "UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
+    done = prepare.prepare(SMALL)
+    assert "read sums" in [step.name for step in done.steps]
+    run(loaded, "tpcb-like")
+    checked = prepare.check()
+    assert checked is not None
+    assert checked.violations == []

@@ -1,0 +1,272 @@
+"""What is done before a trial: each way brings back the same dataset, and says what it did."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import namedtuple
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgdyno.prepare.cache
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.cache import page_cache_share, shared_buffers_share
+from pgdyno.prepare.mark import read_comment
+from pgdyno.prepare.relations import dataset_relations
+from pgdyno.prepare.template import TEMPLATE
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, open_target
+
+SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
+SMALL = Dataset("pgbench", 1)
+TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers", "pgbench_history")
+Usage = namedtuple("Usage", "total used free")
+
+
+@pytest.fixture
+def own_server(home: Home) -> Iterator[Server]:
+    """A server of one test, whose cluster can be copied and replaced."""
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
+    with open_target("reset", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+def preparer(server: Server, scripts: tuple[str, ...] = ("tpcb-like",), **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), scripts)
+
+
+def execute(server: Server, *statements: str) -> None:
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def content(server: Server) -> dict[str, Any]:
+    """Rows of each table and a checksum over all of them."""
+    found = {}
+    with server.connect() as connection:
+        for table in TABLES:
+            query = f"SELECT count(*), md5(string_agg(t::text, ',' ORDER BY t::text)) FROM {table} t"
+            found[table] = connection.execute(query).fetchone()
+    return found
+
+
+def sizes(server: Server) -> dict[str, int]:
+    return {relation.name: relation.main_bytes for relation in dataset_relations(server)}
+
+
+def spoil(server: Server) -> None:
+    """What trials do, and worse."""
+    execute(
+        server,
+        "UPDATE pgbench_accounts SET abalance = abalance + 7, filler = 'spoilt' WHERE aid % 3 = 0",
+        "DELETE FROM pgbench_tellers WHERE tid = 4",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta) SELECT 1, 1, n, 5 FROM generate_series(1, 5000) n",
+        "CREATE TABLE more AS SELECT 1 AS n",
+    )
+
+
+@pytest.mark.parametrize(
+    "reset",
+    [
+        {"method": "template"},
+        {"method": "template", "strategy": "wal_log"},
+        {"method": "template", "strategy": "file_copy", "file_copy_method": "copy"},
+        {"method": "snapshot"},
+        {"method": "reload"},
+    ],
+    ids=lambda reset: "-".join(reset.values()),
+)
+def test_the_same_dataset_comes_back(own_server: Server, reset: dict[str, Any]) -> None:
+    prepare = preparer(own_server, **reset)
+    first = prepare.prepare(SMALL)
+    loaded, loaded_sizes, comment = content(own_server), sizes(own_server), read_comment(own_server)
+    assert loaded["pgbench_accounts"][0] == 100_000
+    spoil(own_server)
+    assert content(own_server) != loaded
+    second = prepare.prepare(SMALL)
+    assert content(own_server) == loaded
+    assert read_comment(own_server) == comment
+    if reset["method"] != "reload":
+        # another load may leave other gaps, and knows nothing of further tables
+        assert sizes(own_server) == loaded_sizes
+    for done in (first, second):
+        assert done.method == reset["method"]
+        assert done.seconds == pytest.approx(sum(step.seconds for step in done.steps))
+        assert all(step.seconds >= 0 for step in done.steps)
+    again = [step.name for step in second.steps]
+    expected = {
+        "template": ["copy", "verify", "checkpoint"],
+        "snapshot": ["stop", "restore", "start", "verify", "checkpoint"],
+        "reload": ["load", "verify", "checkpoint"],
+    }
+    assert again == expected[reset["method"]]
+    # counted when it was loaded, by size when it was copied
+    assert next(step.detail for step in first.steps if step.name == "verify") == "accounts counted"
+
+
+def test_vacuum_does_as_pgbench_and_none_does_nothing(own_server: Server) -> None:
+    preparer(own_server, method="vacuum").prepare(SMALL)
+    execute(
+        own_server,
+        "UPDATE pgbench_branches SET bbalance = 5",
+        "INSERT INTO pgbench_history (tid, bid, aid, delta) VALUES (1, 1, 1, 5)",
+    )
+    none = preparer(own_server, method="none", checkpoint=False).prepare(SMALL)
+    assert content(own_server)["pgbench_history"][0] == 1
+    assert [step.name for step in none.steps] == ["load", "read sums", "verify"]
+    done = preparer(own_server, method="vacuum").prepare(SMALL)
+    assert content(own_server)["pgbench_history"][0] == 0
+    assert [step.name for step in done.steps] == ["load", "vacuum", "read sums", "verify", "checkpoint"]
+    with own_server.connect() as connection:
+        assert connection.execute("SELECT bbalance FROM pgbench_branches").fetchone() == (5,)
+
+
+def test_a_table_that_a_script_dropped_is_passed_over(own_server: Server) -> None:
+    prepare = preparer(own_server, ("mine.sql",))
+    prepare.prepare(SMALL)
+    execute(own_server, "DROP TABLE pgbench_history")
+    steps = {step.name: step.detail for step in prepare.prepare(SMALL).steps}
+    assert steps["vacuum"] == "no such table: TRUNCATE pgbench_history"
+    assert steps["verify"] == "its mark"
+    checked = prepare.check()
+    assert checked is not None
+    assert (checked.scope, checked.violations) == ("none", [])
+
+
+def test_a_dataset_that_lost_rows_is_refused(own_server: Server) -> None:
+    prepare = preparer(own_server)
+    prepare.prepare(SMALL)
+    execute(own_server, "DELETE FROM pgbench_tellers WHERE tid = 4")
+    with pytest.raises(TargetError, match="pgbench_tellers has 9 rows, not 10"):
+        prepare.prepare(SMALL)
+
+
+def test_accounts_that_vanished_are_seen_by_their_size(own_server: Server) -> None:
+    prepare = preparer(own_server, consistency="counts")
+    prepare.prepare(SMALL)
+    execute(own_server, "DELETE FROM pgbench_accounts WHERE aid > 1000", "VACUUM pgbench_accounts")
+    with pytest.raises(TargetError, match=r"pgbench_accounts has .* bytes, not"):
+        prepare.prepare(SMALL)
+
+
+def test_nothing_without_a_dataset(own_server: Server) -> None:
+    done = preparer(own_server, ("mine.sql",)).prepare(None)
+    assert [step.name for step in done.steps] == ["checkpoint"]
+
+
+def test_prewarmed_and_cold(own_server: Server) -> None:
+    warm = preparer(own_server, restart=True, drop_cache="files", prewarm="pg_prewarm").prepare(SMALL)
+    names = [step.name for step in warm.steps]
+    assert names[-4:] == ["checkpoint", "restart", "drop cache", "prewarm"]
+    assert warm.dataset_bytes == sum(sizes(own_server).values())
+    assert warm.shared_buffers_share == pytest.approx(1.0, abs=0.02)
+    assert warm.page_cache_share == pytest.approx(1.0, abs=0.02)
+    cold = preparer(own_server, restart=True, drop_cache="files").prepare(SMALL)
+    assert cold.shared_buffers_share is not None
+    assert cold.page_cache_share is not None
+    assert cold.shared_buffers_share < 0.05
+    assert cold.page_cache_share < 0.05
+    # reading fills the page cache, and of shared buffers what its ring lets it
+    read = preparer(own_server, restart=True, drop_cache="files", prewarm="read").prepare(SMALL)
+    heap = sum(relation.main_bytes for relation in dataset_relations(own_server) if relation.is_table)
+    assert read.dataset_bytes is not None
+    assert read.page_cache_share is not None
+    assert read.page_cache_share >= heap / read.dataset_bytes - 0.02
+
+
+def test_the_machine_s_cache_is_dropped_where_the_kernel_is_told(
+    own_server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the real one would drop the caches of everything else that runs here
+    told = tmp_path / "drop_caches"
+    monkeypatch.setattr(pgdyno.prepare.cache, "DROP_CACHES", told)
+    done = preparer(own_server, drop_cache="machine").prepare(SMALL)
+    assert told.read_text() == "1\n"
+    assert [step.detail for step in done.steps if step.name == "drop cache"] == ["all of the machine's"]
+
+
+def test_shares_of_nothing_are_not_known(own_server: Server) -> None:
+    assert page_cache_share(own_server.data_directory, []) is None
+    assert shared_buffers_share(own_server, []) is None
+
+
+def test_analyze_and_statistics(own_server: Server) -> None:
+    prepare = preparer(own_server, analyze=True, statistics=True)
+    prepare.prepare(SMALL)
+    execute(own_server, "SELECT count(*) FROM pgbench_accounts")
+    done = prepare.prepare(SMALL)
+    assert [step.name for step in done.steps][-2:] == ["analyze", "statistics"]
+    with own_server.connect() as connection:
+        assert connection.execute(
+            "SELECT seq_scan, last_analyze FROM pg_stat_user_tables WHERE relname = 'pgbench_accounts'"
+        ).fetchone() == (0, None)
+        # statistics go to zero behind the analyze, which stays
+        assert connection.execute("SELECT reltuples FROM pg_class WHERE relname = 'pgbench_accounts'").fetchone() == (
+            100_000,
+        )
+
+
+@pytest.mark.parametrize("method", ["template", "snapshot"])
+def test_too_little_room_is_said_with_sizes_and_harms_nothing(
+    own_server: Server, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = preparer(own_server, method=method)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda _: Usage(1 << 30, 1 << 30, 1 << 20))
+        with pytest.raises(TargetError, match=r"it needs [0-9.]+ MiB, and .* has 1\.0 MiB free"):
+            prepare.prepare(SMALL)
+    assert content(own_server)["pgbench_accounts"][0] == 100_000
+    assert not own_server.copy.folder.exists()
+    prepare.prepare(SMALL)
+    assert content(own_server)["pgbench_accounts"][0] == 100_000
+
+
+def test_nobody_can_change_the_template(own_server: Server) -> None:
+    preparer(own_server, method="template").prepare(SMALL)
+    with pytest.raises(TargetError, match="not currently accepting connections"):
+        own_server.connect(TEMPLATE)
+
+
+def test_sessions_that_are_left_do_not_hold_up_the_template(own_server: Server) -> None:
+    prepare = preparer(own_server, method="template")
+    prepare.prepare(SMALL)
+    with own_server.connect() as left:
+        left.execute("SELECT 1")
+        prepare.prepare(SMALL)
+        with pytest.raises(psycopg.OperationalError):
+            left.execute("SELECT 1")
+
+
+def test_another_scale_is_another_dataset(own_server: Server) -> None:
+    prepare = preparer(own_server, method="template")
+    prepare.prepare(SMALL)
+    done = prepare.prepare(Dataset("pgbench", 2))
+    assert [step.name for step in done.steps][:3] == ["load", "template", "copy"]
+    assert content(own_server)["pgbench_accounts"][0] == 200_000
+
+
+def test_a_copy_belongs_to_the_server_s_user(own_server: Server) -> None:
+    prepare = preparer(own_server, method="snapshot")
+    prepare.prepare(SMALL)
+    owner = own_server.copy.account.uid
+    for folder in (own_server.data_directory, own_server.copy.folder / "data"):
+        assert {os.lstat(path).st_uid for path in [folder, *folder.rglob("*")]} == {owner}
+        assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_a_cluster_with_a_tablespace_elsewhere_is_not_copied(own_server: Server, scratch: Path) -> None:
+    place = scratch / "space"
+    place.mkdir()
+    account = own_server.copy.account
+    account.take(place)
+    execute(own_server, f"CREATE TABLESPACE elsewhere LOCATION '{place}'")
+    with pytest.raises(TargetError, match="leads out of it"):
+        preparer(own_server, method="snapshot").prepare(SMALL)
+    assert own_server.alive()

@@ -1,0 +1,264 @@
+"""Whole runs with [reset]: what is kept with a trial, what a later run finds, and runs ended in the midst."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome, Stage, TrialRecord
+from pgdyno.store import RunFolder, list_runs
+from pgdyno.target import Home
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+
+PLAN = """\
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+keep_data = true
+settings = {{ fsync = "off", shared_buffers = "32MB" }}
+[workload]
+scripts = ["tpcb-like"]
+scale = {scale}
+[sweep]
+clients = 1
+[trial]
+duration = "{duration}"
+repeats = {repeats}
+[reset]
+method = "{method}"
+"""
+
+Environment = dict[str, str]
+
+
+@pytest.fixture
+def environment(warm_home: Home, child_environment: Environment) -> Environment:
+    clean = {name: value for name, value in child_environment.items() if not name.startswith("PG") or "PGDYNO" in name}
+    return {**clean, "PGDYNO_HOME": str(warm_home.path)}
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., Path]:
+    def write(method: str, *, scale: int = 1, duration: str = "0.3s", repeats: int = 1) -> Path:
+        path = tmp_path / "small.toml"
+        path.write_text(PLAN.format(method=method, scale=scale, duration=duration, repeats=repeats))
+        return path
+
+    return write
+
+
+def start(environment: Environment, plan: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [PGDYNO, "run", str(plan)],
+        cwd=plan.parent,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+
+
+def run(environment: Environment, plan: Path) -> tuple[int, str, str]:
+    """Exit code, standard output, standard error."""
+    process = start(environment, plan)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def trials(folder: Path) -> list[TrialRecord]:
+    """Those of the last run."""
+    newest = max(list_runs(folder / "pgdyno-runs"), key=lambda entry: entry.path.stat().st_mtime_ns)
+    return RunFolder.open(newest.path).trials()
+
+
+def steps(trial: TrialRecord) -> list[str]:
+    assert trial.prepare is not None
+    return [step.name for step in trial.prepare.steps]
+
+
+@pytest.mark.parametrize("method", ["template", "snapshot"])
+def test_a_later_run_finds_what_an_earlier_one_made(
+    environment: Environment, plan: Callable[..., Path], tmp_path: Path, method: str
+) -> None:
+    code, out, err = run(environment, plan(method, repeats=2))
+    assert code == ExitCode.OK, err
+    first, second = trials(tmp_path)
+    assert steps(first)[0] == "load"
+    assert "load" not in steps(second)
+    assert second.consistency is not None
+    assert second.consistency.violations == []
+    assert f"reset: {method}" in out
+    stored = json.loads(next(tmp_path.glob("pgdyno-runs/*/trials/0002-*/trial.json")).read_text())
+    assert stored["prepare"]["method"] == method
+    assert stored["consistency"]["scope"] == "full"
+    code, _, err = run(environment, plan(method))
+    assert code == ExitCode.OK, err
+    (third,) = trials(tmp_path)
+    assert steps(third) == steps(second)
+
+
+def connect(home: Home) -> psycopg.Connection[Any]:
+    """To the only server that runs in this home."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        for path in home.clusters.glob("*/data/postmaster.pid"):
+            lines = path.read_text().splitlines()
+            if len(lines) >= 8:
+                return psycopg.connect(
+                    host=lines[4], port=int(lines[3]), user="postgres", dbname="pgdyno", autocommit=True
+                )
+        time.sleep(0.05)
+    raise AssertionError("no server came up")
+
+
+def test_a_write_of_somebody_else_fails_the_trial(
+    warm_home: Home, environment: Environment, plan: Callable[..., Path], tmp_path: Path
+) -> None:
+    written = threading.Event()
+
+    def write() -> None:
+        while not list(tmp_path.glob("pgdyno-runs/*/trials/0001-*")):
+            time.sleep(0.02)
+        with connect(warm_home) as connection:
+            connection.execute("UPDATE pgbench_accounts SET abalance = abalance + 1 WHERE aid = 7")
+        written.set()
+
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    code, out, err = run(environment, plan("vacuum", duration="1.5s", repeats=3))
+    writer.join(10)
+    assert written.is_set()
+    assert code == ExitCode.TRIALS_FAILED, err
+    first, second, third = trials(tmp_path)
+    assert (first.outcome, second.outcome, third.outcome) == (Outcome.FINISHED, Outcome.FAILED, Outcome.FINISHED)
+    assert second.failure is not None
+    assert second.failure.stage is Stage.VERIFY
+    assert "the sums changed by accounts" in second.failure.message
+    assert second.consistency is not None
+    assert second.consistency.changes["accounts"] == second.consistency.changes["history"] + 1
+    # its figures were taken, and are kept
+    assert second.summary is not None
+    for text in (err, " ".join(out.split())):
+        assert "the dataset is not consistent behind the trial" in text
+    page = next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
+    assert "the dataset is not consistent behind the trial" in page
+
+
+def read_until(process: subprocess.Popen[str], beginning: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(beginning):
+            return
+    raise AssertionError(f"the run ended before it said {beginning!r}")
+
+
+MOMENTS = [
+    ("template", "making the template", signal.SIGKILL),
+    ("template", "copying the template", signal.SIGTERM),
+    ("reload", "loading", signal.SIGKILL),
+]
+
+
+@pytest.mark.parametrize(("method", "moment", "number"), MOMENTS)
+def test_a_run_ended_in_the_midst_loses_nothing(
+    environment: Environment,
+    plan: Callable[..., Path],
+    tmp_path: Path,
+    method: str,
+    moment: str,
+    number: signal.Signals,
+) -> None:
+    process = start(environment, plan(method, scale=2))
+    read_until(process, moment)
+    process.send_signal(number)
+    process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert_the_next_run_is_well(environment, plan(method, scale=2), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [
+        ("copying the cluster", signal.SIGINT),
+        ("copying the cluster", signal.SIGKILL),
+        ("bringing back the cluster", signal.SIGKILL),
+    ],
+)
+def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
+    warm_home: Home,
+    environment: Environment,
+    plan: Callable[..., Path],
+    tmp_path: Path,
+    scratch: Path,
+    moment: str,
+    number: signal.Signals,
+) -> None:
+    place = "data.partial" if moment.startswith("bringing") else "snapshot.partial"
+    process = start({**environment, "PATH": f"{slow_cp(scratch, place)}:{os.environ['PATH']}"}, plan("snapshot"))
+    deadline = time.monotonic() + 60
+    while not list(warm_home.clusters.glob(f"*/{place}/**/half")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(number)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "Traceback" not in err
+    # one that is killed cannot stop the copying
+    assert bool(copies(warm_home)) == (number is signal.SIGKILL)
+    assert_the_next_run_is_well(environment, plan("snapshot"), tmp_path)
+    assert copies(warm_home) == []
+    assert list(warm_home.clusters.glob("*/*.partial")) == list(warm_home.clusters.glob("*/data.discarded")) == []
+    assert list(warm_home.clusters.glob("*/*/half")) == []
+
+
+def slow_cp(folder: Path, place: str) -> Path:
+    """A `cp` that does half of its work where it copies to `place`, and then does not come to an end."""
+    folder = folder / "bin"
+    folder.mkdir()
+    program = folder / "cp"
+    program.write_text(
+        "#!/bin/sh\n"
+        "for last; do :; done\n"
+        f'case "$last" in *{place}*/file|*reflink*) exec /bin/cp "$@";; *{place}*) ;; *) exec /bin/cp "$@";; esac\n'
+        'cp=/bin/cp; $cp "$@"; rm -rf "$last/base"; touch "$last/half"; while :; do sleep 0.1; done\n'
+    )
+    program.chmod(0o755)
+    return folder
+
+
+def copies(home: Home) -> list[int]:
+    """Processes called cp with a place of this home among their arguments."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            name, arguments = (process / "comm").read_text().strip(), (process / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if name == "cp" and os.fsencode(home.root) in arguments:
+            found.append(int(process.name))
+    return found
+
+
+def assert_the_next_run_is_well(environment: Environment, plan: Path, tmp_path: Path) -> None:
+    code, _, err = run(environment, plan)
+    assert code == ExitCode.OK, err
+    for trial in trials(tmp_path):
+        assert trial.outcome is Outcome.FINISHED
+        # rows and sums, from a dataset in which nothing had been changed
+        assert trial.consistency is not None
+        assert (trial.consistency.scope, trial.consistency.violations) == ("full", [])
