@@ -61,7 +61,12 @@ def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
 
 
 def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:
-    """What targets are too old for; those whose version is None are left out."""
+    """What targets are too old for; those whose version is None are left out.
+
+    Keys that stand where they say nothing are refused for that alone.
+    """
+    if reset.method != "template":
+        return
     needs = (
         ("strategy", reset.strategy, STRATEGY_MAJOR),
         ("file_copy_method", reset.file_copy_method, FILE_COPY_METHOD_MAJOR),

@@ -130,7 +130,7 @@ class Preparer:
         if not holds_template(self.server, dataset):
             # what trials of an earlier run have changed is no source of a template
             self._load(dataset, steps, anew=True)
-            steps.do("template", "making the template", lambda: make_template(self.server))
+            steps.do("template", "making the template", lambda: make_template(self.server, self.reset))
         steps.do("copy", "copying the template", lambda: copy_template(self.server, self.reset))
 
     def _from_snapshot(self, dataset: Dataset, steps: Steps) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import psycopg
 from psycopg import sql
 
 from pgdyno.plan.model import Reset
@@ -19,7 +22,7 @@ def holds_template(server: Server, dataset: Dataset) -> bool:
     return marked_dataset(server, TEMPLATE) == dataset
 
 
-def make_template(server: Server) -> str:
+def make_template(server: Server, reset: Reset) -> str:
     """Makes the template of the workload's database as it is now, in place of an earlier one. Its size in words.
 
     Raises TargetError, with sizes where there is too little room; psycopg.Error.
@@ -32,11 +35,7 @@ def make_template(server: Server) -> str:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(TEMPLATE)))
         check_room(server.data_directory, size, f"make the database {TEMPLATE}")
         _end_sessions(server)
-        connection.execute(
-            sql.SQL("CREATE DATABASE {} TEMPLATE {} ALLOW_CONNECTIONS false").format(
-                sql.Identifier(TEMPLATE), sql.Identifier(server.dbname)
-            )
-        )
+        _copy_database(connection, server.dbname, TEMPLATE, reset, allow_connections=False)
     write_comment(server, comment, TEMPLATE)
     return format_bytes(size)
 
@@ -47,18 +46,25 @@ def copy_template(server: Server, reset: Reset) -> str:
     Raises TargetError, psycopg.Error.
     """
     comment = read_comment(server, TEMPLATE)
-    database, template = sql.Identifier(server.dbname), sql.Identifier(TEMPLATE)
     _end_sessions(server)
     with server.connect(MAINTENANCE) as connection:
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(database))
-        if reset.file_copy_method is not None:
-            connection.execute("SELECT set_config('file_copy_method', %s, false)", [reset.file_copy_method])
-        statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} ALLOW_CONNECTIONS true").format(database, template)
-        if reset.strategy is not None:
-            statement += sql.SQL(" STRATEGY {}").format(sql.Identifier(reset.strategy))
-        connection.execute(statement)
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(server.dbname)))
+        _copy_database(connection, TEMPLATE, server.dbname, reset, allow_connections=True)
     write_comment(server, comment)
     return ", ".join(each for each in (reset.strategy, reset.file_copy_method) if each) or "the server's own strategy"
+
+
+def _copy_database(
+    connection: psycopg.Connection[tuple[Any, ...]], source: str, to: str, reset: Reset, *, allow_connections: bool
+) -> None:
+    if reset.file_copy_method is not None:
+        connection.execute("SELECT set_config('file_copy_method', %s, false)", [reset.file_copy_method])
+    statement = sql.SQL("CREATE DATABASE {} TEMPLATE {} ALLOW_CONNECTIONS {}").format(
+        sql.Identifier(to), sql.Identifier(source), sql.Literal(allow_connections)
+    )
+    if reset.strategy is not None:
+        statement += sql.SQL(" STRATEGY {}").format(sql.Identifier(reset.strategy))
+    connection.execute(statement)
 
 
 def _end_sessions(server: Server) -> None:

@@ -1,0 +1,172 @@
+"""[reset] of a plan: its defaults, what is refused and where, and what is said of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import pgdyno.plan.reset_checks
+from pgdyno.errors import PlanError, Problem
+from pgdyno.plan import load_plan
+from pgdyno.plan.reset_checks import check_found_versions
+from pgdyno.plan.reset_words import before_each_trial, not_known
+
+PLAN = """\
+name = "mine"
+[target.old]
+kind = "embedded"
+version = "14"
+[target.new]
+kind = "embedded"
+version = "18.1"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+[trial]
+duration = "10s"
+[reset]
+"""
+FIRST = PLAN.count("\n") + 1
+"""Line of the first key of [reset]."""
+NO_DATASET = PLAN.replace('scripts = ["select-only"]', 'scripts = ["x.sql"]\ndataset = "none"')
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "x.sql").write_text("SELECT 1;\n")
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return path
+
+
+def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write(folder, text), overrides)
+    return caught.value.problems
+
+
+def test_without_it_a_plan_does_what_pgbench_does(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, PLAN)).plan
+    assert plan.as_resolved()["reset"] == {
+        "method": "vacuum",
+        "strategy": None,
+        "file_copy_method": None,
+        "checkpoint": True,
+        "restart": False,
+        "drop_cache": "none",
+        "prewarm": "none",
+        "analyze": False,
+        "statistics": False,
+        "consistency": "auto",
+    }
+
+
+REFUSED = [
+    # lines of [reset], field, line counted from its first key, part of the message, part of the hint
+    ('method = "templat"', "method", 0, '"template", "snapshot" or "reload", not "templat"', 'mean "template"?'),
+    ("methd = 1", "methd", 0, "no such key", "did you mean method?"),
+    ('strategy = "wal_log"', "strategy", 0, 'goes only with method = "template"', "remove it"),
+    ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "goes only with", "remove it"),
+    ('method = "template"\nstrategy = "wal_log"', "strategy", 1, "needs PostgreSQL 15 or later", "later version"),
+    ("prewarm = true", "prewarm", 0, '"none", "pg_prewarm" or "read", not true', None),
+    ('checkpoint = "yes"', "checkpoint", 0, "must be true or false", None),
+]
+
+
+@pytest.mark.parametrize(("lines", "field", "line", "said", "hint"), REFUSED)
+def test_what_cannot_be_done_is_refused_with_its_line(
+    tmp_path: Path, lines: str, field: str, line: int, said: str, hint: str | None
+) -> None:
+    (found,) = problems(tmp_path, PLAN + lines)
+    assert (found.path, found.line) == (f"reset.{field}", FIRST + line)
+    assert said in found.message
+    assert hint is None or (found.hint is not None and hint in found.hint)
+
+
+def test_all_of_it_is_said_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pgdyno.plan.reset_checks, "DROP_CACHES", tmp_path / "not there")
+    text = PLAN + 'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"\ndrop_cache = "machine"\n'
+    found = problems(tmp_path, text)
+    assert [(problem.path, problem.line) for problem in found] == [
+        ("reset.strategy", FIRST + 1),
+        ("reset.file_copy_method", FIRST + 2),
+        ("reset.drop_cache", FIRST + 3),
+    ]
+    assert "target old (14)" in found[0].message
+    assert "needs PostgreSQL 18 or later" in found[1].message
+    assert found[2].hint == 'run as root, or set drop_cache = "files"'
+
+
+def test_a_file_copy_method_needs_that_strategy(tmp_path: Path) -> None:
+    text = PLAN.replace('"14"', '"18"') + 'method = "template"\nfile_copy_method = "clone"'
+    (found,) = problems(tmp_path, text)
+    assert found.message == 'goes only with strategy = "file_copy"'
+
+
+@pytest.mark.parametrize("method", ["template", "snapshot", "reload"])
+def test_without_a_dataset_there_is_nothing_to_bring_back(tmp_path: Path, method: str) -> None:
+    (found,) = problems(tmp_path, NO_DATASET + f'method = "{method}"')
+    assert found.message == f'"{method}" brings a dataset back, and dataset is none'
+
+
+def test_without_a_dataset_there_is_nothing_to_check(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, NO_DATASET + 'consistency = "full"')
+    assert found.path == "reset.consistency"
+
+
+def test_an_override_is_judged_too(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, PLAN, "reset.strategy=wal_log")
+    assert found.hint == "given by --set; remove it"
+
+
+def test_versions_that_are_known_only_when_the_run_starts(tmp_path: Path) -> None:
+    text = PLAN.replace('kind = "embedded"\nversion = "14"', 'kind = "local"\nbin = "BIN"')
+    for program in ("initdb", "postgres"):
+        (tmp_path / program).write_text("")
+        (tmp_path / program).chmod(0o755)
+    text = text.replace("BIN", str(tmp_path)) + 'method = "template"\nstrategy = "wal_log"\n'
+    loaded = load_plan(write(tmp_path, text))
+    check_found_versions(loaded.plan, {"old": 15, "new": 18}, loaded.source, loaded.text)
+    with pytest.raises(PlanError) as caught:
+        check_found_versions(loaded.plan, {"old": 13, "new": 18}, loaded.source, loaded.text)
+    (found,) = caught.value.problems
+    assert (found.path, found.line) == ("reset.strategy", FIRST + 1)
+    assert "target old (13)" in found.message
+
+
+WORDS = [
+    (
+        'method = "reload"\ndrop_cache = "files"\nprewarm = "pg_prewarm"\nanalyze = true\ncheckpoint = false',
+        (
+            "before each trial: load the dataset anew; drop the page cache of the cluster's files; "
+            "prewarm with pg_prewarm; analyze"
+        ),
+    ),
+    ("", "before each trial: vacuum tellers and branches, empty the history; checkpoint"),
+    ('method = "none"\ncheckpoint = false', "before each trial: the dataset stays as the trial before left it"),
+    (
+        'method = "snapshot"\nrestart = true\nprewarm = "read"\nstatistics = true',
+        (
+            "before each trial: bring the cluster back from a stopped copy; checkpoint; restart the server; "
+            "prewarm by reading every table; reset statistics"
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "words"), WORDS)
+def test_what_is_done_is_said(tmp_path: Path, lines: str, words: str) -> None:
+    assert before_each_trial(load_plan(write(tmp_path, PLAN + lines)).plan) == words
+
+
+def test_a_copy_is_said_with_its_way(tmp_path: Path) -> None:
+    text = PLAN.replace('"14"', '"18"') + 'method = "template"\nstrategy = "file_copy"\nfile_copy_method = "clone"'
+    said = before_each_trial(load_plan(write(tmp_path, text)).plan)
+    assert said == "before each trial: copy the template database (file_copy, clone); checkpoint"
+
+
+def test_without_a_dataset_nothing_is_said_of_one(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, NO_DATASET + "checkpoint = false")).plan
+    assert before_each_trial(plan) == "before each trial: nothing"
+    assert "checks" not in not_known(plan)

@@ -1,0 +1,127 @@
+"""The rules of TPC-B's books, without a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.prepare.consistency import (
+    FULL_UP_TO_SCALE,
+    Books,
+    Rule,
+    check_books,
+    check_counts,
+    rule_for,
+    scope_for,
+)
+from pgdyno.prepare.mark import Dataset, read_mark
+from pgdyno.report.preparation import preparation_line
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import sample_record
+
+START = Books(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})
+
+RULES = [
+    (["tpcb-like"], Rule.ALL_ALIKE),
+    (["tpcb-like@3", "select-only"], Rule.ALL_ALIKE),
+    (["simple-update", "select-only"], Rule.ACCOUNTS_ONLY),
+    (["simple-update", "tpcb-like"], Rule.MIXED),
+    (["select-only"], Rule.NOTHING_CHANGES),
+    (["select-only", "tpcb-like@0"], Rule.NOTHING_CHANGES),
+    (["tpcb-like", "mine.sql"], Rule.UNKNOWN),
+    (["tpcb-like", "mine.sql@0"], Rule.ALL_ALIKE),
+]
+
+
+@pytest.mark.parametrize(("scripts", "rule"), RULES)
+def test_the_rule_of_a_mix(scripts: list[str], rule: Rule) -> None:
+    assert rule_for(scripts) is rule
+
+
+def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Books:
+    return Books(
+        START.accounts + accounts,
+        START.tellers + tellers,
+        START.branches + branches,
+        START.history + history,
+        {"pgbench_history": START.rows["pgbench_history"] + rows},
+    )
+
+
+BOOKS = [
+    (Rule.ALL_ALIKE, later(7, 7, 7, 7), True),
+    (Rule.ALL_ALIKE, later(8, 7, 7, 7), False),
+    (Rule.ALL_ALIKE, later(7, 7, 6, 7), False),
+    (Rule.ALL_ALIKE, later(7, 7, 7, 0, 0), False),
+    (Rule.ACCOUNTS_ONLY, later(7, 0, 0, 7), True),
+    (Rule.ACCOUNTS_ONLY, later(7, 7, 7, 7), False),
+    (Rule.ACCOUNTS_ONLY, later(7, 0, 1, 7), False),
+    (Rule.MIXED, later(7, 3, 3, 7), True),
+    (Rule.MIXED, later(7, 3, 4, 7), False),
+    (Rule.MIXED, later(6, 3, 3, 7), False),
+    (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 0), True),
+    (Rule.NOTHING_CHANGES, later(1, 0, 0, 0, 0), False),
+    (Rule.NOTHING_CHANGES, later(0, 0, 0, 0, 1), False),
+]
+
+
+@pytest.mark.parametrize(("rule", "after", "holds"), BOOKS)
+def test_changes_against_the_rule(rule: Rule, after: Books, holds: bool) -> None:
+    changes, violations = check_books(START, after, rule)
+    assert changes["accounts"] == after.accounts - START.accounts
+    assert (violations == []) is holds
+
+
+def test_a_violation_names_every_sum() -> None:
+    _, (violation,) = check_books(START, later(8, 7, 7, 7), Rule.ALL_ALIKE)
+    assert violation == (
+        "the sums changed by accounts +8, tellers +7, branches +7, history +7; "
+        "accounts, tellers and branches change by the history's amounts"
+    )
+
+
+def test_counts_go_by_the_scale() -> None:
+    dataset = Dataset("pgbench", 3)
+    good = Books.as_loaded(3).rows
+    assert check_counts(dataset, good) == []
+    assert check_counts(dataset, {**good, "pgbench_accounts": 299_999}) == [
+        "pgbench_accounts has 299,999 rows, not 300,000"
+    ]
+    # what was not counted is not judged
+    assert check_counts(dataset, {"pgbench_branches": 3}) == []
+
+
+def test_how_much_is_checked() -> None:
+    small, large = Dataset("pgbench", FULL_UP_TO_SCALE), Dataset("pgbench", FULL_UP_TO_SCALE + 1)
+    assert scope_for("auto", small, Rule.ALL_ALIKE) == "full"
+    assert scope_for("auto", large, Rule.ALL_ALIKE) == "counts"
+    assert scope_for("full", large, Rule.ALL_ALIKE) == "full"
+    assert scope_for("full", small, Rule.UNKNOWN) == "none"
+
+
+@pytest.mark.parametrize(
+    "comment", [None, "", "mine", "pgdyno dataset ", "pgdyno dataset []", 'pgdyno dataset {"name": "pgbench"}']
+)
+def test_a_comment_that_is_no_mark(comment: str | None) -> None:
+    assert read_mark(comment) is None
+
+
+def test_a_mark_is_read_as_it_is_written() -> None:
+    dataset = Dataset("pgbench", 7)
+    assert read_mark(dataset.mark()) == dataset
+
+
+def test_preparing_in_a_line() -> None:
+    record = sample_record(1, sample_events(4, 2, 500, 900))
+    assert preparation_line([record]) == ""
+    made = [
+        record.model_validate(
+            {
+                **record.model_dump(),
+                "prepare": {"method": "template", "seconds": seconds, "steps": []},
+                "consistency": {"scope": "full", "rule": "", "seconds": 0.25, "counts": {}},
+            }
+        )
+        for seconds in (1.26, 61.0)
+    ]
+    line = "preparing 2 trials took 1m02s (1.3s to 1m01s each; reset: template), checking consistency 0.5s"
+    assert preparation_line(made) == line
