@@ -20,6 +20,7 @@ from pgdyno.host import describe_host
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.phases import phases_s, trial_s
 from pgdyno.plan.reset_checks import check_found_versions
+from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import (
     Consistency,
@@ -276,7 +277,7 @@ def _start(state: _State, target: str) -> Server:
     server = state.contexts.enter_context(context)
     state.servers[target] = server
     plan = state.loaded.plan
-    state.preparers[target] = Preparer(server, state.engine, state.progress, plan.reset, plan.workload.scripts)
+    state.preparers[target] = Preparer(server, state.engine, state.progress, plan.reset, scripts_that_run(plan))
     for note in server.notes:
         state.note(f"target {target}: {note}")
     state.facts[target] = server.facts()

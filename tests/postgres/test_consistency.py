@@ -24,7 +24,7 @@ def loaded(home: Home) -> Iterator[Server]:
 
 
 def preparer(server: Server, *scripts: str, **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), scripts)
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), set(scripts))
 
 
 def run(server: Server, *scripts: str) -> None:

@@ -38,7 +38,7 @@ def own_server(home: Home) -> Iterator[Server]:
 
 
 def preparer(server: Server, scripts: tuple[str, ...] = ("tpcb-like",), **reset: object) -> Preparer:
-    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), scripts)
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), set(scripts))
 
 
 def execute(server: Server, *statements: str) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from pgdyno.plan import load_plan
+from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.prepare.consistency import (
     FULL_UP_TO_SCALE,
     Books,
@@ -21,20 +25,40 @@ from tests.unit.store_sample import sample_record
 START = Books(accounts=10, tellers=20, branches=30, history=40, rows={"pgbench_history": 5})
 
 RULES = [
-    (["tpcb-like"], Rule.ALL_ALIKE),
-    (["tpcb-like@3", "select-only"], Rule.ALL_ALIKE),
-    (["simple-update", "select-only"], Rule.ACCOUNTS_ONLY),
-    (["simple-update", "tpcb-like"], Rule.MIXED),
-    (["select-only"], Rule.NOTHING_CHANGES),
-    (["select-only", "tpcb-like@0"], Rule.NOTHING_CHANGES),
-    (["tpcb-like", "mine.sql"], Rule.UNKNOWN),
-    (["tpcb-like", "mine.sql@0"], Rule.ALL_ALIKE),
+    ({"tpcb-like"}, Rule.ALL_ALIKE),
+    ({"tpcb-like", "select-only"}, Rule.ALL_ALIKE),
+    ({"simple-update", "select-only"}, Rule.ACCOUNTS_ONLY),
+    ({"simple-update", "tpcb-like"}, Rule.MIXED),
+    ({"select-only"}, Rule.NOTHING_CHANGES),
+    ({"tpcb-like", "mine.sql"}, Rule.UNKNOWN),
 ]
 
 
 @pytest.mark.parametrize(("scripts", "rule"), RULES)
-def test_the_rule_of_a_mix(scripts: list[str], rule: Rule) -> None:
+def test_the_rule_of_a_mix(scripts: set[str], rule: Rule) -> None:
     assert rule_for(scripts) is rule
+
+
+PLAN = """\
+name = "mine"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only@2", "tpcb-like@0"]
+[sweep]
+clients = 1
+[trial]
+"""
+
+
+def test_scripts_that_run_are_those_with_a_weight_somewhere(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(PLAN + 'duration = "1s"')
+    assert scripts_that_run(load_plan(path).plan) == {"select-only"}
+    mix = 'mix = { "tpcb-like" = 1, "select-only" = 0 }'
+    path.write_text(f'{PLAN}[[phase]]\nname = "a"\nduration = "1s"\n{mix}\n')
+    assert scripts_that_run(load_plan(path).plan) == {"select-only", "tpcb-like"}
 
 
 def later(accounts: int, tellers: int, branches: int, history: int, rows: int = 1) -> Books:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pgdyno.plan.model import BUILTIN_SCRIPTS
+from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 
 HIGHEST_WEIGHT = 2**31 - 1
 """The engine's, and pgbench's, limit."""
@@ -34,3 +34,11 @@ def parse_script(text: str) -> ScriptChoice:
     if not weight.isascii() or not weight.isdigit() or int(weight) > HIGHEST_WEIGHT:
         raise ValueError(f"the weight behind {name} must be a whole number from 0 on, not {weight!r}")
     return ScriptChoice(name, int(weight))
+
+
+def scripts_that_run(plan: Plan) -> set[str]:
+    """Names of the scripts that a trial of `plan` may run: those with a weight, in the workload or in a phase."""
+    names = {choice.name for choice in map(parse_script, plan.workload.scripts) if choice.weight > 0}
+    for phase in plan.phase:
+        names |= {name for name, weight in (phase.mix or {}).items() if weight > 0}
+    return names

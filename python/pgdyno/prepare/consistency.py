@@ -9,12 +9,12 @@ whatever the balances were before. Scripts from files may do anything: behind th
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Literal
 
-from pgdyno.plan.scripts import parse_script
+from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.prepare.mark import Dataset
 from pgdyno.records import Consistency
 from pgdyno.target import Server
@@ -76,14 +76,13 @@ class Books:
         return replace(self, history=0, rows={**self.rows, "pgbench_history": 0})
 
 
-def rule_for(scripts: Sequence[str]) -> Rule:
-    """The rule for a plan's scripts; those of weight 0 never run and do not count."""
-    names = {choice.name for choice in map(parse_script, scripts) if choice.weight > 0}
-    if not names <= {"tpcb-like", "simple-update", "select-only"}:
+def rule_for(scripts: Set[str]) -> Rule:
+    """The rule for scripts that may run, by name. One that did not run after all does not break it."""
+    if not scripts <= set(BUILTIN_SCRIPTS):
         return Rule.UNKNOWN
-    if "simple-update" in names:
-        return Rule.MIXED if "tpcb-like" in names else Rule.ACCOUNTS_ONLY
-    return Rule.ALL_ALIKE if "tpcb-like" in names else Rule.NOTHING_CHANGES
+    if "simple-update" in scripts:
+        return Rule.MIXED if "tpcb-like" in scripts else Rule.ACCOUNTS_ONLY
+    return Rule.ALL_ALIKE if "tpcb-like" in scripts else Rule.NOTHING_CHANGES
 
 
 def scope_for(asked: Literal["auto", "full", "counts", "none"], dataset: Dataset, rule: Rule) -> Scope:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import LiteralString
 
@@ -44,8 +44,8 @@ class Preparer:
     engine: Engine
     progress: Progress
     reset: Reset
-    scripts: Sequence[str]
-    """As the plan has them."""
+    scripts: Set[str]
+    """Names of those that may run."""
     _accounts: AccountsCheck = field(default_factory=AccountsCheck)
     _books: Books | None = None
     """What the next trial begins with; None when nobody knows."""
