@@ -43,7 +43,7 @@ def execute(server: Server, statement: str) -> None:
         connection.execute(statement)
 
 
-MIXES = [("tpcb-like",), ("simple-update",), ("select-only",), ("tpcb-like", "simple-update@3", "select-only")]
+MIXES = [("tpcb-like",), ("simple-update",), ("select-only",), ("tpcb-like", "simple-update", "select-only")]
 
 
 @pytest.mark.parametrize("method", ["vacuum", "template"])

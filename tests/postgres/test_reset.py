@@ -29,12 +29,21 @@ TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers", "pgbench_hi
 Usage = namedtuple("Usage", "total used free")
 
 
-@pytest.fixture
-def own_server(home: Home) -> Iterator[Server]:
-    """A server of one test, whose cluster can be copied and replaced."""
+@pytest.fixture(scope="module")
+def running(home: Home) -> Iterator[Server]:
     spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
     with open_target("reset", spec, home=home, progress=SilentProgress()) as server:
         yield server
+
+
+@pytest.fixture
+def own_server(running: Server) -> Server:
+    """A server whose cluster can be copied and replaced; nothing that an earlier test loaded or made counts."""
+    execute(running, "DROP TABLE IF EXISTS more", f"COMMENT ON DATABASE {running.dbname} IS NULL")
+    execute(running, f"DROP DATABASE IF EXISTS {TEMPLATE}")
+    if running.copy.folder.exists():
+        shutil.rmtree(running.copy.folder)
+    return running
 
 
 def preparer(server: Server, scripts: tuple[str, ...] = ("tpcb-like",), **reset: object) -> Preparer:
@@ -270,3 +279,4 @@ def test_a_cluster_with_a_tablespace_elsewhere_is_not_copied(own_server: Server,
     with pytest.raises(TargetError, match="leads out of it"):
         preparer(own_server, method="snapshot").prepare(SMALL)
     assert own_server.alive()
+    execute(own_server, "DROP TABLESPACE elsewhere")
