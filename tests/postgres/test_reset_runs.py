@@ -102,6 +102,8 @@ def test_a_later_run_finds_what_an_earlier_one_made(
     assert second.consistency is not None
     assert second.consistency.violations == []
     assert f"reset: {method}" in out
+    page = next(tmp_path.glob("pgdyno-runs/*/report.html")).read_text()
+    assert "Preparing 2 trials took " in page
     stored = json.loads(next(tmp_path.glob("pgdyno-runs/*/trials/0002-*/trial.json")).read_text())
     assert stored["prepare"]["method"] == method
     assert stored["consistency"]["scope"] == "full"

@@ -54,6 +54,8 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     assert ["36", "pg18", "64", "1", "prepared", "10", "3", "1s", "+", "4s"] in rows
     assert "36 trials, 3m00s of measuring, plus starting servers and loading (1 dataset)" in text
     assert "target pg18: PostgreSQL 18, embedded, 1 setting changed" in text
+    assert "before each trial: vacuum tellers and branches, empty the history; checkpoint" in text
+    assert "not estimated: the steps before each trial, and the checks behind it" in text
 
 
 def test_a_limit_in_transactions_has_no_time() -> None:

@@ -24,11 +24,7 @@ def before_each_trial(plan: Plan) -> str:
 def not_known(plan: Plan) -> str:
     """What the time of measuring leaves out."""
     checked = plan.workload.dataset != "none" and plan.reset.consistency != "none"
-    return (
-        "how long the steps before each trial"
-        + (" and the checks behind it" if checked else "")
-        + (" take depends on the machine;\nevery trial's record says what they took")
-    )
+    return "not estimated: the steps before each trial" + (", and the checks behind it" if checked else "")
 
 
 def _method(reset: Reset) -> str:

@@ -24,7 +24,7 @@ FULL_UP_TO_SCALE = 1000
 PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10, "pgbench_accounts": 100_000}
 """Rows of a pgbench dataset for each unit of its scale."""
 QUIET_S = 10.0
-"""How long sessions of a trial may take to go away before the books are looked at all the same."""
+"""How long sessions of a trial may take to end their work before the books are looked at all the same."""
 
 _SUMS = """
     SELECT (SELECT count(*) FROM pgbench_accounts), (SELECT coalesce(sum(abalance), 0) FROM pgbench_accounts),
@@ -40,6 +40,7 @@ _COUNTS = """
 _OTHERS = """
     SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'
+      AND state IS DISTINCT FROM 'idle'
 """
 
 Scope = Literal["full", "counts", "none"]
@@ -116,7 +117,7 @@ def read_small_counts(server: Server) -> dict[str, int]:
 
 
 def wait_for_quiet(server: Server) -> None:
-    """Returns when no session is left in the workload's database: one that was cut off may still commit."""
+    """Returns when every other session in the workload's database is idle: one that was cut off may still commit."""
     end = time.monotonic() + QUIET_S
     with server.connect() as connection:
         while time.monotonic() < end:

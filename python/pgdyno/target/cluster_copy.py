@@ -40,15 +40,10 @@ class CopyRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class ClusterCopy:
-    """The place of a copy; the server must be stopped for all but `read`."""
+    """The copy of one cluster, whether it is there or not; the server must be stopped for all but `read`."""
 
     data_directory: Path
     account: Account
-
-    @classmethod
-    def of(cls, data_directory: Path, account: Account) -> ClusterCopy:
-        """The copy of the cluster in `data_directory`, whether it is there or not."""
-        return cls(data_directory, account)
 
     @property
     def folder(self) -> Path:

@@ -65,7 +65,7 @@ class Instance:
                 self._home.account, lambda folder: claim.note(socket_directory=str(folder))
             )
         self._postmaster = Postmaster(self._installation, data_directory, claim.log_path, self._home.account)
-        self._copy = ClusterCopy.of(data_directory, self._home.account)
+        self._copy = ClusterCopy(data_directory, self._home.account)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
         server = Server(
             host=str(self._socket_folder) if self._spec.connect == "unix" else HOST,
@@ -140,7 +140,7 @@ class Instance:
             return claim.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
-        copy = ClusterCopy.of(kept.data_directory, self._home.account)
+        copy = ClusterCopy(kept.data_directory, self._home.account)
         if copy.is_restoring():
             self._progress.step("bringing back the cluster, which a run before was ended at")
             copy.finish_restoring()
