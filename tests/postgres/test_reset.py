@@ -157,6 +157,16 @@ def test_a_dataset_that_lost_rows_is_refused(own_server: Server) -> None:
         prepare.prepare(SMALL)
 
 
+def test_a_template_that_somebody_changed_is_refused(own_server: Server) -> None:
+    preparer(own_server, method="template").prepare(SMALL)
+    with own_server.connect("postgres") as connection:
+        connection.execute(f"ALTER DATABASE {TEMPLATE} ALLOW_CONNECTIONS true")
+    with own_server.connect(TEMPLATE) as connection:
+        connection.execute("UPDATE pgbench_accounts SET abalance = 3 WHERE aid = 7")
+    with pytest.raises(TargetError, match=r"its sums are accounts 3, tellers 0, branches 0, history 0, not accounts 0"):
+        preparer(own_server, method="template").prepare(SMALL)
+
+
 def test_accounts_that_vanished_are_seen_by_their_size(own_server: Server) -> None:
     prepare = preparer(own_server, consistency="counts")
     prepare.prepare(SMALL)

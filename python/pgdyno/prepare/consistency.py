@@ -23,6 +23,8 @@ FULL_UP_TO_SCALE = 1000
 """`auto` sums up to here: 100 million accounts, 13 GB, are read in the order of ten seconds from memory."""
 PER_SCALE = {"pgbench_branches": 1, "pgbench_tellers": 10, "pgbench_accounts": 100_000}
 """Rows of a pgbench dataset for each unit of its scale."""
+BALANCES = ("accounts", "tellers", "branches", "history")
+"""What has a sum."""
 QUIET_S = 10.0
 """How long sessions of a trial may take to end their work before the books are looked at all the same."""
 
@@ -71,6 +73,11 @@ class Books:
         """Those of a dataset that nobody has changed."""
         rows = {table: scale * count for table, count in PER_SCALE.items()}
         return cls(0, 0, 0, 0, {**rows, "pgbench_history": 0})
+
+    @property
+    def sums(self) -> dict[str, int]:
+        """By the names that messages use."""
+        return {name: getattr(self, name) for name in BALANCES}
 
     def without_history(self) -> Books:
         """The same once the history was emptied."""
@@ -138,7 +145,7 @@ def check_counts(dataset: Dataset, rows: dict[str, int]) -> list[str]:
 
 def check_books(before: Books, after: Books, rule: Rule) -> tuple[dict[str, int], list[str]]:
     """How the sums changed, and what of that breaks `rule`, which must be known."""
-    changes = {name: getattr(after, name) - getattr(before, name) for name in _BALANCES}
+    changes = {name: after.sums[name] - before.sums[name] for name in BALANCES}
     told = ", ".join(f"{name} {change:+,}" for name, change in changes.items())
     if all(changes[name] == wanted for name, wanted in _wanted(changes, rule).items()):
         history_rows = after.rows["pgbench_history"] - before.rows["pgbench_history"]
@@ -148,14 +155,11 @@ def check_books(before: Books, after: Books, rule: Rule) -> tuple[dict[str, int]
     return changes, [f"the sums changed by {told}; {rule.value}"]
 
 
-_BALANCES = ("accounts", "tellers", "branches", "history")
-
-
 def _wanted(changes: dict[str, int], rule: Rule) -> dict[str, int]:
     history = changes["history"]
     match rule:
         case Rule.NOTHING_CHANGES:
-            return dict.fromkeys(_BALANCES, 0)
+            return dict.fromkeys(BALANCES, 0)
         case Rule.ACCOUNTS_ONLY:
             return {"accounts": history, "tellers": 0, "branches": 0}
         case Rule.ALL_ALIKE:

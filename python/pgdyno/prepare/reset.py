@@ -15,7 +15,6 @@ from pgdyno.prepare.consistency import (
     check_consistency,
     check_counts,
     read_books,
-    read_small_counts,
     rule_for,
     scope_for,
 )
@@ -28,7 +27,7 @@ from pgdyno.prepare.statistics import reset_statistics
 from pgdyno.prepare.steps import Steps
 from pgdyno.prepare.template import copy_template, holds_template, make_template
 from pgdyno.prepare.vacuum import vacuum_as_pgbench
-from pgdyno.prepare.verify import AccountsCheck
+from pgdyno.prepare.verify import DatasetCheck
 from pgdyno.records import Consistency, Preparation
 from pgdyno.run.engine import Engine
 from pgdyno.target import Progress, Server
@@ -46,7 +45,7 @@ class Preparer:
     reset: Reset
     scripts: Set[str]
     """Names of those that may run."""
-    _accounts: AccountsCheck = field(default_factory=AccountsCheck)
+    _whole: DatasetCheck = field(default_factory=DatasetCheck)
     _books: Books | None = None
     """What the next trial begins with; None when nobody knows."""
     _dataset: Dataset | None = None
@@ -149,7 +148,7 @@ class Preparer:
 
         steps.do("load", f"looking for {dataset.name} at scale {dataset.scale:,}", load)
         if loaded:
-            self._accounts.forget()
+            self._whole.forget()
         return loaded
 
     def _verify(self, dataset: Dataset) -> str:
@@ -160,16 +159,14 @@ class Preparer:
         made_anew = self.reset.method in ("template", "snapshot", "reload")
         if self._rule is Rule.UNKNOWN and not made_anew:
             return "its mark"
-        rows = read_small_counts(self.server)
-        accounts = self._accounts.rows(self.server, same_size=made_anew)
-        if accounts is not None:
-            rows["pgbench_accounts"] = accounts
+        scope = scope_for(self.reset.consistency, dataset, self._rule)
+        rows = self._whole.rows(self.server, scope, self._books, same_size=made_anew)
         wrong = check_counts(dataset, rows)
         if self.reset.method != "none" and rows["pgbench_history"] != 0:
             wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows and should be empty")
         if wrong:
             raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}", hint=BRING_BACK)
-        return "accounts counted" if accounts is not None else "accounts by size"
+        return "accounts counted" if "pgbench_accounts" in rows else "accounts by size"
 
     # ---- server and caches ----
 

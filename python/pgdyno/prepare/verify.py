@@ -1,10 +1,11 @@
-"""Whether the accounts are all there: counted once for each load, by their size after that."""
+"""Whether a dataset that was brought back is whole: counted once for each load, by size after that."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pgdyno.errors import TargetError
+from pgdyno.prepare.consistency import Books, Scope, read_books, read_small_counts
 from pgdyno.target import Server
 
 _SIZE = """
@@ -16,33 +17,51 @@ _SIZE = """
 
 
 @dataclass(slots=True)
-class AccountsCheck:
+class DatasetCheck:
     """Knows the size of the accounts when they were counted last."""
 
     _counted_bytes: int | None = None
 
     def forget(self) -> None:
-        """They were loaded anew: the next check counts."""
+        """The dataset was loaded anew: the next check counts."""
         self._counted_bytes = None
 
-    def rows(self, server: Server, *, same_size: bool) -> int | None:
-        """Exact rows the first time; None later, when their size says that they are still there.
+    def rows(self, server: Server, scope: Scope, expected: Books | None, *, same_size: bool) -> dict[str, int]:
+        """Exact rows by table: of all tables the first time, later of all but the accounts.
 
-        With `same_size` the table was copied as it is, file by file, and must have just the size that it had when
-        it was counted; else it must not be smaller: pgbench's scripts never make it so. Raises TargetError,
-        psycopg.Error.
+        The first time sums are read, too, where `scope` is full, and must be those of `expected`. Later the
+        accounts go by the size of their table. With `same_size` it was copied as it is and must have just the
+        size that it had when it was counted; else it must not be smaller: pgbench's scripts never make it so.
+        Raises TargetError, psycopg.Error.
         """
-        with server.connect() as connection:
-            row = connection.execute(_SIZE).fetchone()
-            assert row is not None
-            size = int(row[0])
-            if self._counted_bytes is None:
-                counted = connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
-                assert counted is not None
-                self._counted_bytes = size
-                return int(counted[0])
+        size = _accounts_bytes(server)
+        if self._counted_bytes is None:
+            rows = _all_rows(server, scope, expected)
+            self._counted_bytes = size
+            return rows
         if size < self._counted_bytes or (same_size and size != self._counted_bytes):
             raise TargetError(
                 f"the dataset is not what was loaded: pgbench_accounts has {size:,} bytes, not {self._counted_bytes:,}"
             )
-        return None
+        return read_small_counts(server)
+
+
+def _all_rows(server: Server, scope: Scope, expected: Books | None) -> dict[str, int]:
+    if scope != "full":
+        with server.connect() as connection:
+            row = connection.execute("SELECT count(*) FROM pgbench_accounts").fetchone()
+        assert row is not None
+        return {"pgbench_accounts": int(row[0]), **read_small_counts(server)}
+    books = read_books(server)
+    if expected is not None and books.sums != expected.sums:
+        told = ", ".join(f"{name} {total:,}" for name, total in books.sums.items())
+        wanted = ", ".join(f"{name} {total:,}" for name, total in expected.sums.items())
+        raise TargetError(f"the dataset is not what was loaded: its sums are {told}, not {wanted}")
+    return books.rows
+
+
+def _accounts_bytes(server: Server) -> int:
+    with server.connect() as connection:
+        row = connection.execute(_SIZE).fetchone()
+    assert row is not None
+    return int(row[0])
