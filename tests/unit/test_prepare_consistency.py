@@ -17,7 +17,7 @@ from pgdyno.prepare.consistency import (
     rule_for,
     scope_for,
 )
-from pgdyno.prepare.mark import Dataset, read_mark
+from pgdyno.prepare.mark import Dataset
 from pgdyno.report.preparation import preparation_line
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import sample_record
@@ -120,18 +120,6 @@ def test_how_much_is_checked() -> None:
     assert scope_for("auto", large, Rule.ALL_ALIKE) == "counts"
     assert scope_for("full", large, Rule.ALL_ALIKE) == "full"
     assert scope_for("full", small, Rule.UNKNOWN) == "none"
-
-
-@pytest.mark.parametrize(
-    "comment", [None, "", "mine", "pgdyno dataset ", "pgdyno dataset []", 'pgdyno dataset {"name": "pgbench"}']
-)
-def test_a_comment_that_is_no_mark(comment: str | None) -> None:
-    assert read_mark(comment) is None
-
-
-def test_a_mark_is_read_as_it_is_written() -> None:
-    dataset = Dataset("pgbench", 7)
-    assert read_mark(dataset.mark()) == dataset
 
 
 def test_preparing_in_a_line() -> None:

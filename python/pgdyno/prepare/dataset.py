@@ -1,4 +1,4 @@
-"""Loads a dataset with the engine, and marks the database with what it holds."""
+"""Loads a dataset with the engine, which marks the database with what it holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import IO
 
 from pgdyno.errors import TargetError
-from pgdyno.prepare.mark import Dataset, marked_dataset, write_comment
+from pgdyno.prepare.mark import Dataset, marked_dataset
 from pgdyno.run.engine import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
@@ -23,11 +23,15 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
     """
     if not anew and marked_dataset(server) == dataset:
         return False
-    write_comment(server, None)
     progress.step(f"loading {dataset.name} at scale {dataset.scale:,}")
     options = ["--initialize", f"--scale={dataset.scale}", "--quiet", "--events=-"]
     _run_engine(engine, options, server.environment(), progress, f"load {dataset.name} at scale {dataset.scale}")
-    write_comment(server, dataset.mark())
+    found = marked_dataset(server)
+    if found != dataset:
+        raise TargetError(
+            f"cannot load {dataset.name} at scale {dataset.scale}: the engine left a mark of {found}",
+            hint="use a pgdrive and a pgdyno of one release",
+        )
     return True
 
 

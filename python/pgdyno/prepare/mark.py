@@ -1,16 +1,22 @@
-"""The mark: what a database's comment says of the dataset in it. The only place that reads it."""
+"""The mark: what a database's comment says of the dataset in it. The only place that reads it.
+
+The engine writes it when a load has come to its end; docs/reference/dataset-mark.md is the contract.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from psycopg import sql
 
 from pgdyno.target import Server
 
-MARK = "pgdyno dataset "
-"""Begins the database's comment that says what is loaded; JSON follows."""
+FORMAT = 1
+"""Newest format of the mark that this code reads."""
+BEGIN, END = "[pgdyno-dataset ", "]"
 MAINTENANCE = "postgres"
 """The database from which others are made, dropped and asked about."""
 
@@ -22,29 +28,68 @@ class Dataset:
     name: str
     scale: int
 
-    def mark(self) -> str:
-        """The database's comment once all of it is loaded."""
-        return MARK + json.dumps({"name": self.name, "scale": self.scale}, sort_keys=True)
+
+@dataclass(frozen=True, slots=True)
+class MarkedTable:
+    """A table that a load has filled."""
+
+    name: str
+    rows: int
+    """When the load ended."""
+    oid: int
 
 
-def read_mark(comment: str | None) -> Dataset | None:
-    """The dataset that a database's comment says is whole in it; None when it says nothing of that."""
-    if comment is None or not comment.startswith(MARK):
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What a load has left."""
+
+    dataset: Dataset
+    tables: tuple[MarkedTable, ...]
+
+
+def read_mark(comment: str | None) -> Mark | None:
+    """The mark in a database's comment; None when there is none that can be trusted by itself."""
+    _, begin, rest = (comment or "").partition(BEGIN)
+    if not begin:
         return None
     try:
-        said = json.loads(comment.removeprefix(MARK))
-        return Dataset(str(said["name"]), int(said["scale"]))
+        said, end = json.JSONDecoder().raw_decode(rest)
+        if not rest.startswith(END, end) or not 1 <= said["format"] <= FORMAT:
+            return None
+        tables = tuple(MarkedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
+        mark = Mark(Dataset(said["dataset"], said["scale"]), tables)
+        return mark if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None
 
 
-def marked_dataset(server: Server, database: str | None = None) -> Dataset | None:
-    """What the mark of `database` (the workload's unless given) says; None too when there is no such database."""
-    return read_mark(read_comment(server, database))
+def _checksum(said: dict[str, Any]) -> str:
+    lines = [f"{said['dataset']} {said['version']} {said['scale']}"]
+    lines += [f"{table['name']} {table['rows']}" for table in said["tables"]]
+    return hashlib.sha256("".join(f"{line}\n" for line in lines).encode()).hexdigest()
+
+
+def marked_dataset(server: Server) -> Dataset | None:
+    """The dataset that the workload's database holds by its mark, whose tables must be those that were loaded.
+
+    Raises TargetError, psycopg.Error.
+    """
+    mark = read_mark(read_comment(server))
+    if mark is None:
+        return None
+    with server.connect() as connection:
+        for table in mark.tables:
+            row = connection.execute("SELECT to_regclass(quote_ident(%s))::oid::bigint", [table.name]).fetchone()
+            if row is None or row[0] != table.oid:
+                return None
+    return mark.dataset
 
 
 def read_comment(server: Server, database: str | None = None) -> str | None:
-    """The comment of `database`, the workload's unless given. Raises TargetError."""
+    """The comment of `database`, the workload's unless given; None too when there is no such database.
+
+    Raises TargetError.
+    """
     with server.connect(MAINTENANCE) as connection:
         row = connection.execute(
             "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",

@@ -10,7 +10,8 @@ from pgdyno.target import Server
 def holds_snapshot(server: Server, dataset: Dataset) -> bool:
     """Whether a whole copy of the cluster with `dataset` is there."""
     record = server.copy.read()
-    return record is not None and read_mark(record.mark) == dataset
+    mark = read_mark(record.mark) if record is not None else None
+    return mark is not None and mark.dataset == dataset
 
 
 def make_snapshot(server: Server, steps: Steps) -> None:

@@ -8,7 +8,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.plan.model import Reset
-from pgdyno.prepare.mark import MAINTENANCE, Dataset, marked_dataset, read_comment, write_comment
+from pgdyno.prepare.mark import MAINTENANCE, Dataset, read_comment, read_mark, write_comment
 from pgdyno.target import Server
 from pgdyno.target.cluster_copy import check_room
 from pgdyno.units import format_bytes
@@ -19,7 +19,8 @@ TEMPLATE = "pgdyno_template"
 
 def holds_template(server: Server, dataset: Dataset) -> bool:
     """Whether a whole template of `dataset` is there; it gets its mark as the last of all."""
-    return marked_dataset(server, TEMPLATE) == dataset
+    mark = read_mark(read_comment(server, TEMPLATE))
+    return mark is not None and mark.dataset == dataset
 
 
 def make_template(server: Server, reset: Reset) -> str:

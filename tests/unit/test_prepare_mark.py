@@ -1,0 +1,55 @@
+"""What a database's comment says of the dataset in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+
+from pgdyno.prepare.mark import Dataset, MarkedTable, read_mark
+
+
+def marked(**changes: object) -> str:
+    """A comment as the engine leaves it."""
+    lines = "pgbench 1 2\npgbench_branches 2\npgbench_accounts 200000\n"
+    said = {
+        "format": 1,
+        "dataset": "pgbench",
+        "version": 1,
+        "scale": 2,
+        "tables": [
+            {"name": "pgbench_branches", "rows": 2, "oid": 17001},
+            {"name": "pgbench_accounts", "rows": 200_000, "oid": 17002},
+        ],
+        "checksum": hashlib.sha256(lines.encode()).hexdigest(),
+        **changes,
+    }
+    return f"[pgdyno-dataset {json.dumps(said)}]"
+
+
+def test_a_mark_says_what_was_loaded() -> None:
+    mark = read_mark(f"my own [text]\n{marked()}")
+    assert mark is not None
+    assert mark.dataset == Dataset("pgbench", 2)
+    assert mark.tables == (MarkedTable("pgbench_branches", 2, 17001), MarkedTable("pgbench_accounts", 200_000, 17002))
+
+
+NO_MARKS = {
+    "nothing": None,
+    "empty": "",
+    "a user's": "mine",
+    "cut": marked()[:-20],
+    "without its end": marked()[:-1],
+    "not JSON": "[pgdyno-dataset scale]",
+    "a list": "[pgdyno-dataset []]",
+    "of a later format": marked(format=2),
+    "of another scale than its checksum": marked(scale=3),
+    "without tables": marked(tables=None),
+    "with a row less": marked(tables=[{"name": "pgbench_branches", "rows": 1, "oid": 17001}]),
+}
+
+
+@pytest.mark.parametrize("comment", NO_MARKS.values(), ids=NO_MARKS.keys())
+def test_what_cannot_be_trusted_is_no_mark(comment: str | None) -> None:
+    assert read_mark(comment) is None
