@@ -17,7 +17,7 @@ CLIENTS = 1000
 
 def null_server(folder: Path, port: int) -> subprocess.Popen[str]:
     """A pgnull whose clients can connect."""
-    command = [BIN / "pgnull", f"--socket-dir={folder}", f"--port={port}"]
+    command = [str(BIN / "pgnull"), f"--socket-dir={folder}", f"--port={port}"]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert server.stdout is not None
     with server.stdout as stdout:
