@@ -8,12 +8,19 @@ use crate::abort::{Abort, Form};
 /// What is done with the rows of the statement under way.
 #[derive(Debug, Default)]
 pub struct Rows {
-    prefix: String,
     wish: Wish,
+    results: usize,
+    /// None in a client whose scripts want no rows: there may be many thousand of these.
+    wanted: Option<Box<Wanted>>,
+}
+
+/// Rows on their way into variables.
+#[derive(Debug, Default)]
+struct Wanted {
+    prefix: String,
     columns: Vec<String>,
     last: Vec<Option<String>>,
     count: usize,
-    results: usize,
     /// Values for variables; of several results the last one's. No longer than there are
     /// variables, however many results a server sends.
     assigned: Vec<(SlotId, String)>,
@@ -39,16 +46,15 @@ impl Rows {
             Capture::Gset { .. } => Wish::One,
             Capture::Aset { .. } => Wish::Any,
         };
-        if let Capture::Gset { prefix } | Capture::Aset { prefix } = capture {
-            self.prefix.clear();
-            self.prefix.push_str(prefix);
-        }
         self.results = 0;
-        if self.wish != Wish::Nothing {
-            self.columns.clear();
-            self.assigned.clear();
-            self.refused = None;
-            self.count = 0;
+        if let Capture::Gset { prefix } | Capture::Aset { prefix } = capture {
+            let wanted = self.wanted.get_or_insert_default();
+            wanted.prefix.clear();
+            wanted.prefix.push_str(prefix);
+            wanted.columns.clear();
+            wanted.assigned.clear();
+            wanted.refused = None;
+            wanted.count = 0;
         }
     }
 
@@ -72,28 +78,44 @@ impl Rows {
 
     /// Takes a reply that is not the end of the exchange.
     pub fn take(&mut self, reply: &Reply<'_>, symbols: &Symbols) {
+        self.results += usize::from(matches!(reply, Reply::Complete(_) | Reply::EmptyQuery));
+        if let (Wish::One | Wish::Any, Some(wanted)) = (self.wish, &mut self.wanted) {
+            wanted.take(reply, self.wish, symbols);
+        }
+    }
+
+    /// Sets the variables, now that the statement has succeeded.
+    ///
+    /// # Errors
+    /// In pgbench's words, when the rows are not what `\gset` needs.
+    pub fn assign(&mut self, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
+        match (self.wish, &mut self.wanted) {
+            (Wish::One | Wish::Any, Some(wanted)) => wanted.assign(self.wish, vars, symbols),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Wanted {
+    fn take(&mut self, reply: &Reply<'_>, wish: Wish, symbols: &Symbols) {
         match reply {
-            Reply::RowDescription(columns) if self.wish != Wish::Nothing => {
+            Reply::RowDescription(columns) => {
                 self.columns = columns
                     .fields()
                     .map(|field| String::from_utf8_lossy(field.name).into_owned())
                     .collect();
                 self.count = 0;
             }
-            Reply::Row(row) if self.wish != Wish::Nothing => {
+            Reply::Row(row) => {
                 self.last = row
                     .values()
                     .map(|value| value.map(|v| String::from_utf8_lossy(v).into_owned()))
                     .collect();
                 self.count += 1;
             }
-            Reply::Complete(_) => {
-                self.results += 1;
-                if self.wish == Wish::Any && self.count > 0 {
-                    self.keep("aset", symbols);
-                }
+            Reply::Complete(_) if wish == Wish::Any && self.count > 0 => {
+                self.keep("aset", symbols);
             }
-            Reply::EmptyQuery => self.results += 1,
             _ => {}
         }
     }
@@ -118,13 +140,8 @@ impl Rows {
         }
     }
 
-    /// Sets the variables, now that the statement has succeeded.
-    ///
-    /// # Errors
-    /// In pgbench's words, when the rows are not what `\gset` needs.
-    pub fn assign(&mut self, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
-        match self.wish {
-            Wish::Nothing => return Ok(()),
+    fn assign(&mut self, wish: Wish, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
+        match wish {
             Wish::One if self.columns.is_empty() => {
                 return Err(Abort::new(Form::Rows, "expected one row, got 0"));
             }
@@ -133,7 +150,7 @@ impl Rows {
                 return Err(Abort::new(Form::Rows, message));
             }
             Wish::One => self.keep("gset", symbols),
-            Wish::Any => {}
+            Wish::Any | Wish::Nothing => {}
         }
         if let Some((name, error)) = self.refused.take() {
             let message = format!("error storing into variable {name}");
@@ -180,6 +197,7 @@ mod tests {
             }
         }
         assert_eq!(rows.last_query(), 88, "all were seen");
-        assert_eq!(rows.assigned, [(slot, "98".to_owned())]);
+        let wanted = rows.wanted.expect("rows are wanted");
+        assert_eq!(wanted.assigned, [(slot, "98".to_owned())]);
     }
 }
