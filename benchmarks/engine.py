@@ -71,14 +71,16 @@ class Case:
     workload: Workload
     place: Place
     goals: tuple[Goal, ...]
+    others: tuple[Rival, ...] = ()
+    """Shown beside pgdrive without a goal."""
     clients: int | None = None
     """None: the command line's."""
     transactions: int | None = None
     """Of each client, where connecting is what counts; None: by time."""
 
     def rivals(self, programs: Programs) -> list[Rival]:
-        """Those of its goals that are installed."""
-        rivals = dict.fromkeys(goal.rival for goal in self.goals if goal.rival is not None)
+        """Those that are installed."""
+        rivals = dict.fromkeys([*(goal.rival for goal in self.goals if goal.rival is not None), *self.others])
         return [rival for rival in rivals if getattr(programs, rival.program) is not None]
 
 
@@ -102,7 +104,8 @@ CASES = [
         "1,000 connections, null server",
         "select-only",
         "null",
-        (Goal("connect_ms", 0.5, PGBENCH),),
+        (),
+        others=(PGBENCH,),
         clients=1_000,
         transactions=20,
     ),
@@ -110,7 +113,7 @@ CASES = [
         "10,000 connections, null server",
         "select-only",
         "null",
-        (Goal("peak_bytes", 20 * 2**20, None), Goal("connect_ms", 0.5, PGBENCH)),
+        (Goal("peak_bytes", 20e6, None), Goal("connect_ms", 0.5, PGBENCH)),
         clients=10_000,
         transactions=5,
     ),
@@ -190,7 +193,7 @@ def shown(measure: Measure, figure: float | None) -> str:
     if figure is None:
         return "-"
     if measure == "peak_bytes":
-        return f"{figure / 2**20:.1f} MiB"
+        return f"{figure / 1e6:.1f} MB"
     return f"{figure:,.0f}" if measure == "tps" else f"{figure:,.2f}" if measure == "cpu_us" else f"{figure:,.0f} ms"
 
 
