@@ -125,6 +125,29 @@ def test_terminated_backends(own: OwnServer, tmp_path: Path, io: str) -> None:
 
 
 @BOTH
+@pytest.mark.parametrize("clients", [1, CLIENTS])
+def test_no_start_of_a_phase_is_lost_with_a_connection(own: OwnServer, tmp_path: Path, io: str, clients: int) -> None:
+    """The client whose turn is next, and those that stand by, are among the lost: others begin their starts."""
+    rate, seconds = 300, 3
+    phase = f'[[phase]]\nname = "%s"\nduration = "{seconds}s"\nrate = {rate}\n'
+    phases = tmp_path / "phases.toml"
+    phases.write_text(phase % "before" + phase % "after")
+    drive = Drive(own, tmp_path, f"-c{clients}", f"--phases={phases}", "--reconnect", f"--io={io}", "-M", "prepared")
+    drive.seen("interval")
+    assert own.value(PIDS) == clients
+    result = drive.end()
+    assert_one_outage(result, clients)
+    assert_the_books_balance(own, result)
+    expected = rate * seconds
+    # a few may be due just before the end
+    assert result["unstarted"] < expected / 10
+    for one in result["phases"]:
+        assert one["scheduled"] == one["succeeded"] + one["failed"] + one["skipped"] + one["in_flight"]
+        # five standard deviations of a Poisson count
+        assert abs(one["scheduled"] + one["unstarted"] - expected) < 5 * expected**0.5
+
+
+@BOTH
 def test_a_crash_and_recovery(own: OwnServer, tmp_path: Path, io: str) -> None:
     drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
     drive.seen("interval")
