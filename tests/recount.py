@@ -402,3 +402,14 @@ def start_load(environment: Mapping[str, str], folder: Path, *args: str) -> Runn
 def run_load(environment: Mapping[str, str], folder: Path, *args: str) -> Load:
     """A load from its start to its end."""
     return start_load(environment, folder, *args).finish()
+
+
+def assert_p99_of(histogram: HdrHistogram, value_ns: float) -> None:
+    """`value_ns` is the 99th percentile of the histogram, by any tool's rule.
+
+    Tools differ in the end of a bucket that they name, within the three digits that HDR keeps, and in which of two
+    neighbours has the rank: the values on both sides of it bound all answers.
+    """
+    one = 100 / histogram.get_total_count()
+    low, high = (histogram.get_value_at_percentile(min(99 + by * one, 100)) for by in (-1.5, 1.5))
+    assert low * (1 - HDR_RELATIVE) <= value_ns <= high * (1 + HDR_RELATIVE)
