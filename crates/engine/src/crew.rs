@@ -15,7 +15,8 @@ use crate::recorder::ScriptRecord;
 use crate::scaling::{Addition, Rule, Scaling, decide};
 use crate::shared::Shared;
 use crate::spec::Spec;
-use crate::worker::{Connections, Links, Timetable, Word, Worker, WorkerEnd};
+use crate::timetable::Timetable;
+use crate::worker::{Connections, Links, Word, Worker, WorkerEnd};
 
 /// A worker was added.
 #[derive(Debug, Clone, Copy, PartialEq)]

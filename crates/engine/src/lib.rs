@@ -40,6 +40,7 @@ pub mod schedule;
 mod shared;
 mod shell;
 pub mod spec;
+mod timetable;
 mod tls;
 mod worker;
 

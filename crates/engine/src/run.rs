@@ -25,7 +25,8 @@ use crate::recorder::ScriptRecord;
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec, share_of};
-use crate::worker::{Connections, Links, Planned, Timetable, Word, Worker, WorkerEnd};
+use crate::timetable::{Planned, Timetable};
+use crate::worker::{Connections, Links, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
 const WORDS_IN_FLIGHT: usize = 256;

@@ -1,186 +1,33 @@
 //! One engine thread: its clients, its poller, its timers, its recorder. No locks.
 
+mod connections;
 mod handovers;
+mod word;
 
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
-use pgdyno_connect::{Session, Transport};
-
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::handover::{Orders, Parcel};
 use crate::health::Health;
-use crate::interval::{ErrorNote, Interval, Phase};
+use crate::interval::{Interval, Phase};
 use crate::outage::Leave;
 use crate::poller::{Handler, Next, Poller};
-use crate::reconnect::{Dispatch, Refusal, Returning};
-use crate::recorder::{CommandRecord, ScriptRecord};
+use crate::reconnect::{Dispatch, Returning};
+use crate::recorder::ScriptRecord;
 use crate::roster::Roster;
 use crate::run_queue::RunQueue;
 use crate::shared::Shared;
+use crate::timetable::Timetable;
 use crate::tls::Channels;
+
+pub use connections::Connections;
+pub use word::{Word, WorkerEnd};
 
 /// How long a worker waits at most before it looks whether it is to stop.
 const LONGEST_WAIT: Nanos = SECOND / 10;
-
-/// What a worker tells the engine.
-#[derive(Debug)]
-pub enum Word {
-    /// A stretch of time is over.
-    Interval(Interval),
-    /// Something went wrong.
-    Error(ErrorNote),
-    /// The tracker of outages has something to tell.
-    Outage,
-    /// A worker is there that has no clients yet, or cannot be.
-    Hired(io::Result<()>),
-    /// The worker is done.
-    Ended(WorkerEnd),
-}
-
-/// What is left of a worker.
-#[derive(Debug)]
-pub struct WorkerEnd {
-    /// Its number.
-    pub worker: usize,
-    /// A record a command of each script.
-    pub commands: Vec<Vec<Option<CommandRecord>>>,
-    /// Transactions that were not waited for: numbers of their records.
-    pub in_flight: Vec<usize>,
-    /// Intended starts of an open loop that had come, and that no client was free to take; by phase
-    /// in a run with phases.
-    pub unstarted: Vec<u64>,
-    /// Clients that gave up.
-    pub aborted: usize,
-    /// End of its last transaction, or when it was stopped with one under way.
-    pub last_end: Nanos,
-    /// The same by phase, in a run with phases.
-    pub phase_ends: Vec<Nanos>,
-    /// A failure of the worker itself, such as a poller that does not work.
-    pub failure: Option<io::Error>,
-}
-
-impl WorkerEnd {
-    /// The end of worker number `worker`, which had no clients.
-    #[must_use]
-    pub fn idle(worker: usize, failure: Option<io::Error>) -> Self {
-        Self {
-            worker,
-            commands: Vec::new(),
-            in_flight: Vec::new(),
-            aborted: 0,
-            last_end: 0,
-            phase_ends: Vec::new(),
-            unstarted: Vec::new(),
-            failure,
-        }
-    }
-}
-
-/// When phases change.
-#[derive(Debug, Clone)]
-pub struct Timetable {
-    /// The first transaction's instant.
-    pub origin: Nanos,
-    /// End of the warm-up; `origin` without one.
-    pub measure: Nanos,
-    /// End of measuring; None when transactions are counted.
-    pub deadline: Option<Nanos>,
-    /// The phases of a run that has some, end to end from `origin` to `deadline`.
-    pub planned: Vec<Planned>,
-}
-
-/// A phase of the plan as a stretch of time.
-#[derive(Debug, Clone, Copy)]
-pub struct Planned {
-    /// Its begin.
-    pub from: Nanos,
-    /// Its end.
-    pub to: Nanos,
-    /// Whether it counts in the results.
-    pub result: bool,
-}
-
-impl Timetable {
-    /// Whether an error belongs to the results.
-    #[must_use]
-    pub fn counts(&self, note: &ErrorNote) -> bool {
-        match note.planned {
-            Some(number) => self.planned[number].result,
-            None => note.at >= self.measure,
-        }
-    }
-
-    /// The phase at `instant`, and when it began.
-    #[must_use]
-    pub fn phase(&self, instant: Nanos) -> (Phase, Nanos) {
-        if let Some(number) = self.planned(instant) {
-            let planned = self.planned[number];
-            return match planned.result {
-                true => (Phase::Measure, planned.from),
-                false => (Phase::WarmUp, planned.from),
-            };
-        }
-        match self.deadline {
-            _ if instant < self.measure => (Phase::WarmUp, self.origin),
-            Some(deadline) if instant >= deadline => (Phase::Drain, deadline),
-            _ => (Phase::Measure, self.measure),
-        }
-    }
-
-    /// Number of the plan's phase at `instant`; None without phases, and after the last one.
-    #[must_use]
-    pub fn planned(&self, instant: Nanos) -> Option<usize> {
-        let number = self.planned.partition_point(|each| each.to <= instant);
-        (number < self.planned.len()).then_some(number)
-    }
-
-    /// The end of the interval that begins at `from`: a second on the phase's grid, or its end.
-    #[must_use]
-    pub fn interval_end(&self, from: Nanos) -> Nanos {
-        let (phase, began) = self.phase(from);
-        let tick = began + ((from - began) / SECOND + 1) * SECOND;
-        if let Some(number) = self.planned(from) {
-            return tick.min(self.planned[number].to);
-        }
-        match (phase, self.deadline) {
-            (Phase::WarmUp, _) => tick.min(self.measure),
-            (Phase::Measure, Some(deadline)) => tick.min(deadline),
-            _ => tick,
-        }
-    }
-}
-
-/// A worker's connections: what moves their bytes, and the TLS sessions that these go through.
-pub struct Connections<P> {
-    poller: P,
-    channels: Channels,
-}
-
-impl<P: Poller> Connections<P> {
-    /// None yet, for tokens under `most`.
-    ///
-    /// # Errors
-    /// Those of [`Poller::new`].
-    pub fn new(most: usize) -> io::Result<Self> {
-        Ok(Self {
-            poller: P::new(most)?,
-            channels: Channels::default(),
-        })
-    }
-
-    /// Takes over a connection under the name `token`.
-    ///
-    /// # Errors
-    /// Those of [`Poller::add`].
-    pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
-        self.poller.add(token, transport.socket)?;
-        self.channels.set(token, transport.tls);
-        Ok(())
-    }
-}
 
 /// A worker with its clients connected.
 pub struct Worker<'a, P> {
@@ -530,84 +377,6 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Puts the connector's bell behind the clients' connections.
-    fn hear_the_connector(&mut self) -> io::Result<()> {
-        if let Some(returning) = &self.links.returning {
-            let (dispatch, bell) = Dispatch::new(Arc::clone(&returning.connector))?;
-            self.poller.add(self.load.clients.len(), bell.into())?;
-            self.dispatch = Some(dispatch);
-        }
-        Ok(())
-    }
-
-    /// Makes the connections that clients ask for (-C), one after the other, as pgbench does; with
-    /// a connector, has them made, and takes those that are.
-    fn connect_clients(&mut self) {
-        if self.dispatch.is_some() {
-            self.ask_for_connections();
-            return self.take_connections();
-        }
-        while let Some(client) = self.load.shared.next_unconnected() {
-            let Some(token) = self.load.token(client) else {
-                continue;
-            };
-            let since = self.load.shared.clock.now();
-            let connected = self.connect(token);
-            if self.load.shared.stopped() {
-                // it may have been cut short
-                return;
-            }
-            let result = connected.as_ref().copied().map_err(AsRef::as_ref);
-            self.step(token, |client, shared| {
-                client.connected(result, since, shared)
-            });
-        }
-    }
-
-    fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
-        // the last words of the session before
-        self.poller.flush(&mut self.load)?;
-        let session = Session::connect(&self.load.shared.spec.params)?;
-        let transport = session.into_stream()?.into_transport();
-        self.poller.add(token, transport.socket)?;
-        self.load.channels.set(token, transport.tls);
-        Ok(())
-    }
-
-    fn ask_for_connections(&mut self) {
-        let load = &mut self.load;
-        while let (Some(client), Some(dispatch)) = (load.shared.next_unconnected(), &self.dispatch)
-        {
-            if let Some(token) = load.token(client) {
-                dispatch.ask(token, load.shared.clock.now());
-            }
-        }
-    }
-
-    fn take_connections(&mut self) {
-        while let Some(made) = self.dispatch.as_ref().and_then(Dispatch::take) {
-            let token = made.token;
-            let client = self.load.clients.get(token).and_then(Option::as_ref);
-            if client.is_none_or(Client::stopped) {
-                continue;
-            }
-            let result = made.result.and_then(|stream| {
-                // with -C, the last words of the session before
-                let transport = stream.into_transport();
-                self.poller
-                    .flush(&mut self.load)
-                    .and_then(|()| self.poller.add(token, transport.socket))
-                    .map_err(Refusal::passing)?;
-                self.load.channels.set(token, transport.tls);
-                Ok(())
-            });
-            let result = result.as_ref().copied();
-            self.step(token, |client, shared| {
-                client.reconnected(result, made.since, shared)
-            });
-        }
-    }
-
     /// Hands on every interval that has ended by `now`.
     fn pass_boundaries(&mut self, now: Nanos) {
         while now >= self.to {
@@ -690,73 +459,5 @@ impl<'a, P: Poller> Worker<'a, P> {
             // a full channel will make the engine look soon enough
             let _ = self.links.words.try_send(Word::Outage);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn intervals_are_cut_where_phases_change() {
-        let timetable = Timetable {
-            origin: 100,
-            measure: 100 + SECOND * 3 / 2,
-            deadline: Some(100 + SECOND * 4),
-            planned: vec![],
-        };
-        let mut ends = vec![];
-        let mut at = timetable.origin;
-        for _ in 0..7 {
-            at = timetable.interval_end(at);
-            ends.push((at - 100) as f64 / SECOND as f64);
-        }
-        assert_eq!(ends, [1.0, 1.5, 2.5, 3.5, 4.0, 5.0, 6.0]);
-        assert_eq!(timetable.phase(100).0, Phase::WarmUp);
-        assert_eq!(timetable.phase(timetable.measure).0, Phase::Measure);
-        assert_eq!(timetable.phase(100 + SECOND * 4).0, Phase::Drain);
-    }
-
-    #[test]
-    fn intervals_are_cut_where_the_plans_phases_meet() {
-        let planned = |from, to, result| Planned { from, to, result };
-        let timetable = Timetable {
-            origin: 7,
-            measure: 7,
-            deadline: Some(7 + SECOND * 3),
-            planned: vec![
-                planned(7, 7 + SECOND / 2, false),
-                planned(7 + SECOND / 2, 7 + SECOND * 2, true),
-                planned(7 + SECOND * 2, 7 + SECOND * 3, true),
-            ],
-        };
-        let mut at = timetable.origin;
-        let mut seen = vec![];
-        for _ in 0..5 {
-            seen.push((timetable.planned(at), timetable.phase(at).0));
-            at = timetable.interval_end(at);
-        }
-        assert_eq!(
-            seen,
-            [
-                (Some(0), Phase::WarmUp),
-                (Some(1), Phase::Measure),
-                (Some(1), Phase::Measure),
-                (Some(2), Phase::Measure),
-                (None, Phase::Drain),
-            ]
-        );
-    }
-
-    #[test]
-    fn without_a_deadline_measuring_goes_on() {
-        let timetable = Timetable {
-            origin: 5,
-            measure: 5,
-            deadline: None,
-            planned: vec![],
-        };
-        assert_eq!(timetable.interval_end(5), 5 + SECOND);
-        assert_eq!(timetable.phase(500 * SECOND), (Phase::Measure, 5));
     }
 }

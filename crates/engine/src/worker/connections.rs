@@ -1,0 +1,122 @@
+//! How a worker comes by its connections: those it begins with, those of a transaction (-C), and
+//! those in place of lost ones.
+
+use std::io;
+use std::sync::Arc;
+
+use pgdyno_connect::{Session, Transport};
+
+use crate::client::Client;
+use crate::poller::Poller;
+use crate::reconnect::{Dispatch, Refusal};
+use crate::tls::Channels;
+use crate::worker::Worker;
+
+/// A worker's connections: what moves their bytes, and the TLS sessions that these go through.
+pub struct Connections<P> {
+    pub(super) poller: P,
+    pub(super) channels: Channels,
+}
+
+impl<P: Poller> Connections<P> {
+    /// None yet, for tokens under `most`.
+    ///
+    /// # Errors
+    /// Those of [`Poller::new`].
+    pub fn new(most: usize) -> io::Result<Self> {
+        Ok(Self {
+            poller: P::new(most)?,
+            channels: Channels::default(),
+        })
+    }
+
+    /// Takes over a connection under the name `token`.
+    ///
+    /// # Errors
+    /// Those of [`Poller::add`].
+    pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
+        self.poller.add(token, transport.socket)?;
+        self.channels.set(token, transport.tls);
+        Ok(())
+    }
+}
+
+impl<P: Poller> Worker<'_, P> {
+    /// Puts the connector's bell behind the clients' connections.
+    pub(super) fn hear_the_connector(&mut self) -> io::Result<()> {
+        if let Some(returning) = &self.links.returning {
+            let (dispatch, bell) = Dispatch::new(Arc::clone(&returning.connector))?;
+            self.poller.add(self.load.clients.len(), bell.into())?;
+            self.dispatch = Some(dispatch);
+        }
+        Ok(())
+    }
+
+    /// Makes the connections that clients ask for (-C), one after the other, as pgbench does; with
+    /// a connector, has them made, and takes those that are.
+    pub(super) fn connect_clients(&mut self) {
+        if self.dispatch.is_some() {
+            self.ask_for_connections();
+            return self.take_connections();
+        }
+        while let Some(client) = self.load.shared.next_unconnected() {
+            let Some(token) = self.load.token(client) else {
+                continue;
+            };
+            let since = self.load.shared.clock.now();
+            let connected = self.connect(token);
+            if self.load.shared.stopped() {
+                // it may have been cut short
+                return;
+            }
+            let result = connected.as_ref().copied().map_err(AsRef::as_ref);
+            self.step(token, |client, shared| {
+                client.connected(result, since, shared)
+            });
+        }
+    }
+
+    fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
+        // the last words of the session before
+        self.poller.flush(&mut self.load)?;
+        let session = Session::connect(&self.load.shared.spec.params)?;
+        let transport = session.into_stream()?.into_transport();
+        self.poller.add(token, transport.socket)?;
+        self.load.channels.set(token, transport.tls);
+        Ok(())
+    }
+
+    fn ask_for_connections(&mut self) {
+        let load = &mut self.load;
+        while let (Some(client), Some(dispatch)) = (load.shared.next_unconnected(), &self.dispatch)
+        {
+            if let Some(token) = load.token(client) {
+                dispatch.ask(token, load.shared.clock.now());
+            }
+        }
+    }
+
+    fn take_connections(&mut self) {
+        while let Some(made) = self.dispatch.as_ref().and_then(Dispatch::take) {
+            let token = made.token;
+            let client = self.load.clients.get(token).and_then(Option::as_ref);
+            if client.is_none_or(Client::stopped) {
+                continue;
+            }
+            let result = made.result.and_then(|stream| {
+                // with -C, the last words of the session before
+                let transport = stream.into_transport();
+                self.poller
+                    .flush(&mut self.load)
+                    .and_then(|()| self.poller.add(token, transport.socket))
+                    .map_err(Refusal::passing)?;
+                self.load.channels.set(token, transport.tls);
+                Ok(())
+            });
+            let result = result.as_ref().copied();
+            self.step(token, |client, shared| {
+                client.reconnected(result, made.since, shared)
+            });
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What a worker says to the engine.
+
+use std::io;
+
+use crate::clock::Nanos;
+use crate::interval::{ErrorNote, Interval};
+use crate::recorder::CommandRecord;
+
+/// What a worker tells the engine.
+#[derive(Debug)]
+pub enum Word {
+    /// A stretch of time is over.
+    Interval(Interval),
+    /// Something went wrong.
+    Error(ErrorNote),
+    /// The tracker of outages has something to tell.
+    Outage,
+    /// A worker is there that has no clients yet, or cannot be.
+    Hired(io::Result<()>),
+    /// The worker is done.
+    Ended(WorkerEnd),
+}
+
+/// What is left of a worker.
+#[derive(Debug)]
+pub struct WorkerEnd {
+    /// Its number.
+    pub worker: usize,
+    /// A record a command of each script.
+    pub commands: Vec<Vec<Option<CommandRecord>>>,
+    /// Transactions that were not waited for: numbers of their records.
+    pub in_flight: Vec<usize>,
+    /// Intended starts of an open loop that had come, and that no client was free to take; by phase
+    /// in a run with phases.
+    pub unstarted: Vec<u64>,
+    /// Clients that gave up.
+    pub aborted: usize,
+    /// End of its last transaction, or when it was stopped with one under way.
+    pub last_end: Nanos,
+    /// The same by phase, in a run with phases.
+    pub phase_ends: Vec<Nanos>,
+    /// A failure of the worker itself, such as a poller that does not work.
+    pub failure: Option<io::Error>,
+}
+
+impl WorkerEnd {
+    /// The end of worker number `worker`, which had no clients.
+    #[must_use]
+    pub fn idle(worker: usize, failure: Option<io::Error>) -> Self {
+        Self {
+            worker,
+            commands: Vec::new(),
+            in_flight: Vec::new(),
+            aborted: 0,
+            last_end: 0,
+            phase_ends: Vec::new(),
+            unstarted: Vec::new(),
+            failure,
+        }
+    }
+}
