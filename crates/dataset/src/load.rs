@@ -151,7 +151,7 @@ impl<W: Watcher> Load<'_, W> {
         Identity::of(self.dataset, &self.order.steps, chunk_rows)
     }
 
-    /// For this session only: indexes are sorted in memory where the server has enough of it, and
+    /// Of the load's own sessions: indexes are sorted in memory where the server has enough of it, and
     /// commits are waited for, but not for standbys. (VACUUM cannot mark pages as all-visible whose
     /// rows were committed asynchronously a moment ago.)
     fn session_settings(&mut self, at_once: usize) -> Result<(), LoadError> {

@@ -3,6 +3,7 @@
 mod auto_pipeline;
 mod commands;
 mod failures;
+mod life;
 mod pauses;
 mod planned;
 mod reconnect;
@@ -16,7 +17,6 @@ use self::auto_pipeline::Batch;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
-use crate::log::Entry;
 use crate::message::Parsed;
 use crate::pacing;
 use crate::poller::Next;
@@ -401,153 +401,6 @@ impl Client {
             self.transaction.intended = now;
         }
         self.start(now, shared)
-    }
-
-    // -- the life of a transaction -------------------------------------------------------------
-
-    fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.roster.is_some() {
-            return self.choose_in_phase(now, shared);
-        }
-        if shared.departures.wanted() {
-            return self.depart(shared);
-        }
-        self.transaction = Transaction::default();
-        self.script = shared.choose_script();
-        self.record = self.script;
-        shared.debug(|| {
-            let name = &shared.spec.programs[self.script].program.name;
-            format!("client {} executing script \"{name}\"", self.id)
-        });
-        if shared.pauses
-            && let Some(next) = self.key(now, shared)
-        {
-            return next;
-        }
-        let mut intended = shared.schedule.next_start(now);
-        if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
-            // too late to be worth starting: count it and take the next
-            while intended + limit < now && !self.limit_reached(shared) {
-                self.count(Ending::Skipped, 0, now, shared);
-                intended = shared.schedule.next_start(now);
-            }
-            if self.limit_reached(shared) {
-                return self.finish();
-            }
-        }
-        if shared.schedule.is_open() && shared.deadline.is_some_and(|deadline| intended > deadline)
-        {
-            return self.finish();
-        }
-        self.transaction.intended = intended;
-        if intended > now {
-            self.state = State::Scheduled;
-            self.sleep_until(intended, shared);
-            return Next::Wait;
-        }
-        self.begin_transaction(now, shared)
-    }
-
-    fn begin_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if shared.reconnects {
-            self.state = State::Connecting;
-            shared.connect(self.id);
-            return Next::Wait;
-        }
-        self.start(now, shared)
-    }
-
-    fn start(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        self.transaction.begun = true;
-        self.transaction.started = now;
-        self.transaction.tries = 1;
-        if shared.spec.tries.may_retry() {
-            self.transaction.rng = Some(self.rng);
-        }
-        self.at = 0;
-        self.run(now, shared)
-    }
-
-    /// Counts and logs a transaction.
-    fn count(&mut self, ending: Ending, latency: Nanos, now: Nanos, shared: &mut Shared<'_>) {
-        shared.recorder.transaction(self.record, ending, latency);
-        self.ended += 1;
-        let lag = match ending {
-            Ending::Succeeded => self
-                .transaction
-                .started
-                .saturating_sub(self.transaction.intended),
-            _ => 0,
-        };
-        if ending == Ending::Succeeded && shared.schedule.is_open() {
-            shared.recorder.scripts[self.record].lag.record(lag);
-        }
-        let entry = || Entry {
-            client: self.id,
-            number: self.ended,
-            script: self.script,
-            ending,
-            latency,
-            lag,
-            retries: self.transaction.tries.saturating_sub(1),
-        };
-        if shared.counts(self.record) {
-            shared.log(entry, now);
-        }
-    }
-
-    fn end_transaction(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        let latency = now.saturating_sub(self.transaction.intended);
-        self.count(ending, latency, now, shared);
-        let counts = &mut shared.recorder.scripts[self.record].counts;
-        if ending == Ending::Succeeded && shared.latency_limit.is_some_and(|limit| latency > limit)
-        {
-            counts.late += 1;
-        }
-        if self.transaction.tries > 1 {
-            counts.retried += 1;
-            counts.retries += u64::from(self.transaction.tries - 1);
-        }
-        shared.ended(self.record, now);
-        self.transaction.begun = false;
-        if self.absence.is_some() && ending == Ending::Succeeded {
-            self.end_absence(now, shared);
-        }
-        if self.tx_status != TxStatus::Idle {
-            let open = "end of script reached without completing the last transaction";
-            let why = Abort::new(Form::AtEnd, open);
-            return self.abort(&why, Consequence::ClientAborted, shared);
-        }
-        if self.limit_reached(shared) || shared.stops(now) {
-            return self.finish();
-        }
-        if shared.pauses
-            && !shared.reconnects
-            && let Some(next) = self.think(now, shared)
-        {
-            return next;
-        }
-        if shared.reconnects {
-            return self.leave(now, shared);
-        }
-        if !self.transaction.waited {
-            // a script of meta commands alone must let others run, and see the deadline
-            self.state = State::Yielded;
-            self.wake_at(now, shared);
-            return Next::Wait;
-        }
-        self.choose(now, shared)
-    }
-
-    /// Takes leave of the server, before the next transaction asks for a connection of its own.
-    fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        if !(shared.pauses && self.think(now, shared).is_some()) {
-            self.state = State::Yielded;
-            self.wake_at(now, shared);
-        }
-        self.out.clear();
-        frontend::terminate(&mut self.out);
-        Next::Send
     }
 
     /// Waits until `instant`, exactly.

@@ -3,22 +3,19 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_connect::{Env, Params, Sources};
-use pgdyno_engine::clock::{Clock, Nanos};
-use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
-use pgdyno_engine::outage::OutageNote;
+use pgdyno_engine::RunError;
+use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
-use pgdyno_engine::run::Added;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Initial, Limit, OnLoss, Seeds, Spec, Timing, share_of};
-use pgdyno_engine::{Connected, Observer, RunError};
+use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::called_as::CalledAs;
 use crate::descriptors;
@@ -38,6 +35,7 @@ use crate::progress::{Columns, Progress};
 use crate::scripts;
 use crate::setup::{self, Database};
 use crate::summary::{self, Shown};
+use crate::watcher::Watcher;
 use crate::workers::warn_of_ceiling;
 
 /// Runs the load; every failure is said before this returns.
@@ -96,10 +94,10 @@ fn refuse(failure: &Failure, messages: &Messages) -> Exit {
 }
 
 /// A load that is ready to run.
-struct Load {
-    spec: Spec,
-    database: Database,
-    scale: i64,
+pub struct Load {
+    pub spec: Spec,
+    pub database: Database,
+    pub scale: i64,
 }
 
 fn prepare(
@@ -477,143 +475,4 @@ impl Files {
 
 fn write_json(mut file: File, end: &Value) -> io::Result<()> {
     writeln!(file, "{end}")
-}
-
-/// Hands what happens to the events, the progress line and standard error.
-struct Watcher<'a> {
-    events: &'a mut Events,
-    histogram: Option<HistogramLog>,
-    verbose_errors: bool,
-    outages: OutageTeller,
-    /// The client that gave up first.
-    first_aborted: Option<usize>,
-    progress: Option<Progress>,
-    messages: &'a Messages,
-    load: &'a Load,
-    stop: &'a AtomicBool,
-    /// The first failure to write events: a load that nobody hears of is stopped.
-    broken: Option<io::Error>,
-}
-
-impl Watcher<'_> {
-    fn check(&mut self, written: io::Result<()>) {
-        if let Err(error) = written {
-            self.stop.store(true, Ordering::Relaxed);
-            self.broken.get_or_insert(error);
-        }
-    }
-}
-
-impl Observer for Watcher<'_> {
-    fn connected(&mut self, connected: &Connected) {
-        self.events.set_origin(connected.origin);
-        self.outages.begin(connected.origin);
-        if let Some(progress) = &mut self.progress {
-            progress.begin(connected.origin);
-        }
-        let fields = json!({
-            "server_version": self.load.database.server_version,
-            "address": self.load.spec.params.display().to_string(),
-            "scale": self.load.scale,
-            "connect_us": connected.connecting / 1000,
-            "origin_us": connected.origin / 1000,
-            "io": connected.io,
-        });
-        let written = self.events.write("connected", fields);
-        self.check(written);
-        if let Some(histogram) = &mut self.histogram {
-            let written = histogram.begin(connected.origin);
-            self.check(written);
-        }
-    }
-
-    fn interval(&mut self, merged: &Merged) {
-        let written = self.events.interval(merged);
-        self.check(written);
-        if let Some(histogram) = &mut self.histogram {
-            let written = histogram.interval(merged);
-            self.check(written);
-        }
-        if let Some(progress) = &mut self.progress {
-            progress.interval(merged);
-        }
-    }
-
-    fn worker_added(&mut self, added: &Added) {
-        let fields = worker_added_event(added, self.events.origin());
-        let written = self.events.write("worker_added", fields);
-        self.check(written);
-    }
-
-    fn worker_refused(&mut self, why: &io::Error) {
-        let why = scripts::plain(why);
-        self.messages
-            .warning(format!("could not add a thread: {why}"));
-    }
-
-    fn error(&mut self, note: &ErrorNote) {
-        let written = self.events.error(note);
-        self.check(written);
-        match note.consequence {
-            Consequence::ClientAborted | Consequence::ConnectionLost => {
-                self.first_aborted.get_or_insert(note.client);
-                // all of them may give up on a server that does not come back
-                if self.load.spec.on_loss == OnLoss::Abort || self.outages.says_aborted() {
-                    say_aborted(note, &self.load.spec, self.messages);
-                }
-            }
-            Consequence::Failed | Consequence::Retried if self.verbose_errors => {
-                note.lines.iter().for_each(|line| self.messages.plain(line));
-            }
-            Consequence::Failed | Consequence::Retried | Consequence::Reconnecting => {}
-        }
-    }
-
-    fn outage(&mut self, note: &OutageNote) {
-        let written = self.outages.tell(note, self.events, self.messages);
-        self.check(written);
-    }
-}
-
-/// The event `worker_added`.
-fn worker_added_event(added: &Added, origin: Nanos) -> Value {
-    json!({
-        "worker": added.worker,
-        "from_us": (added.at - origin) / 1000,
-        "reason": "cpu",
-        "giver": added.addition.giver,
-        "clients": added.addition.clients,
-        "cpu_share": added.addition.share,
-    })
-}
-
-/// A client that gives up is always said: for the server's errors with SQLSTATE and statement,
-/// but under pgbench's name in pgbench's words.
-fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
-    let ErrorNote {
-        client,
-        script,
-        command,
-        query,
-        message,
-        ..
-    } = note;
-    let sqlstate = match (&note.sqlstate, messages.called_as()) {
-        (Some(sqlstate), CalledAs::Pgdrive) => sqlstate,
-        _ => return note.lines.iter().for_each(|line| messages.error(line)),
-    };
-    let severity = note.severity.as_deref().unwrap_or("ERROR");
-    messages.error(format!(
-        "client {client} script {script} aborted in command {command} query {query}: {severity}:  {sqlstate}: {message}"
-    ));
-    if let Some(detail) = &note.detail {
-        messages.detail(detail);
-    }
-    let program = &spec.programs[*script].program;
-    if let Some(command) = program.commands.get(*command) {
-        messages.detail(format!("{}:{}: {}", program.name, note.line, command.text));
-    }
-    if let Some(hint) = &note.hint {
-        messages.hint(hint);
-    }
 }

@@ -27,6 +27,7 @@ mod progress;
 mod scripts;
 mod setup;
 mod summary;
+mod watcher;
 mod workers;
 
 use std::io::{self, Write};

@@ -182,20 +182,9 @@ mod tests {
     use crate::chunk::cut;
     use crate::pgbench::Partitions;
 
-    fn schema(scale: u32, partitions: Option<Partitions>) -> Schema {
-        Schema {
-            scale,
-            fillfactor: 100,
-            persistence: Persistence::Logged,
-            partitions,
-            tablespace: None,
-            index_tablespace: None,
-        }
-    }
-
     #[test]
     fn chunks_make_the_rows_of_a_whole() {
-        let schema = schema(3, None);
+        let schema = Schema::plain(3, None);
         let mut whole = Vec::new();
         RowWriter::new(Table::Accounts, 0).append(300_000, &mut whole);
         let mut pieces = Vec::new();
@@ -213,7 +202,7 @@ mod tests {
     fn ranges_are_those_of_the_server() {
         for (scale, count) in [(1, 3), (7, 1), (2, 64), (1, 99_999), (1, 100_001)] {
             let method = Method::Range;
-            let schema = schema(scale, Some(Partitions { method, count }));
+            let schema = Schema::plain(scale, Some(Partitions { method, count }));
             let parts = schema.account_parts().expect("ranges");
             assert_eq!(parts.len(), count as usize);
             let statements: Vec<_> = Schema::create_partitions(&schema).collect();
@@ -230,7 +219,7 @@ mod tests {
             assert_eq!(parts[parts.len() - 1].units.end, u64::from(scale) * 100_000);
         }
         let hash = Method::Hash;
-        let hashed = schema(
+        let hashed = Schema::plain(
             1,
             Some(Partitions {
                 method: hash,

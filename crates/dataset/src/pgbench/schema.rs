@@ -194,11 +194,10 @@ fn clause(words: &str, name: Option<&str>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn schema(scale: u32, partitions: Option<Partitions>) -> Schema {
-        Schema {
+impl Schema {
+    /// As it is without options but these.
+    pub(crate) fn plain(scale: u32, partitions: Option<Partitions>) -> Self {
+        Self {
             scale,
             fillfactor: 100,
             persistence: Persistence::Logged,
@@ -207,9 +206,14 @@ mod tests {
             index_tablespace: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn values(scale: u32, method: Method, count: u32) -> Vec<String> {
-        let schema = schema(scale, Some(Partitions { method, count }));
+        let schema = Schema::plain(scale, Some(Partitions { method, count }));
         schema
             .create_partitions()
             .map(|sql| {
@@ -222,7 +226,7 @@ mod tests {
     #[test]
     fn account_numbers_grow_with_the_scale() {
         for (scale, column) in [(19_999, "aid int"), (20_000, "aid bigint")] {
-            let tables = schema(scale, None).create_tables();
+            let tables = Schema::plain(scale, None).create_tables();
             assert!(tables[0].contains(&format!(",{column},")), "{tables:?}");
             assert!(tables[2].contains(&format!("({column} not null")));
         }
@@ -261,7 +265,7 @@ mod tests {
 
     #[test]
     fn only_partitions_are_unlogged_when_there_are_some() {
-        let mut schema = schema(1, None);
+        let mut schema = Schema::plain(1, None);
         schema.persistence = Persistence::Unlogged;
         let unlogged = |sql: &String| sql.starts_with("create unlogged table ");
         assert!(schema.create_tables().iter().all(unlogged));
@@ -277,7 +281,7 @@ mod tests {
 
     #[test]
     fn names_of_tablespaces_are_quoted() {
-        let mut schema = schema(1, None);
+        let mut schema = Schema::plain(1, None);
         schema.tablespace = Some("the \"fast\" one".to_owned());
         schema.index_tablespace = Some("x".to_owned());
         let quoted = " tablespace \"the \"\"fast\"\" one\"";

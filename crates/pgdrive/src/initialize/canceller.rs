@@ -56,7 +56,7 @@ impl Canceller {
         }
     }
 
-    /// Watches over this session, too. Where requests do not help, or cannot be made for want of the
+    /// Watches over `session`, too. Where requests do not help, or cannot be made for want of the
     /// server's key, its waits are interrupted.
     pub fn watch(&self, session: &mut Session) {
         session.interrupt_by(Interrupt::by(Arc::clone(&self.in_vain)));
