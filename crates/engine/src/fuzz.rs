@@ -161,8 +161,11 @@ impl<'a> Drive<'a> {
     fn turn(&mut self) {
         for _ in 0..MOST_TURNS {
             let now = self.now();
+            let timer = self.shared.next_timer();
             let next = if self.shared.due(Nanos::MAX).is_some() {
-                self.client.woken(now, self.shared)
+                // a client that is woken too early goes on waiting
+                self.client
+                    .woken(timer.unwrap_or(now).max(now), self.shared)
             } else if self.shared.next_unconnected().is_some() {
                 self.due = 0;
                 self.client.connected(Ok(()), now, self.shared)
