@@ -288,6 +288,10 @@ impl Client {
 
     /// Bytes came from the server.
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
+        // one that came between an answer and the sending of this batch: now that is done
+        if self.error.is_some() && self.batch.is_sent() {
+            self.batched_error();
+        }
         let mut input = bytes;
         let mut now = None;
         let mut next = Next::Wait;

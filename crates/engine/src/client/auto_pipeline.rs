@@ -32,6 +32,8 @@ pub(super) struct Batch {
     in_block: bool,
     /// The statement whose answer comes next.
     current: usize,
+    /// Whether of what was sent only the failed statement is left.
+    is_cut: bool,
     /// Ends the client when all is answered: a command failed that stands behind the batch.
     abort: Option<Box<Abort>>,
 }
@@ -62,6 +64,7 @@ impl Batch {
     pub fn clear(&mut self) {
         self.statements.clear();
         self.sent = false;
+        self.is_cut = false;
         self.abort = None;
     }
 }
@@ -194,6 +197,9 @@ impl Client {
     /// The first error has come: it is the current statement's, and the one that the transaction
     /// fails of. Only what that statement sent is kept, in which the error's position counts.
     pub(super) fn batched_error(&mut self) {
+        if std::mem::replace(&mut self.batch.is_cut, true) {
+            return;
+        }
         let mut next = self.batch.statements.iter().skip(self.batch.current);
         if let Some(batched) = next.next() {
             let end = next.next().map_or(self.out.len(), |next| next.start);
