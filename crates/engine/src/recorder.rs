@@ -74,6 +74,14 @@ impl Counts {
         self.succeeded + self.failed() + self.skipped
     }
 
+    /// Counts the retries of a transaction that began and was tried `tries` times.
+    pub fn tried(&mut self, tries: u32) {
+        if tries > 1 {
+            self.retried += 1;
+            self.retries += u64::from(tries - 1);
+        }
+    }
+
     /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
         self.succeeded += other.succeeded;

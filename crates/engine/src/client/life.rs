@@ -122,10 +122,7 @@ impl Client {
         {
             counts.late += 1;
         }
-        if self.transaction.tries > 1 {
-            counts.retried += 1;
-            counts.retries += u64::from(self.transaction.tries - 1);
-        }
+        counts.tried(self.transaction.tries);
         shared.ended(self.record, now);
         self.transaction.begun = false;
         if self.absence.is_some() && ending == Ending::Succeeded {

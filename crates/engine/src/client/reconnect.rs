@@ -91,10 +91,7 @@ impl Client {
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(Ending::ConnectionLost, latency, now, shared);
         let counts = &mut shared.recorder.scripts[self.record].counts;
-        if self.transaction.tries > 1 {
-            counts.retried += 1;
-            counts.retries += u64::from(self.transaction.tries - 1);
-        }
+        counts.tried(self.transaction.tries);
         let number = shared.spec.programs[self.script]
             .program
             .command_number(self.command);

@@ -80,7 +80,12 @@ impl<P: Poller> Worker<'_, P> {
         // the last words of the session before
         self.poller.flush(&mut self.load)?;
         let session = Session::connect(&self.load.shared.spec.params)?;
-        let transport = session.into_stream()?.into_transport();
+        self.attach(token, session.into_stream()?.into_transport())?;
+        Ok(())
+    }
+
+    /// Takes over a connection under the name `token`.
+    pub(super) fn attach(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
         self.load.channels.set(token, transport.tls);
         Ok(())
@@ -105,13 +110,10 @@ impl<P: Poller> Worker<'_, P> {
             }
             let result = made.result.and_then(|stream| {
                 // with -C, the last words of the session before
-                let transport = stream.into_transport();
                 self.poller
                     .flush(&mut self.load)
-                    .and_then(|()| self.poller.add(token, transport.socket))
-                    .map_err(Refusal::passing)?;
-                self.load.channels.set(token, transport.tls);
-                Ok(())
+                    .and_then(|()| self.attach(token, stream.into_transport()))
+                    .map_err(Refusal::passing)
             });
             let result = result.as_ref().copied();
             self.step(token, |client, shared| {

@@ -118,8 +118,7 @@ impl<P: Poller> Worker<'_, P> {
                 Ok(Parcel::Client(client, transport)) => {
                     let token = self.load.add(*client);
                     if let Some(transport) = transport {
-                        self.poller.add(token, transport.socket)?;
-                        self.load.channels.set(token, transport.tls);
+                        self.attach(token, transport)?;
                     }
                     self.step(token, |client, shared| client.arrived(now, shared));
                 }
