@@ -1,0 +1,1 @@
+"""What published benchmarks reported: a table of figures (`NAME.csv`) and where it is from (`NAME.toml`)."""

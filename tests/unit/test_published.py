@@ -1,0 +1,68 @@
+"""Figures of others: complete, consistent within themselves where the source is, flawed where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.plan.published import COLUMNS, published, published_names
+
+SETS = published_names()
+
+
+def test_the_sets_of_the_five_published_benchmarks_are_there() -> None:
+    assert SETS == ["aurora-sysbench", "graviton-pgbench", "hundred-billion", "pgecons-tprocc", "power8-select-only"]
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_every_column_is_known_and_every_target_described(name: str) -> None:
+    found = published(name)
+    assert found.rows
+    for row in found.rows:
+        assert {column for column in row if not column.startswith("variables.")} <= COLUMNS.keys()
+        assert row["target"] in found.source.target
+    assert {row["target"] for row in found.rows} == set(found.source.target)
+
+
+def test_an_unknown_set_is_a_key_error() -> None:
+    with pytest.raises(KeyError):
+        published("nonsense")
+
+
+def test_pgbench_figures_obey_littles_law() -> None:
+    for name in ("graviton-pgbench", "hundred-billion"):
+        for row in published(name).rows:
+            clients = float(row["tps"]) * float(row["latency_mean_ms"]) / 1000
+            assert clients == pytest.approx(float(row["clients"]), rel=0.02)
+
+
+def test_sysbench_rates_are_their_counts() -> None:
+    for row in published("aurora-sysbench").rows:
+        statements = sum(float(row[name]) for name in ("reads", "writes", "others"))
+        assert float(row["qps"]) == pytest.approx(statements / float(row["duration_s"]), rel=0.001)
+
+
+def test_the_copied_row_of_the_aurora_report_is_kept_as_it_was_printed() -> None:
+    last = {
+        row["target"]: {name: row[name] for name in row if name != "target"}
+        for row in published("aurora-sysbench").rows
+        if row["clients"] == 1024
+    }
+    assert last["r5-4xlarge"] == last["r6g-4xlarge"]
+    assert last["r5-8xlarge"] != last["r6g-8xlarge"]
+
+
+def test_prices_per_tps_of_the_power8_report_come_out() -> None:
+    """The report's own: 0.17 and 0.13 EUR on POWER8, 2.03 and 1.07 on x86, at scale 3,000."""
+    found = published("power8-select-only")
+    prices: dict[str, float] = {}
+    for row in found.rows:
+        about = found.source.target[str(row["target"])]
+        assert about.hardware_price is not None
+        assert about.subscription is not None
+        paid = about.subscription.amount * (about.subscription.sockets or about.subscription.cores or 0)
+        cost = about.hardware_price.amount + (about.hardware_price.years or 0) * paid
+        if row["scale"] == 3000 and row.get("connections", "including") == "including":
+            best = min(cost / float(row["tps"]), prices.get(str(row["target"]), float("inf")))
+            prices[str(row["target"])] = best
+    rounded = {target: round(price, 2) for target, price in prices.items()}
+    assert rounded == {"power8-9.4.4": 0.17, "power8-9.5beta1": 0.13, "xeon-9.4.4": 2.03, "xeon-9.5devel": 1.07}
