@@ -33,7 +33,8 @@ format: build ## put the source in shape
 	$(BIN)/ruff format $(PYTHON)
 	$(BIN)/ruff check --fix $(PYTHON)
 
-bench: build ## pgdrive beside pgbench and sysbench on one server, interleaved; then loading
+bench: build ## pgdrive beside pgbench, sysbench and a bare loop on one server, interleaved; then loading
+	$(CARGO) build --release --locked --quiet --package pgdyno-engine --example bare_loop
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/load.py
 

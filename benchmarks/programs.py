@@ -17,8 +17,9 @@ from typing import Literal
 from pgdyno.run import find_engine
 
 SCRIPTS = Path(__file__).parent / "scripts"
+BARE_LOOP = Path(__file__).parents[1] / "target/release/examples/bare_loop"
 
-Kind = Literal["pgdrive", "pgbench", "sysbench"]
+Kind = Literal["pgdrive", "pgbench", "sysbench", "bare_loop"]
 Workload = Literal["select-only", "tpcb-like", "tpcb-pipelined"]
 
 
@@ -67,6 +68,7 @@ class Programs:
     pgdrive: str
     pgbench: str
     sysbench: str | None
+    bare_loop: str
 
     @classmethod
     def find(cls, pgbench: str | None) -> Programs:
@@ -74,20 +76,24 @@ class Programs:
         pgbench = pgbench or shutil.which("pgbench")
         if pgbench is None:
             sys.exit("pgbench is not installed: run `make bench-packages`, or name one with --pgbench")
-        return cls(str(find_engine().path), pgbench, shutil.which("sysbench"))
+        if not BARE_LOOP.is_file():
+            sys.exit("the bare loop is not built: run `make bench`, which builds it")
+        return cls(str(find_engine().path), pgbench, shutil.which("sysbench"), str(BARE_LOOP))
 
     def versions(self) -> dict[str, str]:
         """What each says of itself."""
         return {
             name: subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.strip()
             for name, path in vars(self).items()
-            if path is not None
+            if path is not None and name != "bare_loop"
         }
 
     def command(self, load: Load, environment: Mapping[str, str]) -> list[str]:
         """Its command line for `load`."""
         if load.program == "sysbench":
             return self._sysbench(load, environment)
+        if load.program == "bare_loop":
+            return [self.bare_loop, load.workload, str(load.clients), str(load.limit.seconds), str(load.scale)]
         path = self.pgdrive if load.program == "pgdrive" else self.pgbench
         what = {
             "select-only": ["--builtin=select-only"],

@@ -27,7 +27,7 @@ pub mod outage;
 pub mod pacing;
 pub mod phase_report;
 pub mod phases;
-mod poller;
+pub mod poller;
 mod reconnect;
 pub mod recorder;
 pub mod report;
