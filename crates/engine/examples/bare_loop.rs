@@ -177,7 +177,11 @@ fn main() {
         seconds.parse().expect("seconds"),
         scale.parse().expect("scale"),
     );
-    let statements = if load == "select-only" { &[SELECT][..] } else { &TPCB[..] };
+    let statements = if load == "select-only" {
+        &[SELECT][..]
+    } else {
+        &TPCB[..]
+    };
     let mut random = Random(0x9E37_79B9_7F4A_7C15);
     let messages = statements
         .iter()
@@ -200,7 +204,8 @@ fn main() {
     };
 
     let began = Instant::now();
-    let params = Params::resolve_from(Sources::default(), &Env::from_process()).expect("PG* variables");
+    let params =
+        Params::resolve_from(Sources::default(), &Env::from_process()).expect("PG* variables");
     let mut poller = Uring::new(clients).expect("io_uring");
     for token in 0..clients {
         let mut session = Session::connect(&params).expect("a session");
@@ -208,7 +213,9 @@ fn main() {
             session.simple_query(statement.sql).expect("PREPARE");
         }
         let transport = session.into_stream().expect("a socket").into_transport();
-        poller.add(token, transport.socket).expect("a watched socket");
+        poller
+            .add(token, transport.socket)
+            .expect("a watched socket");
     }
     let connecting = began.elapsed();
 
@@ -217,11 +224,19 @@ fn main() {
         poller.send(token, &mut state);
     }
     while state.live > 0 {
-        poller.wait(Some(1_000_000_000), &mut state).expect("waiting");
+        poller
+            .wait(Some(1_000_000_000), &mut state)
+            .expect("waiting");
         state.running &= start.elapsed() < Duration::from_secs(seconds);
     }
     let took = start.elapsed().as_secs_f64();
-    println!("number of transactions actually processed: {}", state.transactions);
-    println!("initial connection time = {:.3} ms", connecting.as_secs_f64() * 1e3);
+    println!(
+        "number of transactions actually processed: {}",
+        state.transactions
+    );
+    println!(
+        "initial connection time = {:.3} ms",
+        connecting.as_secs_f64() * 1e3
+    );
     println!("tps = {:.6}", state.transactions as f64 / took);
 }
