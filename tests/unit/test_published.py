@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from pgdyno.plan.published import COLUMNS, published, published_names
+from pgdyno.published import COLUMNS, published, published_names
 
 SETS = published_names()
 
@@ -66,3 +68,12 @@ def test_prices_per_tps_of_the_power8_report_come_out() -> None:
             prices[str(row["target"])] = best
     rounded = {target: round(price, 2) for target, price in prices.items()}
     assert rounded == {"power8-9.4.4": 0.17, "power8-9.5beta1": 0.13, "xeon-9.4.4": 2.03, "xeon-9.5devel": 1.07}
+
+
+def test_the_reference_page_has_every_column_and_the_number_of_rows() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/published.md").read_text()
+    for column, meaning in COLUMNS.items():
+        assert f"| `{column}` | {meaning} |" in page
+    for name in SETS:
+        (line,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+        assert line.endswith(f"| {len(published(name).rows)} |")

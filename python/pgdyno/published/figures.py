@@ -1,6 +1,6 @@
 """Figures that others published, as reference data beside what is measured.
 
-Each set is two files of `pgdyno.plans.published`: a table with the columns of `COLUMNS`, and its source.
+Each set is two files of this package: a table with the columns of `COLUMNS`, and its source.
 Figures are as printed there, errors included; the notes say what is known to be wrong with them.
 """
 
@@ -12,11 +12,9 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
-from pgdyno.plan.model import Model
-
-_PACKAGE = "pgdyno.plans.published"
+_PACKAGE = "pgdyno.published"
 
 COLUMNS = {
     "target": "what was measured",
@@ -51,7 +49,13 @@ WORDS = frozenset({"target", "workload", "protocol", "connections", "checkpoints
 """Columns that hold text; all others hold numbers."""
 
 
-class Price(Model):
+class _About(BaseModel):
+    """Base: immutable; an unknown key is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Price(_About):
     """What something costs."""
 
     amount: float = Field(gt=0)
@@ -64,7 +68,7 @@ class Price(Model):
     cores: int | None = None
 
 
-class PublishedTarget(Model):
+class PublishedTarget(_About):
     """What was measured."""
 
     hardware: str | None = None
@@ -72,7 +76,7 @@ class PublishedTarget(Model):
     subscription: Price | None = None
 
 
-class Source(Model):
+class Source(_About):
     """Where figures are from."""
 
     title: str
