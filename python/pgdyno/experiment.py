@@ -142,7 +142,7 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
     check_found_versions(loaded.plan, majors, loaded.source, loaded.text)
     trials = planned_trials(loaded.plan)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
-    folder = RunFolder.create(parent, _manifest(loaded, engine, len(trials), seed))
+    folder = RunFolder.create(parent, _manifest(loaded, engine, trials, seed))
     state = _State(loaded, engine, home, installations, folder, view, progress, seed, _labels(loaded.plan, trials))
     view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
     done: list[TrialRecord] = []
@@ -179,7 +179,7 @@ def _outcome(done: list[TrialRecord]) -> Outcome:
     return Outcome.FINISHED if well else Outcome.FAILED
 
 
-def _manifest(loaded: LoadedPlan, engine: Engine, planned: int, seed: int) -> Manifest:
+def _manifest(loaded: LoadedPlan, engine: Engine, trials: list[PlannedTrial], seed: int) -> Manifest:
     plan = loaded.plan
     resolved = plan.as_resolved()
     resolved["trial"]["seed"] = seed
@@ -196,7 +196,8 @@ def _manifest(loaded: LoadedPlan, engine: Engine, planned: int, seed: int) -> Ma
             TargetRecord(name=name, kind=spec.kind, asked=spec.model_dump(mode="json"))
             for name, spec in plan.target.items()
         ],
-        trials_planned=planned,
+        trials_planned=len(trials),
+        order=[trial.slug for trial in trials],
     )
 
 

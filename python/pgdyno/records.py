@@ -47,10 +47,12 @@ class Point(Record):
     """Engine threads as the plan asks; None leaves it to the engine."""
     protocol: str = "simple"
     scale: int | None = None
-
-    def label(self) -> str:
-        """Short name for tables and folders: `c16`, `c16-w2-simple-s10` where those vary."""
-        return f"c{self.clients}"
+    rate: float | None = None
+    """Transactions a second in open loop; None in closed loop."""
+    settings: dict[str, str] = Field(default_factory=dict)
+    """Swept settings of the server, over those of its target; empty when none are swept."""
+    variables: dict[str, str] = Field(default_factory=dict)
+    """Swept variables of scripts, over the workload's; empty when none are swept."""
 
 
 class Latency(Record):
@@ -250,6 +252,9 @@ class Manifest(Record):
     host: Host
     targets: list[TargetRecord]
     trials_planned: int
+    order: list[str] = Field(default_factory=list)
+    """Slugs of all planned trials in the order in which they run, fixed before the first; empty in records of
+    earlier versions."""
     outcome: Outcome | None = None
     """None while the run goes on, or when it was killed."""
     notes: list[str] = Field(default_factory=list)

@@ -22,6 +22,8 @@ class PlannedTrial:
     point: Point
     repeat: int
     """From 1."""
+    block: int = 1
+    """Trials of a block are compared with each other: the arms of one point, one after the other. From 1."""
 
 
 def planned_trials(plan: Plan) -> list[PlannedTrial]:

@@ -107,7 +107,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         options += [f"--time={plan.trial.duration:g}", f"--warmup={plan.trial.warmup:g}"]
     else:
         options += [f"--transactions={plan.trial.transactions}"]
-    for name, value in plan.workload.variables.items():
+    if point.rate is not None:
+        options += [f"--rate={point.rate!r}"]
+    for name, value in (plan.workload.variables | point.variables).items():
         options += [f"--define={name}={value}"]
     if plan.workload.dataset == "none" and point.scale is not None:
         options += [f"--scale={point.scale}"]
