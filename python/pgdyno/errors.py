@@ -55,6 +55,8 @@ class Problem:
     line: int | None = None
     """Line in the file, from 1; None when the field stands nowhere (it is missing, or was set by `--set`)."""
     hint: str | None = None
+    source: str | None = None
+    """The plan that it stands in, where that is another one which this plan extends."""
 
 
 class PlanError(PgdynoError):

@@ -139,9 +139,9 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
         name: fetch_target(name, spec, home=home, progress=progress) for name, spec in loaded.plan.target.items()
     }
     majors = {name: each.major for name, each in installations.items()}
-    check_found_versions(loaded.plan, majors, loaded.source, loaded.text)
-    trials = planned_trials(loaded.plan)
+    check_found_versions(loaded.plan, majors, loaded.source, loaded.document)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
+    trials = planned_trials(loaded.plan, seed)
     folder = RunFolder.create(parent, _manifest(loaded, engine, trials, seed))
     state = _State(loaded, engine, home, installations, folder, view, progress, seed, _labels(loaded.plan, trials))
     view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))

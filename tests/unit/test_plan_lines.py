@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.plan.lines import Path, dotted, key_lines, line_of, split_assignment
+from pgdyno.plan.lines import Path, dotted, key_lines, nearest, split_assignment
 
 DOCUMENT = '''# a comment = 1
 name = "quick" # [not.a.header]
@@ -78,10 +78,10 @@ def test_every_key_of_tomllib_has_a_line_and_no_other(newline: str) -> None:
     assert set(key_lines(text)) == set(_paths(tomllib.loads(text)))
 
 
-def test_line_of_something_missing_is_that_of_the_table_around_it() -> None:
+def test_what_is_nearest_to_something_missing_is_the_table_around_it() -> None:
     lines = key_lines(DOCUMENT)
-    assert line_of(lines, ("target", "pg18", "version")) == 8
-    assert line_of(lines, ("workload", "scripts")) is None
+    assert lines[nearest(lines, ("target", "pg18", "version"))] == 8
+    assert nearest(lines, ("workload", "scripts")) == ()
 
 
 def _paths(node: object, path: Path = ()) -> list[Path]:

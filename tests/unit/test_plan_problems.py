@@ -75,7 +75,7 @@ SCHEMA = [
     ('"10s"', "10", "trial.duration", 10, "a unit", None),
     ('"10s"', '"10s"\ntransactions = 5', "trial", 9, "not both", None),
     ('duration = "10s"', "", "trial", 9, "give either duration or transactions", None),
-    ('"10s"', '"10s"\norder = "random"', "trial.order", 11, '"as-listed", the only one', None),
+    ('"10s"', '"10s"\norder = "random"', "trial.order", 11, 'or "as-listed", not "random"', '"randomised"'),
     ('["select-only"]', '"select-only"', "workload.scripts", 6, "must be a list", "brackets"),
     ("[workload]", "[workload]\ndataset = 1", "workload.dataset", 6, '"pgbench" or "none", not 1', None),
     ('"18"', '"18"\nkeep_data = "yes"', "target.pg18.keep_data", 5, "true or false", None),

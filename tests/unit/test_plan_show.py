@@ -78,9 +78,13 @@ def test_json() -> None:
         "slug": "0003-pg18-c8",
         "target": "pg18",
         "repeat": 1,
+        "block": 1,
         "clients": 8,
         "workers": None,
         "protocol": "prepared",
         "scale": 10,
+        "rate": None,
+        "settings": {},
+        "variables": {},
     }
     assert data["plan"]["trial"]["on_failure"] == "continue"

@@ -1,6 +1,7 @@
 """Plans: the file, its checks, and the trials that come of it."""
 
-from pgdyno.plan.load import CatalogueEntry, LoadedPlan, catalogue, load_plan
+from pgdyno.plan.files import CatalogueEntry, catalogue
+from pgdyno.plan.load import LoadedPlan, load_plan
 from pgdyno.plan.model import BUILTIN_SCRIPTS, EmbeddedTarget, LocalTarget, Plan, TargetSpec
 from pgdyno.plan.reserved import RESERVED_SETTINGS
 from pgdyno.plan.scripts import ScriptChoice, parse_script

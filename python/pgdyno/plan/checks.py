@@ -6,9 +6,8 @@ Each section is checked as far as it could be read, so that its problems come wi
 from __future__ import annotations
 
 import os
-import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -16,19 +15,19 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, PhaseSpec, Reset, Sweep, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, PhaseSpec, Reset, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.near import near
 from pgdyno.plan.phases import check_phases
-from pgdyno.plan.problems import Document, near
+from pgdyno.plan.points import Space, expand
+from pgdyno.plan.problems import Document
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.reset_checks import check_reset, planned_major
 from pgdyno.plan.scripts import ScriptChoice, parse_script
+from pgdyno.plan.sweep import Sweep
+from pgdyno.plan.sweep_checks import check_sweep, check_variables
 
-DEFAULT_CONNECTIONS = 100
-"""max_connections as initdb sets it."""
 PROGRAMS = ("initdb", "postgres")
 
-# pgbench's rule
-_VARIABLE = re.compile(r"(?:[A-Za-z0-9_]|[^\x00-\x7f])+")
 _M = TypeVar("_M")
 _TARGET: TypeAdapter[TargetSpec] = TypeAdapter(TargetSpec)
 
@@ -40,6 +39,8 @@ class Sections:
     targets: dict[str, TargetSpec] = field(default_factory=dict)
     workload: Workload | None = None
     sweep: Sweep | None = None
+    space: Space | None = None
+    """What the sweep comes to; None when not all of it could be read."""
     trial: TrialSpec | None = None
     phases: list[PhaseSpec] = field(default_factory=list)
     """Empty, too, when one of them could not be read."""
@@ -54,14 +55,25 @@ def read_sections(document: Document) -> Sections:
         target = _readable_target(table)
         if target is not None:
             targets[name] = target
+    workload = _readable(Workload.model_validate, document.data.get("workload"))
+    sweep = _readable(Sweep.model_validate, document.data.get("sweep"))
     return Sections(
         targets,
-        _readable(Workload.model_validate, document.data.get("workload")),
-        _readable(Sweep.model_validate, document.data.get("sweep")),
+        workload,
+        sweep,
+        None if sweep is None else _space(sweep, workload, document),
         _readable(TrialSpec.model_validate, document.data.get("trial")),
         _readable_phases(document.data.get("phase")),
         _readable(Reset.model_validate, document.data.get("reset", {})),
     )
+
+
+def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space | None:
+    try:
+        Sweep.model_validate(document.data.get("sweep"))
+    except ValidationError:
+        return None
+    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.scale, workload.variables)
 
 
 def _readable_target(table: object) -> TargetSpec | None:
@@ -100,16 +112,14 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from _target(name, target, document)
     if sections.workload is not None:
         yield from _scripts(sections.workload, document, folder)
-        yield from _variables(sections.workload, document)
+        yield from check_variables(("workload", "variables"), sections.workload.variables, document)
     if sections.sweep is not None:
-        yield from _duplicates(sections.sweep, document)
-        yield from _workers(sections.sweep, document)
-        for name, target in sections.targets.items():
-            yield from _connections(name, target, sections.sweep, document)
+        yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
     if sections.trial is not None:
         yield from _trial(sections.trial, document)
     if sections.phases:
-        yield from check_phases(sections.phases, sections.workload, sections.sweep, document)
+        points = sections.space.points if sections.space is not None else []
+        yield from check_phases(sections.phases, sections.workload, points, document)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         majors = {name: planned_major(target) for name, target in sections.targets.items()}
@@ -184,50 +194,7 @@ def _script_file(name: str, folder: Path, document: Document, path: tuple[str | 
             yield document.problem(path, f"the script {file} is empty")
 
 
-def _variables(workload: Workload, document: Document) -> Iterator[Problem]:
-    for name, value in workload.variables.items():
-        path = ("workload", "variables", name)
-        if _VARIABLE.fullmatch(name) is None:
-            yield document.problem(path, "is not the name of a variable", "use letters, digits and _")
-        if value == "":
-            yield document.problem(path, "a variable cannot be empty")
-
-
-# ---- sweep and trial ----
-
-
-def _duplicates(sweep: Sweep, document: Document) -> Iterator[Problem]:
-    for name in Sweep.model_fields:
-        values: Sequence[int | str] = getattr(sweep, name) or ()
-        for place, value in enumerate(values):
-            if value in values[:place]:
-                message = f"{value} is listed twice"
-                yield document.problem(
-                    ("sweep", name, place), message, "trial.repeats measures every point more than once"
-                )
-
-
-def _workers(sweep: Sweep, document: Document) -> Iterator[Problem]:
-    fewest = min(sweep.clients)
-    for place, workers in enumerate(sweep.workers or ()):
-        if workers > fewest:
-            path = _element(("sweep", "workers"), place, document)
-            message = (
-                f"{workers} workers are more than {fewest} client{'s' if fewest > 1 else ''}: some would do nothing"
-            )
-            yield document.problem(path, message, "leave workers out, or begin clients with as many")
-
-
-def _connections(name: str, target: TargetSpec, sweep: Sweep, document: Document) -> Iterator[Problem]:
-    asked = {key.lower(): value for key, value in target.settings.items()}.get("max_connections", "")
-    if asked and not (asked.isascii() and asked.isdigit()):
-        return  # the server will say what is wrong with it
-    most = int(asked) if asked else DEFAULT_CONNECTIONS
-    clients = max(sweep.clients)
-    if clients >= most:
-        path = _element(("sweep", "clients"), sweep.clients.index(clients), document)
-        message = f"{clients} clients are too many for target {name}: its max_connections is {most}"
-        yield document.problem(path, message, f"set max_connections = {clients + 20} in [target.{name}.settings]")
+# ---- trial ----
 
 
 def _trial(trial: TrialSpec, document: Document) -> Iterator[Problem]:
@@ -251,8 +218,3 @@ def _wrong_limit(document: Document) -> bool:
     table = document.at(("trial",))
     names = set(table) if isinstance(table, dict) else set()
     return not names.isdisjoint({"duration", "transactions"}) or not names <= TrialSpec.model_fields.keys()
-
-
-def _element(path: tuple[str | int, ...], place: int, document: Document) -> tuple[str | int, ...]:
-    """`path` of a list's element, or of the value itself where the file has just one."""
-    return (*path, place) if isinstance(document.at(path), list) else path

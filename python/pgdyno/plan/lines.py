@@ -217,9 +217,6 @@ class _Scanner:
         return line
 
 
-def line_of(lines: Mapping[Path, int], path: Path) -> int | None:
-    """Line of `path`, else of the nearest table or array around it; None when not even that stands in the file."""
-    for length in range(len(path), 0, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return None
+def nearest(lines: Mapping[Path, int], path: Path) -> Path:
+    """`path`, else the nearest table or array around it that stands in the file; `()` when not even that does."""
+    return next((path[:length] for length in range(len(path), 0, -1) if path[:length] in lines), ())

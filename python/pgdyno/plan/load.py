@@ -1,27 +1,21 @@
-"""Finds a plan, reads it, and checks all of it."""
+"""Reads a plan, with those that it extends, and checks all of it."""
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Sequence
-from dataclasses import dataclass
-from importlib import resources
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from pydantic import ValidationError
 
-from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.checks import check_sections, read_sections
-from pgdyno.plan.lines import key_lines
+from pgdyno.plan.extends import read_with_bases
+from pgdyno.plan.files import find_plan
 from pgdyno.plan.model import Plan
+from pgdyno.plan.one_form import moved_in_plan, one_form
 from pgdyno.plan.overrides import apply_overrides
-from pgdyno.plan.problems import Document, in_order, near, schema_problems
-
-_CATALOGUE = "pgdyno.plans"
-_LOOKED_AT_BYTES = 65_536
-_PLACE = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+from pgdyno.plan.problems import Document, in_order, schema_problems
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,132 +26,37 @@ class LoadedPlan:
     source: str
     """As it was asked for: a path, or a name of the catalogue."""
     text: str
-    """The file as it stands; `--set` is not in it."""
+    """The file as it stands; neither `--set` nor what it extends is in it."""
     folder: Path
     """Where its script files are found from."""
-
-
-@dataclass(frozen=True, slots=True)
-class CatalogueEntry:
-    """A plan that pgdyno brings."""
-
-    name: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
-class _File:
-    source: str
-    folder: Path
-    content: bytes
+    document: Document = field(default_factory=lambda: Document({}, {}), repr=False)
+    """What the file holds, and in which lines, with all that it extends."""
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = ()) -> LoadedPlan:
     """The plan in the file `source`, or of that name in the catalogue, with `overrides` (`path=value`) applied.
 
-    Raises UsageError when there is no such plan or an override makes no sense, PlanError with every
-    problem of the plan otherwise.
+    Overrides come last, behind what the plan extends. Raises UsageError when there is no such plan or an
+    override makes no sense, PlanError with every problem of the plan otherwise.
     """
-    file = _find(str(source))
-    text = _decode(file)
-    data = _parse(file.source, text)
-    lines = key_lines(text)
-    data, overridden = apply_overrides(data, overrides)
-    plan = _validate(file, Document(data, lines, overridden))
-    return LoadedPlan(plan, file.source, text, file.folder)
+    file = find_plan(str(source))
+    read = read_with_bases(file)
+    data, overridden = apply_overrides(read.document.data, overrides)
+    document = replace(
+        read.document, data=one_form(data)[0], overridden=frozenset(moved_in_plan(path) for path in overridden)
+    )
+    plan = _validate(file.source, file.folder, document, read.problems)
+    return LoadedPlan(plan, file.source, read.text, file.folder, document)
 
 
-def catalogue() -> list[CatalogueEntry]:
-    """Plans that pgdyno brings, by name."""
-    entries = []
-    for file in resources.files(_CATALOGUE).iterdir():
-        if file.name.endswith(".toml"):
-            data = tomllib.loads(file.read_text(encoding="utf-8"))
-            entries.append(CatalogueEntry(file.name.removesuffix(".toml"), data.get("description", "")))
-    return sorted(entries, key=lambda entry: entry.name)
-
-
-def _find(source: str) -> _File:
-    path = Path(source).expanduser()
-    try:
-        return _File(source, path.resolve().parent, path.read_bytes())
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError) as error:
-        if "/" not in source:
-            listed = resources.files(_CATALOGUE).joinpath(f"{source}.toml")
-            if listed.is_file():
-                return _File(source, Path(str(listed)).parent, listed.read_bytes())
-        if isinstance(error, IsADirectoryError):
-            raise UsageError(f"{source} is a folder, not a plan", hint=_what_there_is(path)) from error
-        raise UsageError(
-            f"there is no plan {source}, neither as a file nor in the catalogue", hint=_what_there_is(path)
-        ) from error
-    except (OSError, ValueError) as error:
-        # ValueError: a NUL in the name
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise PlanError(source, [Problem("", f"cannot be read: {reason}")]) from error
-
-
-def _what_there_is(path: Path) -> str:
-    """Plans nearby, the most likely one first."""
-    names = [entry.name for entry in catalogue()]
-    folder = path if path.is_dir() else path.parent
-    try:
-        files = sorted(file for file in folder.glob("*.toml") if _looks_like_a_plan(file))
-    except OSError:
-        files = []
-    shown = [str(file) for file in files]
-    meant = near(path.name.removesuffix(".toml"), [*(file.stem for file in files), *names])
-    hint = f"the catalogue has {', '.join(names)}"
-    if shown:
-        more = f" and {len(shown) - 5} more" if len(shown) > 5 else ""
-        hint += f"; files here: {', '.join(shown[:5])}{more}"
-    if meant is None:
-        return hint
-    likely = next((str(file) for file in files if file.stem == meant), meant)
-    return f"did you mean {likely}? {hint}"
-
-
-def _looks_like_a_plan(file: Path) -> bool:
-    with file.open("rb") as opened:
-        start = opened.read(_LOOKED_AT_BYTES)
-    return all(section in start for section in (b"target", b"workload", b"sweep"))
-
-
-def _decode(file: _File) -> str:
-    try:
-        return file.content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = file.content.count(b"\n", 0, error.start) + 1
-        raise PlanError(file.source, [Problem("", "is not UTF-8", line, "save the file as UTF-8")]) from error
-
-
-def _parse(source: str, text: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        message = str(error)
-        place = _PLACE.search(message)
-        line = text.rstrip("\n").count("\n") + 1
-        if place is not None:
-            message = message[: place.start()]
-            line = int(place[1]) if place[1] else line
-        hint = 'text stands in quotes: name = "quick"' if message == "Invalid value" else None
-        if message == r"Illegal character '\n'":
-            message = "a text in quotes does not end in this line"
-        problem = Problem("", f"is not TOML here: {message[:1].lower()}{message[1:]}", line, hint)
-        raise PlanError(source, [problem]) from error
-    except RecursionError as error:
-        raise PlanError(source, [Problem("", "is nested too deeply")]) from error
-
-
-def _validate(file: _File, document: Document) -> Plan:
-    problems: list[Problem] = []
+def _validate(source: str, folder: Path, document: Document, known: Sequence[Problem]) -> Plan:
+    problems = list(known)
     plan: Plan | None = None
     try:
         plan = Plan.model_validate(document.data)
     except ValidationError as error:
         problems += schema_problems(error, document)
-    problems += check_sections(read_sections(document), document, file.folder)
+    problems += check_sections(read_sections(document), document, folder)
     if plan is None or problems:
-        raise PlanError(file.source, in_order(problems))
+        raise PlanError(source, in_order(problems))
     return plan

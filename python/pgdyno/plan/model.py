@@ -10,24 +10,22 @@ import re
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
+from pgdyno.plan.base import HIGHEST_RATE, Model, Positive, Setting
+from pgdyno.plan.order import Order, resolved_order
+from pgdyno.plan.points import expand
+from pgdyno.plan.sweep import Sweep
+from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-HIGHEST_RATE = 1e9
 LONGEST_NAME = 64
 """Names become parts of folders' names, which file systems limit to 255 bytes."""
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 """Scripts that the engine brings; `pgdrive -b list` says the same."""
-
-
-class Model(BaseModel):
-    """Base: immutable; an unknown key is a mistake, and so is text or true where a number belongs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 def _named(text: str) -> str:
@@ -59,14 +57,6 @@ def _seconds(value: object) -> object:
     raise ValueError('write a duration as text with a unit, such as "10s" or "5m"')
 
 
-def _listed(value: object) -> object:
-    return value if isinstance(value, list) else [value]
-
-
-def _listed_if_given(value: object) -> object:
-    return None if value is None else _listed(value)
-
-
 def _lasting(text: str) -> str:
     if parse_duration_s(text) <= 0:
         raise ValueError("must be more than 0s")
@@ -86,20 +76,10 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
     return check
 
 
-def _setting(value: object) -> object:
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    return str(value) if isinstance(value, (int, float)) else value
-
-
 Name = Annotated[str, AfterValidator(_named)]
 Seconds = Annotated[float, BeforeValidator(_seconds)]
-Setting = Annotated[str, BeforeValidator(_setting)]
-Protocol = Literal["simple", "extended", "prepared"]
-Positive = Annotated[int, Field(ge=1)]
 Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
-Positives = Annotated[list[Positive], Field(min_length=1)]
 
 
 class ServerSpec(Model):
@@ -142,17 +122,6 @@ class Workload(Model):
     variables: dict[str, Setting] = Field(default_factory=dict)
 
 
-class Sweep(Model):
-    """The space of parameters; its product is measured. Each is a value or a list in the file."""
-
-    clients: Annotated[Positives, BeforeValidator(_listed)]
-    workers: Annotated[Positives | None, BeforeValidator(_listed_if_given)] = None
-    """Engine threads; None leaves them to the engine."""
-    protocol: Annotated[list[Protocol], BeforeValidator(_listed), Field(min_length=1)] = ["simple"]
-    scale: Annotated[Positives | None, BeforeValidator(_listed_if_given)] = None
-    """None: the workload's."""
-
-
 class TrialSpec(Model):
     """How long a trial is, and how often it is repeated."""
 
@@ -160,7 +129,8 @@ class TrialSpec(Model):
     duration: Annotated[Seconds, Field(gt=0)] | None = None
     transactions: Positive | None = None
     repeats: Positive = 1
-    order: Literal["as-listed"] = "as-listed"
+    order: Order | None = None
+    """None: interleaved where there are several arms, else as listed."""
     on_failure: Literal["continue", "stop"] = "continue"
     seed: int | None = None
 
@@ -212,6 +182,8 @@ class Plan(Model):
     """A declared experiment: targets x workload x sweep."""
 
     format: Literal[1] = 1
+    extends: str | None = None
+    """A plan that this one takes over from; what it says is in here already."""
     name: Name
     description: str = ""
     target: Annotated[dict[Name, TargetSpec], Field(min_length=1)]
@@ -222,9 +194,23 @@ class Plan(Model):
     """How the load of a trial changes over time, in place of trial.duration; empty: not at all."""
     reset: Reset = Field(default_factory=Reset)
 
+    def points(self) -> list[Point]:
+        """Every point of the sweep. Raises ValueError when something is wrong with it."""
+        space = expand(self.sweep, self.workload.scale, self.workload.variables)
+        if space.problems:
+            first = space.problems[0]
+            raise ValueError(f"{'.'.join(map(str, ('sweep', *first.place)))}: {first.message}")
+        return space.points
+
+    def order(self) -> Order:
+        """How trials are ordered."""
+        return resolved_order(self.trial.order, list(self.target), self.points())
+
     def as_resolved(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in: what a manifest keeps."""
         resolved = self.model_dump(mode="json")
+        del resolved["extends"]
+        resolved["trial"]["order"] = self.order()
         if not self.phase:
             del resolved["phase"]
         return resolved

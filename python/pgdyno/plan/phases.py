@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import PhaseSpec, Plan, Sweep, Workload
+from pgdyno.plan.model import PhaseSpec, Plan, Workload
 from pgdyno.plan.problems import Document
 from pgdyno.plan.scripts import parse_script
+from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
 Ramp = tuple[float, float]
@@ -35,15 +36,15 @@ def ends(value: float | Mapping[str, float]) -> Ramp:
 
 
 def check_phases(
-    phases: Sequence[PhaseSpec], workload: Workload | None, sweep: Sweep | None, document: Document
+    phases: Sequence[PhaseSpec], workload: Workload | None, points: Sequence[Point], document: Document
 ) -> Iterator[Problem]:
-    """What is wrong with `phases` beside the sweep and the workload, as far as these could be read."""
+    """What is wrong with `phases` beside the sweep's points and the workload, as far as these could be read."""
     yield from _names(phases, document)
     yield from _rates(phases, document)
     if all(not phase.result for phase in phases):
         yield document.problem(("phase",), "has no phase with a result", "leave result = false out of one")
-    if sweep is not None:
-        yield from _clients(phases, sweep, document)
+    if points:
+        yield from _clients(phases, points, document)
     if workload is not None:
         yield from _mixes(phases, workload, document)
 
@@ -66,8 +67,8 @@ def _rates(phases: Sequence[PhaseSpec], document: Document) -> Iterator[Problem]
         yield document.problem(("phase",), "has no rate above 0", "give one phase a rate")
 
 
-def _clients(phases: Sequence[PhaseSpec], sweep: Sweep, document: Document) -> Iterator[Problem]:
-    most, workers = min(sweep.clients), max(sweep.workers or [1])
+def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Document) -> Iterator[Problem]:
+    most, workers = min(point.clients for point in points), max(point.workers or 1 for point in points)
     is_open = any(phase.rate is not None for phase in phases)
     for place, phase in enumerate(phases):
         if phase.clients is None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.plan.lines import Path, dotted, line_of
-from pgdyno.plan.model import EmbeddedTarget, LocalTarget, PhaseSpec, Plan, Reset, Sweep, TrialSpec, Workload
+from pgdyno.plan.lines import Path, dotted, nearest
+from pgdyno.plan.model import EmbeddedTarget, LocalTarget, PhaseSpec, Plan, Reset, TrialSpec, Workload
+from pgdyno.plan.near import near
+from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -46,13 +47,16 @@ class Document:
     lines: Mapping[Path, int]
     overridden: frozenset[Path] = frozenset()
     """What `--set` put there; it stands in no line."""
+    sources: Mapping[Path, str] = field(default_factory=dict)
+    """Files that those of `lines` are from which a plan took over from others."""
 
     def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
         """A problem of the field `path`, with its line or that of the table around it."""
         if self._by_override(path):
             given = "given by --set"
             return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
-        return Problem(dotted(path), message, line_of(self.lines, path), hint)
+        where = nearest(self.lines, path)
+        return Problem(dotted(path), message, self.lines.get(where), hint, self.sources.get(where))
 
     def _by_override(self, path: Path) -> bool:
         """Whether `path`, or the table that it is missing from, was put there by `--set`."""
@@ -79,16 +83,17 @@ def schema_problems(error: ValidationError, document: Document) -> list[Problem]
 
 
 def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """`problems` as the file goes, each once; those without a line last."""
+    """`problems` as the file goes, each once; those without a line last.
+
+    What stands in plans that were taken over comes behind the plan's own.
+    """
     distinct = dict.fromkeys(problems)
-    return sorted(distinct, key=lambda problem: (problem.line is None, problem.line or 0, problem.path))
 
+    def place(problem: Problem) -> tuple[bool, str, bool, int, str]:
+        inherited = problem.source is not None
+        return inherited, problem.source or "", problem.line is None, problem.line or 0, problem.path
 
-def near(word: str, known: Iterable[str]) -> str | None:
-    """The one of `known` that `word` was probably meant to be."""
-    by_lower = {each.lower(): each for each in known}
-    matches = get_close_matches(word.lower(), by_lower, n=1, cutoff=0.6)
-    return by_lower[matches[0]] if matches else None
+    return sorted(distinct, key=place)
 
 
 def _translate(error: dict[str, Any], document: Document) -> Problem:
@@ -143,9 +148,20 @@ def _unknown_key(path: Path, document: Document) -> Problem:
         hint = f'{key} goes with kind = "{kinds[0]}"'
     elif elsewhere:
         hint = f"{key} belongs in [{elsewhere[0]}]"
+    elif table[:1] == ("sweep",):
+        hint = _sweepable(key, known)
     else:
         hint = f"known here: {', '.join(known)}"
     return document.problem(path, "there is no such key", hint)
+
+
+def _sweepable(key: str, known: Iterable[str]) -> str:
+    group, dot, name = key.partition(".")
+    meant = near(group, GROUPS)
+    if dot and meant is not None:
+        return f"did you mean {meant}.{name}?"
+    name = name or key
+    return f"known here: {', '.join(known)}; a setting is settings.{name}, a script's variable variables.{name}"
 
 
 def _known_keys(table: Path, document: Document) -> list[str]:
@@ -153,6 +169,8 @@ def _known_keys(table: Path, document: Document) -> list[str]:
         model: type[BaseModel] = Plan
     elif table[0] == "target":
         model = TARGET_KINDS[str(document.at((*table, "kind")))]
+    elif table[:2] == ("sweep", "points"):
+        model = PointSpec
     else:
         model = SECTIONS[str(table[0])]
     return list(model.model_fields)

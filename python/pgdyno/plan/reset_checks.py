@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.plan.lines import key_lines
 from pgdyno.plan.model import EmbeddedTarget, Plan, Reset, TargetSpec
 from pgdyno.plan.problems import Document, in_order
 
@@ -79,12 +77,11 @@ def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Doc
             yield document.problem(("reset", name), message, "leave it out, or take a later version")
 
 
-def check_found_versions(plan: Plan, majors: Mapping[str, int], source: str, text: str) -> None:
+def check_found_versions(plan: Plan, majors: Mapping[str, int], source: str, document: Document) -> None:
     """The same for `majors` as the targets' programs have them, when the run starts.
 
-    Raises PlanError with every problem, for the plan `text` of `source`.
+    Raises PlanError with every problem, for the plan `document` of `source`.
     """
-    document = Document(tomllib.loads(text), key_lines(text))
     problems = in_order(check_versions(plan.reset, majors, document))
     if problems:
         raise PlanError(source, problems)

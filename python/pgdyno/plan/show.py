@@ -36,7 +36,8 @@ def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH) -> 
         return f"{source}: no problems"
     lines: list[str] = []
     for problem in problems:
-        place = source if problem.line is None else f"{source}:{problem.line}"
+        file = problem.source or source
+        place = file if problem.line is None else f"{file}:{problem.line}"
         where = f"{place}: {problem.path}: " if problem.path else f"{place}: "
         message, *picture = problem.message.splitlines()
         lines += _wrapped(where + message, width, indent="    ", first="")
@@ -86,6 +87,7 @@ def show_json(loaded: LoadedPlan) -> str:
             "slug": trial.slug,
             "target": trial.target,
             "repeat": trial.repeat,
+            "block": trial.block,
             **trial.point.model_dump(mode="json"),
         }
         for trial in planned_trials(plan)

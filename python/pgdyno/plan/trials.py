@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import product
 
 from pgdyno.plan.model import Plan
+from pgdyno.plan.order import in_order
 from pgdyno.plan.phases import trial_s
 from pgdyno.records import Point
+
+LONGEST_SLUG = 180
+"""File systems limit a folder's name to 255 bytes; what is longer is cut: the number tells trials apart."""
+_NOT_IN_SLUGS = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +32,20 @@ class PlannedTrial:
     """Trials of a block are compared with each other: the arms of one point, one after the other. From 1."""
 
 
-def planned_trials(plan: Plan) -> list[PlannedTrial]:
+def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
     """Every trial of `plan` in its order.
 
-    All points once, then all again: so that what drifts over time meets every point alike. Within a
-    repetition, what is dear to change varies slowest: target (another server), scale (another dataset),
-    protocol, workers, clients.
+    `seed` decides what chance decides of the order; without one, the plan's, and 0 if it has none. Raises
+    ValueError for a sweep that `pgdyno plan check` would refuse.
     """
-    points = _points(plan)
-    varying = _varying(points)
-    places = product(range(1, plan.trial.repeats + 1), plan.target, points)
+    points = plan.points()
+    names = varying(points)
+    if seed is None:
+        seed = plan.trial.seed or 0
+    places = in_order(plan.order(), list(plan.target), points, plan.trial.repeats, seed)
     return [
-        PlannedTrial(number, _slug(number, target, point, varying), target, point, repeat)
-        for number, (repeat, target, point) in enumerate(places, start=1)
+        PlannedTrial(number, _slug(number, at.target, at.point, names), at.target, at.point, at.repeat, at.block)
+        for number, at in enumerate(places, start=1)
     ]
 
 
@@ -50,31 +57,35 @@ def time_needed_s(plan: Plan) -> float | None:
     each_s = trial_s(plan)
     if each_s is None:
         return None
-    trials = plan.trial.repeats * len(plan.target) * len(_points(plan))
-    return trials * each_s
+    return plan.trial.repeats * len(plan.target) * len(plan.points()) * each_s
 
 
-def _points(plan: Plan) -> list[Point]:
-    sweep = plan.sweep
-    scales = sweep.scale or [plan.workload.scale]
-    workers: list[int | None] = [*sweep.workers] if sweep.workers else [None]
-    return [
-        Point(clients=clients, workers=threads, protocol=protocol, scale=scale)
-        for scale, protocol, threads, clients in product(scales, sweep.protocol, workers, sweep.clients)
-    ]
+def varying(points: Sequence[Point]) -> list[str]:
+    """Names of the parameters other than clients that differ between `points`, in the order of slugs."""
+    names = ["workers", "protocol", "scale", "rate"]
+    for group in ("settings", "variables"):
+        names += dict.fromkeys(f"{group}.{name}" for point in points for name in getattr(point, group))
+    return [name for name in names if len({parameter(point, name) for point in points}) > 1]
 
 
-def _varying(points: list[Point]) -> frozenset[str]:
-    names = ("workers", "protocol", "scale")
-    return frozenset(name for name in names if len({getattr(point, name) for point in points}) > 1)
+def parameter(point: Point, name: str) -> int | float | str | None:
+    """The value of the parameter `name` of `point`; None for one that is left open."""
+    group, dot, key = name.partition(".")
+    value: int | float | str | None = getattr(point, group).get(key) if dot else getattr(point, name)
+    return value
 
 
-def _slug(number: int, target: str, point: Point, varying: frozenset[str]) -> str:
+_LETTERS = {"workers": "w", "scale": "s", "rate": "r"}
+
+
+def _slug(number: int, target: str, point: Point, names: Sequence[str]) -> str:
     parts = [f"{number:04d}", target, f"c{point.clients}"]
-    if "workers" in varying:
-        parts.append(f"w{point.workers}")
-    if "protocol" in varying:
-        parts.append(point.protocol)
-    if "scale" in varying:
-        parts.append(f"s{point.scale}")
-    return "-".join(parts)
+    for name in names:
+        value = parameter(point, name)
+        text = "default" if value is None else _NOT_IN_SLUGS.sub("_", _number(value))
+        parts.append(f"{_LETTERS.get(name, '')}{text}"[:LONGEST_SLUG])
+    return "-".join(parts)[:LONGEST_SLUG]
+
+
+def _number(value: float | str) -> str:
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,27 @@
+"""What every part of the plan's schema is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+HIGHEST_RATE = 1e9
+
+
+class Model(BaseModel):
+    """Base: immutable; an unknown key is a mistake, and so is text or true where a number belongs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def setting_text(value: object) -> object:
+    """A truth value or number as postgresql.conf has it; anything else as it is."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value) if isinstance(value, (int, float)) else value
+
+
+Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=str | int | float | bool)]
+Protocol = Literal["simple", "extended", "prepared"]
+Positive = Annotated[int, Field(ge=1)]

@@ -1,0 +1,240 @@
+"""Expressions of a plan on its parameters: `clients / 2`, `max(1, clients // 4)`, `clients > 64 and scale < 100`.
+
+A small part of Python's grammar, read by Python's own parser and worked out here: numbers, names of
+parameters, + - * / // %, comparisons, and, or, not, min, max, round. Nothing else is called, looked up or
+run. Numbers are exact fractions, so that `0.1 * 30` is 3.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import re
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+LONGEST = 500
+Value = Fraction | str | bool
+_NUMBER = re.compile(r"[+-]?\d{1,30}(\.\d{1,30})?")
+FUNCTIONS = ("min", "max", "round")
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Fraction, Fraction], Fraction]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: lambda left, right: Fraction(left // right),
+    ast.Mod: operator.mod,
+}
+_ORDER: dict[type[ast.cmpop], Callable[[Fraction, Fraction], bool]] = {
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A text that was read and holds nothing but what is understood."""
+
+    text: str
+    names: frozenset[str]
+    """Parameters that it uses, such as `clients` or `settings.work_mem`."""
+    bare: bool
+    """It is a single name or number: no operator, no function."""
+    _tree: ast.expr
+
+    def value(self, names: Mapping[str, Value]) -> Value:
+        """What it comes to. Raises ValueError with the reason; KeyError for a name that `names` lacks."""
+        return _value(self._tree, names)
+
+    def number(self, names: Mapping[str, Value]) -> Fraction:
+        """The same where a number is wanted. Raises as `value` does."""
+        return _number(self.value(names), self.text)
+
+    def holds(self, names: Mapping[str, Value]) -> bool:
+        """The same where a condition is wanted. Raises as `value` does."""
+        return _truth(self.value(names), self.text)
+
+
+@lru_cache(maxsize=1024)
+def parse_expression(text: str) -> Expression:
+    """`text` as an expression. Raises ValueError with what is wrong with it."""
+    if len(text) > LONGEST:
+        raise ValueError(f"an expression of {len(text)} letters is too long; {LONGEST} are the most")
+    try:
+        with warnings.catch_warnings():
+            # the parser warns of what is refused below
+            warnings.simplefilter("ignore", SyntaxWarning)
+            # a leading space would be an indent
+            tree = ast.parse(text.strip(), mode="eval").body
+        names: set[str] = set()
+        _check(tree, names)
+    except (SyntaxError, RecursionError, MemoryError) as error:
+        raise ValueError(f'"{text}" is no expression; {_HINT}') from error
+    return Expression(text.strip(), frozenset(names), isinstance(tree, (ast.Name, ast.Attribute, ast.Constant)), tree)
+
+
+_HINT = 'such as "clients / 2" or "max(1, clients // 4)"'
+
+
+def plain_number(value: Fraction) -> str:
+    """`value` as people write it: 26, 0.125; without an exponent, as exact as a float is."""
+    if value.denominator == 1:
+        return str(value.numerator)
+    shortest = repr(float(value))
+    return shortest if "e" not in shortest else f"{float(value):.30f}".rstrip("0")
+
+
+# ---- what may stand there ----
+
+
+def _check(node: ast.expr, names: set[str]) -> None:
+    """Adds the names in `node` to `names`. Raises ValueError for what is not understood."""
+    match node:
+        case ast.Constant(value=bool() | int() | float() | str()):
+            return
+        case ast.Name() | ast.Attribute():
+            names.add(_dotted(node))
+            return
+        case ast.Call(func=ast.Name(id=function), args=children, keywords=[]) if function in FUNCTIONS:
+            _check_call(function, children)
+        case _ if _is_operation(node):
+            children = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        case _:
+            raise ValueError(f"{_source(node)} is not understood here; {_UNDERSTOOD}")
+    for child in children:
+        _check(child, names)
+
+
+def _is_operation(node: ast.expr) -> bool:
+    match node:
+        case ast.BoolOp() | ast.UnaryOp(op=ast.UAdd() | ast.USub() | ast.Not()):
+            return True
+        case ast.BinOp(op=op):
+            return type(op) in _ARITHMETIC
+        case ast.Compare(ops=ops):
+            return all(type(op) in _ORDER or isinstance(op, (ast.Eq, ast.NotEq)) for op in ops)
+    return False
+
+
+_UNDERSTOOD = "use + - * / // % ( ) min max round, comparisons, and, or, not"
+
+
+def _check_call(function: str, arguments: list[ast.expr]) -> None:
+    if function == "round" and len(arguments) != 1:
+        raise ValueError("round takes one number; such as round(clients / 3)")
+    if function != "round" and len(arguments) < 2:
+        raise ValueError(f"{function} takes two numbers or more; such as {function}(1, clients / 4)")
+
+
+def _dotted(node: ast.expr) -> str:
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=around, attr=name):
+            return f"{_dotted(around)}.{name}"
+    raise ValueError(f"{_source(node)} is not understood here; {_UNDERSTOOD}")
+
+
+def _source(node: ast.expr) -> str:
+    text = ast.unparse(node)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# ---- what it comes to ----
+
+
+def _value(node: ast.expr, names: Mapping[str, Value]) -> Value:
+    match node:
+        case ast.Constant(value=bool() | str() as value):
+            return value
+        case ast.Constant():
+            # as it was written: 0.1 is a tenth
+            return Fraction(ast.unparse(node).replace("_", ""))
+        case ast.Name() | ast.Attribute():
+            return names[_dotted(node)]
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return not _truth(_value(operand, names), _source(operand))
+        case ast.UnaryOp(op=op, operand=operand):
+            number = _operand(operand, names)
+            return -number if isinstance(op, ast.USub) else number
+        case ast.BinOp(left=left, op=op, right=right):
+            return _computed(node, op, _operand(left, names), _operand(right, names))
+        case ast.BoolOp(op=op, values=values):
+            # every part is worked out: a mistake must not hide behind another part
+            parts = [_truth(_value(each, names), _source(each)) for each in values]
+            return all(parts) if isinstance(op, ast.And) else any(parts)
+        case ast.Compare():
+            return _compared(node, names)
+        case ast.Call(func=ast.Name(id=function), args=arguments):
+            return _called(function, [_operand(each, names) for each in arguments])
+    raise AssertionError("checked before")
+
+
+def _computed(node: ast.expr, op: ast.operator, left: Fraction, right: Fraction) -> Fraction:
+    try:
+        return _ARITHMETIC[type(op)](left, right)
+    except ZeroDivisionError as error:
+        raise ValueError(f"{_source(node)} divides by zero") from error
+
+
+def _called(function: str, numbers: list[Fraction]) -> Fraction:
+    if function == "round":
+        # half up, as people expect; Python's own goes to the even one
+        return Fraction(math.floor(numbers[0] + Fraction(1, 2)))
+    return min(numbers) if function == "min" else max(numbers)
+
+
+def _compared(node: ast.Compare, names: Mapping[str, Value]) -> bool:
+    sides = [node.left, *node.comparators]
+    values = [_value(side, names) for side in sides]
+    holds = True
+    for place, op in enumerate(node.ops):
+        left, right = values[place], values[place + 1]
+        if type(op) in _ORDER:
+            numbers = (_number(left, _source(sides[place])), _number(right, _source(sides[place + 1])))
+            holds &= _ORDER[type(op)](*numbers)
+        else:
+            holds &= _same(left, right) == isinstance(op, ast.Eq)
+    return holds
+
+
+def _same(left: Value, right: Value) -> bool:
+    if type(left) is type(right):
+        return left == right
+    # a variable or setting is text until a number is wanted
+    if isinstance(left, str) != isinstance(right, str):
+        return (left if isinstance(left, str) else _as_text(left)) == (
+            right if isinstance(right, str) else _as_text(right)
+        )
+    raise ValueError("a number and a condition cannot be compared")
+
+
+def _as_text(value: Value) -> str:
+    return plain_number(value) if isinstance(value, Fraction) else str(value).lower()
+
+
+def _operand(node: ast.expr, names: Mapping[str, Value]) -> Fraction:
+    return _number(_value(node, names), _source(node))
+
+
+def _number(value: Value, text: str) -> Fraction:
+    if isinstance(value, bool):
+        raise ValueError(f"{text} is true or false, and a number is wanted")
+    if isinstance(value, str):
+        if _NUMBER.fullmatch(value) is None:
+            raise ValueError(f'{text} is "{value}", and a number is wanted')
+        return Fraction(value)
+    return value
+
+
+def _truth(value: Value, text: str) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{text} is no condition; such as clients > 64")
+    return value

@@ -1,0 +1,195 @@
+"""Plans that extend others: tables are merged, everything else is replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path as FilePath
+from typing import Any
+
+from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.plan.files import PlanFile, decode, find_plan, parse
+from pgdyno.plan.lines import Path, key_lines
+from pgdyno.plan.model import BUILTIN_SCRIPTS
+from pgdyno.plan.one_form import moved_in_plan, one_form
+from pgdyno.plan.problems import Document
+
+KEY = "extends"
+LONGEST_CHAIN = 20
+
+_INSTEAD: Mapping[Path, Sequence[Path]] = {
+    ("trial", "duration"): [("trial", "transactions"), ("phase",)],
+    ("trial", "transactions"): [("trial", "duration"), ("trial", "warmup"), ("phase",)],
+    ("phase",): [("trial", "duration"), ("trial", "transactions"), ("trial", "warmup"), ("sweep", "rate")],
+    ("sweep", "rate"): [("phase",)],
+}
+"""What takes the place of what: a plan that gives one does not take over the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A plan with all that it extends."""
+
+    document: Document
+    text: str
+    """Of its own file."""
+    problems: list[Problem] = field(default_factory=list)
+
+
+def read_with_bases(file: PlanFile) -> Read:
+    """`file` over the plan that it extends, over the one that extends, and so on.
+
+    Raises PlanError when one of them cannot be found or read, or when they go in a circle.
+    """
+    return _read(file, file.folder, [])
+
+
+def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
+    text = decode(file)
+    data, twice = one_form(parse(file.source, text))
+    lines = {moved_in_plan(path): line for path, line in key_lines(text).items()}
+    if above:
+        data = _scripts_from(data, file.folder, folder)
+    inherited = file.source if above else None
+    document = Document(data, lines, sources=dict.fromkeys(lines, inherited) if inherited else {})
+    problems = [document.problem(path, "is given twice, in two forms", "leave one out") for path in twice]
+    if KEY not in data:
+        return Read(document, text, problems)
+    base = _read(_base(file, document, above), folder, [*above, file])
+    return Read(_merged(base.document, document), text, problems + base.problems)
+
+
+def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> PlanFile:
+    """The plan that `file` extends. Raises PlanError."""
+    name = document.data[KEY]
+    if not isinstance(name, str) or not name.strip():
+        problem = document.problem((KEY,), "must be the name of a plan", 'such as extends = "quick"')
+        raise PlanError(file.source, [problem])
+    try:
+        base = _find(name, file.folder)
+    except UsageError as error:
+        raise PlanError(file.source, [document.problem((KEY,), error.message, error.hint)]) from error
+    chain = [*above, file]
+    if any(base.path == each.path for each in chain):
+        circle = " → ".join(each.source for each in [*chain, base])
+        raise PlanError(file.source, [document.problem((KEY,), f"goes in a circle: {circle}", "end it somewhere")])
+    if len(chain) >= LONGEST_CHAIN:
+        raise PlanError(file.source, [document.problem((KEY,), f"is one of more than {LONGEST_CHAIN} in a row")])
+    return base
+
+
+def _find(name: str, folder: FilePath) -> PlanFile:
+    """The file `name` beside the plan, with or without `.toml`, else that name of the catalogue."""
+    path = FilePath(name).expanduser()
+    for candidate in (path, path.with_name(f"{path.name}.toml")):
+        if (folder / candidate).is_file():
+            return find_plan(os.path.relpath(folder / candidate))
+    return find_plan(name if path.name == name else str(folder / path))
+
+
+# ---- merging ----
+
+
+def _merged(base: Document, own: Document) -> Document:
+    lines, sources = dict(base.lines), dict(base.sources)
+    data = _without_replaced(base.data, own)
+    _forget(lines, sources, lambda path: base.at(path) is not None and Document(data, {}).at(path) is None)
+    merged = _over(data, own.data, (), lines, sources)
+    for path, line in own.lines.items():
+        lines[path] = line
+        sources.pop(path, None)
+        if path in own.sources:
+            sources[path] = own.sources[path]
+    return Document(merged, lines, sources=sources)
+
+
+def _without_replaced(base: Mapping[str, Any], own: Document) -> dict[str, Any]:
+    """`base` without what cannot stand beside what `own` has."""
+    data = _copied(base)
+    for path, others in _INSTEAD.items():
+        if own.at(path) is not None:
+            for other in others:
+                if own.at(other) is None:
+                    _remove(data, other)
+    targets, own_targets = data.get("target"), own.at(("target",))
+    if isinstance(targets, dict) and isinstance(own_targets, dict):
+        for name, target in own_targets.items():
+            kind = target.get("kind") if isinstance(target, dict) else None
+            if kind is not None and isinstance(targets.get(name), dict) and targets[name].get("kind") != kind:
+                # keys of another kind would be refused
+                del targets[name]
+    return data
+
+
+def _copied(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: _copied(value) if isinstance(value, dict) else value for key, value in table.items()}
+
+
+def _remove(data: dict[str, Any], path: Path) -> None:
+    node: Any = data
+    for key in path[:-1]:
+        node = node.get(key) if isinstance(node, dict) else None
+    if isinstance(node, dict):
+        node.pop(path[-1], None)
+
+
+def _over(
+    base: Mapping[str, Any], own: Mapping[str, Any], path: Path, lines: dict[Path, int], sources: dict[Path, str]
+) -> dict[str, Any]:
+    """`own` over `base`: tables deeply; what is replaced loses its lines."""
+    merged = dict(base)
+    for key, value in own.items():
+        at = (*path, key)
+        if isinstance(value, dict) and isinstance(merged.get(key), dict):
+            merged[key] = _over(merged[key], value, at, lines, sources)
+        else:
+            _forget(lines, sources, partial(_is_below, at))
+            merged[key] = value
+    return merged
+
+
+def _is_below(around: Path, path: Path) -> bool:
+    return path[: len(around)] == around
+
+
+def _forget(lines: dict[Path, int], sources: dict[Path, str], gone: Callable[[Path], bool]) -> None:
+    for path in [path for path in lines if gone(path)]:
+        del lines[path]
+        sources.pop(path, None)
+
+
+# ---- scripts ----
+
+
+def _scripts_from(data: dict[str, Any], folder: FilePath, to: FilePath) -> dict[str, Any]:
+    """`data` with its script files, which are beside it in `folder`, as they are found from `to`."""
+    workload = data.get("workload")
+    scripts = workload.get("scripts") if isinstance(workload, dict) else None
+    if folder == to or not isinstance(workload, dict) or not isinstance(scripts, list):
+        return data
+    moved = {each: _moved(each, folder, to) for each in scripts if isinstance(each, str)}
+    names = {_name(before): _name(after) for before, after in moved.items()}
+    data = data | {"workload": workload | {"scripts": [moved.get(each, each) for each in scripts]}}
+    if isinstance(data.get("phase"), list):
+        data["phase"] = [_mix_moved(phase, names) for phase in data["phase"]]
+    return data
+
+
+def _moved(script: str, folder: FilePath, to: FilePath) -> str:
+    name = _name(script)
+    if name in BUILTIN_SCRIPTS or FilePath(name).is_absolute() or not (folder / name).exists():
+        return script
+    return os.path.relpath(folder / name, to) + script[len(name) :]
+
+
+def _name(script: str) -> str:
+    name, at, weight = script.rpartition("@")
+    return name if at and weight.isdigit() else script
+
+
+def _mix_moved(phase: object, names: Mapping[str, str]) -> object:
+    if not isinstance(phase, dict) or not isinstance(phase.get("mix"), dict):
+        return phase
+    return phase | {"mix": {names.get(name, name): weight for name, weight in phase["mix"].items()}}

@@ -1,0 +1,119 @@
+"""The order of trials, fixed before the first of them runs.
+
+An arm is what is compared: a target with the settings that the sweep gives it. A block is one point under
+every arm, one after the other, so that what drifts over time meets the arms alike.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pgdyno.records import Point
+
+Order = Literal["interleaved", "randomised", "as-listed"]
+ArmKey = tuple[str, tuple[tuple[str, str], ...]]
+Group = list[tuple[str, Point]]
+"""One point under every arm that has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A trial in the order."""
+
+    target: str
+    point: Point
+    repeat: int
+    """From 1."""
+    block: int
+    """From 1."""
+
+
+def arm(target: str, point: Point) -> ArmKey:
+    """What `point` at `target` is an observation of: equal for all points of one arm."""
+    return target, tuple(sorted(point.settings.items()))
+
+
+def arms(targets: Sequence[str], points: Sequence[Point]) -> list[ArmKey]:
+    """Every arm, targets outermost."""
+    return list(dict.fromkeys(arm(target, point) for target in targets for point in points))
+
+
+def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence[Point]) -> Order:
+    """`order`, or what a plan without one gets: interleaved if there is something to interleave."""
+    if order is not None:
+        return order
+    return "interleaved" if _several(_groups(targets, points)) else "as-listed"
+
+
+def _several(groups: Sequence[Group]) -> bool:
+    """Whether a point is there under several arms."""
+    return any(len(group) > 1 for group in groups)
+
+
+def in_order(order: Order, targets: Sequence[str], points: Sequence[Point], repeats: int, seed: int) -> list[Place]:
+    """Every repeat of every point at every target, once, in `order`; `seed` decides what chance decides."""
+    groups = _groups(targets, points)
+    if order == "as-listed" or (order == "interleaved" and not _several(groups)):
+        return list(_as_listed(targets, points, repeats))
+    chance = random.Random(seed)  # noqa: S311 - an order is no secret
+    draw = _interleaved if order == "interleaved" else _randomised
+    return list(draw(_by_scale(groups), repeats, chance))
+
+
+def _as_listed(targets: Sequence[str], points: Sequence[Point], repeats: int) -> Iterator[Place]:
+    """All points once, then all again."""
+    for repeat in range(1, repeats + 1):
+        for target in targets:
+            for point in points:
+                yield Place(target, point, repeat, repeat)
+
+
+def _groups(targets: Sequence[str], points: Sequence[Point]) -> list[Group]:
+    groups: dict[str, Group] = {}
+    place = {each: number for number, each in enumerate(arms(targets, points))}
+    for target in targets:
+        for point in points:
+            groups.setdefault(point.model_dump_json(exclude={"settings"}), []).append((target, point))
+    return [sorted(group, key=lambda each: place[arm(*each)]) for group in groups.values()]
+
+
+def _by_scale(groups: Sequence[Group]) -> list[list[Group]]:
+    """`groups` with the same dataset together: to load another one takes longer than anything else."""
+    by_scale: dict[int | None, list[Group]] = {}
+    for group in groups:
+        by_scale.setdefault(group[0][1].scale, []).append(group)
+    return list(by_scale.values())
+
+
+def _interleaved(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+    """A block a point and two repeats: A B B A; more arms in an order drawn for each block, and back.
+
+    There and back, every arm has the same mean place, so that a steady drift favours none, and the arm at the
+    turn is not changed. What is left of an odd number of repeats goes there at one point, back at the next.
+    """
+    block = 0
+    for groups in by_scale:
+        for first in range(1, repeats + 1, 2):
+            for number, group in enumerate(groups):
+                block += 1
+                there = list(group) if len(group) <= 2 else chance.sample(group, len(group))
+                if first == repeats:
+                    passes = [(first, there[::-1] if number % 2 else there)]
+                else:
+                    passes = [(first, there), (first + 1, there[::-1])]
+                for repeat, arms_of in passes:
+                    yield from (Place(target, point, repeat, block) for target, point in arms_of)
+
+
+def _randomised(by_scale: Sequence[list[Group]], repeats: int, chance: random.Random) -> Iterator[Place]:
+    """Blocks of one point under every arm, shuffled, and the arms within each; datasets one after the other."""
+    block = 0
+    for groups in chance.sample(by_scale, len(by_scale)):
+        blocks = [(repeat, group) for repeat in range(1, repeats + 1) for group in groups]
+        for repeat, group in chance.sample(blocks, len(blocks)):
+            block += 1
+            for target, point in chance.sample(group, len(group)):
+                yield Place(target, point, repeat, block)

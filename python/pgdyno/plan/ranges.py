@@ -1,0 +1,65 @@
+"""Ranges of a sweep: `2..160 step 2`, `1..256 doubling`, `1GB..8GB doubling`."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+
+MOST_VALUES = 10_000
+"""Of one range; more is a slip of the keyboard, not a plan."""
+
+_NUMBER = r"(\d{1,18}(?:\.\d{1,9})?)"
+_UNIT = r"([A-Za-z]{0,3})"
+_RANGE = re.compile(
+    rf"\s*{_NUMBER}\s*{_UNIT}\s*\.\.\s*{_NUMBER}\s*{_UNIT}\s*(?:step\s+{_NUMBER}\s*{_UNIT}|(doubling))?\s*"
+)
+_HINT = 'write "1..8", "2..160 step 2" or "1..256 doubling"'
+
+
+def is_range(text: str) -> bool:
+    """Whether `text` is meant to be a range: it has two dots in a row."""
+    return ".." in text
+
+
+def expand_range(text: str) -> list[str]:
+    """Values of the range `text` as they would be written: both ends are in it if the steps meet them.
+
+    Raises ValueError with what is wrong, and what would be right behind a semicolon.
+    """
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        raise ValueError(f'"{text}" is not a range; {_HINT}')
+    first, unit, last, last_unit, step_text, step_unit, doubling = match.groups()
+    # "1..8GB" leaves the first unit to the second
+    unit = unit or last_unit
+    if last_unit != unit or (step_unit or unit) != unit:
+        raise ValueError(f'"{text}" mixes units; write both ends in {unit}')
+    low, high = Decimal(first), Decimal(last)
+    if low > high:
+        raise ValueError(f'"{text}" ends before it begins; write {last}{unit}..{first}{unit}')
+    numbers = _doubled(text, low, high) if doubling else _stepped(text, low, high, Decimal(step_text or "1"))
+    return [f"{_plain(number)}{unit}" for number in numbers]
+
+
+def _doubled(text: str, low: Decimal, high: Decimal) -> list[Decimal]:
+    if low == 0:
+        raise ValueError(f'"{text}" never leaves 0 by doubling; begin with 1')
+    numbers = [low]
+    while numbers[-1] * 2 <= high:
+        numbers.append(numbers[-1] * 2)
+    return numbers
+
+
+def _stepped(text: str, low: Decimal, high: Decimal, step: Decimal) -> list[Decimal]:
+    if step == 0:
+        raise ValueError(f'"{text}" has a step of 0; {_HINT}')
+    count = int((high - low) / step) + 1
+    if count > MOST_VALUES:
+        raise ValueError(f'"{text}" has {count:,} values, and {MOST_VALUES:,} are the most; use a larger step')
+    return [low + step * place for place in range(count)]
+
+
+def _plain(number: Decimal) -> str:
+    """Without an exponent, and without zeros behind the point."""
+    text = f"{number:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -1,0 +1,145 @@
+"""The order of trials: every one once, arms balanced, what is dear seldom changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pgdyno.plan.order import Order, Place, arm, in_order, resolved_order
+from pgdyno.records import Point
+
+ORDERS: list[Order] = ["interleaved", "randomised", "as-listed"]
+
+
+def swept(clients: int, scales: int, settings: int) -> list[Point]:
+    return [
+        Point(clients=each, scale=scale, settings={"work_mem": f"{setting}MB"} if settings else {})
+        for scale in range(1, scales + 1)
+        for setting in range(max(settings, 1))
+        for each in range(1, clients + 1)
+    ]
+
+
+def arms_of(places: list[Place]) -> str:
+    """A letter an arm, in the order of their first trials."""
+    letters: dict[object, str] = {}
+    return "".join(letters.setdefault(arm(at.target, at.point), chr(65 + len(letters))) for at in places)
+
+
+def changes(values: list[object]) -> int:
+    return sum(before != after for before, after in pairwise(values))
+
+
+@dataclass(frozen=True)
+class Planned:
+    targets: list[str]
+    points: list[Point]
+    repeats: int
+    seed: int
+
+    def places(self, order: Order) -> list[Place]:
+        return in_order(order, self.targets, self.points, self.repeats, self.seed)
+
+    @property
+    def compares(self) -> bool:
+        return resolved_order(None, self.targets, self.points) == "interleaved"
+
+
+plans = st.builds(
+    Planned,
+    st.integers(1, 3).map(lambda count: ["a", "b", "c"][:count]),
+    st.builds(swept, st.integers(1, 4), st.integers(1, 3), st.integers(0, 3)),
+    st.integers(1, 5),
+    st.integers(0, 2**31),
+)
+
+
+@given(order=st.sampled_from(ORDERS), plan=plans)
+def test_every_trial_comes_exactly_once(order: Order, plan: Planned) -> None:
+    places = plan.places(order)
+    keys = [(at.target, at.point.model_dump_json(), at.repeat) for at in places]
+    assert len(keys) == len(set(keys)) == len(plan.targets) * len(plan.points) * plan.repeats
+    assert {at.repeat for at in places} == set(range(1, plan.repeats + 1))
+
+
+@given(order=st.sampled_from(ORDERS), plan=plans)
+def test_the_same_seed_gives_the_same_order(order: Order, plan: Planned) -> None:
+    assert plan.places(order) == plan.places(order)
+
+
+@given(plan=plans)
+def test_interleaved_blocks_are_balanced(plan: Planned) -> None:
+    """Over two repeats every arm has the same mean place in its block, so a steady drift favours none."""
+    places = in_order("interleaved", plan.targets, plan.points, 4, plan.seed)
+    for _, group in groupby(places if plan.compares else [], key=lambda at: at.block):
+        block = list(group)
+        assert len({at.point.model_dump_json(exclude={"settings"}) for at in block}) == 1
+        sums = Counter[object]()
+        for number, at in enumerate(block):
+            sums[arm(at.target, at.point)] += number
+        assert len(set(sums.values())) == 1
+        assert arms_of(block) == arms_of(block[::-1])
+
+
+@given(order=st.sampled_from(["interleaved", "randomised"]), plan=plans)
+def test_a_dataset_is_loaded_once_a_target(order: Order, plan: Planned) -> None:
+    scales: list[object] = [at.point.scale for at in plan.places(order)]
+    assert changes(scales) == len(set(scales)) - 1 or not plan.compares
+
+
+@given(plan=plans)
+def test_randomised_blocks_hold_every_arm_of_one_point_once(plan: Planned) -> None:
+    for _, group in groupby(plan.places("randomised"), key=lambda at: at.block):
+        block = list(group)
+        assert len({(at.repeat, at.point.model_dump_json(exclude={"settings"})) for at in block}) == 1
+        assert len({arm(at.target, at.point) for at in block}) == len(block)
+
+
+def test_two_arms_run_a_b_b_a() -> None:
+    places = in_order("interleaved", ["a", "b"], swept(2, 1, 0), 4, 1)
+    assert arms_of(places) == "ABBA" * 4
+    assert [(at.point.clients, at.repeat, at.block) for at in places[:8]] == [
+        (1, 1, 1), (1, 1, 1), (1, 2, 1), (1, 2, 1), (2, 1, 2), (2, 1, 2), (2, 2, 2), (2, 2, 2),
+    ]  # fmt: skip
+
+
+def test_an_odd_repeat_goes_there_at_one_point_and_back_at_the_next() -> None:
+    places = in_order("interleaved", ["a", "b"], swept(4, 1, 0), 1, 1)
+    assert arms_of(places) == "ABBAABBA"
+
+
+def test_settings_change_no_more_often_than_the_arms() -> None:
+    places = in_order("interleaved", ["a"], swept(3, 1, 2), 2, 1)
+    assert arms_of(places) == "ABBA" * 3
+    listed = in_order("as-listed", ["a"], swept(3, 2, 2), 1, 1)
+    assert changes([arm(at.target, at.point) for at in listed]) == 3
+
+
+@pytest.mark.parametrize(("order", "settings"), [("interleaved", 3), ("randomised", 2)])
+def test_seeds_matter_where_there_is_chance(order: Order, settings: int) -> None:
+    found = {str(in_order(order, ["a"], swept(3, 1, settings), 4, seed)) for seed in range(10)}
+    assert len(found) > 5
+
+
+def test_two_arms_leave_nothing_to_chance() -> None:
+    assert in_order("interleaved", ["a"], swept(3, 1, 2), 4, 1) == in_order("interleaved", ["a"], swept(3, 1, 2), 4, 2)
+
+
+def test_what_cannot_be_interleaved_is_not() -> None:
+    alone = [Point(clients=each, settings={"max_connections": str(each)}) for each in (1, 2, 3)]
+    assert resolved_order(None, ["a"], alone) == "as-listed"
+    assert resolved_order(None, ["a", "b"], alone) == "interleaved"
+    assert resolved_order("randomised", ["a"], alone) == "randomised"
+    assert in_order("interleaved", ["a"], alone, 2, 1) == in_order("as-listed", ["a"], alone, 2, 1)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_blocks_count_from_one_and_grow(order: Order) -> None:
+    blocks = [at.block for at in in_order(order, ["a", "b"], swept(2, 2, 2), 3, 1)]
+    assert blocks[0] == 1
+    assert all(after - before in (0, 1) for before, after in pairwise(blocks))

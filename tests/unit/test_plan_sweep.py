@@ -1,0 +1,215 @@
+"""Sweeps: which points come of them, and what is said of those that are wrong."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError, Problem
+from pgdyno.plan import Plan, load_plan
+from pgdyno.records import Point
+from pgdyno.report.plan_toml import plan_toml
+
+HEAD = """\
+name = "mine"
+target.pg18 = { kind = "embedded", version = "18" }
+workload = { scripts = ["select-only"], scale = 10, variables = { range = 50 } }
+trial.duration = "10s"
+[sweep]
+"""
+FIRST = HEAD.count("\n") + 1
+"""Line of the first key of a sweep."""
+
+
+def load(folder: Path, sweep: str, *overrides: str) -> Plan:
+    (folder / "mine.toml").write_text(HEAD + sweep + "\n")
+    return load_plan(folder / "mine.toml", overrides).plan
+
+
+def points(folder: Path, sweep: str, *overrides: str) -> list[Point]:
+    return load(folder, sweep, *overrides).points()
+
+
+def problems(folder: Path, sweep: str, *overrides: str) -> list[Problem]:
+    with pytest.raises(PlanError) as caught:
+        load(folder, sweep, *overrides)
+    return caught.value.problems
+
+
+def the_problem(folder: Path, sweep: str, *overrides: str) -> Problem:
+    found = problems(folder, sweep, *overrides)
+    assert len(found) == 1, found
+    return found[0]
+
+
+def test_every_parameter_at_once(tmp_path: Path) -> None:
+    found = points(
+        tmp_path,
+        'clients = ["2..6 step 2", 64]\nworkers = "max(1, clients // 4)"\nscale = [1, 10]\nrate = [100, 0.5]\n'
+        'protocol = "prepared"\n"settings.work_mem" = ["4MB", 8]\nvariables.range = "range_is_text"\n'
+        'exclude = ["clients > 50 and scale < 10", \'settings.work_mem == "8" and rate < 1\']',
+    )
+    assert len(found) == 4 * 2 * 2 * 2 - 4 - 8 + 1
+    first, last = found[0], found[-1]
+    assert first == Point(
+        clients=2, workers=1, protocol="prepared", scale=1, rate=100.0, settings={"work_mem": "4MB"},
+        variables={"range": "range_is_text"},
+    )  # fmt: skip
+    assert (last.clients, last.workers, last.rate, last.settings) == (64, 16, 100.0, {"work_mem": "8"})
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        'settings.work_mem = ["4MB", "8MB"]\nsettings.auto_explain.log_min_duration = 10',
+        '"settings.work_mem" = ["4MB", "8MB"]\n"settings.auto_explain.log_min_duration" = 10',
+        'settings = { work_mem = ["4MB", "8MB"], "auto_explain.log_min_duration" = 10 }',
+        '[sweep.settings]\nwork_mem = "4MB..8MB doubling"\nauto_explain.log_min_duration = 10',
+    ],
+)
+def test_all_forms_of_a_setting_mean_the_same(tmp_path: Path, form: str) -> None:
+    found = points(tmp_path, f"clients = 1\n{form}")
+    assert [point.settings for point in found] == [
+        {"auto_explain.log_min_duration": "10", "work_mem": value} for value in ("4MB", "8MB")
+    ]
+
+
+def test_a_setting_by_override_in_both_forms(tmp_path: Path) -> None:
+    sweep = 'clients = 1\nsettings.work_mem = "4MB"'
+    for override in ("sweep.settings.work_mem=8MB", 'sweep."settings.work_mem"=8MB'):
+        assert [point.settings for point in points(tmp_path, sweep, override)] == [{"work_mem": "8MB"}]
+    assert the_problem(tmp_path, sweep, 'sweep."settings.port"=1').line is None
+
+
+def test_points_beside_the_product_and_in_its_place(tmp_path: Path) -> None:
+    written = 'points = [{ clients = 64, scale = 5 }, { clients = 8, settings.work_mem = "1MB", "variables.x" = 2 }]'
+    found = points(tmp_path, f'clients = [1, 2]\nworkers = "clients"\n{written}')
+    assert [(point.clients, point.workers, point.scale) for point in found] == [
+        (1, 1, 10), (2, 2, 10), (64, 64, 5), (8, 8, 10),
+    ]  # fmt: skip
+    assert (found[3].settings, found[3].variables) == ({"work_mem": "1MB"}, {"x": "2"})
+    alone = points(tmp_path, written)
+    assert [(point.clients, point.workers) for point in alone] == [(64, None), (8, None)]
+
+
+def test_an_expression_in_a_setting_needs_a_parameter(tmp_path: Path) -> None:
+    (found,) = points(
+        tmp_path,
+        'clients = 8\nsettings.max_connections = "clients + 10"\nsettings.work_mem = "scale"\n'
+        'settings.search_path = "a, b"\nvariables.rows = "variables.range * scale / 3"\nvariables.sum = "1 + 1"',
+    )
+    assert found.settings == {"max_connections": "18", "search_path": "a, b", "work_mem": "scale"}
+    assert found.variables == {"rows": "166.66666666666666", "sum": "1 + 1"}
+
+
+def test_numbers_that_are_not_whole_are_rounded_down(tmp_path: Path) -> None:
+    found = points(tmp_path, 'clients = [2, 3, 5]\nworkers = "clients / 2"')
+    assert [point.workers for point in found] == [1, 1, 2]
+
+
+def test_expressions_on_expressions(tmp_path: Path) -> None:
+    (found,) = points(tmp_path, 'scale = 2\nclients = "scale * 8"\nworkers = "clients / 4"\nrate = "workers * 0.1"')
+    assert (found.clients, found.workers, found.rate) == (16, 4, 0.4)
+
+
+def test_what_is_excluded_need_not_be_right(tmp_path: Path) -> None:
+    found = points(tmp_path, 'clients = [1, 2]\nworkers = "clients / 2"\nexclude = "clients == 1"')
+    assert [point.clients for point in found] == [2]
+
+
+WRONG = [
+    # sweep, path, line within the sweep, part of the message, part of the hint
+    ('clients = "2..x"', "clients", 1, '"2..x" is not a range', "2..160 step 2"),
+    ('clients = [1,\n"8..2"]', "clients[1]", 2, "ends before it begins", "2..8"),
+    ('clients = "1GB..4GB"', "clients", 1, "has a unit", "leave the unit out"),
+    ('clients = "0..4"', "clients", 1, "must be at least 1", None),
+    ('clients = "1..2 step 0.5"', "clients", 1, "must be a whole number, not", None),
+    ('clients = "4"', "clients", 1, "must be a whole number", "without quotes"),
+    ('clients = "four"', "clients", 1, "there is no parameter four", "parameters are clients"),
+    ('clients = "1 +"', "clients", 1, "is no expression", "clients / 2"),
+    ('clients = 4\nworkers = "client / 2"', "workers", 2, "there is no parameter client", "did you mean clients?"),
+    ('clients = [1, 4]\nworkers = "clients / 2"', "workers", 2, "rounded down 0 for clients = 1", "max(1, clients"),
+    ('clients = [1, 4]\nworkers = "8 // (clients - 1)"', "workers", 2, "divides by zero", None),
+    ('clients = 2\nworkers = "clients * 2"', "workers", 2, "4 workers are more than 2 clients", "min(clients"),
+    ('clients = "clients + 1"', "clients", 1, "depends on itself: clients → clients", "a value"),
+    ('clients = 1\nscale = "workers * 2"', "scale", 2, "workers is not known here", "give the sweep workers"),
+    ('clients = 1\nscale = "variables.rang"', "scale", 2, "variables.rang is not known here", "or the workload"),
+    ('clients = 1\nrate = "variables.x"\nvariables.x = "abc"', "rate", 2, 'is "abc", and a number is wanted', None),
+    ("clients = 1\nrate = 0", "rate", 2, "must be more than 0", None),
+    ("clients = 1\nrate = 1e10", "rate", 2, "beyond what is measured", None),
+    ('clients = 1\nrate = "scale - 10"', "rate", 2, "comes to 0 for scale = 10", None),
+    ('clients = 1\n"settings.port" = 1', "settings.port", 2, "chooses a free one", "remove"),
+    ("clients = 1\nsettings.Port = [1, 2]", "settings.Port", 2, "chooses a free one", "remove"),
+    ('clients = 1\nsettings.work_mem = ["1MB",\n"1MB"]', "settings.work_mem[1]", 3, "1MB is listed twice", "repeats"),
+    ('clients = 1\nsettings.a = "1"\n"settings.a" = "2"', "settings.a", 3, "given twice", "leave one out"),
+    ('clients = 1\nsettings.max_connections = "client + 9"', "settings.max_connections", 2, "no parameter", "clients"),
+    ("clients = 90\nsettings.max_connections = [99, 50]", "clients", 1, "max_connections is 50", None),
+    ('clients = 1\nvariables."a-b" = 1', "variables.a-b", 2, "not the name", "letters"),
+    ('clients = 1\nvariables.a = ""', "variables.a", 2, "cannot be empty", None),
+    ('clients = 1\n"setings.work_mem" = 1', '"setings.work_mem"', 2, "no such key", "did you mean settings.work_mem?"),
+    ("clients = 1\nshared_buffers = 1", "shared_buffers", 2, "no such key", "settings.shared_buffers"),
+    ("clients = [1, 2, 2]", "clients[2]", 1, "2 is listed twice", None),
+    ('clients = ["1..4", 3]', "clients[1]", 1, "3 is listed twice", None),
+    ('clients = 4\nworkers = ["clients / 2", 2]', "workers[1]", 2, "comes to the same", None),
+    ('clients = 1\nexclude = ["clients >"]', "exclude[0]", 2, "is no expression", None),
+    ('clients = 1\nexclude = ["clients"]', "exclude[0]", 2, "is no condition", "clients > 64"),
+    ('clients = 1\nexclude = ["clients > 1 and scal < 3"]', "exclude[0]", 2, "no parameter scal", "scale"),
+    ('clients = [1, 2]\nexclude = "clients > 0"', "exclude", 2, "leaves nothing to measure", None),
+    ("workers = 1", "clients", 0, "is missing", "clients = [1, 4, 16]"),
+    ("points = []", "clients", 0, "is missing", None),
+    ("clients = 1\npoints = [{ clients = 1 }]", "points[0]", 2, "is measured already", "repeats"),
+    ("clients = 1\npoints = [{ clents = 2 }]", "points[0].clents", 2, "no such key", "did you mean clients?"),
+    ("clients = 1\npoints = [{ clients = 0 }]", "points[0].clients", 2, "at least 1", None),
+    ('clients = 1\npoints = [{ clients = "1..4" }]', "points[0].clients", 2, "one value, not a range", None),
+    ("clients = 1\nscale = [1, 2]\npoints = [{ clients = 2 }]", "points[0]", 3, "leaves scale open", "scale = 4"),
+    ("points = [{ scale = 2 }]", "points[0]", 1, "leaves clients open, and the sweep has none", "clients = 4"),
+    ("clients = 1\npoints = [{ clients = 3 }]\nexclude = 'clients == 3'", "points[0]", 2, "is excluded by", None),
+    ('points = [{ clients = 3, "settings.port" = 1 }]', "points[0].settings.port", 1, "free one", None),
+    ("points = [{ clients = 3, workers = 4 }]", "points[0].workers", 1, "4 workers are more", None),
+    ('clients = "1..200"\nscale = "1..200"', "", 0, "has 40,000 combinations", "less at once"),
+    ('clients = 1\nprotocol = "prepard"', "protocol", 2, "must be", 'did you mean "prepared"?'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("sweep", "path", "line", "message", "hint"), WRONG)
+def test_what_is_wrong(tmp_path: Path, sweep: str, path: str, line: int, message: str, hint: str | None) -> None:
+    problem = the_problem(tmp_path, sweep)
+    assert (problem.path, problem.line) == (f"sweep.{path}".rstrip("."), FIRST + line - 1)
+    assert message in problem.message
+    assert (hint or "") in (problem.hint or "")
+
+
+def test_all_at_once(tmp_path: Path) -> None:
+    sweep = (
+        'clients = [1, 4]\nworkers = "clients / 2"\nrate = "nothing"\nsettings.port = 1\n'
+        'points = [{ clients = "scal" }]\nexclude = ["clents > 3"]'
+    )
+    assert [(problem.line, problem.path) for problem in problems(tmp_path, sweep)] == [
+        (FIRST + 1, "sweep.workers"),
+        (FIRST + 2, "sweep.rate"),
+        (FIRST + 3, "sweep.settings.port"),
+        (FIRST + 4, "sweep.points[0].clients"),
+    ]
+
+
+def test_rates_and_phases_exclude_each_other(tmp_path: Path) -> None:
+    phase = '\n[[phase]]\nname = "a"\nduration = "1s"'
+    sweep = "clients = 1\nrate = 5\npoints = [{ clients = 2, rate = 3 }]" + phase
+    text = HEAD.replace('trial.duration = "10s"\n', "trial.repeats = 1\n")
+    (tmp_path / "p.toml").write_text(text + sweep + "\n")
+    with pytest.raises(PlanError) as caught:
+        load_plan(tmp_path / "p.toml")
+    assert [problem.path for problem in caught.value.problems] == ["sweep.rate", "sweep.points[0].rate"]
+    assert "does not go with phases" in caught.value.problems[0].message
+
+
+def test_a_sweep_that_was_kept_comes_to_the_same(tmp_path: Path) -> None:
+    plan = load(
+        tmp_path,
+        'clients = "1..8 doubling"\nworkers = "max(1, clients / 2)"\nsettings.auto_explain.log_min_duration = [1, 2]\n'
+        'points = [{ clients = 9, "settings.auto_explain.log_min_duration" = 3 }]\nexclude = "clients == 4"',
+    )
+    kept = Plan.model_validate(tomllib.loads(plan_toml(plan.as_resolved())))
+    assert kept.points() == plan.points()
