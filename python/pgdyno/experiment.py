@@ -14,7 +14,7 @@ from typing import TypeVar
 import psycopg
 
 from pgdyno import __version__
-from pgdyno.analyse.series import Series, label, varying
+from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.errors import PgdynoError, TargetError
 from pgdyno.host import describe_host
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
@@ -80,7 +80,8 @@ class _Preparing:
 
 def _labels(plan: Plan, trials: list[PlannedTrial]) -> dict[int, str]:
     workload = ", ".join(plan.workload.scripts)
-    series = {trial.number: Series.of(trial.target, trial.point) for trial in trials}
+    follow = following(plan.as_resolved(), (trial.point for trial in trials))
+    series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in trials}
     names = varying(list(series.values()))
     labels = {}
     for trial in trials:

@@ -54,6 +54,17 @@ class Point(Record):
     variables: dict[str, str] = Field(default_factory=dict)
     """Swept variables of scripts, over the workload's; empty when none are swept."""
 
+    def parameter(self, name: str) -> int | float | str | None:
+        """The value of `workers`, `settings.work_mem` and the like; None for one that is left open here."""
+        group, dot, key = name.partition(".")
+        value: int | float | str | None = getattr(self, group).get(key) if dot else getattr(self, name)
+        return value
+
+    def parameters(self) -> list[str]:
+        """Names of all parameters but the clients, in reading order; settings and variables as they are there."""
+        further = [f"{group}.{name}" for group in ("settings", "variables") for name in getattr(self, group)]
+        return ["protocol", "scale", "workers", "rate", *further]
+
 
 class Latency(Record):
     """Latency of succeeded transactions, nanoseconds, from the intended start."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from statistics import NormalDist
@@ -323,4 +323,16 @@ def sweep(
                 dips = [6] if each >= 16 and repeat == 2 and seconds > 6 else []
                 p50 = 1e6 * each / mean * 0.9
                 add_trial(run, target, each, rate, p50, repeat=repeat, seconds=seconds, dips=dips, tail=3 + each / 8)
+    return run
+
+
+def swept(points: Sequence[Point], sweep_of_plan: Mapping[str, object] | None = None) -> SampleRun:
+    """Two repeats of each of `points`, more throughput with more clients; `sweep_of_plan` as a manifest has it."""
+    run = SampleRun(manifest(trials_planned=2 * len(points)))
+    run.manifest.plan["sweep"] = sweep_of_plan or {}
+    for repeat in (1, 2):
+        for at, point in enumerate(points):
+            add_trial(
+                run, "pg18", point.clients, 100.0 * point.clients + at, 900, repeat=repeat, seconds=2, point=point
+            )
     return run

@@ -66,10 +66,18 @@ def sample_record(number: int, events: list[Event], *, target: str = "pg18", rep
     )
 
 
-def add_trial(folder: RunFolder, number: int, events: list[Event] | None = None, target: str = "pg18") -> Path:
+def add_trial(
+    folder: RunFolder,
+    number: int,
+    events: list[Event] | None = None,
+    target: str = "pg18",
+    point: Point | None = None,
+) -> Path:
     """Commits a trial to `folder`; gives back where it is."""
     events = sample_events(4, 2, 500, 900, seed=number) if events is None else events
     record = sample_record(number, events, target=target)
+    if point is not None:
+        record = record.model_copy(update={"point": point})
     return folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
 
 

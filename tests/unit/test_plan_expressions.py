@@ -144,7 +144,8 @@ class _Fractions(ast.NodeTransformer):
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
         # // of two fractions is no fraction
-        return ast.Call(ast.Name("Fraction", ast.Load()), [self.generic_visit(node)], [])
+        self.generic_visit(node)
+        return ast.Call(ast.Name("Fraction", ast.Load()), [node], [])
 
 
 @given(_TEXTS)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import StoreError, UsageError
+from pgdyno.records import Point
 from pgdyno.store import RunFolder, load_run, query
 from pgdyno.store.ingest import ingest
 from pgdyno.store.parquet import quoted
@@ -87,6 +88,15 @@ def test_sql_over_several_runs(folder: RunFolder, tmp_path: Path) -> None:
         (2, "pg18", 8, ends[1]["succeeded"]),
         (1, "pg17", 8, ends[2]["succeeded"]),
     ]
+
+
+def test_sql_over_swept_parameters(tmp_path: Path) -> None:
+    run = RunFolder.create(tmp_path, sample_manifest())
+    point = Point(clients=4, rate=250.5, settings={"work_mem": "4MB", "jit": "off"}, variables={"range": "7"})
+    add_trial(run, 1, STREAMS[0], point=point)
+    add_trial(run, 2, STREAMS[1])
+    sql = "SELECT rate, settings['work_mem'], settings['nosuch'], variables['range'] FROM trials ORDER BY trial"
+    assert load_run(run).query(sql).rows == [(250.5, "4MB", None, "7"), (None, None, None, None)]
 
 
 def test_column_types(folder: RunFolder) -> None:

@@ -1,11 +1,15 @@
-"""Which points belong to one curve: all that differ in clients only."""
+"""Which points belong to one curve: all that differ in clients, and in what follows from these, only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pgdyno.records import Point, TrialRecord
+
+Texts = tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,47 +20,112 @@ class Series:
     workers: int | None = None
     protocol: str = "simple"
     scale: int | None = None
+    rate: float | None = None
+    settings: Texts = ()
+    variables: Texts = ()
 
     @classmethod
-    def of(cls, target: str, point: Point) -> Series:
-        """The series that `point` of `target` lies on."""
-        return cls(target, point.workers, point.protocol, point.scale)
+    def of(cls, target: str, point: Point, following: frozenset[str] = frozenset()) -> Series:
+        """The series that `point` of `target` lies on; `following` are parameters that do not split it."""
+        return cls(
+            target,
+            None if "workers" in following else point.workers,
+            point.protocol,
+            None if "scale" in following else point.scale,
+            None if "rate" in following else point.rate,
+            _texts("settings", point.settings, following),
+            _texts("variables", point.variables, following),
+        )
+
+    def parameter(self, name: str) -> int | float | str | None:
+        """The value of `target`, `workers`, `settings.work_mem` and the like; None for one that is left open."""
+        group, dot, key = name.partition(".")
+        value: int | float | str | None = dict(getattr(self, group)).get(key) if dot else getattr(self, name)
+        return value
 
     def parameters(self) -> dict[str, str]:
         """Parameters other than the target, as text, those that the plan leaves open left out."""
-        parameters = {"protocol": self.protocol}
-        if self.scale is not None:
-            parameters["scale"] = str(self.scale)
-        if self.workers is not None:
-            parameters["workers"] = str(self.workers)
-        return parameters
+        values = {name: self.parameter(name) for name in _names([self]) if name != "target"}
+        return {name: text(value) for name, value in values.items() if value is not None}
 
 
-def series_in_order(targets: Sequence[str], trials: Iterable[TrialRecord]) -> list[Series]:
+def _texts(group: str, values: Mapping[str, str], following: frozenset[str]) -> Texts:
+    return tuple(sorted((name, value) for name, value in values.items() if f"{group}.{name}" not in following))
+
+
+def text(value: float | str) -> str:
+    """A parameter's value as people write it: rates without zeros behind the point."""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def following(plan: Mapping[str, Any], points: Iterable[Point]) -> frozenset[str]:
+    """Parameters that `plan`, as a manifest has it, computes from others: they do not split a curve.
+
+    `workers = "clients / 2"` changes with the clients; a series a number of workers would be all points and no
+    curve. Only where `points` stay distinct without them.
+    """
+    sweep = plan.get("sweep") or {}
+    items = {name: sweep.get(name) for name in ("workers", "scale", "rate")}
+    for group in ("settings", "variables"):
+        items |= {f"{group}.{name}": values for name, values in (sweep.get(group) or {}).items()}
+    names = [name for name, values in items.items() if isinstance(values, list) and _is_computed(values)]
+    different = {point.model_dump_json(): point for point in points}.values()
+    changing = frozenset(name for name in names if len({point.parameter(name) for point in different}) > 1)
+    left = {(point.clients, Series.of("", point, changing)) for point in different}
+    return changing if len(left) == len(different) else frozenset()
+
+
+_A_PARAMETER = re.compile(r"\b(clients|workers|scale|rate)\b|\b(settings|variables)\.")
+
+
+def _is_computed(values: Sequence[object]) -> bool:
+    """Whether `values` is one expression on other parameters."""
+    return len(values) == 1 and isinstance(values[0], str) and _A_PARAMETER.search(values[0]) is not None
+
+
+def series_in_order(
+    targets: Sequence[str], trials: Iterable[TrialRecord], following: frozenset[str] = frozenset()
+) -> list[Series]:
     """Every series of `trials`, each once: targets in the given order, the rest as they first came."""
-    seen = list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in trials))
+    seen = list(dict.fromkeys(Series.of(trial.target, trial.point, following) for trial in trials))
     place = {name: at for at, name in enumerate(targets)}
     return sorted(seen, key=lambda series: place.get(series.target, len(place)))
 
 
 def varying(all_series: Sequence[Series]) -> list[str]:
     """Names of the parameters that differ between `all_series`, `target` among them, in reading order."""
-    names = ("target", "protocol", "scale", "workers")
-    return [name for name in names if len({getattr(series, name) for series in all_series}) > 1]
+    return [name for name in _names(all_series) if len({series.parameter(name) for series in all_series}) > 1]
+
+
+def _names(all_series: Iterable[Series]) -> list[str]:
+    names = dict.fromkeys(("target", "protocol", "scale", "workers", "rate"))
+    for series in all_series:
+        names |= dict.fromkeys(f"settings.{name}" for name, _ in series.settings)
+    for series in all_series:
+        names |= dict.fromkeys(f"variables.{name}" for name, _ in series.variables)
+    return list(names)
+
+
+def heading(name: str) -> str:
+    """The parameter `name` where space is short: `work_mem` for `settings.work_mem`."""
+    return name.partition(".")[2] or name
 
 
 def label(series: Series, names: Sequence[str]) -> str:
     """What tells `series` from the others: `pg18, prepared, scale 10`; the target when `names` is empty."""
     parts = [series.target] if "target" in names or not names else []
-    for name in names:
-        if name == "protocol":
-            parts.append(series.protocol)
-        elif name in ("scale", "workers"):
-            value = getattr(series, name)
-            counted = "worker" if name == "workers" and value == 1 else name
-            parts.append(f"{name} by default" if value is None else _counted(counted, value))
+    parts += [named(name, series.parameter(name)) for name in names if name != "target"]
     return ", ".join(parts)
 
 
-def _counted(name: str, value: int) -> str:
-    return f"{value} {name}" if name.startswith("worker") else f"{name} {value}"
+def named(name: str, value: float | str | None) -> str:
+    """A parameter with its value: `prepared`, `scale 10`, `2 workers`, `rate 1,000`, `work_mem 4MB`."""
+    if name == "rate":
+        return "closed loop" if value is None else f"rate {value:,.10g}"
+    if value is None:
+        return f"{heading(name)} by default"
+    if name == "protocol":
+        return str(value)
+    if name == "workers":
+        return f"{value} worker{'' if value == 1 else 's'}"
+    return f"{heading(name)} {value}"

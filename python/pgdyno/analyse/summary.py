@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from pgdyno.analyse.estimate import Estimate, mean_interval
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
-from pgdyno.analyse.series import Series, series_in_order
+from pgdyno.analyse.series import Series, following, series_in_order
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import trial_timeline
 from pgdyno.analyse.warning import AnalysisWarning, WarningCode
-from pgdyno.records import ErrorCount, Outcome, Summary, TrialRecord
+from pgdyno.records import ErrorCount, Outcome, Point, Summary, TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,8 @@ class PointSummary:
 
     series: Series
     clients: int
+    point: Point
+    """With every parameter, those too that do not split a series."""
     finished: tuple[int, ...]
     """Numbers of the trials that these figures are from."""
     failed: tuple[int, ...]
@@ -76,9 +78,10 @@ class PointSummary:
 def summarise(run: RunSource) -> list[PointSummary]:
     """Every point that has a trial: series in order of the plan's targets, clients ascending."""
     targets = [target.name for target in run.manifest.targets]
+    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
     points = []
-    for series in series_in_order(targets, run.trials):
-        on_series = [trial for trial in run.trials if Series.of(trial.target, trial.point) == series]
+    for series in series_in_order(targets, run.trials, follow):
+        on_series = [trial for trial in run.trials if Series.of(trial.target, trial.point, follow) == series]
         clients = sorted({trial.point.clients for trial in on_series})
         points += [
             _point(run, series, [trial for trial in on_series if trial.point.clients == each]) for each in clients
@@ -99,6 +102,7 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     return PointSummary(
         series=series,
         clients=trials[0].point.clients,
+        point=trials[0].point,
         finished=numbers,
         failed=tuple(trial.number for trial in trials if trial.number not in numbers),
         tps=mean_interval(rates) if rates else None,

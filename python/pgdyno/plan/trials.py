@@ -62,17 +62,9 @@ def time_needed_s(plan: Plan) -> float | None:
 
 def varying(points: Sequence[Point]) -> list[str]:
     """Names of the parameters other than clients that differ between `points`, in the order of slugs."""
-    names = ["workers", "protocol", "scale", "rate"]
-    for group in ("settings", "variables"):
-        names += dict.fromkeys(f"{group}.{name}" for point in points for name in getattr(point, group))
-    return [name for name in names if len({parameter(point, name) for point in points}) > 1]
-
-
-def parameter(point: Point, name: str) -> int | float | str | None:
-    """The value of the parameter `name` of `point`; None for one that is left open."""
-    group, dot, key = name.partition(".")
-    value: int | float | str | None = getattr(point, group).get(key) if dot else getattr(point, name)
-    return value
+    every = dict.fromkeys(name for point in points for name in point.parameters())
+    names = dict.fromkeys(["workers", "protocol", "scale", "rate", *every])
+    return [name for name in names if len({point.parameter(name) for point in points}) > 1]
 
 
 _LETTERS = {"workers": "w", "scale": "s", "rate": "r"}
@@ -81,7 +73,7 @@ _LETTERS = {"workers": "w", "scale": "s", "rate": "r"}
 def _slug(number: int, target: str, point: Point, names: Sequence[str]) -> str:
     parts = [f"{number:04d}", target, f"c{point.clients}"]
     for name in names:
-        value = parameter(point, name)
+        value = point.parameter(name)
         text = "default" if value is None else _NOT_IN_SLUGS.sub("_", _number(value))
         parts.append(f"{_LETTERS.get(name, '')}{text}"[:LONGEST_SLUG])
     return "-".join(parts)[:LONGEST_SLUG]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.scaling import ScalingCurve, scaling
-from pgdyno.analyse.series import Series, label, varying
+from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.analyse.source import Remembered, RunSource
 from pgdyno.analyse.summary import PointSummary, summarise
 from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
@@ -33,7 +33,9 @@ class Digest:
     curves: tuple[ScalingCurve, ...]
     """One a series that has a finished trial."""
     parameters: tuple[str, ...]
-    """Parameters that differ between series: `target`, `protocol`, `scale`, `workers`."""
+    """Parameters that differ between points, but clients: `target`, `protocol`, `settings.work_mem` and the like."""
+    following: frozenset[str]
+    """Those of them that do not split series."""
     named: Mapping[Series, Named]
 
     @property
@@ -55,6 +57,14 @@ class Digest:
         """The target called `name`."""
         return next((target for target in self.manifest.targets if target.name == name), None)
 
+    def series_of(self, trial: TrialRecord) -> Series:
+        """The series that `trial` belongs to."""
+        return Series.of(trial.target, trial.point, self.following)
+
+    def trial_name(self, trial: TrialRecord) -> str:
+        """Its series where there are several, else its target."""
+        return self.named[self.series_of(trial)].name if len(self.named) > 1 else trial.target
+
     def point_name(self, point: PointSummary) -> str:
         """`16 clients`, with the series before it where there are several."""
         clients = numbers.count(point.clients, "client")
@@ -73,10 +83,12 @@ def digest(run: RunSource) -> Digest:
     run = Remembered(run)
     points = summarise(run)
     series = list(dict.fromkeys(point.series for point in points))
-    parameters = varying(series)
+    names = varying(series)
+    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
+    parameters = (*names, *sorted(follow))
     look = looks([target.name for target in run.manifest.targets], series)
-    named = {each: Named(label(each, parameters), look[each]) for each in series}
-    return Digest(run, tuple(points), tuple(scaling(points)), tuple(parameters), named)
+    named = {each: Named(label(each, names), look[each]) for each in series}
+    return Digest(run, tuple(points), tuple(scaling(points)), parameters, follow, named)
 
 
 def notes(of: Digest) -> list[Note]:

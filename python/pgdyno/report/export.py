@@ -5,10 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import Latency, TrialRecord
@@ -23,7 +24,7 @@ CSV_HEADER = (
     "latency_mean_ms", "latency_stddev_ms", "latency_min_ms", "p50_ms", "p75_ms", "p90_ms", "p95_ms", "p99_ms",
     "p999_ms", "p9999_ms", "latency_max_ms", "measured_s", "scheduled", "succeeded", "failed", "skipped",
     "in_flight", "retried", "retries", "clients_aborted", "trial", "started_at", "ended_at", "run", "server_version",
-    "failure",
+    "failure", "rate", "settings", "variables",
 )  # fmt: skip
 """`docs/reference/csv.md` says what each is; a test compares the two."""
 
@@ -61,6 +62,9 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         "started_at": trial.started_at.isoformat(),
         "ended_at": trial.ended_at.isoformat(),
         "failure": trial.failure.message if trial.failure is not None else None,
+        "rate": point.rate,
+        "settings": _assignments(point.settings),
+        "variables": _assignments(point.variables),
     }
     if summary is not None:
         names = ("tps", "measured_s", "scheduled", "succeeded", "failed", "skipped", "in_flight", "retried", "retries")
@@ -68,6 +72,11 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         if summary.latency_ns is not None:
             row |= _latency_ms(summary.latency_ns)
     return row
+
+
+def _assignments(values: Mapping[str, str]) -> str:
+    """`work_mem=4MB; jit=off`: in one cell."""
+    return "; ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _latency_ms(latency: Latency) -> dict[str, float]:
@@ -112,9 +121,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
     return {
         "target": series.target,
         "clients": point.clients,
-        "workers": series.workers,
-        "protocol": series.protocol,
-        "scale": series.scale,
+        **point.point.model_dump(mode="json", exclude={"clients"}),
         "finished_trials": point.finished,
         "failed_trials": point.failed,
         "tps": None if tps is None else {"mean": tps.mean, "half": tps.half, "n": tps.n, "confidence": 0.95},
@@ -144,7 +151,7 @@ def to_markdown(run: RunSource) -> str:
     """The table of points, within 80 columns while names are short; cells are padded, so it reads as text too."""
     of = digest(run)
     rows = point_rows(of)
-    headings = [*of.parameters, "clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors"]
+    headings = [*map(heading, of.parameters), "clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors"]
     table = [headings, *([_escaped(cell) for cell in _cells(row)] for row in rows)]
     widths = [max(len(line[at]) for line in table) for at in range(len(headings))]
     named = len(of.parameters)

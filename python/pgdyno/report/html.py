@@ -17,6 +17,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.records import TargetRecord, TrialRecord
 from pgdyno.report import figures, numbers, palette, tables, words
@@ -68,7 +69,7 @@ def render_html(run: RunSource, location: str) -> str:
         "trials": run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
-        "parameters": of.parameters,
+        "parameters": [heading(name) for name in of.parameters],
         "rows": _rows(of),
         "errors": error_table(of),
         "curves": figures.curves_figure(of),
@@ -219,7 +220,7 @@ def failed_table(of: Digest) -> Table:
         rows.append(
             (
                 str(trial.number),
-                trial.target,
+                of.trial_name(trial),
                 _point(trial),
                 trial.outcome.value,
                 failure.stage.value if failure is not None else numbers.NOTHING,
@@ -228,7 +229,7 @@ def failed_table(of: Digest) -> Table:
                 (failure.hint if failure is not None else None) or "",
             )
         )
-    headings = ("trial", "target", "point", "outcome", "stage", "SQLSTATE", "why", "hint")
+    headings = ("trial", "series", "point", "outcome", "stage", "SQLSTATE", "why", "hint")
     return Table("They count for nothing in the figures above", headings, tuple(rows), 8)
 
 

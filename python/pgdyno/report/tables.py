@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.series import Series
+from pgdyno.analyse.series import text
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
@@ -54,7 +54,7 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
     trials = f"{finished} of {finished + len(point.failed)}" if point.failed else str(finished)
     return PointRow(
         point=point,
-        names=parameter_cells(point.series, of.parameters),
+        names=parameter_cells(point, of.parameters),
         clients=f"{point.clients:,}",
         mark=mark(of, point),
         tps=numbers.estimate(point.tps),
@@ -69,10 +69,10 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
     )
 
 
-def parameter_cells(series: Series, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Values of `parameters` for `series`; `default` where the plan leaves one open."""
-    values = (getattr(series, name) for name in parameters)
-    return tuple("default" if value is None else str(value) for value in values)
+def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
+    """Values of `parameters` for `point`; `default` where the plan leaves one open."""
+    values = (point.series.target if name == "target" else point.point.parameter(name) for name in parameters)
+    return tuple("default" if value is None else text(value) for value in values)
 
 
 def mark(of: Digest, point: PointSummary) -> str:
@@ -122,11 +122,10 @@ def trial_table(of: Digest) -> Table:
     for trial in of.run.trials:
         summary = trial.summary
         latency = summary.latency_ns if summary is not None else None
-        series = Series.of(trial.target, trial.point)
         rows.append(
             (
                 str(trial.number),
-                of.named[series].name if len(of.named) > 1 else trial.target,
+                of.trial_name(trial),
                 f"{trial.point.clients:,}",
                 str(trial.repeat),
                 trial.outcome.value,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.text import Text
 
+from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.report import words
 from pgdyno.report.blocks import bar, printable, sparkline
@@ -99,7 +100,7 @@ def _table(of: Digest, room: int, *, pictures: bool) -> list[Text]:
 
 def _columns(of: Digest, rows: Sequence[PointRow], *, pictures: bool) -> list[_Column]:
     columns = [
-        _Column(name, "", [printable(row.names[at]) for row in rows], 0, left=True)
+        _Column(heading(name), "", [printable(row.names[at]) for row in rows], 0, left=True)
         for at, name in enumerate(of.parameters)
     ]
     columns += [_Column("clients", "", [row.clients for row in rows], 0)]
@@ -179,7 +180,9 @@ def _failures(of: Digest, room: int) -> list[Text]:
     lines: list[Text] = []
     for trial in of.unfinished[:FAILURES_SHOWN]:
         why = trial.failure.message if trial.failure is not None else "no reason was recorded"
-        text = f"{trial.outcome.value}: trial {trial.number}, {trial.target}, {trial.point.clients} clients: {why}"
+        text = (
+            f"{trial.outcome.value}: trial {trial.number}, {of.trial_name(trial)}, {trial.point.clients} clients: {why}"
+        )
         lines += [Text(line, RED) for line in _wrapped(text, room, indent=8)]
     if len(of.unfinished) > FAILURES_SHOWN:
         lines.append(Text(f"and {len(of.unfinished) - FAILURES_SHOWN} more trials that are no result", RED))

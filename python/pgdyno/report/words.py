@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
+from pgdyno.analyse.series import named
 from pgdyno.analyse.timeline import Timeline
 from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
@@ -40,11 +41,7 @@ def interval(tps: Estimate) -> str:
 def conditions(of: Digest) -> str:
     """Under the headline: what was run, for how long, how often, and where."""
     parts = [of.manifest.workload]
-    for name in ("scale", "protocol", "workers"):
-        if name not in of.parameters:
-            parts += sorted(
-                {_parameter(name, text) for point in of.points if (text := point.series.parameters().get(name))}
-            )
+    parts += _same_everywhere(of)
     parts += [_length(trial) for trial in of.run.trials[:1]]
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
@@ -53,10 +50,18 @@ def conditions(of: Digest) -> str:
     return ", ".join(parts) + f"; {host.cpu_model}, {numbers.count(host.cores, 'core')}"
 
 
-def _parameter(name: str, value: str) -> str:
-    if name == "protocol":
-        return f"{value} protocol"
-    return numbers.count(int(value), "worker") if name == "workers" else f"{name} {value}"
+def _same_everywhere(of: Digest) -> list[str]:
+    """Parameters in which all points are alike."""
+    if not of.points:
+        return []
+    point = of.points[0].point
+    names = dict.fromkeys(["scale", *point.parameters()])
+    values = {name: point.parameter(name) for name in names if name not in of.parameters}
+    return [_parameter(name, value) for name, value in values.items() if value is not None]
+
+
+def _parameter(name: str, value: float | str) -> str:
+    return f"{value} protocol" if name == "protocol" else named(name, value)
 
 
 def _length(trial: TrialRecord) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -171,6 +171,9 @@ _TRIALS = {
     "p50_ns": "BIGINT",
     "p95_ns": "BIGINT",
     "p99_ns": "BIGINT",
+    "rate": "DOUBLE",
+    "settings": "MAP(VARCHAR, VARCHAR)",
+    "variables": "MAP(VARCHAR, VARCHAR)",
 }
 
 
@@ -203,4 +206,12 @@ def _trial_row(run: str, record: TrialRecord) -> dict[str, Any]:
         "p50_ns": latency.p50 if latency else None,
         "p95_ns": latency.p95 if latency else None,
         "p99_ns": latency.p99 if latency else None,
+        "rate": record.point.rate,
+        "settings": _map(record.point.settings),
+        "variables": _map(record.point.variables),
     }
+
+
+def _map(values: Mapping[str, str]) -> dict[str, list[str]]:
+    """`values` as DuckDB takes a map: its keys, and what belongs to each."""
+    return {"key": list(values), "value": list(values.values())}
