@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "plan": {"plans"},
     "plans": set(),
     "published": set(),
+    "importers": {"store"},
     "target": {"plan"},
     "run": {"plan"},
     "prepare": {"plan", "run", "target"},

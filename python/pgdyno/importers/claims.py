@@ -1,0 +1,53 @@
+"""Equations that documents print: their result beside what their own figures give."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable
+
+from pgdyno.importers.found import Claim
+
+_CLAIM = re.compile(
+    r"(?P<currency>[€$£¥])\s*(?P<printed>\d[\d,]*(?:\.\d+)?)\s*\((?P<formula>[^=]*?[/x×*][^=]*)\)(?!\S)"  # noqa: RUF001
+)
+_WORDS = re.compile(r"[A-Za-z€$£¥]+")
+_OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+}
+
+
+def claims_in(text: str, line: int) -> list[Claim]:
+    """Every equation in `text`, such as `€ 0.11 (€ 38,364 / 365,974 TPS)`."""
+    found = []
+    for match in _CLAIM.finditer(text):
+        computed = evaluate(match["formula"])
+        if computed is None:
+            continue
+        printed = match["printed"].replace(",", "")
+        decimals = len(printed.partition(".")[2])
+        found.append(Claim(line, match[0], float(printed), decimals, computed, match["currency"]))
+    return found
+
+
+def evaluate(formula: str) -> float | None:
+    """What `(€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS` comes to; None when it is no formula."""
+    plain = re.sub(r"(?<=\d),(?=\d{3})", "", formula).replace("×", "*")  # noqa: RUF001
+    plain = re.sub(r"(?<=[\d\s)])x(?=[\s\d(€$£¥])", "*", plain)
+    plain = _WORDS.sub("", plain).strip()
+    try:
+        return _value(ast.parse(plain, mode="eval").body)
+    except (SyntaxError, ValueError, ZeroDivisionError):
+        return None
+
+
+def _value(node: ast.expr) -> float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+        return float(node.value)
+    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
+        return _OPERATORS[type(node.op)](_value(node.left), _value(node.right))
+    raise ValueError("not a formula")

@@ -1,0 +1,116 @@
+"""What a parser found: one output of a tool, as printed, and where it stood."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+Tool = Literal["pgbench", "sysbench", "hammerdb", "table"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One row of `pgbench -r`."""
+
+    text: str
+    latency_ms: float
+    failures: int | None = None
+    retries: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """One line of progress: what happened since the line before."""
+
+    line: int
+    at_s: float
+    """Seconds from the start, at the end of the stretch."""
+    tps: float
+    latency_ms: float | None = None
+    stddev_ms: float | None = None
+    p95_ms: float | None = None
+    """The percentile that sysbench was told to print; 95 unless told otherwise."""
+    failed: float | None = None
+    lag_ms: float | None = None
+    skipped: float | None = None
+
+
+@dataclass(slots=True)
+class Output:
+    """One output. What was not printed is None: nothing is filled in."""
+
+    tool: Tool
+    line: int
+    """Where it begins, from 1."""
+    last_line: int
+    target: str | None = None
+    """What a heading or a column says was measured."""
+    version: str | None = None
+    """Of the tool."""
+    command: str | None = None
+    """The command line above it."""
+    workload: str | None = None
+    scale: int | None = None
+    warehouses: int | None = None
+    clients: int | None = None
+    workers: int | None = None
+    protocol: str | None = None
+    rate: float | None = None
+    duration_s: float | None = None
+    transactions: int | None = None
+    transactions_per_client: int | None = None
+    failed: int | None = None
+    skipped: int | None = None
+    retried: int | None = None
+    retries: int | None = None
+    reads: int | None = None
+    writes: int | None = None
+    others: int | None = None
+    errors: int | None = None
+    tps: float | None = None
+    tps_excluding_connections: float | None = None
+    qps: float | None = None
+    nopm: float | None = None
+    tpm: float | None = None
+    latency_mean_ms: float | None = None
+    latency_stddev_ms: float | None = None
+    latency_min_ms: float | None = None
+    latency_max_ms: float | None = None
+    percentiles_ms: dict[float, float] = field(default_factory=dict)
+    """By percentile: {95.0: 20.74}."""
+    connect_ms: float | None = None
+    variables: dict[str, str] = field(default_factory=dict)
+    """Given on the command line with -D, or as a column."""
+    words: dict[str, str] = field(default_factory=dict)
+    """Anything else that tells this output from its neighbours: a word of a heading or a column."""
+    statements: list[Statement] = field(default_factory=list)
+    progress: list[Moment] = field(default_factory=list)
+    printed: dict[str, tuple[int, str]] = field(default_factory=dict)
+    """By field: the line on which it stood and the text that was read, for whoever doubts it."""
+
+    def put(self, name: str, value: object, line: int, text: str) -> None:
+        """Sets field `name` to what stood in `line`."""
+        setattr(self, name, value)
+        self.printed[name] = (line, text.strip())
+        self.last_line = max(self.last_line, line)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An equation that a document prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
+
+    line: int
+    text: str
+    printed: float
+    decimals: int
+    """Digits behind the point of what is printed."""
+    computed: float
+    currency: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A line with figures that no parser understood."""
+
+    line: int
+    text: str
