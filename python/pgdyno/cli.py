@@ -39,6 +39,14 @@ RunArgument = Annotated[
     str,
     typer.Argument(metavar="[RUN]", help="A run folder, its name or the beginning of it; `latest` is the last one."),
 ]
+BudgetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--budget",
+        metavar="TIME",
+        help="Make the plan fit into a time such as 20m, and into this machine's memory and disk.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -68,6 +76,7 @@ def run(
     plan: PlanArgument,
     runs: RunsOption = DEFAULT_RUNS,
     overrides: SetOption = None,
+    budget: BudgetOption = None,
     html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -81,7 +90,7 @@ def run(
     """
     from pgdyno.commands.run import run_plan
 
-    raise typer.Exit(run_plan(plan, overrides or [], runs, html=html, csv=csv, quiet=quiet, json=json))
+    raise typer.Exit(run_plan(plan, overrides or [], runs, html=html, csv=csv, quiet=quiet, json=json, budget=budget))
 
 
 @app.command("list")
@@ -120,19 +129,21 @@ def report(
 
 
 @plan_app.command("check")
-def plan_check(plan: PlanArgument, overrides: SetOption = None) -> None:
+def plan_check(plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None) -> None:
     """Say everything that is wrong with a plan, with lines; exit with 3 if anything is."""
     from pgdyno.commands.plan import check
 
-    check(plan, overrides or [])
+    check(plan, overrides or [], budget=budget)
 
 
 @plan_app.command("show")
-def plan_show(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
+def plan_show(
+    plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None, json: JsonOption = False
+) -> None:
     """List the trials of a plan in order, and the time they need."""
     from pgdyno.commands.plan import show
 
-    show(plan, overrides or [], json=json)
+    show(plan, overrides or [], json=json, budget=budget)
 
 
 @plan_app.command("list")

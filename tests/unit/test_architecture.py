@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "records": set(),
     "units": set(),
     "host": {"records"},
-    "plan": {"plans"},
+    "plan": {"plans", "published"},
     "plans": set(),
     "published": set(),
     "importers": {"store"},

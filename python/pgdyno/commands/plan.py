@@ -7,22 +7,23 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
+from pgdyno.commands.budget import within_budget
 from pgdyno.experiment import scripts_of
 from pgdyno.plan import catalogue, load_plan
 from pgdyno.plan.show import show_json, show_lines
 from pgdyno.run import check_scripts, find_engine
 
 
-def check(source: str, overrides: Sequence[str]) -> None:
+def check(source: str, overrides: Sequence[str], *, budget: str | None = None) -> None:
     """Says that a plan is good; raises PlanError with all its problems when it is not."""
-    loaded = load_plan(source, overrides)
+    loaded = within_budget(load_plan(source, overrides), budget)
     check_scripts(find_engine(), scripts_of(loaded), loaded.source, loaded.folder)
     Console(highlight=False).print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
 
 
-def show(source: str, overrides: Sequence[str], *, json: bool) -> None:
+def show(source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None) -> None:
     """Prints the trials in order and the time they need. Raises PlanError."""
-    loaded = load_plan(source, overrides)
+    loaded = within_budget(load_plan(source, overrides), budget)
     if json:
         print(show_json(loaded))
     else:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from pgdyno.commands.budget import within_budget
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode
 from pgdyno.experiment import Finished, run_experiment
@@ -21,13 +22,21 @@ from pgdyno.store import load_run
 
 
 def run_plan(
-    source: str, overrides: Sequence[str], runs: Path, *, html: Path | None, csv: Path | None, quiet: bool, json: bool
+    source: str,
+    overrides: Sequence[str],
+    runs: Path,
+    *,
+    html: Path | None,
+    csv: Path | None,
+    quiet: bool,
+    json: bool,
+    budget: str | None = None,
 ) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
     Raises PgdynoError when nothing could be run.
     """
-    loaded = load_plan(source, overrides)
+    loaded = within_budget(load_plan(source, overrides), budget)
     # progress is for eyes: standard output is kept for what was measured
     with live_view(Console(stderr=True, highlight=False), quiet=quiet) as view:
         finished = run_experiment(loaded, runs, view)

@@ -25,6 +25,7 @@ from pgdyno.plan.reset_checks import check_reset, planned_major
 from pgdyno.plan.scripts import ScriptChoice, parse_script
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.sweep_checks import check_sweep, check_variables
+from pgdyno.published import published_names
 
 PROGRAMS = ("initdb", "postgres")
 
@@ -120,10 +121,20 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.phases:
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)
+    yield from _published(document)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         majors = {name: planned_major(target) for name, target in sections.targets.items()}
         yield from check_reset(sections.reset, dataset, majors, document)
+
+
+def _published(document: Document) -> Iterator[Problem]:
+    data = document.at(("published", "data"))
+    names = published_names()
+    if isinstance(data, str) and data not in names:
+        meant = near(data, names)
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
+        yield document.problem(("published", "data"), f"there are no published figures {data}", hint)
 
 
 # ---- targets ----

@@ -31,6 +31,8 @@ class LoadedPlan:
     """Where its script files are found from."""
     document: Document = field(default_factory=lambda: Document({}, {}), repr=False)
     """What the file holds, and in which lines, with all that it extends."""
+    gave_up: tuple[str, ...] = ()
+    """What a budget took from it, a sentence each."""
 
 
 def load_plan(source: str | Path, overrides: Sequence[str] = ()) -> LoadedPlan:

@@ -178,6 +178,13 @@ class Reset(Model):
     """What is checked behind a trial; `auto` is full up to `FULL_UP_TO_SCALE`, counts above."""
 
 
+class PublishedSpec(Model):
+    """Figures of others to lay beside what is measured."""
+
+    data: str
+    """A set of `pgdyno.published`."""
+
+
 class Plan(Model):
     """A declared experiment: targets x workload x sweep."""
 
@@ -193,6 +200,7 @@ class Plan(Model):
     phase: list[PhaseSpec] = Field(default_factory=list)
     """How the load of a trial changes over time, in place of trial.duration; empty: not at all."""
     reset: Reset = Field(default_factory=Reset)
+    published: PublishedSpec | None = None
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
@@ -211,6 +219,7 @@ class Plan(Model):
         resolved = self.model_dump(mode="json")
         del resolved["extends"]
         resolved["trial"]["order"] = self.order()
-        if not self.phase:
-            del resolved["phase"]
+        for name in ("phase", "published"):
+            if not resolved[name]:
+                del resolved[name]
         return resolved

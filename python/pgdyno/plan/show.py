@@ -74,6 +74,7 @@ def show_lines(loaded: LoadedPlan) -> Group:
         Text(before_each_trial(plan)),
         Padding(_table(plan, trials), (1, 0)),
         Text(_total(plan, len(trials))),
+        *(Text(f"for the budget: {line}") for line in loaded.gave_up),
     ]
     return Group(*parts)
 
@@ -92,7 +93,13 @@ def show_json(loaded: LoadedPlan) -> str:
         }
         for trial in planned_trials(plan)
     ]
-    whole = {"source": loaded.source, "plan": plan.as_resolved(), "measuring_s": time_needed_s(plan), "trials": trials}
+    whole = {
+        "source": loaded.source,
+        "plan": plan.as_resolved(),
+        "measuring_s": time_needed_s(plan),
+        "gave_up": loaded.gave_up,
+        "trials": trials,
+    }
     return json.dumps(whole, indent=2, ensure_ascii=False)
 
 

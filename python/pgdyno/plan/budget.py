@@ -1,0 +1,287 @@
+"""Makes a plan fit into a time, a memory and a disk, and says what that cost.
+
+What is given up comes in an order of care: first how long a trial is, then how often it is repeated, then
+points of the sweep, and the size of the dataset last, unless it does not fit on the machine at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+
+from pgdyno.errors import UsageError
+from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, trial_count
+from pgdyno.plan.memory import fit_settings
+from pgdyno.plan.model import Plan
+from pgdyno.plan.phases import trial_s
+from pgdyno.plan.sweep import PointSpec, Sweep
+from pgdyno.records import Point
+from pgdyno.units import format_bytes, format_duration
+
+SHORTEST_TRIAL_S = 5.0
+FEWEST_REPEATS = 2
+FEWEST_CLIENTS = 4
+"""Client counts that a curve keeps, if it has so many."""
+LOADING_SHARE = 0.25
+"""Of the time that loading may take before the dataset is made smaller."""
+DISK_SHARE = 0.7
+"""Of the free disk that data may take; WAL and results want some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What there is."""
+
+    seconds: float
+    memory_bytes: int
+    disk_bytes: int
+    """Free, where data directories are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A plan that fits."""
+
+    plan: Plan
+    gave_up: list[str]
+    """What is less than in the plan as written, a sentence each; empty when it fitted as it was."""
+
+
+def fit(plan: Plan, room: Room) -> Fitted:
+    """`plan`, made smaller until it fits into `room`. Raises UsageError when nothing would be left."""
+    said: list[str] = []
+    smaller, changed = fit_settings(plan, room.memory_bytes)
+    said += changed
+    largest = _largest_scale(smaller, room)
+    for most in _scale_limits(largest):
+        at_scale = _with_scales(smaller, most)
+        if loading_s(at_scale, at_scale.points()) > LOADING_SHARE * room.seconds and most > 1:
+            continue
+        fitted = _fit_time(at_scale, room.seconds)
+        if fitted is not None:
+            return Fitted(fitted, [*said, *_differences(smaller, fitted)])
+    shortest = format_duration(_least_s(_with_scales(smaller, 1)))
+    raise UsageError(
+        f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
+        hint=f"one trial at one point of each target needs about {shortest}",
+    )
+
+
+# ---- the size of the dataset ----
+
+
+def _scales(plan: Plan) -> set[int]:
+    return {point.scale or plan.workload.scale for point in plan.points()}
+
+
+def _largest_scale(plan: Plan, room: Room) -> int:
+    """The largest scale of the plan, or what disk and memory have room for."""
+    wanted = max(_scales(plan))
+    in_memory = sum(_in_memory(plan, name) for name in plan.target)
+    on_disk = len(plan.target) - in_memory
+    limits = [wanted]
+    a_scale = dataset_bytes(plan, 1)
+    if a_scale and on_disk:
+        limits.append(int(DISK_SHARE * room.disk_bytes / (a_scale * on_disk)))
+    if a_scale and in_memory:
+        # shared buffers and everything else live there, too
+        limits.append(int(0.3 * room.memory_bytes / (a_scale * in_memory)))
+    return max(1, min(limits))
+
+
+def _in_memory(plan: Plan, target: str) -> bool:
+    environment = getattr(plan.target[target], "environment", None)
+    return environment is not None and environment.data == "tmpfs"
+
+
+def _scale_limits(largest: int) -> Iterator[int]:
+    """Scales to try as the most, downwards."""
+    most = largest
+    while most > 1:
+        yield most
+        most //= 2
+    yield 1
+
+
+def _with_scales(plan: Plan, most: int) -> Plan:
+    """`plan` with no scale above `most`; a sweep over scales stays one, in the same proportions."""
+    wanted = max(_scales(plan))
+    if wanted <= most:
+        return plan
+
+    def shrunk(scale: int) -> int:
+        return max(1, scale * most // wanted)
+
+    sweep = plan.sweep
+    if sweep.scale is not None:
+        items = list(dict.fromkeys(shrunk(item) if isinstance(item, int) else item for item in sweep.scale))
+        sweep = sweep.model_copy(update={"scale": items})
+    if sweep.points:
+        specs = [
+            spec.model_copy(update={"scale": shrunk(spec.scale)}) if isinstance(spec.scale, int) else spec
+            for spec in sweep.points
+        ]
+        sweep = sweep.model_copy(update={"points": specs})
+    workload = plan.workload.model_copy(update={"scale": shrunk(plan.workload.scale)})
+    return plan.model_copy(update={"sweep": sweep, "workload": workload})
+
+
+# ---- time ----
+
+
+def _fit_time(plan: Plan, seconds: float) -> Plan | None:
+    """`plan` with shorter, fewer trials at fewer points until it takes at most `seconds`; None if none is left."""
+    points = plan.points()
+    as_it_is = needed_s(plan, points)
+    if as_it_is is not None and as_it_is <= seconds:
+        return plan
+    few = min(plan.trial.repeats, FEWEST_REPEATS)
+    for repeats in range(plan.trial.repeats, few - 1, -1):
+        fitted = _with_duration(plan, points, repeats, seconds)
+        if fitted is not None:
+            return fitted
+    # more points need more time: the most that fit are found by halving
+    found: Plan | None = None
+    low, high = 1, len(points) - 1
+    while low <= high:
+        count = (low + high) // 2
+        kept = thin(points, count)
+        fitted = _with_duration(plan, kept, few, seconds)
+        if fitted is None:
+            high = count - 1
+        else:
+            found, low = _with_points(fitted, kept), count + 1
+    return found
+
+
+def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, seconds: float) -> Plan | None:
+    """`plan` at `points` with trials as long as fit; None when they would be too short to mean something."""
+    trial = plan.trial.model_copy(update={"repeats": repeats})
+    asked = plan.model_copy(update={"trial": trial})
+    each_s = (seconds - around_s(asked, points)) / trial_count(asked, points)
+    if plan.phase:
+        # what a trial's phases are is what the plan is about: they are not cut
+        return asked if each_s >= (trial_s(plan) or 0.0) else None
+    if each_s < min(SHORTEST_TRIAL_S, trial_s(plan) or SHORTEST_TRIAL_S):
+        return None
+    # a fifth of a short trial settles
+    warmup_s = min(trial.warmup, round(each_s / 5, 1))
+    measured_s = each_s - warmup_s
+    if trial.duration is not None:
+        measured_s = min(trial.duration, measured_s)
+    changes = {"duration": _rounded(measured_s), "transactions": None, "warmup": warmup_s}
+    return plan.model_copy(update={"trial": trial.model_copy(update=changes)})
+
+
+def _rounded(seconds: float) -> float:
+    return float(int(seconds)) if seconds >= 1 else round(seconds, 2)
+
+
+def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
+    """`plan` with `points` written out in place of its product."""
+    specs = [
+        PointSpec(
+            clients=point.clients,
+            workers=point.workers,
+            protocol=point.protocol,  # type: ignore[arg-type]  # a record keeps it as text
+            scale=point.scale,
+            rate=point.rate,
+            settings=point.settings,
+            variables=point.variables,
+        )
+        for point in points
+    ]
+    return plan.model_copy(update={"sweep": Sweep(points=specs)})
+
+
+def thin(points: Sequence[Point], count: int) -> list[Point]:
+    """`count` of `points`, in their order: of every curve the ends and what lies evenly between them.
+
+    A curve is what differs in the number of clients only, workers in proportion. When there are more curves
+    than points, whole curves go, evenly too.
+    """
+
+    def rest(point: Point) -> str:
+        return point.model_dump_json(exclude={"clients", "workers"})
+
+    def share(point: Point) -> float:
+        return point.workers / point.clients if point.workers else 0.0
+
+    # one client has one worker whatever the proportion
+    shares = {rest(point): share(point) for point in points if point.clients > 1}
+
+    def curve(point: Point) -> tuple[str, float]:
+        proportion = shares.get(rest(point), 0.0) if point.clients == 1 else share(point)
+        return rest(point), round(proportion, 2)
+
+    curves = [list(group) for _, group in groupby(sorted(points, key=curve), key=curve)]
+    curves.sort(key=lambda each: points.index(each[0]))
+    least = min(FEWEST_CLIENTS, max(len(each) for each in curves))
+    kept_curves = _spread(curves, max(1, min(len(curves), count // least)))
+    each_curve, more = divmod(count, len(kept_curves))
+    kept = [
+        point
+        for place, points_of in enumerate(kept_curves)
+        for point in _spread_clients(points_of, each_curve + (1 if place < more else 0))
+    ]
+    return [point for point in points if point in kept]
+
+
+def _spread(items: list[list[Point]], count: int) -> list[list[Point]]:
+    if count >= len(items):
+        return items
+    if count == 1:
+        return [items[-1]]
+    return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]
+
+
+def _spread_clients(curve: list[Point], count: int) -> list[Point]:
+    """`count` points of a curve whose clients lie as evenly as they can on a logarithmic axis, both ends kept."""
+    if count >= len(curve):
+        return curve
+    by_clients = sorted(curve, key=lambda point: point.clients)
+    low, high = by_clients[0].clients, by_clients[-1].clients
+    if count == 1 or low == high:
+        return by_clients[-count:]
+    left = list(by_clients)
+    chosen = []
+    for place in range(count):
+        wanted = low * (high / low) ** (place / (count - 1))
+        nearest = min(left, key=lambda point: abs(point.clients - wanted))
+        left.remove(nearest)
+        chosen.append(nearest)
+    return chosen
+
+
+def _least_s(plan: Plan) -> float:
+    """Seconds of one short trial at one point of each target."""
+    trial = plan.trial.model_copy(update={"repeats": 1})
+    one = plan.model_copy(update={"trial": trial})
+    points = plan.points()[:1]
+    return around_s(one, points) + trial_count(one, points) * ((plan.phase and trial_s(plan)) or SHORTEST_TRIAL_S)
+
+
+# ---- what it came to ----
+
+
+def _differences(asked: Plan, got: Plan) -> list[str]:
+    said = []
+    before, after = asked.trial, got.trial
+    if after.duration != before.duration:
+        was = (
+            format_duration(before.duration)
+            if before.duration is not None
+            else f"{before.transactions} transactions a client"
+        )
+        said.append(f"a trial lasts {format_duration(after.duration or 0.0)} instead of {was}")
+    if after.repeats != before.repeats:
+        said.append(f"{after.repeats} repeats instead of {before.repeats}")
+    points = len(asked.points()), len(got.points())
+    if points[0] != points[1]:
+        said.append(f"{points[1]} point{'s' if points[1] > 1 else ''} instead of {points[0]}")
+    scales = max(_scales(asked)), max(_scales(got))
+    if scales[0] != scales[1]:
+        size = format_bytes(dataset_bytes(got, scales[1]))
+        said.append(f"the largest scale is {scales[1]:,} ({size}) instead of {scales[0]:,}")
+    return said

@@ -1,0 +1,72 @@
+"""What a plan takes, in seconds and bytes, as far as it can be known beforehand.
+
+Rates are those of a small machine (two cores, a local disk); they only have to be right within a factor of
+two, for a budget leaves room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.plan.model import Plan
+from pgdyno.plan.phases import trial_s
+from pgdyno.records import Point
+
+BYTES_A_SCALE = 15_000_000
+"""Tables and indexes of pgbench, a unit of scale."""
+LOAD_S_A_SCALE = 0.12
+"""COPY, vacuum and keys: about 850,000 rows a second."""
+READ_S_A_SCALE = 0.03
+COPY_S_A_SCALE = 0.05
+"""A template or a snapshot."""
+START_S = 5.0
+"""initdb and the server's start."""
+RESTART_S = 2.0
+BETWEEN_S = 1.5
+"""A checkpoint, connecting, storing."""
+
+
+def needed_s(plan: Plan, points: Sequence[Point]) -> float | None:
+    """Seconds for all trials of `plan` at `points`, loading and resets among them; None without an end."""
+    each_s = trial_s(plan)
+    return None if each_s is None else around_s(plan, points) + trial_count(plan, points) * each_s
+
+
+def trial_count(plan: Plan, points: Sequence[Point]) -> int:
+    """Trials of `plan` at `points`."""
+    return len(plan.target) * plan.trial.repeats * len(points)
+
+
+def around_s(plan: Plan, points: Sequence[Point]) -> float:
+    """Seconds of all that is not load: starting and loading every target, and what is done between trials."""
+    between_s = plan.trial.repeats * sum(overhead_s(plan, point) for point in points)
+    return len(plan.target) * (START_S + between_s) + loading_s(plan, points)
+
+
+def loading_s(plan: Plan, points: Sequence[Point]) -> float:
+    """Seconds of loading every scale once into every target."""
+    if plan.workload.dataset == "none":
+        return 0.0
+    scales = {point.scale or plan.workload.scale for point in points}
+    return len(plan.target) * LOAD_S_A_SCALE * sum(scales)
+
+
+def overhead_s(plan: Plan, point: Point) -> float:
+    """Seconds of a trial at `point` outside of its load."""
+    reset = plan.reset
+    scale = 0 if plan.workload.dataset == "none" else point.scale or plan.workload.scale
+    bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": LOAD_S_A_SCALE}
+    seconds = BETWEEN_S + bring_back.get(reset.method, 0.0) * scale
+    if reset.restart or reset.method == "snapshot" or point.settings:
+        seconds += RESTART_S
+    if reset.prewarm != "none" or reset.consistency == "full":
+        seconds += READ_S_A_SCALE * scale
+    return seconds
+
+
+def dataset_bytes(plan: Plan, scale: int) -> int:
+    """Bytes of one target's data at `scale`, a copy to go back to among them."""
+    if plan.workload.dataset == "none":
+        return 0
+    copies = 2 if plan.reset.method in ("template", "snapshot") else 1
+    return copies * BYTES_A_SCALE * scale

@@ -1,0 +1,58 @@
+"""Settings that ask for more memory than a machine has."""
+
+from __future__ import annotations
+
+import re
+
+from pgdyno.plan.model import Plan
+from pgdyno.units import format_bytes
+
+_UNITS = {"": 1, "B": 1, "kB": 1024, "MB": 1024**2, "GB": 1024**3, "TB": 1024**4}
+_SIZE = re.compile(r"\s*(\d+)\s*(B|kB|MB|GB|TB)?\s*")
+_BLOCK = 8192
+
+SHARES = {
+    "shared_buffers": (0.40, 0.25),
+    "effective_cache_size": (1.00, 0.75),
+    "maintenance_work_mem": (0.25, 0.05),
+    "work_mem": (0.05, 0.01),
+}
+"""By setting: the share of memory from which on it is too much, and what it becomes. Of one server's part."""
+
+_PLAIN_UNIT = {
+    "shared_buffers": _BLOCK,
+    "effective_cache_size": _BLOCK,
+    "maintenance_work_mem": 1024,
+    "work_mem": 1024,
+}
+"""What a number without a unit counts (pg_settings.unit)."""
+
+
+def setting_bytes(name: str, value: str) -> int | None:
+    """Bytes that `value` of the memory setting `name` means; None when it is no size."""
+    found = _SIZE.fullmatch(value)
+    if found is None:
+        return None
+    unit = _UNITS[found[2]] if found[2] else _PLAIN_UNIT[name]
+    return int(found[1]) * unit
+
+
+def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
+    """`plan` with settings of its targets that fit into `memory_bytes` together, and what was changed."""
+    part = memory_bytes / len(plan.target)
+    targets = {}
+    said: list[str] = []
+    for name, spec in plan.target.items():
+        settings = dict(getattr(spec, "settings", {}))
+        for setting, (most, becomes) in SHARES.items():
+            asked = setting_bytes(setting, settings[setting]) if setting in settings else None
+            if asked is not None and asked > most * part:
+                settings[setting] = f"{int(becomes * part) // 1024**2}MB"
+                line = f"{setting} is {settings[setting]} instead of {format_bytes(asked)}"
+                said += [line] if line not in said else []
+        changes: dict[str, object] = {"settings": settings} if settings else {}
+        environment = getattr(spec, "environment", None)
+        if environment is not None and environment.data == "tmpfs":
+            changes["environment"] = environment.model_copy(update={"tmpfs_size": None})
+        targets[name] = spec.model_copy(update=changes)
+    return plan.model_copy(update={"target": targets}), said

@@ -1,0 +1,135 @@
+"""A plan under a budget: it fits, gives up in the order of care, and says what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pgdyno.errors import UsageError
+from pgdyno.plan import Plan, catalogue, load_plan
+from pgdyno.plan.budget import Room, fit, thin
+from pgdyno.plan.costs import needed_s
+from pgdyno.records import Point
+
+GIB = 1024**3
+
+
+def room(seconds: float, memory_gib: int = 24, disk_gib: int = 80) -> Room:
+    return Room(seconds, memory_gib * GIB, disk_gib * GIB)
+
+
+def plan(**changes: object) -> Plan:
+    document: dict[str, Any] = {
+        "name": "p",
+        "target": {"a": {"kind": "embedded", "version": "18"}},
+        "workload": {"scripts": ["select-only"], "scale": 10},
+        "sweep": {"clients": [1, 2, 4, 8, 16, 32, 64, 128]},
+        "trial": {"warmup": "5s", "duration": "60s", "repeats": 5},
+    }
+    document.update(changes)
+    return Plan.model_validate(document)
+
+
+def seconds(plan: Plan) -> float:
+    needed = needed_s(plan, plan.points())
+    assert needed is not None
+    return needed
+
+
+def test_what_fits_is_left_as_it_is() -> None:
+    wanted = plan()
+    fitted = fit(wanted, room(seconds(wanted) + 1))
+    assert fitted.plan == wanted
+    assert fitted.gave_up == []
+
+
+def test_duration_goes_first() -> None:
+    wanted = plan()
+    fitted = fit(wanted, room(seconds(wanted) / 2)).plan
+    assert fitted.trial.duration is not None
+    assert 5 <= fitted.trial.duration < 60
+    assert (fitted.trial.repeats, len(fitted.points()), fitted.workload.scale) == (5, 8, 10)
+
+
+def test_repeats_go_next_then_points_and_the_dataset_last() -> None:
+    wanted = plan()
+    fewer_repeats = fit(wanted, room(240)).plan
+    assert (fewer_repeats.trial.repeats, len(fewer_repeats.points())) == (4, 8)
+    fewer_points = fit(wanted, room(80)).plan
+    assert fewer_points.trial.repeats == 2
+    assert [point.clients for point in fewer_points.points()][:: len(fewer_points.points()) - 1] == [1, 128]
+    assert fewer_points.workload.scale == 10
+
+
+def test_a_dataset_that_takes_too_long_to_load_is_made_smaller_in_proportion() -> None:
+    wanted = plan(workload={"scripts": ["select-only"]}, sweep={"clients": 8, "scale": [100, 1000, 10_000]})
+    fitted = fit(wanted, room(300))
+    scales = [point.scale or 0 for point in fitted.plan.points()]
+    assert len(scales) == 3
+    assert scales[1] == pytest.approx(scales[2] / 10, abs=1)
+    assert any("largest scale" in line for line in fitted.gave_up)
+
+
+def test_disk_limits_the_dataset_whatever_the_time() -> None:
+    wanted = plan(workload={"scripts": ["select-only"], "scale": 10_000})
+    fitted = fit(wanted, room(10_000_000, disk_gib=10)).plan
+    assert fitted.workload.scale * 15_000_000 <= 10 * GIB
+
+
+def test_settings_come_down_to_the_machine() -> None:
+    target = {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "50GB", "work_mem": 4096}}
+    fitted = fit(plan(target={"a": target, "b": target}), room(10_000_000))
+    assert {spec.settings["shared_buffers"] for spec in fitted.plan.target.values()} == {"3072MB"}
+    assert {spec.settings["work_mem"] for spec in fitted.plan.target.values()} == {"4096"}
+    assert fitted.gave_up == ["shared_buffers is 3072MB instead of 50.0 GiB"]
+
+
+def test_transactions_become_a_duration() -> None:
+    fitted = fit(plan(trial={"transactions": 90_000}), room(200))
+    assert fitted.plan.trial.transactions is None
+    assert fitted.gave_up[0].endswith("instead of 90000 transactions a client")
+
+
+def test_too_little_is_refused_with_what_would_do() -> None:
+    with pytest.raises(UsageError) as refused:
+        fit(plan(), room(3))
+    assert "needs about" in (refused.value.hint or "")
+
+
+def test_a_curve_keeps_both_ends_and_an_even_spread() -> None:
+    points = [Point(clients=clients, scale=1) for clients in range(2, 162, 2)]
+    assert [point.clients for point in thin(points, 5)] == [2, 6, 18, 54, 160]
+
+
+def test_one_client_belongs_to_the_curve_of_its_proportion() -> None:
+    points = [Point(clients=clients, workers=max(1, clients // 2)) for clients in (1, 4, 16, 32, 48, 64, 80, 96)]
+    assert [point.clients for point in thin(points, 3)][::2] == [1, 96]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    clients=st.lists(st.integers(1, 500), min_size=1, max_size=40, unique=True),
+    scales=st.lists(st.integers(1, 5_000), min_size=1, max_size=4, unique=True),
+    repeats=st.integers(1, 10),
+    duration=st.integers(1, 3600),
+    budget=st.integers(60, 7200),
+)
+def test_what_was_fitted_fits(clients: list[int], scales: list[int], repeats: int, duration: int, budget: int) -> None:
+    wanted = plan(
+        sweep={"clients": clients, "scale": scales},
+        trial={"warmup": "2s", "duration": f"{duration}s", "repeats": repeats},
+    )
+    fitted = fit(wanted, room(budget))
+    assert seconds(fitted.plan) <= budget
+    assert fitted.plan.points()
+    assert (fitted.plan == wanted) == (not fitted.gave_up)
+    assert fit(fitted.plan, room(budget)).gave_up == []
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in catalogue()])
+def test_every_plan_of_the_catalogue_fits_into_five_minutes(name: str) -> None:
+    loaded = load_plan(name).plan
+    assert seconds(fit(loaded, room(300)).plan) <= 300
