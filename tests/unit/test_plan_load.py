@@ -60,9 +60,9 @@ def test_a_folder_of_the_name_does_not_hide_the_catalogue(mine: Path) -> None:
     [
         ("quik", "did you mean quick?"),
         ("mnie.toml", "did you mean mine.toml?"),
-        ("zzz", "the catalogue has quick; files here: mine.toml"),
-        ("./quick", "the catalogue has quick"),
-        ("mine.toml/x", "the catalogue has quick"),
+        ("zzz", "files here: mine.toml"),
+        ("./quick", "the catalogue has "),
+        ("mine.toml/x", "the catalogue has "),
     ],
 )
 @pytest.mark.usefixtures("mine")
