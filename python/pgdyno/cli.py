@@ -21,7 +21,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-plan_app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Look at plans before they run.")
+plan_app = typer.Typer(
+    no_args_is_help=True, rich_markup_mode=None, help="Write plans, and look at them before they run."
+)
 app.add_typer(plan_app, name="plan")
 
 DEFAULT_RUNS = Path("pgdyno-runs")
@@ -152,6 +154,29 @@ def plan_list() -> None:
     from pgdyno.commands.plan import list_catalogue
 
     list_catalogue()
+
+
+@plan_app.command("new")
+def plan_new(
+    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where it goes; what is there stays.")] = Path(
+        "plan.toml"
+    ),
+    target: Annotated[
+        str, typer.Option(metavar="KIND", help="What it measures: embedded (fetched) or local (installed here).")
+    ] = "embedded",
+) -> None:
+    """Write a plan with comments, to begin with."""
+    from pgdyno.commands.plan import new
+
+    new(file, target)
+
+
+@plan_app.command("schema")
+def plan_schema() -> None:
+    """Print the JSON Schema of plan files, for editors."""
+    from pgdyno.commands.plan import schema
+
+    schema()
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import Run
 
-COMMANDS = ["run", "list", "show", "report", "plan check", "plan show", "plan list"]
+COMMANDS = ["run", "list", "show", "report", "plan check", "plan show", "plan list", "plan new", "plan schema"]
 
 THREE_MISTAKES = """\
 name = "three mistakes"
@@ -93,6 +94,57 @@ def test_the_catalogue_is_listed_and_can_be_checked(run: Run) -> None:
     for name in names:
         assert run("pgdyno", "plan", "check", name).returncode == 0
         assert "trials, " in run("pgdyno", "plan", "show", name).stdout
+
+
+def test_a_new_plan_can_be_checked_and_is_not_written_twice(run: Run, tmp_path: Path) -> None:
+    assert run("pgdyno", "plan", "new").returncode == 0
+    assert run("pgdyno", "plan", "new", "other.toml").returncode == 0
+    for file in ("plan.toml", "other.toml"):
+        done = run("pgdyno", "plan", "check", file)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert done.stdout.startswith(f"{file}: the plan can be run\n12 trials, 2m24s of measuring, plus ")
+    again = run("pgdyno", "plan", "new")
+    assert (again.returncode, again.stdout) == (ExitCode.USAGE, "")
+    assert "plan.toml is there already" in again.stderr
+    assert run("pgdyno", "plan", "new", "x.toml", "--target", "cloud").returncode == ExitCode.USAGE
+    assert not (tmp_path / "x.toml").exists()
+
+
+def test_the_schema_is_json(run: Run) -> None:
+    done = run("pgdyno", "plan", "schema")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["title"] == "pgdyno plan"
+
+
+def test_a_plan_that_extends_another_says_where_mistakes_are(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "base.toml").write_text(THREE_MISTAKES)
+    (tmp_path / "mine.toml").write_text('extends = "base"\nname = "mine"\ntrial.repeats = 0\n')
+    done = run("pgdyno", "plan", "check", "mine.toml", "--set", "trial.warmup=x")
+    assert done.returncode == ExitCode.PLAN
+    places = [line.split(": ")[:2] for line in done.stderr.splitlines() if ".toml" in line][1:]
+    assert places == [
+        ["mine.toml:3", "trial.repeats"],
+        ["mine.toml", "trial.warmup"],
+        ["base.toml:5", "target.pg18.version"],
+        ["base.toml:11", "sweep.clients[0]"],
+    ]
+
+
+def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(
+        'extends = "quick"\n[sweep]\nclients = "2..8 doubling"\nworkers = "clients / 2"\n'
+        '"settings.work_mem" = ["4MB", "8MB"]\nexclude = ["clients == 4", "clients > 99"]\n[trial]\nrepeats = 2\n'
+    )
+    shown = run("pgdyno", "plan", "show", "mine.toml").stdout
+    assert 'excluded by "clients == 4": 2 points\nexcluded by "clients > 99": nothing\n' in shown
+    rows = [line.split() for line in shown.splitlines() if re.match(r" +\d+ +pg18 ", line)]
+    assert [row[2] for row in rows] == ["2", "2", "2", "2", "8", "8", "8", "8"]
+    assert [row[-5] for row in rows] == ["4MB", "8MB", "8MB", "4MB"] * 2
+    assert "8 trials, 40s of measuring, plus starting servers, loading (1 dataset) and changing" in " ".join(
+        shown.split()
+    )
+    listed = json.loads(run("pgdyno", "plan", "show", "mine.toml", "--json").stdout)
+    assert (listed["order"], listed["trials"][1]["slug"]) == ("interleaved", "0002-pg18-c2-w1-8MB")
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
-"""`pgdyno plan check | show | list`."""
+"""`pgdyno plan check | show | list | new | schema`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +11,9 @@ from rich.table import Table
 from pgdyno.commands.budget import within_budget
 from pgdyno.experiment import scripts_of
 from pgdyno.plan import catalogue, load_plan
-from pgdyno.plan.show import show_json, show_lines
+from pgdyno.plan.new import write_new_plan
+from pgdyno.plan.schema import schema_text
+from pgdyno.plan.show import show_json, show_lines, total
 from pgdyno.run import check_scripts, find_engine
 
 
@@ -18,7 +21,9 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None) -
     """Says that a plan is good; raises PlanError with all its problems when it is not."""
     loaded = within_budget(load_plan(source, overrides), budget)
     check_scripts(find_engine(), scripts_of(loaded), loaded.source, loaded.folder)
-    Console(highlight=False).print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
+    console = Console(highlight=False)
+    console.print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
+    console.print(total(loaded.plan), markup=False)
 
 
 def show(source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None) -> None:
@@ -28,6 +33,19 @@ def show(source: str, overrides: Sequence[str], *, json: bool, budget: str | Non
         print(show_json(loaded))
     else:
         Console(highlight=False).print(show_lines(loaded))
+
+
+def new(file: Path, kind: str) -> None:
+    """Writes a plan to begin with. Raises UsageError when the file is there already."""
+    write_new_plan(file, kind)
+    console = Console(highlight=False)
+    console.print(f"{file} is written; change it, then:", markup=False, soft_wrap=True)
+    console.print(f"  pgdyno plan show {file}\n  pgdyno run {file}", markup=False, soft_wrap=True)
+
+
+def schema() -> None:
+    """Prints the JSON Schema of plan files."""
+    print(schema_text(), end="")
 
 
 def list_catalogue() -> None:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 HIGHEST_RATE = 1e9
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
+LONGEST_NAME = 64
+"""Names become parts of folders' names, which file systems limit to 255 bytes."""
 
 
 class Model(BaseModel):
     """Base: immutable; an unknown key is a mistake, and so is text or true where a number belongs."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+
+
+def _named(text: str) -> str:
+    if NAME.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a name; use letters, digits, - and _, starting with a letter or digit")
+    if len(text) > LONGEST_NAME:
+        raise ValueError(f"a name of {len(text)} letters is too long; {LONGEST_NAME} are the most")
+    return text
 
 
 def setting_text(value: object) -> object:
@@ -22,6 +34,7 @@ def setting_text(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) else value
 
 
+Name = Annotated[str, AfterValidator(_named)]
 Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=str | int | float | bool)]
 Protocol = Literal["simple", "extended", "prepared"]
 Positive = Annotated[int, Field(ge=1)]

@@ -16,7 +16,7 @@ from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.plan.one_form import moved_in_plan, one_form
 from pgdyno.plan.problems import Document
 
-KEY = "extends"
+EXTENDS = "extends"
 LONGEST_CHAIN = 20
 
 _INSTEAD: Mapping[Path, Sequence[Path]] = {
@@ -55,7 +55,7 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
     inherited = file.source if above else None
     document = Document(data, lines, sources=dict.fromkeys(lines, inherited) if inherited else {})
     problems = [document.problem(path, "is given twice, in two forms", "leave one out") for path in twice]
-    if KEY not in data:
+    if EXTENDS not in data:
         return Read(document, text, problems)
     base = _read(_base(file, document, above), folder, [*above, file])
     return Read(_merged(base.document, document), text, problems + base.problems)
@@ -63,20 +63,20 @@ def _read(file: PlanFile, folder: FilePath, above: list[PlanFile]) -> Read:
 
 def _base(file: PlanFile, document: Document, above: Sequence[PlanFile]) -> PlanFile:
     """The plan that `file` extends. Raises PlanError."""
-    name = document.data[KEY]
+    name = document.data[EXTENDS]
     if not isinstance(name, str) or not name.strip():
-        problem = document.problem((KEY,), "must be the name of a plan", 'such as extends = "quick"')
+        problem = document.problem((EXTENDS,), "must be the name of a plan", 'such as extends = "quick"')
         raise PlanError(file.source, [problem])
     try:
         base = _find(name, file.folder)
     except UsageError as error:
-        raise PlanError(file.source, [document.problem((KEY,), error.message, error.hint)]) from error
+        raise PlanError(file.source, [document.problem((EXTENDS,), error.message, error.hint)]) from error
     chain = [*above, file]
     if any(base.path == each.path for each in chain):
         circle = " → ".join(each.source for each in [*chain, base])
-        raise PlanError(file.source, [document.problem((KEY,), f"goes in a circle: {circle}", "end it somewhere")])
+        raise PlanError(file.source, [document.problem((EXTENDS,), f"goes in a circle: {circle}", "end it somewhere")])
     if len(chain) >= LONGEST_CHAIN:
-        raise PlanError(file.source, [document.problem((KEY,), f"is one of more than {LONGEST_CHAIN} in a row")])
+        raise PlanError(file.source, [document.problem((EXTENDS,), f"is one of more than {LONGEST_CHAIN} in a row")])
     return base
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from pgdyno.errors import PlanError, Problem
+from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.plan.checks import check_sections, read_sections
-from pgdyno.plan.extends import read_with_bases
+from pgdyno.plan.extends import EXTENDS, read_with_bases
 from pgdyno.plan.files import find_plan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.one_form import moved_in_plan, one_form
@@ -44,6 +44,8 @@ def load_plan(source: str | Path, overrides: Sequence[str] = ()) -> LoadedPlan:
     file = find_plan(str(source))
     read = read_with_bases(file)
     data, overridden = apply_overrides(read.document.data, overrides)
+    if any(path[:1] == (EXTENDS,) for path in overridden):
+        raise UsageError("cannot apply --set extends: it is read before", hint=f"write {EXTENDS} into the file")
     document = replace(
         read.document, data=one_form(data)[0], overridden=frozenset(moved_in_plan(path) for path in overridden)
     )

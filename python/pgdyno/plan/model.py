@@ -12,28 +12,17 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from pgdyno.plan.base import HIGHEST_RATE, Model, Positive, Setting
+from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
 from pgdyno.plan.sweep import Sweep
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-LONGEST_NAME = 64
-"""Names become parts of folders' names, which file systems limit to 255 bytes."""
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 """Scripts that the engine brings; `pgdrive -b list` says the same."""
-
-
-def _named(text: str) -> str:
-    if NAME.fullmatch(text) is None:
-        raise ValueError(f"{text!r} is not a name; use letters, digits, - and _, starting with a letter or digit")
-    if len(text) > LONGEST_NAME:
-        raise ValueError(f"a name of {len(text)} letters is too long; {LONGEST_NAME} are the most")
-    return text
 
 
 def _version(value: object) -> object:
@@ -76,8 +65,7 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
     return check
 
 
-Name = Annotated[str, AfterValidator(_named)]
-Seconds = Annotated[float, BeforeValidator(_seconds)]
+Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
 Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
 
@@ -98,7 +86,7 @@ class EmbeddedTarget(ServerSpec):
     """A PostgreSQL that pgdyno fetches."""
 
     kind: Literal["embedded"]
-    version: Annotated[str, BeforeValidator(_version), AfterValidator(_version_form)]
+    version: Annotated[str, BeforeValidator(_version, json_schema_input_type=str | int), AfterValidator(_version_form)]
 
 
 class LocalTarget(ServerSpec):

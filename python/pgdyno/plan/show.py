@@ -15,6 +15,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.phases import phases_s
+from pgdyno.plan.points import expand
 from pgdyno.plan.reset_words import before_each_trial, not_known
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
@@ -72,8 +73,9 @@ def show_lines(loaded: LoadedPlan) -> Group:
     parts += [
         Text(_workload(plan)),
         Text(before_each_trial(plan)),
+        *(Text(line) for line in excluded_lines(plan)),
         Padding(_table(plan, trials), (1, 0)),
-        Text(_total(plan, len(trials))),
+        Text(total(plan)),
         *(Text(f"for the budget: {line}") for line in loaded.gave_up),
     ]
     return Group(*parts)
@@ -97,6 +99,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "source": loaded.source,
         "plan": plan.as_resolved(),
         "measuring_s": time_needed_s(plan),
+        "order": plan.order(),
         "gave_up": loaded.gave_up,
         "trials": trials,
     }
@@ -118,22 +121,28 @@ def _workload(plan: Plan) -> str:
 
 
 def _table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
-    columns = ["clients"] + [name for name in ("workers", "protocol", "scale") if _has(trials, name)]
+    points = [trial.point for trial in trials]
+    names = dict.fromkeys(name for point in points for name in point.parameters())
+    there = [name for name in ("workers", *names) if any(point.parameter(name) is not None for point in points)]
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("trial", justify="right")
     table.add_column("target", overflow="fold")
+    columns = list(dict.fromkeys(["clients", *there]))
     for name in columns:
-        table.add_column(name, justify="left" if name == "protocol" else "right")
+        numeric = name in ("clients", "workers", "scale", "rate")
+        table.add_column(name.partition(".")[2] or name, justify="right" if numeric else "left", overflow="fold")
     table.add_column("repeat", justify="right")
     table.add_column("length", justify="right")
     for trial in trials:
-        values = [str(getattr(trial.point, name)) for name in columns]
+        values = [_value(trial.point.parameter(name)) for name in columns]
         table.add_row(str(trial.number), trial.target, *values, str(trial.repeat), _length(plan))
     return table
 
 
-def _has(trials: Sequence[PlannedTrial], parameter: str) -> bool:
-    return any(getattr(trial.point, parameter) is not None for trial in trials)
+def _value(value: float | str | None) -> str:
+    if value is None:
+        return "default"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
 
 
 def _length(plan: Plan) -> str:
@@ -148,12 +157,65 @@ def _length(plan: Plan) -> str:
     return warmup + format_duration(trial.duration)
 
 
-def _total(plan: Plan, count: int) -> str:
-    trials = f"{count} trial{'s' if count != 1 else ''}"
+def total(plan: Plan) -> str:
+    """How many trials, how long they take, in which order, and what comes on top, as far as it is known."""
+    trials = planned_trials(plan)
+    counted = _counted(len(trials), "trial")
     needed_s = time_needed_s(plan)
     if needed_s is None:
-        return f"{trials}; each ends after {plan.trial.transactions:,} transactions a client, however long that takes"
-    loads = len(plan.target) * len({trial.point.scale for trial in planned_trials(plan)})
-    loading = "" if plan.workload.dataset == "none" else f" and loading ({loads} dataset{'s' if loads > 1 else ''})"
-    total = f"{trials}, {format_duration(needed_s)} of measuring, plus starting servers{loading}"
-    return f"{total}\n{not_known(plan)}"
+        each = f"{plan.trial.transactions:,} transactions a client, however long that takes"
+        lines = [f"{counted}; each ends after {each}"]
+    else:
+        lines = [f"{counted}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
+    if len(trials) > 1:
+        lines.append(_order(plan, trials))
+    return "\n".join([*lines, not_known(plan)])
+
+
+def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
+    loads, restarts = 0, 0
+    scales: dict[str, int | None] = {}
+    settings: dict[str, dict[str, str]] = {}
+    for trial in trials:
+        point = trial.point
+        if plan.workload.dataset != "none" and scales.get(trial.target, 0) != point.scale:
+            loads += 1
+            scales[trial.target] = point.scale
+        if settings.get(trial.target, {}) != point.settings:
+            restarts += 1
+            settings[trial.target] = point.settings
+    parts = ["starting servers"]
+    if loads:
+        parts.append(f"loading ({_counted(loads, 'dataset')})")
+    if restarts:
+        parts.append(f"changing settings ({_counted(restarts, 'time')})")
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
+
+
+_ORDERS = {
+    "as-listed": "as listed: all points once, then all again",
+    "interleaved": "interleaved: each point under every target and setting, there and back",
+    "randomised": "randomised: each point under every target and setting, shuffled",
+}
+
+
+def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
+    order = plan.order()
+    blocks = trials[-1].block
+    by_chance = planned_trials(plan, 1) != planned_trials(plan, 2)
+    drawn = "; each run draws its own, shown is that of seed 0" if by_chance and plan.trial.seed is None else ""
+    counted = f", {_counted(blocks, 'block')}" if order != "as-listed" else ""
+    return f"order {_ORDERS[order]}{counted}{drawn}"
+
+
+def _counted(count: int, word: str) -> str:
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def excluded_lines(plan: Plan) -> list[str]:
+    """What each condition of the sweep leaves out: one that leaves out nothing may be a slip."""
+    space = expand(plan.sweep, plan.workload.scale, plan.workload.variables)
+    return [
+        f'excluded by "{condition}": {_counted(count, "point") if count else "nothing"}'
+        for condition, count in zip(plan.sweep.exclude, space.excluded, strict=True)
+    ]

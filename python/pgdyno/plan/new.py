@@ -1,0 +1,92 @@
+"""A first plan, with comments that teach the rest: `pgdyno plan new`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from importlib import resources
+from pathlib import Path
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.plan.base import LONGEST_NAME, NAME
+from pgdyno.plan.checks import PROGRAMS
+from pgdyno.plan.near import near
+
+_EMBEDDED = """\
+# What is measured, a table each; its name is what reports call it. With two of them, every point is
+# measured on both.
+[target.pg18]
+kind = "embedded"            # fetched by pgdyno; "local" is an installation of this machine
+version = "18"               # the newest 18; "18.1" would be just that one
+
+# Lines of postgresql.conf; all others stay as PostgreSQL's own defaults are:
+# [target.pg18.settings]
+# shared_buffers = "1GB"
+"""
+_LOCAL = """\
+# What is measured, a table each; its name is what reports call it. With two of them, every point is
+# measured on both.
+[target.local]
+kind = "local"               # an installation of this machine; "embedded" is fetched by pgdyno
+bin = {bin}
+
+# Lines of postgresql.conf; all others stay as PostgreSQL's own defaults are:
+# [target.local.settings]
+# shared_buffers = "1GB"
+"""
+KINDS = ("embedded", "local")
+_INSTALLED = "/usr/lib/postgresql"
+"""Where Debian has its versions."""
+
+
+def new_plan(file: Path, kind: str = "embedded") -> str:
+    """The text of a plan for `file`, whose target is of `kind`. Raises UsageError."""
+    if kind not in KINDS:
+        meant = near(kind, KINDS)
+        hint = f"did you mean {meant}?" if meant else f"there are {' and '.join(KINDS)}"
+        raise UsageError(f"there is no kind of target {kind} to begin with", hint=hint)
+    template = resources.files("pgdyno.plan").joinpath("new.toml").read_text(encoding="utf-8")
+    target = _EMBEDDED if kind == "embedded" else _LOCAL.format(bin=_quoted(str(_local_bin())))
+    return template.format(file=file, name=_name(file), target=target)
+
+
+def write_new_plan(file: Path, kind: str = "embedded") -> None:
+    """Writes it; a file that is there stays as it is. Raises UsageError, StoreError."""
+    text = new_plan(file, kind)
+    try:
+        with file.open("x", encoding="utf-8") as opened:
+            opened.write(text)
+    except FileExistsError as error:
+        raise UsageError(f"{file} is there already", hint="give another name, or remove it") from error
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no folder {file.parent}", hint="make it first") from error
+    except OSError as error:
+        raise StoreError(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _name(file: Path) -> str:
+    """The file's name, as far as a plan may be called so."""
+    letters = re.sub(r"[^A-Za-z0-9_-]+", "-", file.name.removesuffix(".toml")).strip("-_")[:LONGEST_NAME]
+    return letters if NAME.fullmatch(letters) else "plan"
+
+
+def _quoted(text: str) -> str:
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _local_bin() -> Path:
+    """Programs of an installation: what pg_config belongs to, else Debian's newest. Raises UsageError."""
+    found = shutil.which("pg_config")
+    folders = [Path(found).resolve().parent] if found else []
+    folders += sorted(Path(_INSTALLED).glob("*/bin"), key=_version, reverse=True)
+    for folder in folders:
+        if all((folder / program).exists() for program in PROGRAMS):
+            return folder
+    raise UsageError(
+        f"no PostgreSQL was found on this machine: neither by pg_config nor under {_INSTALLED}",
+        hint="install one, or leave --target out: pgdyno then fetches a server",
+    )
+
+
+def _version(folder: Path) -> tuple[int, ...]:
+    return tuple(int(part) for part in folder.parent.name.split(".") if part.isdigit())

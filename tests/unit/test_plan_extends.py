@@ -1,0 +1,207 @@
+"""Plans that extend others: what is merged, what is replaced, whose lines are named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.plan import EmbeddedTarget, Plan, load_plan
+from pgdyno.plan.load import LoadedPlan
+
+BASE = """\
+name = "base"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = { work_mem = "4MB", jit = "off" }
+[workload]
+scripts = ["select-only"]
+scale = 5
+[sweep]
+clients = [1, 2]
+settings.work_mem = ["4MB", "8MB"]
+[trial]
+warmup = "1s"
+duration = "10s"
+repeats = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "base.toml").write_text(BASE)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def load(folder: Path, text: str, *overrides: str) -> LoadedPlan:
+    (folder / "mine.toml").write_text(text)
+    return load_plan("mine.toml", overrides)
+
+
+def plan(folder: Path, text: str, *overrides: str) -> Plan:
+    return load(folder, text, *overrides).plan
+
+
+def problems(folder: Path, text: str, *overrides: str) -> list[Problem]:
+    with pytest.raises(PlanError) as caught:
+        load(folder, text, *overrides)
+    return caught.value.problems
+
+
+def places(folder: Path, text: str, *overrides: str) -> list[tuple[str | None, int | None, str]]:
+    return [(problem.source, problem.line, problem.path) for problem in problems(folder, text, *overrides)]
+
+
+@pytest.mark.parametrize("name", ["base", "base.toml", "./base.toml"])
+def test_tables_are_merged_and_lists_replaced(folder: Path, name: str) -> None:
+    text = (
+        f'extends = "{name}"\nname = "mine"\nsweep.clients = [4]\ntrial.repeats = 6\n'
+        'target.pg18.settings.jit = "on"\ntarget.pg17 = { kind = "embedded", version = "17" }\n'
+    )
+    found = plan(folder, text)
+    assert (found.name, found.sweep.clients, found.workload.scale) == ("mine", [4], 5)
+    assert (found.trial.repeats, found.trial.duration) == (6, 10.0)
+    assert list(found.target) == ["pg18", "pg17"]
+    assert isinstance(found.target["pg18"], EmbeddedTarget)
+    assert found.target["pg18"].settings == {"work_mem": "4MB", "jit": "on"}
+    assert found.sweep.settings == {"work_mem": ["4MB", "8MB"]}
+
+
+def test_the_catalogue_can_be_extended(folder: Path) -> None:
+    found = plan(folder, 'extends = "quick"\nname = "mine"\nworkload.scale = 1\n')
+    assert (found.name, found.workload.scale, found.workload.scripts) == ("mine", 1, ["select-only"])
+
+
+def test_a_file_beside_comes_before_the_catalogue(folder: Path) -> None:
+    (folder / "quick.toml").write_text(BASE)
+    assert plan(folder, 'extends = "quick"\n').name == "base"
+
+
+def test_a_chain_of_plans(folder: Path) -> None:
+    (folder / "middle.toml").write_text('extends = "base"\nname = "middle"\nworkload.scale = 7\ntrial.repeats = 4\n')
+    found = plan(folder, 'extends = "middle"\ntrial.repeats = 9\n')
+    assert (found.name, found.workload.scale, found.trial.repeats, found.sweep.clients) == ("middle", 7, 9, [1, 2])
+
+
+def test_overrides_come_last(folder: Path) -> None:
+    found = plan(folder, 'extends = "base"\nsweep.clients = [4]\n', "sweep.clients[0]=8", "workload.scale=2")
+    assert (found.sweep.clients, found.workload.scale) == ([8], 2)
+
+
+def test_settings_of_a_sweep_are_merged_in_any_form(folder: Path) -> None:
+    found = plan(folder, 'extends = "base"\n[sweep]\n"settings.work_mem" = "1MB"\nsettings.jit = "off"\n')
+    assert found.sweep.settings == {"work_mem": ["1MB"], "jit": ["off"]}
+
+
+@pytest.mark.parametrize(
+    ("own", "kept"),
+    [
+        ("trial.transactions = 10", {"duration": None, "warmup": 0.0, "transactions": 10}),
+        ('[[phase]]\nname = "a"\nduration = "1s"', {"duration": None, "warmup": 0.0, "transactions": None}),
+        ('trial.duration = "1s"', {"duration": 1.0, "warmup": 1.0, "transactions": None}),
+    ],
+)
+def test_what_takes_the_place_of_something_else(folder: Path, own: str, kept: dict[str, object]) -> None:
+    trial = plan(folder, f'extends = "base"\n{own}\n').trial
+    assert {name: getattr(trial, name) for name in kept} == kept
+
+
+def test_a_duration_takes_the_place_of_phases(folder: Path) -> None:
+    (folder / "phased.toml").write_text(
+        BASE.replace('warmup = "1s"\nduration = "10s"\n', "") + '[[phase]]\nname = "a"\nduration = "1s"\n'
+    )
+    found = plan(folder, 'extends = "phased"\ntrial.duration = "5s"\nsweep.rate = 10\n')
+    assert (found.phase, found.trial.duration, found.sweep.rate) == ([], 5.0, [10.0])
+
+
+def test_another_kind_of_target_takes_nothing_over(folder: Path) -> None:
+    found = problems(folder, 'extends = "base"\ntarget.pg18 = { kind = "local", bin = "/nowhere" }\n')
+    assert [problem.message for problem in found] == ["there is no folder /nowhere"]
+
+
+def test_mistakes_are_named_with_the_file_that_they_stand_in(folder: Path) -> None:
+    (folder / "base.toml").write_text(
+        BASE.replace('version = "18"', "version = 18.6").replace("[1, 2]", '[1, "x y"]').replace('"1s"', '"1 parsec"')
+    )
+    text = 'extends = "base"\nsweep.workers = 0\n\ntrial.warmup = "2 parsecs"\n'
+    assert places(folder, text) == [
+        (None, 2, "sweep.workers"),
+        (None, 4, "trial.warmup"),
+        ("base.toml", 4, "target.pg18.version"),
+        ("base.toml", 10, "sweep.clients[1]"),
+    ]
+
+
+def test_what_is_missing_is_missing_from_the_plan_itself(folder: Path) -> None:
+    (folder / "base.toml").write_text("[workload]\nscale = 2\n")
+    assert ("base.toml", 1, "workload.scripts") in places(folder, 'extends = "base"\nname = "mine"\n')
+    assert (None, 2, "workload.scripts") in places(folder, 'extends = "base"\nworkload.scale = 3\n')
+
+
+def test_what_does_not_suit_the_plan_is_at_its_place(folder: Path) -> None:
+    text = 'extends = "base"\ntarget.pg18.settings.max_connections = 2\n'
+    assert places(folder, text) == [("base.toml", 10, "sweep.clients[1]")]
+    assert places(folder, 'extends = "base"\n', "target.pg18.settings.max_connections=2") == [
+        ("base.toml", 10, "sweep.clients[1]")
+    ]
+
+
+def test_toml_that_cannot_be_read_is_the_base_s(folder: Path) -> None:
+    (folder / "base.toml").write_text("name = x\n")
+    with pytest.raises(PlanError) as caught:
+        load(folder, 'extends = "base"\n')
+    assert (caught.value.source, caught.value.problems[0].line) == ("base.toml", 1)
+
+
+@pytest.mark.parametrize(
+    ("extends", "message", "hint"),
+    [
+        ('"bsae"', "there is no plan bsae", "did you mean base"),
+        ('"no/base.toml"', "there is no plan", None),
+        ("5", "must be the name of a plan", 'extends = "quick"'),
+        ('""', "must be the name of a plan", None),
+        ('"mine"', "goes in a circle: mine.toml → mine.toml", None),
+    ],
+)
+def test_what_cannot_be_extended(folder: Path, extends: str, message: str, hint: str | None) -> None:
+    (problem,) = problems(folder, f'name = "mine"\nextends = {extends}\n')
+    assert (problem.path, problem.line) == ("extends", 2)
+    assert message in problem.message
+    assert (hint or "") in (problem.hint or "")
+
+
+def test_circles_of_several_plans_are_refused(folder: Path) -> None:
+    (folder / "a.toml").write_text('extends = "b"\n')
+    (folder / "b.toml").write_text('name = "b"\nextends = "./a.toml"\n')
+    with pytest.raises(PlanError) as caught:
+        load_plan("a.toml")
+    (problem,) = caught.value.problems
+    assert caught.value.source == "b.toml"
+    assert (problem.line, problem.message) == (2, "goes in a circle: a.toml → b.toml → a.toml")
+
+
+def test_scripts_are_found_beside_the_plan_that_names_them(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a.sql").write_text("SELECT 1;")
+    (folder / "b.sql").write_text("SELECT 1;")
+    (folder / "sub" / "base.toml").write_text(
+        BASE.replace('"select-only"', '"select-only", "a.sql@3"').replace('warmup = "1s"\nduration = "10s"\n', "")
+        + '[[phase]]\nname = "a"\nduration = "1s"\nmix = { "a.sql" = 1 }\n'
+    )
+    loaded = load(folder, 'extends = "sub/base.toml"\n')
+    assert loaded.plan.workload.scripts == ["select-only", "sub/a.sql@3"]
+    assert loaded.plan.phase[0].mix == {"sub/a.sql": 1}
+    assert loaded.folder == folder
+    assert plan(folder, 'extends = "sub/base.toml"\nworkload.scripts = ["b.sql"]\nphase = []\ntrial.duration = "1s"\n')
+
+
+def test_what_is_extended_cannot_be_overridden(folder: Path) -> None:
+    with pytest.raises(UsageError, match="cannot apply --set extends"):
+        load(folder, BASE, "extends=quick")
+
+
+def test_a_kept_plan_stands_alone(folder: Path) -> None:
+    assert "extends" not in plan(folder, 'extends = "base"\n').as_resolved()

@@ -1,0 +1,99 @@
+"""`pgdyno plan new`: a plan that is right as it stands, and teaches the rest."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.plan import load_plan
+from pgdyno.plan.new import new_plan, write_new_plan
+from pgdyno.plan.problems import SECTIONS
+
+
+def test_the_new_plan_is_right_as_it_stands(tmp_path: Path) -> None:
+    path = tmp_path / "my first.toml"
+    write_new_plan(path)
+    plan = load_plan(path).plan
+    assert (plan.name, list(plan.target)) == ("my-first", ["pg18"])
+
+
+def test_every_section_is_in_it() -> None:
+    text = new_plan(Path("mine.toml"))
+    for section in SECTIONS:
+        assert f"[{section}]" in text
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_what_is_commented_out_is_right_too(tmp_path: Path) -> None:
+    """Each comment that is a key works when its mark is taken away."""
+    lines = new_plan(tmp_path / "mine.toml").splitlines()
+    options = [at for at, line in enumerate(lines) if re.match(r"# [\w.]+ = ", line)]
+    assert len(options) > 10
+    for at in options:
+        changed = list(lines)
+        changed[at] = lines[at].removeprefix("# ")
+        back = at - 1
+        while lines[back].startswith("# ") and not lines[back].startswith("# ["):
+            back -= 1
+        if lines[back].startswith("# ["):
+            # of a table that is commented out: all of it
+            end = next(number for number in range(back, len(lines) + 1) if not "".join(lines[number : number + 1]))
+            changed = [line.removeprefix("# ") if back <= number < end else line for number, line in enumerate(lines)]
+        if "[[phase]]" in changed:
+            changed = [line for line in changed if not line.startswith(("warmup", 'duration = "10s"'))]
+        (tmp_path / "mine.toml").write_text("\n".join(changed))
+        assert load_plan(tmp_path / "mine.toml").plan.points(), lines[at]
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("mine")
+    with pytest.raises(UsageError, match="is there already"):
+        write_new_plan(path)
+    assert path.read_text() == "mine"
+    with pytest.raises(UsageError, match="is there already"):
+        write_new_plan(tmp_path)
+
+
+def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="there is no folder"):
+        write_new_plan(tmp_path / "no" / "mine.toml")
+    with pytest.raises(StoreError, match="cannot write"):
+        write_new_plan(tmp_path / ("x" * 300))
+
+
+def test_a_kind_that_there_is_not() -> None:
+    with pytest.raises(UsageError, match="no kind of target embeded") as caught:
+        new_plan(Path("x"), "embeded")
+    assert caught.value.hint == "did you mean embedded?"
+
+
+def test_a_local_target_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("pg_config", "initdb", "postgres"):
+        (programs / name).write_text("#!/bin/sh\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs))
+    text = new_plan(tmp_path / "mine.toml", "local")
+    assert tomllib.loads(text)["target"] == {"local": {"kind": "local", "bin": str(programs)}}
+    (tmp_path / "mine.toml").write_text(text)
+    assert load_plan(tmp_path / "mine.toml").plan.target["local"].kind == "local"
+
+
+def test_no_installation_to_be_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("pgdyno.plan.new._INSTALLED", str(tmp_path))
+    with pytest.raises(UsageError, match="no PostgreSQL was found"):
+        new_plan(tmp_path / "mine.toml", "local")
+
+
+@pytest.mark.parametrize(
+    ("file", "name"), [("a.toml", "a"), ("ä.toml", "plan"), ("-.toml", "plan"), ("x y.z", "x-y-z")]
+)
+def test_a_plan_is_called_as_its_file(file: str, name: str) -> None:
+    assert tomllib.loads(new_plan(Path(file)))["name"] == name
