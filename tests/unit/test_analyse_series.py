@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgdyno.analyse.scaling import scaling
 from pgdyno.analyse.series import Series, following, heading, label, varying
 from pgdyno.analyse.summary import summarise
+from pgdyno.analyse.warning import WarningCode
 from pgdyno.records import Point
 from tests.unit.report_sample import swept
 
@@ -69,3 +70,10 @@ def test_values_that_are_listed_split_also_where_each_has_clients_of_its_own() -
 def test_runs_without_a_plan_have_nothing_that_follows() -> None:
     assert following({}, [Point(clients=1)]) == frozenset()
     assert following({"sweep": {"clients": [1], "workers": None}}, [Point(clients=1)]) == frozenset()
+
+
+def test_an_open_loop_has_no_peak_that_more_clients_would_reach() -> None:
+    (closed,) = scaling(summarise(swept([Point(clients=1), Point(clients=2)])))
+    (rated,) = scaling(summarise(swept([Point(clients=1, rate=9.0), Point(clients=2, rate=9.0)])))
+    assert [warning.code for warning in closed.warnings] == [WarningCode.PEAK_AT_EDGE]
+    assert rated.warnings == ()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.plan import Plan
+from pgdyno.plan import Plan, load_plan
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -20,10 +20,13 @@ def plans() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("name", "text"), plans())
-def test_a_plan_in_the_docs_is_one(name: str, text: str) -> None:
+def test_a_plan_in_the_docs_is_one(name: str, text: str, tmp_path: Path) -> None:
     document = tomllib.loads(text)
-    if "sweep" in document:
-        assert Plan.model_validate(document).name, name
+    if "extends" in document:
+        (tmp_path / "plan.toml").write_text(text)
+        assert load_plan(tmp_path / "plan.toml").plan.points(), name
+    elif "sweep" in document:
+        assert Plan.model_validate(document).points(), name
 
 
 def test_the_readme_has_a_plan() -> None:

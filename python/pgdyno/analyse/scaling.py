@@ -52,7 +52,9 @@ def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
     peak = max(points, key=lambda point: point.tps.mean)
     knee = next(point for point in points if point.tps.overlaps(peak.tps))
     warnings = []
-    if len(points) > 1 and peak is points[-1]:
+    # in open loop throughput is what the plan asks for, whatever the clients
+    is_open = any(point.summary.point.rate is not None for point in points)
+    if len(points) > 1 and peak is points[-1] and not is_open:
         warnings.append(
             AnalysisWarning(
                 WarningCode.PEAK_AT_EDGE,
