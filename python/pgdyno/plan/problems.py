@@ -142,12 +142,12 @@ def _unknown_key(path: Path, document: Document) -> Problem:
     elsewhere = [name for name, model in SECTIONS.items() if key in model.model_fields and (name,) != table]
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
-    if meant is not None:
-        hint = f"did you mean {meant}?"
-    elif table[:1] == ("target",) and kinds:
+    if table[:1] == ("target",) and kinds:
         hint = f'{key} goes with kind = "{kinds[0]}"'
     elif elsewhere:
         hint = f"{key} belongs in [{elsewhere[0]}]"
+    elif meant is not None:
+        hint = f"did you mean {meant}?"
     elif table[:1] == ("sweep",):
         hint = _sweepable(key, known)
     else:

@@ -6,6 +6,7 @@ expression on other parameters. Ranges are spread out when they are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
@@ -85,7 +86,10 @@ def _number_item(literal: Reader) -> Reader:
             return literal(value)
         if is_range(value):
             return [literal(_number(each, value)) for each in expand_range(value)]
-        return parse_expression(value).text
+        expression = parse_expression(value)
+        if not expression.names:
+            raise ValueError(f'"{value}" names no parameter; a range is written "1..8", a number without quotes')
+        return expression.text
 
     return read
 
@@ -139,8 +143,16 @@ def _looks_like_a_range(text: str) -> bool:
     return is_range(text) and text.lstrip()[:1].isdigit()
 
 
+_ASSIGNED = re.compile(r"[^=<>!]=[^=]")
+
+
 def _condition(text: str) -> str:
-    return parse_expression(text).text
+    try:
+        return parse_expression(text).text
+    except ValueError as error:
+        if _ASSIGNED.search(text):
+            raise ValueError(f'"{text}" is no condition; to be equal is written ==') from error
+        raise
 
 
 def _listed(value: object) -> object:
