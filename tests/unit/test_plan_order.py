@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgdyno.plan.order import Order, Place, arm, in_order, resolved_order
+from pgdyno.plan.order import Order, Place, arm, by_chance, in_order, resolved_order
 from pgdyno.records import Point
 
 ORDERS: list[Order] = ["interleaved", "randomised", "as-listed"]
@@ -118,6 +118,12 @@ def test_settings_change_no_more_often_than_the_arms() -> None:
     assert arms_of(places) == "ABBA" * 3
     listed = in_order("as-listed", ["a"], swept(3, 2, 2), 1, 1)
     assert changes([arm(at.target, at.point) for at in listed]) == 3
+
+
+@given(order=st.sampled_from(ORDERS), plan=plans)
+def test_what_chance_does_not_decide_is_the_same_for_every_seed(order: Order, plan: Planned) -> None:
+    if not by_chance(order, plan.targets, plan.points):
+        assert plan.places(order) == in_order(order, plan.targets, plan.points, plan.repeats, plan.seed + 1)
 
 
 @pytest.mark.parametrize(("order", "settings"), [("interleaved", 3), ("randomised", 2)])

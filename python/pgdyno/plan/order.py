@@ -48,6 +48,13 @@ def resolved_order(order: Order | None, targets: Sequence[str], points: Sequence
     return "interleaved" if _several(_groups(targets, points)) else "as-listed"
 
 
+def by_chance(order: Order, targets: Sequence[str], points: Sequence[Point]) -> bool:
+    """Whether chance decides something of `order`."""
+    if order == "interleaved":
+        return any(len(group) > 2 for group in _groups(targets, points))
+    return order == "randomised"
+
+
 def _several(groups: Sequence[Group]) -> bool:
     """Whether a point is there under several arms."""
     return any(len(group) > 1 for group in groups)

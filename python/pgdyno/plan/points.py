@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from itertools import chain, product
 
 from pgdyno.plan.expressions import Expression, Value, parse_expression, plain_number
@@ -52,8 +53,27 @@ class Space:
             self.problems.append(problem)
 
 
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What points are asked of; equal sweeps have equal texts."""
+
+    text: str
+    scale: int
+    variables: tuple[tuple[str, str], ...]
+    sweep: Sweep = field(compare=False)
+
+
 def expand(sweep: Sweep, scale: int, variables: Mapping[str, str]) -> Space:
-    """Every point of `sweep` over a workload of `scale` with `variables`."""
+    """Every point of `sweep` over a workload of `scale` with `variables`.
+
+    Large sweeps take seconds, and are asked for again and again: do not change what comes back.
+    """
+    return _expanded(_Question(sweep.model_dump_json(), scale, tuple(variables.items()), sweep))
+
+
+@lru_cache(maxsize=8)
+def _expanded(question: _Question) -> Space:
+    sweep, scale, variables = question.sweep, question.scale, dict(question.variables)
     space = Space(excluded=[0] * len(sweep.exclude))
     if sweep.clients is None and not sweep.points:
         space.add_problem(SweepProblem(("clients",), "is missing", "such as clients = [1, 4, 16]"))

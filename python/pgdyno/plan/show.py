@@ -14,6 +14,7 @@ from rich.text import Text
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
+from pgdyno.plan.order import by_chance
 from pgdyno.plan.phases import phases_s
 from pgdyno.plan.points import expand
 from pgdyno.plan.reset_words import before_each_trial, not_known
@@ -202,8 +203,8 @@ _ORDERS = {
 def _order(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
     order = plan.order()
     blocks = trials[-1].block
-    by_chance = planned_trials(plan, 1) != planned_trials(plan, 2)
-    drawn = "; each run draws its own, shown is that of seed 0" if by_chance and plan.trial.seed is None else ""
+    open_ = plan.trial.seed is None and by_chance(order, list(plan.target), plan.points())
+    drawn = "; each run draws its own, shown is that of seed 0" if open_ else ""
     counted = f", {_counted(blocks, 'block')}" if order != "as-listed" else ""
     return f"order {_ORDERS[order]}{counted}{drawn}"
 
