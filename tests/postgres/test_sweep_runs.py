@@ -1,0 +1,81 @@
+"""Runs of sweeps: every trial gets its own rate, variables and place in the order."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from pgdyno.errors import ExitCode
+from pgdyno.report.plan_toml import plan_toml
+from pgdyno.store import load_run
+from pgdyno.target import Home
+from tests.postgres.test_experiment import pgdyno, the_run
+
+PLAN = """\
+name = "swept"
+target.a = { kind = "embedded", version = "18", settings = { fsync = "off" } }
+target.b = { kind = "embedded", version = "18", settings = { fsync = "off" } }
+[workload]
+scripts = ["rows.sql"]
+dataset = "none"
+variables = { rows = 1, base = 10 }
+[sweep]
+clients = [2, 4]
+workers = "clients / 2"
+rate = 200
+variables.rows = ["variables.base * 3", 7]
+exclude = "clients == 4 and variables.rows == 7"
+[trial]
+duration = "1s"
+repeats = 2
+seed = 5
+"""
+SCRIPT = "SELECT count(*) = :rows AS right FROM generate_series(1, :rows);\nSELECT 1 / (:rows % 10 % 7);\n"
+
+
+def run(home: Home, tmp_path: Path, plan: str) -> subprocess.CompletedProcess[str]:
+    (tmp_path / "rows.sql").write_text(SCRIPT)
+    (tmp_path / "swept.toml").write_text(plan)
+    return pgdyno(home, tmp_path, "run", "swept.toml", "--json")
+
+
+def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:
+    # 7 divides by zero, 31 does not: the script sees each point's own value
+    done = run(warm_home, tmp_path, PLAN.replace("base * 3", "base * 3 + 1"))
+    assert json.loads(done.stdout)["trials"] == 12
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    assert folder.manifest.order == [trial.slug for trial in trials]
+    assert folder.manifest.plan["trial"]["order"] == "interleaved"
+    assert "".join(trial.target for trial in trials) == "abba" * 3
+    points = [(trial.point.clients, trial.point.workers, trial.point.variables["rows"]) for trial in trials[::4]]
+    assert points == [(2, 1, "31"), (4, 2, "31"), (2, 1, "7")]
+    for trial in trials:
+        assert trial.point.rate == 200.0
+        if trial.point.variables["rows"] == "7":
+            assert trial.failure is not None
+            assert "division by zero" in trial.failure.message
+            continue
+        assert trial.summary is not None
+        assert trial.generator is not None
+        # starts of one second at random: five standard deviations
+        assert abs(trial.summary.scheduled - 200) < 5 * 200**0.5
+        assert trial.generator.workers == trial.point.workers
+    assert done.returncode == ExitCode.TRIALS_FAILED
+
+
+def test_a_run_s_points_can_be_asked_for_in_sql(warm_home: Home, tmp_path: Path) -> None:
+    done = run(warm_home, tmp_path, PLAN.replace("repeats = 2", "repeats = 1").replace("base * 3", "base + 1"))
+    assert done.returncode == ExitCode.TRIALS_FAILED
+    sql = "SELECT rate, variables['rows'], count(*) FROM trials GROUP BY ALL ORDER BY 2"
+    assert load_run(the_run(tmp_path)).query(sql).rows == [(200.0, "11", 4), (200.0, "7", 2)]
+
+
+def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -> None:
+    """The plan of a run's page, run again, measures the same points in the same order."""
+    run(warm_home, tmp_path, PLAN.replace("base * 3", "base + 1"))
+    folder = the_run(tmp_path)
+    (tmp_path / "again.toml").write_text(plan_toml(folder.manifest.plan))
+    shown = pgdyno(warm_home, tmp_path, "plan", "show", "again.toml", "--json")
+    assert [trial["slug"] for trial in json.loads(shown.stdout)["trials"]] == folder.manifest.order
