@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pgdyno.analyse.series import following
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
 from pgdyno.plan.budget import Room, fit, thin
@@ -133,3 +134,16 @@ def test_what_was_fitted_fits(clients: list[int], scales: list[int], repeats: in
 def test_every_plan_of_the_catalogue_fits_into_five_minutes(name: str) -> None:
     loaded = load_plan(name).plan
     assert seconds(fit(loaded, room(300)).plan) <= 300
+
+
+def test_what_is_computed_from_the_clients_stays_computed() -> None:
+    sweep = {
+        "clients": "1..128 doubling",
+        "workers": "max(1, clients / 2)",
+        "settings": {"max_connections": "clients + 20", "work_mem": "8MB"},
+    }
+    fitted = fit(plan(sweep=sweep), room(90)).plan
+    assert 1 < len(fitted.points()) < 8
+    assert fitted.sweep.workers == ["max(1, clients / 2)"]
+    assert following(fitted.as_resolved(), fitted.points()) == {"workers", "settings.max_connections"}
+    assert {point.settings["work_mem"] for point in fitted.points()} == {"8MB"}

@@ -10,7 +10,7 @@ import pgdyno.plan.reset_checks
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
 from pgdyno.plan.reset_checks import check_found_versions
-from pgdyno.plan.reset_words import before_each_trial, not_known
+from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 
 PLAN = """\
 name = "mine"
@@ -169,4 +169,4 @@ def test_a_copy_is_said_with_its_way(tmp_path: Path) -> None:
 def test_without_a_dataset_nothing_is_said_of_one(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, NO_DATASET + "checkpoint = false")).plan
     assert before_each_trial(plan) == "before each trial: nothing"
-    assert "checks" not in not_known(plan)
+    assert "checks" not in around_each_trial(plan)

@@ -23,7 +23,8 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None) -
     check_scripts(find_engine(), scripts_of(loaded), loaded.source, loaded.folder)
     console = Console(highlight=False)
     console.print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
-    console.print(total(loaded.plan), markup=False)
+    for line in (total(loaded.plan), *(f"for the budget: {each}" for each in loaded.gave_up)):
+        console.print(line, markup=False)
 
 
 def show(source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None) -> None:

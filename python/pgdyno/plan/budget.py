@@ -15,6 +15,7 @@ from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, tria
 from pgdyno.plan.memory import fit_settings
 from pgdyno.plan.model import Plan
 from pgdyno.plan.phases import trial_s
+from pgdyno.plan.points import is_computed
 from pgdyno.plan.sweep import PointSpec, Sweep
 from pgdyno.records import Point
 from pgdyno.units import format_bytes, format_duration
@@ -192,7 +193,21 @@ def _with_points(plan: Plan, points: Sequence[Point]) -> Plan:
         )
         for point in points
     ]
-    return plan.model_copy(update={"sweep": Sweep(points=specs)})
+    return plan.model_copy(update={"sweep": Sweep(points=specs).model_copy(update=_computed(plan.sweep))})
+
+
+def _computed(sweep: Sweep) -> dict[str, object]:
+    """Parameters of `sweep` that are one expression: reports keep a curve whole that these follow."""
+
+    def one(items: Sequence[object] | None) -> bool:
+        return items is not None and len(items) == 1 and isinstance(items[0], str) and is_computed(items[0])
+
+    kept: dict[str, object] = {
+        name: getattr(sweep, name) for name in ("workers", "scale", "rate") if one(getattr(sweep, name))
+    }
+    for group in ("settings", "variables"):
+        kept[group] = {name: items for name, items in getattr(sweep, group).items() if one(items)}
+    return kept
 
 
 def thin(points: Sequence[Point], count: int) -> list[Point]:

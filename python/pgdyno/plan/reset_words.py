@@ -21,10 +21,10 @@ def before_each_trial(plan: Plan) -> str:
     return "before each trial: " + ("; ".join([*dataset, *_steps(reset)]) or "nothing")
 
 
-def not_known(plan: Plan) -> str:
-    """What the time of measuring leaves out."""
+def around_each_trial(plan: Plan) -> str:
+    """What is done around a load, as far as the plan asks for it."""
     checked = plan.workload.dataset != "none" and plan.reset.consistency != "none"
-    return "not estimated: the steps before each trial" + (", and the checks behind it" if checked else "")
+    return "the steps before each trial" + (" and the checks behind it" if checked else "")
 
 
 def _method(reset: Reset) -> str:

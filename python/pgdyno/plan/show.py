@@ -12,12 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
+from pgdyno.plan.costs import around_s
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.order import by_chance
 from pgdyno.plan.phases import phases_s
 from pgdyno.plan.points import expand
-from pgdyno.plan.reset_words import before_each_trial, not_known
+from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -100,6 +101,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "source": loaded.source,
         "plan": plan.as_resolved(),
         "measuring_s": time_needed_s(plan),
+        "around_s": around_s(plan, plan.points()),
         "order": plan.order(),
         "gave_up": loaded.gave_up,
         "trials": trials,
@@ -170,7 +172,9 @@ def total(plan: Plan) -> str:
         lines = [f"{counted}, {format_duration(needed_s)} of measuring, plus {_on_top(plan, trials)}"]
     if len(trials) > 1:
         lines.append(_order(plan, trials))
-    return "\n".join([*lines, not_known(plan)])
+    around = format_duration(around_s(plan, plan.points()))
+    lines.append(f"about {around} on top, with {around_each_trial(plan)}")
+    return "\n".join(lines)
 
 
 def _on_top(plan: Plan, trials: Sequence[PlannedTrial]) -> str:
