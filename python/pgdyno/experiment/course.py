@@ -71,6 +71,7 @@ def _trials(state: RunState, todo: Sequence[PlannedTrial]) -> str | None:
     for place, trial in enumerate(todo):
         if place:
             _pause(state)
+        state.later = len(todo) - place - 1
         state.ground.guard.check()
         changed = changed_script(state.folder.path, state.loaded.folder, manifest.scripts or [])
         if changed is not None:

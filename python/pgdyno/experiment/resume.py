@@ -93,7 +93,8 @@ def _left(
     failed = [record for record in done.values() if record.outcome is not Outcome.FINISHED]
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]
-    if not todo:
+    # one that was killed behind its last trial is still to be closed
+    if not todo and folder.manifest.ended_at is not None:
         raise StoreError(_nothing_left(folder.name, len(trials), len(failed)), hint=_how_to_redo(failed))
     return todo, failed if redo_failed else []
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pgdyno.errors import TargetError
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
 from pgdyno.target import Server, open_target
 
@@ -67,8 +70,27 @@ def known_facts(targets: list[TargetRecord]) -> dict[str, ServerFacts]:
     return {target.name: target.facts for target in targets if target.facts is not None}
 
 
-def prepare(state: RunState, trial: PlannedTrial) -> Preparation:
-    """Brings the trial's server to the state in which it starts. Raises TargetError, psycopg.Error."""
+def prepare(state: RunState, trial: PlannedTrial, server: Server) -> Preparation:
+    """Brings the trial's `server` to the state in which it starts. Raises TargetError, psycopg.Error."""
+    steps = Steps(state.ground.progress)
+    asked = {**state.plan.target[trial.target].settings, **trial.point.settings}
+    if asked != server.control.settings:
+        steps.do("configure", "changing settings", lambda: _configure(server, asked))
+    prepared = _dataset(state, trial)
+    return prepared.model_copy(
+        update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}
+    )
+
+
+def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
+    done = server.configure(asked)
+    if done is None:
+        return None
+    values = ", ".join(f"{name} = {value}" for name, value in done.values.items())
+    return f"{'restarted' if done.restarted else 'reloaded'}: {values}"
+
+
+def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
     name = state.plan.workload.dataset
     dataset = None
     if name != "none":

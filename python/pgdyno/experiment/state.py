@@ -29,6 +29,8 @@ class RunState:
     """All that the plan comes to, also those that are whole already."""
     labels: dict[int, str] = field(default_factory=dict)
     """What each trial is called while it runs, by number."""
+    later: int = 0
+    """How many trials come behind the present one."""
     servers: dict[str, Server] = field(default_factory=dict)
     """Targets that are up. They stay up to the end: an idle server costs next to nothing, a load does."""
     preparers: dict[str, Preparer] = field(default_factory=dict)

@@ -54,7 +54,7 @@ def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialR
     started = datetime.now(UTC)
     try:
         server = _stage(Stage.TARGET, lambda: server_for(state, trial.target))
-        prepared = _stage(Stage.PREPARE, lambda: prepare(state, trial))
+        prepared = _stage(Stage.PREPARE, lambda: prepare(state, trial, server))
         settings = _stage(Stage.PREPARE, lambda: _settings(server))
         prepared = _stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
     except _StageFailedError as failed:
@@ -147,14 +147,15 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
     plan = state.plan
 
     def on_interval(interval: Interval) -> None:
-        state.view.interval(interval.tps, interval.p99_ms)
+        state.view.interval(interval.tps, interval.p99_ms, interval.phase)
         state.ground.guard.check()
 
     phases = writer.phases.absolute()
     if plan.phase:
         phases.write_text(phases_toml(plan.phase), encoding="utf-8")
     options = trial_options(plan, trial.point, state.seed + trial.number, phases)
-    state.view.trial_started(trial.number, len(state.trials), state.labels[trial.number], trial_s(plan))
+    label = state.labels[trial.number]
+    state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
     return run_trial(
         state.ground.engine,
         [*options, *scripts_of(state.loaded)],

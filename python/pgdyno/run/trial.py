@@ -28,6 +28,7 @@ class Interval:
     """What the live view shows of a second."""
 
     phase: str
+    """Its name in the plan, warm-up, measuring, or draining."""
     tps: float
     p99_ms: float | None
     """None when nothing succeeded."""
@@ -92,12 +93,15 @@ def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failu
     return Failure(stage=Stage.RUN, message=f"{message}; most often: {most.message}", sqlstate=most.sqlstate)
 
 
+_PHASES = {"measure": "measuring", "drain": "draining"}
+
+
 def _interval(event: Event) -> Interval:
     length_s = (event["to_us"] - event["from_us"]) / 1e6
     succeeded = sum(script["succeeded"] for script in event["scripts"])
     worst_ns = [script["latency_ns"]["p99"] for script in event["scripts"] if script.get("latency_ns")]
     return Interval(
-        phase=event["phase"],
+        phase=str(event.get("phase_name") or _PHASES.get(event["phase"], event["phase"])),
         tps=succeeded / length_s if length_s > 0 else 0.0,
         p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
         failed=sum(script["failed"] for script in event["scripts"]),
