@@ -33,8 +33,8 @@ def the_run(tmp_path: Path) -> RunFolder:
 
 
 @contextmanager
-def running(home: Home, tmp_path: Path, plan: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run in the background, up to the middle of its first trial."""
+def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log") -> Iterator[subprocess.Popen[str]]:
+    """A run in the background, up to the middle of its first trial, or until its folder has the file `until`."""
     process = subprocess.Popen(
         [PGDYNO, "run", str(plan)],
         cwd=tmp_path,
@@ -45,7 +45,7 @@ def running(home: Home, tmp_path: Path, plan: Path) -> Iterator[subprocess.Popen
     )
     try:
         deadline = time.monotonic() + 120
-        while not list(tmp_path.glob("pgdyno-runs/*/.0001-*.partial/log/engine.log")):
+        while not list(tmp_path.glob(f"pgdyno-runs/*/.0001-*.partial/{until}")):
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -49,7 +49,10 @@ def plan(tmp_path: Path) -> Path:
 
 
 def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
-    """Starts pgdyno and kills it with SIGKILL unless it has ended by then; its exit code."""
+    """Starts pgdyno and kills it with SIGKILL, `seconds` after there is a run, unless it has ended by then.
+
+    Gives back its exit code.
+    """
     process = subprocess.Popen(
         [PGDYNO, *args],
         cwd=folder,
@@ -58,6 +61,9 @@ def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
         stderr=subprocess.DEVNULL,
     )
     try:
+        end = time.monotonic() + 120
+        while not list(folder.glob("pgdyno-runs/*/manifest.json")) and time.monotonic() < end:
+            time.sleep(0.01)
         return process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
@@ -85,8 +91,7 @@ def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
 ) -> None:
     seed = random.SystemRandom().randrange(2**32)
     drawn = random.Random(seed)
-    # not before there is a folder to go on with
-    code = killed_after(drawn.uniform(3, 8), warm_home, tmp_path, "run", str(plan))
+    code = killed_after(drawn.uniform(0, 7), warm_home, tmp_path, "run", str(plan))
     folder = the_run(tmp_path)
     kills, before = [code], whole(folder)
     while len(kills) < 3:
