@@ -14,7 +14,7 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
-from pgdyno.store import RunFolder
+from pgdyno.store import RunFolder, load_run
 from pgdyno.target import Home
 from tests.postgres.runs import PGDYNO, engines, environment, pgdyno, postmasters, running, the_run
 
@@ -233,3 +233,54 @@ def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan:
     assert "and was 0.0.9 in earlier trials" in said
     assert "and was PostgreSQL 18.0 elsewhere in earlier trials" in said
     assert "removed what was left of 1 trial (0001-a-c1)" in said
+
+
+SWEPT = """\
+name = "swept"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+"settings.{name}" = [{values}]
+[trial]
+duration = "1s"
+repeats = 2
+seed = 7
+[hooks]
+before_trial = "echo $PGDYNO_SETTINGS_{capitals}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "how"),
+    [("work_mem", ("5MB", "6MB"), "reloaded"), ("shared_buffers", ("20MB", "24MB"), "restarted")],
+)
+def test_settings_of_a_point_are_in_force_in_its_trials(
+    warm_home: Home, tmp_path: Path, name: str, values: tuple[str, str], how: str
+) -> None:
+    plan = tmp_path / "swept.toml"
+    listed = ", ".join(f'"{value}"' for value in values)
+    plan.write_text(SWEPT.format(name=name, values=listed, capitals=name.upper()))
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    # A B B A: the server is changed only where a trial needs another setting than the one before
+    asked = [trial.point.settings[name] for trial in trials]
+    assert asked == [values[0], values[1], values[1], values[0]]
+    for place, trial in enumerate(trials):
+        assert trial.prepare is not None
+        steps = {step.name: step.detail for step in trial.prepare.steps}
+        changed = place == 0 or asked[place] != asked[place - 1]
+        assert ("configure" in steps) == changed
+        if changed:
+            assert steps["configure"] == f"{how}: {name} = {asked[place]}"
+        said = (folder.trials_path / trial.slug / "log" / "before_trial.log").read_text()
+        assert said == f"{asked[place]}\n"
+        stored = {row.name: row for row in load_run(folder).settings(trial.number)}[name]
+        unit_kb = {"kB": 1, "8kB": 8}[str(stored.unit)]
+        assert f"{int(str(stored.setting)) * unit_kb // 1024}MB" == asked[place]
