@@ -174,13 +174,16 @@ def plan_list() -> None:
     list_catalogue()
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(ExitCode.TERMINATED)
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(ExitCode.HANGUP if number == signal.SIGHUP else ExitCode.TERMINATED)
 
 
 def main() -> NoReturn:
     """Runs the command that was typed; ends with a documented exit code."""
     signal.signal(signal.SIGTERM, _terminate)
+    # nohup has it ignored, and so it stays
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _terminate)
     try:
         app(standalone_mode=True)
     except PgdynoError as error:

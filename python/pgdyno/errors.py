@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     STORE = 6
     ENGINE = 7
     STOPPED = 8
+    HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143
 

@@ -137,7 +137,12 @@ def test_a_run_may_end_at_its_first_failure(warm_home: Home, tmp_path: Path, pla
 
 
 @pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, ExitCode.INTERRUPTED), (signal.SIGTERM, ExitCode.TERMINATED)]
+    ("number", "code"),
+    [
+        (signal.SIGINT, ExitCode.INTERRUPTED),
+        (signal.SIGTERM, ExitCode.TERMINATED),
+        (signal.SIGHUP, ExitCode.HANGUP),
+    ],
 )
 def test_a_signal_leaves_nothing_but_whole_trials(
     warm_home: Home, tmp_path: Path, plan: Callable[..., Path], number: int, code: ExitCode

@@ -96,7 +96,7 @@ def _how(error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
         return "was interrupted"
     if isinstance(error, SystemExit):
-        return "was terminated" if error.code == ExitCode.TERMINATED else "was ended by a signal"
+        return "was ended with its terminal" if error.code == ExitCode.HANGUP else "was terminated"
     return f"failed: {error.message if isinstance(error, PgdynoError) else repr(error)}"
 
 

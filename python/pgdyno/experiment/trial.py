@@ -26,6 +26,7 @@ from pgdyno.run.engine import trial_options
 from pgdyno.store import TrialWriter
 from pgdyno.target import Server
 
+SHORTEST_SHOWN_S = 0.5
 T = TypeVar("T")
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""
@@ -147,7 +148,9 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
     plan = state.plan
 
     def on_interval(interval: Interval) -> None:
-        state.view.interval(interval.tps, interval.p99_ms, interval.phase)
+        # the cut one at the end is no throughput to look at
+        if interval.seconds >= SHORTEST_SHOWN_S:
+            state.view.interval(interval.tps, interval.p99_ms, interval.phase)
         state.ground.guard.check()
 
     phases = writer.phases.absolute()

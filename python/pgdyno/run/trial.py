@@ -32,6 +32,8 @@ class Interval:
     tps: float
     p99_ms: float | None
     """None when nothing succeeded."""
+    seconds: float = 1.0
+    """How long it was; the last one of a phase is cut."""
     failed: int = 0
 
 
@@ -104,6 +106,7 @@ def _interval(event: Event) -> Interval:
         phase=str(event.get("phase_name") or _PHASES.get(event["phase"], event["phase"])),
         tps=succeeded / length_s if length_s > 0 else 0.0,
         p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
+        seconds=length_s,
         failed=sum(script["failed"] for script in event["scripts"]),
     )
 

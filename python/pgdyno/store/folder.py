@@ -59,16 +59,21 @@ class RunFolder:
         """
         with storing("make a run folder in", parent):
             parent.mkdir(parents=True, exist_ok=True)
-            path = _make_folder(parent, manifest)
+            path = _free_name(parent, manifest)
+            # nobody lists it before it has a manifest
+            partial = partial_path(parent, path.name)
+            partial.mkdir()
             try:
-                (path / TRIALS).mkdir()
-                kept = keep_scripts(path, Path(manifest.plan_folder or ""), scripts)
-                folder = cls(path, manifest.model_copy(update={"run": path.name, "scripts": kept}))
+                (partial / TRIALS).mkdir()
+                kept = keep_scripts(partial, Path(manifest.plan_folder or ""), scripts)
+                folder = cls(partial, manifest.model_copy(update={"run": path.name, "scripts": kept}))
                 folder._write_manifest()
+                partial.rename(path)
                 sync(parent)
             except BaseException:
-                shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
                 raise
+        folder.path = path
         return folder
 
     @classmethod
@@ -146,16 +151,13 @@ class RunFolder:
             replace_durably(path, (self._manifest.model_dump_json(indent=2) + "\n").encode())
 
 
-def _make_folder(parent: Path, manifest: Manifest) -> Path:
+def _free_name(parent: Path, manifest: Manifest) -> Path:
     started = manifest.started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     plan = manifest.plan.get("name", "run")
     for _ in range(_ATTEMPTS):
         path = parent / f"{started}-{plan}-{secrets.token_hex(2)}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
+        if not path.exists() and not partial_path(parent, path.name).exists():
+            return path
     raise StoreError(f"cannot make a run folder in {parent}: every name that was tried is taken")
 
 
