@@ -11,7 +11,7 @@ from typing import Annotated, NoReturn
 import typer
 from rich.console import Console
 
-from pgdyno.errors import ExitCode, PgdynoError, PlanError
+from pgdyno.errors import ExitCode, PgdynoError, PlanError, UsageError
 
 app = typer.Typer(
     name="pgdyno",
@@ -75,10 +75,21 @@ def _root(
 
 @app.command()
 def run(
-    plan: PlanArgument,
+    plan: Annotated[
+        str | None, typer.Argument(metavar="[PLAN]", help="A plan file, or a name of `pgdyno plan list`.")
+    ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     overrides: SetOption = None,
     budget: BudgetOption = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RUN", help="Go on with a run that was ended: its path, its name or the beginning, or `latest`."
+        ),
+    ] = None,
+    redo_failed: Annotated[
+        bool, typer.Option("--redo-failed", help="With --resume: make trials anew that failed.")
+    ] = False,
     html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -88,11 +99,20 @@ def run(
 ) -> None:
     """Run a plan: fetch or find its servers, load them, measure every trial, report.
 
-    Every trial is stored as soon as it ends; Ctrl-C loses at most the one in flight.
+    Every trial is stored as soon as it ends; Ctrl-C, a crash or a power cut loses at most the one in flight.
     """
-    from pgdyno.commands.run import run_plan
+    from pgdyno.commands.run import Output, resume_run, run_plan
 
-    raise typer.Exit(run_plan(plan, overrides or [], runs, html=html, csv=csv, quiet=quiet, json=json, budget=budget))
+    output = Output(html=html, csv=csv, quiet=quiet, json=json)
+    if resume is None:
+        if plan is None:
+            raise UsageError("there is nothing to run", hint="name a plan, or --resume a run")
+        if redo_failed:
+            raise UsageError("--redo-failed goes only with --resume")
+        raise typer.Exit(run_plan(plan, overrides or [], runs, output, budget))
+    if plan is not None or overrides or budget:
+        raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
+    raise typer.Exit(resume_run(resume, runs, output, redo_failed=redo_failed))
 
 
 @app.command("list")
@@ -179,13 +199,16 @@ def plan_schema() -> None:
     schema()
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(ExitCode.TERMINATED)
+def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
+    raise SystemExit(ExitCode.HANGUP if number == signal.SIGHUP else ExitCode.TERMINATED)
 
 
 def main() -> NoReturn:
     """Runs the command that was typed; ends with a documented exit code."""
     signal.signal(signal.SIGTERM, _terminate)
+    # nohup has it ignored, and so it stays
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        signal.signal(signal.SIGHUP, _terminate)
     try:
         app(standalone_mode=True)
     except PgdynoError as error:

@@ -20,6 +20,8 @@ class ExitCode(IntEnum):
     TRIALS_FAILED = 5
     STORE = 6
     ENGINE = 7
+    STOPPED = 8
+    HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143
 

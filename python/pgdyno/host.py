@@ -21,6 +21,14 @@ def describe_host() -> Host:
     )
 
 
+def boot_id() -> str:
+    """Name of this boot of the machine; empty where it has none."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return ""
+
+
 def _cpu_model(cpuinfo: Path) -> str:
     try:
         lines = cpuinfo.read_text().splitlines()

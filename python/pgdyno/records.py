@@ -35,6 +35,8 @@ class Stage(StrEnum):
     TARGET = "target"
     PREPARE = "prepare"
     RUN = "run"
+    HOOK = "hook"
+    """A command of the plan's [hooks] failed before the trial."""
     VERIFY = "verify"
     """The trial's figures were taken, and then the dataset was found not to hold together."""
 
@@ -209,6 +211,8 @@ class TrialRecord(Record):
     """None in records of earlier versions, and when the trial failed before it was prepared."""
     consistency: Consistency | None = None
     """None when nothing was checked, as behind a trial that failed."""
+    attempt: int = 1
+    """Which of the manifest's attempts made it, from 1."""
 
 
 class Host(Record):
@@ -245,6 +249,33 @@ class TargetRecord(Record):
     """None until it has started once."""
 
 
+class KeptScript(Record):
+    """A script file as it was when the run began; its copy lies in the run folder."""
+
+    name: str
+    """As the plan calls it."""
+    kept: str
+    """Path of the copy in the run folder."""
+    sha256: str
+
+
+class Attempt(Record):
+    """One go at a run: the first, and one for each time that it was resumed."""
+
+    started_at: datetime
+    ended_at: datetime | None = None
+    """None while it goes on, and for ever when it was killed."""
+    ended: str | None = None
+    """How it ended, in words that go on from "it": came to its end, was interrupted, was stopped: ...; of one that
+    was killed, what the next one made of it."""
+    pid: int
+    boot: str
+    """Which boot of the machine it belongs to."""
+    host: Host
+    pgdyno: str
+    pgdrive: str
+
+
 class Manifest(Record):
     """`manifest.json`: what this run is."""
 
@@ -256,6 +287,8 @@ class Manifest(Record):
     started_at: datetime
     ended_at: datetime | None = None
     plan_source: str
+    plan_folder: str | None = None
+    """Where its script files are found from, and hooks run; None in manifests of earlier versions."""
     plan: dict[str, Any]
     """The plan as resolved: every default filled in, `--set` applied."""
     workload: str
@@ -269,3 +302,7 @@ class Manifest(Record):
     outcome: Outcome | None = None
     """None while the run goes on, or when it was killed."""
     notes: list[str] = Field(default_factory=list)
+    scripts: list[KeptScript] | None = None
+    """None in manifests of earlier versions."""
+    attempts: list[Attempt] = Field(default_factory=list)
+    """In their order; empty in manifests of earlier versions."""

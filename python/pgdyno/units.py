@@ -7,6 +7,9 @@ import re
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(us|ms|s|m|min|h|d)\s*")
 _SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)\s*")
+_BYTES = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
 
 def parse_duration_s(text: str) -> float:
     """Seconds in `text`: "10s", "1.5m", "1h 30m". Raises ValueError with what would be right."""
@@ -20,6 +23,17 @@ def parse_duration_s(text: str) -> float:
     if at < len(text) or not text.strip():
         raise ValueError(f"{text!r} is not a duration; write a number and a unit, such as 500ms, 10s, 5m or 1h30m")
     return total
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes in `text`, with PostgreSQL's units, which are powers of 1024: "512MB", "5GB", "1.5TB".
+
+    Raises ValueError with what would be right.
+    """
+    match = _SIZE.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not a size; write a number and a unit, such as 512MB or 5GB")
+    return round(float(match[1]) * _BYTES[match[2]])
 
 
 def format_duration(seconds: float) -> str:

@@ -155,6 +155,12 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
         (["show", "2026"], ExitCode.STORE, "2026"),
         (["frobnicate"], ExitCode.USAGE, "No such command"),
         (["run", "quick", "--set", "nonsense"], ExitCode.USAGE, "nonsense"),
+        (["run"], ExitCode.USAGE, "there is nothing to run"),
+        (["run", "quick", "--redo-failed"], ExitCode.USAGE, "--redo-failed goes only with --resume"),
+        (["run", "quick", "--resume", "latest"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
+        (["run", "--resume", "latest", "--set", "a=1"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
+        (["run", "--resume", "latest"], ExitCode.STORE, "there are no runs in pgdyno-runs"),
+        (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
     ],
 )
 def test_what_cannot_be_done_says_why(run: Run, args: list[str], code: ExitCode, said: str) -> None:

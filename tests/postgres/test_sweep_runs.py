@@ -10,7 +10,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import load_run
 from pgdyno.target import Home
-from tests.postgres.test_experiment import pgdyno, the_run
+from tests.postgres.runs import pgdyno, the_run
 
 PLAN = """\
 name = "swept"

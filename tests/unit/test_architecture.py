@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,18 @@ def test_only_experiment_knows_all_steps() -> None:
     steps = {"plan", "target", "prepare", "run", "store"}
     composers = [room for room in rooms() if room != "__init__" and steps <= imports(room)]
     assert composers == ["experiment"]
+
+
+def test_the_composer_is_one_room_whose_modules_do_not_run_in_circles() -> None:
+    modules = {path.stem: path for path in (ROOT / "experiment").glob("*.py") if path.stem != "__init__"}
+    graph = {}
+    for name, path in modules.items():
+        found = set()
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pgdyno.experiment."):
+                found.add((node.module or "").split(".")[2])
+        graph[name] = found
+    TopologicalSorter(graph).prepare()
 
 
 def test_every_room_is_in_the_graph() -> None:

@@ -47,6 +47,11 @@ def test_what_fits_is_left_as_it_is() -> None:
     assert fitted.gave_up == []
 
 
+def test_pauses_count() -> None:
+    trial = {"warmup": "5s", "duration": "60s", "repeats": 5}
+    assert seconds(plan(trial={**trial, "pause": "10s"})) == pytest.approx(seconds(plan()) + 39 * 10)
+
+
 def test_duration_goes_first() -> None:
     wanted = plan()
     fitted = fit(wanted, room(seconds(wanted) / 2)).plan

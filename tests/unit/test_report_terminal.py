@@ -251,13 +251,13 @@ def test_time_left_counts_down_and_learns_what_trials_take() -> None:
     clock = Clock()
     left = TimeLeft(clock)
     assert left.left_s() is None
-    left.trial_started(1, 3, 10.0)
+    left.trial_started(2, 10.0)
     assert left.left_s() == 30
     clock.now += 4
     assert left.left_s() == 26
     clock.now += 11
     # preparing took five seconds more than the plan says
-    left.trial_started(2, 3, 10.0)
+    left.trial_started(1, 10.0)
     assert left.left_s() == 30
     clock.now += 100
     assert left.left_s() == 15
@@ -265,7 +265,7 @@ def test_time_left_counts_down_and_learns_what_trials_take() -> None:
 
 def test_time_left_is_unknown_for_a_first_trial_without_length() -> None:
     left = TimeLeft(Clock())
-    left.trial_started(1, 3, None)
+    left.trial_started(2, None)
     assert left.left_s() is None
 
 

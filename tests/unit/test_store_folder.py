@@ -12,7 +12,7 @@ import pytest
 
 from pgdyno.errors import ExitCode, StoreError
 from pgdyno.records import FORMAT, Manifest, Outcome
-from pgdyno.store import RunFolder
+from pgdyno.store import RunFolder, changed_script
 from pgdyno.store.folder import MANIFEST
 from tests.unit.store_sample import STARTED, add_trial, sample_manifest
 
@@ -174,3 +174,61 @@ def test_a_run_folder_holds_no_password(tmp_path: Path, monkeypatch: pytest.Monk
     for path in folder.path.rglob("*"):
         if path.is_file():
             assert b"s3cret" not in path.read_bytes()
+
+
+def test_a_folder_is_held_by_one_at_a_time(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    with (
+        folder.locked(),
+        pytest.raises(StoreError, match="another pgdyno works on it"),
+        RunFolder.open(folder.path).locked(),
+    ):
+        pass
+    with RunFolder.open(folder.path).locked():
+        pass
+
+
+def test_what_a_killed_run_left_is_removed_and_whole_trials_stay(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    add_trial(folder, 1)
+    folder.begin_trial("0002-pg18-c4")
+    assert folder.remove_partials() == ["0002-pg18-c4"]
+    assert (folder.partials(), len(folder.trials())) == ([], 1)
+    assert folder.remove_partials() == []
+
+
+def test_a_trial_that_is_set_aside_keeps_all_it_has(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    for number in (1, 2):
+        path = add_trial(folder, 1)
+        files = sorted(each.name for each in path.iterdir())
+        aside = folder.set_aside(path.name)
+        assert aside == folder.path / "set-aside" / f"{path.name}.{number}"
+        assert sorted(each.name for each in aside.iterdir()) == files
+        assert folder.trials() == []
+
+
+def test_scripts_are_kept_and_changes_are_named(tmp_path: Path) -> None:
+    plans = tmp_path / "plans"
+    (plans / "deep").mkdir(parents=True)
+    for name in ("a.sql", "deep/a.sql"):
+        (plans / name).write_text(f"SELECT '{name}';\nEND;\n")
+    folder = RunFolder.create(tmp_path, sample_manifest(plan_folder=str(plans)), ["a.sql", "deep/a.sql", "a.sql"])
+    kept = RunFolder.open(folder.path).manifest.scripts or []
+    assert [script.name for script in kept] == ["a.sql", "deep/a.sql"]
+    for script in kept:
+        assert (folder.path / script.kept).read_text() == (plans / script.name).read_text()
+    assert changed_script(folder.path, plans, kept) is None
+    (plans / "deep" / "a.sql").write_text("SELECT 2;\nEND;\n")
+    said = changed_script(folder.path, plans, kept)
+    assert said is not None
+    assert f"{plans}/deep/a.sql is not what the run began with" in said
+    assert [line for line in said.splitlines() if "SELECT" in line] == ["    -SELECT 'deep/a.sql';", "    +SELECT 2;"]
+    (plans / "a.sql").unlink()
+    assert "cannot be read any more: no such file" in (changed_script(folder.path, plans, kept) or "")
+
+
+def test_a_script_that_cannot_be_kept_leaves_no_folder(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no such file"):
+        RunFolder.create(tmp_path / "runs", sample_manifest(plan_folder=str(tmp_path)), ["gone.sql"])
+    assert list((tmp_path / "runs").iterdir()) == []

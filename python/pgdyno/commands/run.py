@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -11,41 +12,51 @@ from rich.console import Console
 from pgdyno.commands.budget import within_budget
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode
-from pgdyno.experiment import Finished, run_experiment
+from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.plan import load_plan
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.html import render_html
-from pgdyno.report.live import live_view
+from pgdyno.report.live import LiveView, live_view
 from pgdyno.report.terminal import print_report
-from pgdyno.store import load_run
+from pgdyno.store import find_run, load_run
 
 
-def run_plan(
-    source: str,
-    overrides: Sequence[str],
-    runs: Path,
-    *,
-    html: Path | None,
-    csv: Path | None,
-    quiet: bool,
-    json: bool,
-    budget: str | None = None,
-) -> ExitCode:
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is shown and written of a run."""
+
+    html: Path | None
+    csv: Path | None
+    quiet: bool
+    json: bool
+
+
+def run_plan(source: str, overrides: Sequence[str], runs: Path, output: Output, budget: str | None = None) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
     Raises PgdynoError when nothing could be run.
     """
     loaded = within_budget(load_plan(source, overrides), budget)
+    return _show(output, lambda view: run_experiment(loaded, runs, view))
+
+
+def resume_run(run: str, runs: Path, output: Output, *, redo_failed: bool) -> ExitCode:
+    """Goes on with a run that did not come to its end, likewise. Raises PgdynoError when that cannot be."""
+    folder = find_run(run, runs)
+    return _show(output, lambda view: resume_experiment(folder.path, view, redo_failed=redo_failed))
+
+
+def _show(output: Output, experiment: Callable[[LiveView], Finished]) -> ExitCode:
     # progress is for eyes: standard output is kept for what was measured
-    with live_view(Console(stderr=True, highlight=False), quiet=quiet) as view:
-        finished = run_experiment(loaded, runs, view)
+    with live_view(Console(stderr=True, highlight=False), quiet=output.quiet) as view:
+        finished = experiment(view)
     run = load_run(finished.folder)
-    page = html or finished.folder.path / "report.html"
+    page = output.html or finished.folder.path / "report.html"
     write_report_file(page, render_html(run, str(finished.folder.path)))
-    if csv is not None:
-        write_report_file(csv, to_csv(run))
-    if json:
+    if output.csv is not None:
+        write_report_file(output.csv, to_csv(run))
+    if output.json:
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
         print(json_module.dumps(last))
     else:
@@ -56,6 +67,8 @@ def run_plan(
 
 
 def _exit_code(finished: Finished) -> ExitCode:
+    if finished.stopped is not None:
+        return ExitCode.STOPPED
     if not finished.failed:
         return ExitCode.OK
     stages = {record.failure.stage for record in finished.failed if record.failure}

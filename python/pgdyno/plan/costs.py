@@ -40,7 +40,8 @@ def trial_count(plan: Plan, points: Sequence[Point]) -> int:
 def around_s(plan: Plan, points: Sequence[Point]) -> float:
     """Seconds of all that is not load: starting and loading every target, and what is done between trials."""
     between_s = plan.trial.repeats * sum(overhead_s(plan, point) for point in points)
-    return len(plan.target) * (START_S + between_s) + loading_s(plan, points)
+    pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
+    return len(plan.target) * (START_S + between_s) + loading_s(plan, points) + pauses_s
 
 
 def loading_s(plan: Plan, points: Sequence[Point]) -> float:

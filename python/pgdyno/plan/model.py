@@ -7,18 +7,20 @@ inside asks whether a setting was given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
 
 from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
 from pgdyno.plan.sweep import Sweep
 from pgdyno.records import Point
-from pgdyno.units import parse_duration_s
+from pgdyno.units import parse_bytes, parse_duration_s
 
+RESOLVED = "resolved"
+"""Context of a validation that reads what `Plan.as_resolved` gave, where durations are seconds."""
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
@@ -38,12 +40,27 @@ def _version_form(text: str) -> str:
     return text
 
 
-def _seconds(value: object) -> object:
+def _seconds(value: object, info: ValidationInfo) -> object:
     if isinstance(value, str):
         return parse_duration_s(value)
+    if info.context == RESOLVED:
+        return value
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raise ValueError(f'give the duration a unit, such as "{value}s"')
     raise ValueError('write a duration as text with a unit, such as "10s" or "5m"')
+
+
+def _size(text: str) -> str:
+    parse_bytes(text)
+    return text
+
+
+def _command(value: object) -> object:
+    if isinstance(value, str) and value.strip():
+        return value
+    if isinstance(value, list) and value and all(isinstance(each, str) for each in value) and value[0]:
+        return value
+    raise ValueError('write a line for the shell, "sync; date", or a list of words, ["sync", "-f", "/mnt"]')
 
 
 def _lasting(text: str) -> str:
@@ -66,6 +83,8 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
+Size = Annotated[str, AfterValidator(_size)]
+Command = Annotated[str | list[str], BeforeValidator(_command)]
 Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
 
@@ -121,6 +140,12 @@ class TrialSpec(Model):
     """None: interleaved where there are several arms, else as listed."""
     on_failure: Literal["continue", "stop"] = "continue"
     seed: int | None = None
+    pause: Annotated[Seconds, Field(ge=0)] = 0.0
+    """Between the end of a trial and what is done before the next one."""
+    max_errors: Annotated[int, Field(ge=0)] | None = None
+    """Failed transactions that a trial may have, its warm-up counted; one more stops it. None: no limit."""
+    min_free_disk: Size | None = None
+    """The run stops when a file system in use has less than that free; None: no limit."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> TrialSpec:
@@ -173,6 +198,22 @@ class PublishedSpec(Model):
     """A set of `pgdyno.published`."""
 
 
+class Hooks(Model):
+    """Commands around the run and its trials: a line for the shell, or a list of words without one."""
+
+    before_run: Command | None = None
+    after_run: Command | None = None
+    before_trial: Command | None = None
+    after_trial: Command | None = None
+    timeout: Annotated[Seconds, Field(gt=0)] = 600.0
+    """How long each of them may take."""
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return any((self.before_run, self.after_run, self.before_trial, self.after_trial))
+
+
 class Plan(Model):
     """A declared experiment: targets x workload x sweep."""
 
@@ -189,6 +230,7 @@ class Plan(Model):
     """How the load of a trial changes over time, in place of trial.duration; empty: not at all."""
     reset: Reset = Field(default_factory=Reset)
     published: PublishedSpec | None = None
+    hooks: Hooks = Field(default_factory=Hooks)
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
@@ -210,4 +252,11 @@ class Plan(Model):
         for name in ("phase", "published"):
             if not resolved[name]:
                 del resolved[name]
+        if not self.hooks.given:
+            del resolved["hooks"]
         return resolved
+
+    @classmethod
+    def from_resolved(cls, resolved: Mapping[str, Any]) -> Plan:
+        """The plan of which `as_resolved` gave `resolved`. Raises ValidationError."""
+        return cls.model_validate(resolved, context=RESOLVED)

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.lines import Path, dotted, nearest
-from pgdyno.plan.model import EmbeddedTarget, LocalTarget, PhaseSpec, Plan, Reset, TrialSpec, Workload
+from pgdyno.plan.model import EmbeddedTarget, Hooks, LocalTarget, PhaseSpec, Plan, Reset, TrialSpec, Workload
 from pgdyno.plan.near import near
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.units import format_duration
@@ -21,6 +21,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "trial": TrialSpec,
     "phase": PhaseSpec,
     "reset": Reset,
+    "hooks": Hooks,
 }
 TARGET_KINDS: dict[str, type[BaseModel]] = {"embedded": EmbeddedTarget, "local": LocalTarget}
 
@@ -36,7 +37,7 @@ _EXAMPLES = {
     "trial": 'such as [trial] with duration = "10s" and repeats = 3',
     "duration": 'such as duration = "10s"',
 }
-_DURATIONS = {"warmup", "duration"}
+_DURATIONS = {"warmup", "duration", "pause", "timeout"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,3 +42,9 @@ def scripts_that_run(plan: Plan) -> set[str]:
     for phase in plan.phase:
         names |= {name for name, weight in (phase.mix or {}).items() if weight > 0}
     return names
+
+
+def script_files(plan: Plan) -> list[str]:
+    """Files that `plan` names, as it names them, each once."""
+    choices = map(parse_script, plan.workload.scripts)
+    return list(dict.fromkeys(choice.name for choice in choices if not choice.builtin))

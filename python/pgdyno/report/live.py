@@ -22,6 +22,9 @@ SPARKLINE = 12
 BAR = 20
 SHORTEST_LABEL = 16
 GAP = "  "
+PHASE = "italic"
+EVERY_S = 10.0
+"""Where lines cannot change, how long it is quiet between two of a trial."""
 
 
 class LiveView(Protocol):
@@ -41,11 +44,16 @@ class LiveView(Protocol):
     def bytes(self, done: int, total: int | None) -> None:
         """How far a transfer is; `total` is None when nobody said."""
 
-    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
-        """Trial `number` of `total` begins; it needs `seconds`, its warm-up included, if that is known."""
+    def trial_started(
+        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
+    ) -> None:
+        """Trial `number` of `total` begins; it needs `seconds`, its warm-up included, if that is known.
 
-    def interval(self, tps: float, p99_ms: float | None) -> None:
-        """A second of the trial."""
+        `later` trials come behind it; None: all of the higher numbers.
+        """
+
+    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
+        """A second of the trial, in its `phase`."""
 
     def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
         """The trial is over."""
@@ -68,13 +76,13 @@ class TimeLeft:
         """`clock` gives seconds of any origin."""
         self._clock = clock
         self._starts: list[float] = []
-        self._number = self._total = 0
+        self._later = 0
         self._seconds: float | None = None
 
-    def trial_started(self, number: int, total: int, seconds: float | None) -> None:
-        """A trial begins."""
+    def trial_started(self, later: int, seconds: float | None) -> None:
+        """A trial begins, and `later` ones come behind it."""
         self._starts.append(self._clock())
-        self._number, self._total, self._seconds = number, total, seconds
+        self._later, self._seconds = later, seconds
 
     def left_s(self) -> float | None:
         """Seconds until the last trial ends; None when nothing tells."""
@@ -86,7 +94,7 @@ class TimeLeft:
             return None
         each = max(known)
         now = self._clock() - self._starts[-1]
-        return max(each - now, 0.0) + (self._total - self._number) * each
+        return max(each - now, 0.0) + self._later * each
 
 
 class TerminalView:
@@ -101,6 +109,7 @@ class TerminalView:
         self._trial = ""
         self._running = False
         self._label = ""
+        self._phase = ""
         self._rates: deque[float] = deque(maxlen=SPARKLINE)
         self._p99_ms: float | None = None
         # asks for the line at once, so it comes last
@@ -125,15 +134,17 @@ class TerminalView:
 
     def _trial_line(self) -> Text:
         parts = self._figures()
-        # where there is little room the picture goes first, then the label is cut: the figures are what one looks at
-        if self._label_room(parts) < min(len(self._label), SHORTEST_LABEL):
-            parts = [part for part in parts if part.style != ACCENT]
+        # where there is little room the picture goes first, then the phase, then the label is cut: the figures are
+        # what one looks at
+        for style in (ACCENT, PHASE):
+            if self._label_room(parts) < min(len(self._label), SHORTEST_LABEL):
+                parts = [part for part in parts if part.style != style]
         label = Text(self._label)
         label.truncate(max(self._label_room(parts), 1), overflow="ellipsis")
         return Text(GAP).join([Text(self._trial, "dim"), label, *parts])
 
     def _figures(self) -> list[Text]:
-        parts = []
+        parts = [Text(self._phase, PHASE)] if self._phase else []
         if self._rates:
             parts.append(Text(sparkline(list(self._rates), SPARKLINE), ACCENT))
             parts.append(Text(f"{numbers.short(self._rates[-1])} tps", "bold"))
@@ -158,15 +169,18 @@ class TerminalView:
         if total:
             self._transfer = f"{GAP}{bar(done / total, BAR)} {format_bytes(done)} of {format_bytes(total)}"
 
-    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
+    def trial_started(
+        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
+    ) -> None:
         """Show a trial from here on."""
-        self._left.trial_started(number, total, seconds)
+        self._left.trial_started(total - number if later is None else later, seconds)
         self._trial, self._label, self._running = f"trial {number}/{total}", printable(label), True
         self._rates.clear()
-        self._p99_ms = None
+        self._p99_ms, self._phase = None, ""
 
-    def interval(self, tps: float, p99_ms: float | None) -> None:
+    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
         """Show this second's figures."""
+        self._phase = printable(phase)
         self._rates.append(tps)
         self._p99_ms = p99_ms
 
@@ -182,13 +196,16 @@ class TerminalView:
 
 
 class PlainView:
-    """For files, pipes and dumb terminals: a line for what is prepared, and one for each trial that is over."""
+    """For files, pipes and dumb terminals: a line for what is prepared, one now and then of a trial, one at its end."""
 
-    def __init__(self, console: Console) -> None:
-        """Writes to `console` without colour or control characters."""
+    def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
+        """Writes to `console` without colour or control characters; `clock` is for tests."""
         self._console = console
+        self._clock = clock
+        self._left = TimeLeft(clock)
         self._said: set[str] = set()
         self._trial = ""
+        self._spoke = 0.0
 
     def __enter__(self) -> Self:
         """Nothing to begin."""
@@ -211,12 +228,22 @@ class PlainView:
     def bytes(self, done: int, total: int | None) -> None:
         """Nothing: a log has no use for progress."""
 
-    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:  # noqa: ARG002
-        """Keep the name for the line at its end."""
+    def trial_started(
+        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
+    ) -> None:
+        """Keep the name for the lines of the trial."""
+        self._left.trial_started(total - number if later is None else later, seconds)
         self._trial = f"trial {number}/{total}{GAP}{label}"
+        self._spoke = self._clock()
 
-    def interval(self, tps: float, p99_ms: float | None) -> None:
-        """Nothing: the line comes at the end."""
+    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
+        """A line, if the last one was a while ago."""
+        if self._clock() - self._spoke < EVERY_S:
+            return
+        self._spoke = self._clock()
+        left_s = self._left.left_s()
+        left = [] if left_s is None else [f"{clock_time(left_s)} left"]
+        self._print(GAP.join([self._trial, *([phase] if phase else []), figures(tps, p99_ms), *left]))
 
     def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
         """The trial's line."""
@@ -245,10 +272,12 @@ class QuietView:
     def bytes(self, done: int, total: int | None) -> None:
         """Nothing."""
 
-    def trial_started(self, number: int, total: int, label: str, seconds: float | None) -> None:
+    def trial_started(
+        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
+    ) -> None:
         """Nothing."""
 
-    def interval(self, tps: float, p99_ms: float | None) -> None:
+    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
         """Nothing."""
 
     def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
@@ -260,10 +289,16 @@ class QuietView:
 
 def result(outcome: Outcome, tps: float | None, p99_ms: float | None) -> str:
     """`71.3k tps  p99 2.10 ms`; the outcome first where the trial is no result."""
-    figures = [] if tps is None else [f"{numbers.short(tps)} tps"]
+    said = figures(tps, p99_ms)
+    return said if outcome is Outcome.FINISHED else GAP.join([outcome.value, said]).strip()
+
+
+def figures(tps: float | None, p99_ms: float | None) -> str:
+    """`71.3k tps  p99 2.10 ms`; what is not known is left out."""
+    said = [] if tps is None else [f"{numbers.short(tps)} tps"]
     if p99_ms is not None:
-        figures.append(f"p99 {numbers.rounded(p99_ms)} ms")
-    return GAP.join(figures if outcome is Outcome.FINISHED else [outcome.value, *figures])
+        said.append(f"p99 {numbers.rounded(p99_ms)} ms")
+    return GAP.join(said)
 
 
 def clock_time(seconds: float) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_SECONDS = {("trial", "warmup"), ("trial", "duration")}
+_SECONDS = {("trial", "warmup"), ("trial", "duration"), ("trial", "pause"), ("hooks", "timeout")}
 """Keys that a manifest keeps as seconds, and a plan wants with a unit."""
 
 

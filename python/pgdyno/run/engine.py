@@ -99,6 +99,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         f"--protocol={point.protocol}",
     ]
     options += [f"--random-seed={seed}"]
+    if plan.trial.max_errors is not None:
+        # errors are counted: none of them ends a client
+        options += ["--continue-on-error"]
     if point.workers is not None:
         options += [f"--jobs={point.workers}"]
     if plan.phase:

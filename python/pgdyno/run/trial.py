@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pgdyno.errors import EngineError
@@ -27,9 +28,13 @@ class Interval:
     """What the live view shows of a second."""
 
     phase: str
+    """Its name in the plan, warm-up, measuring, or draining."""
     tps: float
     p99_ms: float | None
     """None when nothing succeeded."""
+    seconds: float = 1.0
+    """How long it was; the last one of a phase is cut."""
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +55,47 @@ def run_trial(
     folder: Path,
     log: Path,
     on_interval: Callable[[Interval], None],
+    max_errors: int | None = None,
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
-    `on_interval` is called once a second. When anything is raised meanwhile, Ctrl-C among it, the
+    `on_interval` is called once a second. After more than `max_errors` failed transactions the engine is told
+    to stop, and the trial has failed. When anything is raised meanwhile, Ctrl-C among it, the
     engine is stopped before the exception goes on.
     """
     events: list[Event] = []
+    failed, stopped = 0, False
     with log.open("wb") as errors, running_engine(engine, options, environment, errors, folder) as (process, stream):
         for event in stream:
             events.append(event)
             if event["event"] == "interval":
-                on_interval(_interval(event))
+                interval = _interval(event)
+                failed += interval.failed
+                if max_errors is not None and failed > max_errors and not stopped:
+                    # not by force: the engine then still says what it measured
+                    process.send_signal(signal.SIGINT)
+                    stopped = True
+                on_interval(interval)
         process.wait()
-    return _judge(events, process.returncode, log)
+    result = _judge(events, process.returncode, log)
+    if not stopped:
+        return result
+    assert max_errors is not None
+    return replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
+
+
+def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
+    message = f"stopped after {failed:,} failed transactions, and trial.max_errors is {max_errors:,}"
+    if result.failure is not None and result.outcome is Outcome.FAILED:
+        return Failure(stage=Stage.RUN, message=f"{message}; {result.failure.message}", hint=result.failure.hint)
+    errors = sorted(result.summary.errors if result.summary else [], key=lambda error: error.count, reverse=True)
+    if not errors:
+        return Failure(stage=Stage.RUN, message=message)
+    most = errors[0]
+    return Failure(stage=Stage.RUN, message=f"{message}; most often: {most.message}", sqlstate=most.sqlstate)
+
+
+_PHASES = {"measure": "measuring", "drain": "draining"}
 
 
 def _interval(event: Event) -> Interval:
@@ -71,9 +103,11 @@ def _interval(event: Event) -> Interval:
     succeeded = sum(script["succeeded"] for script in event["scripts"])
     worst_ns = [script["latency_ns"]["p99"] for script in event["scripts"] if script.get("latency_ns")]
     return Interval(
-        phase=event["phase"],
+        phase=str(event.get("phase_name") or _PHASES.get(event["phase"], event["phase"])),
         tps=succeeded / length_s if length_s > 0 else 0.0,
         p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
+        seconds=length_s,
+        failed=sum(script["failed"] for script in event["scripts"]),
     )
 
 

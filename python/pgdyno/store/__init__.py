@@ -3,6 +3,7 @@
 from pgdyno.store.folder import RunFolder
 from pgdyno.store.read import QueryResult, RunData, load_run, query
 from pgdyno.store.runs import RunEntry, find_run, list_runs
+from pgdyno.store.scripts import changed_script
 from pgdyno.store.tables import EventRow, HistogramRow, IntervalRow, SettingRow, StatementRow
 from pgdyno.store.writer import TrialWriter
 
@@ -17,6 +18,7 @@ __all__ = [
     "SettingRow",
     "StatementRow",
     "TrialWriter",
+    "changed_script",
     "find_run",
     "list_runs",
     "load_run",

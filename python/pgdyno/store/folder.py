@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 import shutil
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from datetime import UTC
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,10 +16,15 @@ from pydantic import ValidationError
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.records import FORMAT, Manifest, TrialRecord
+from pgdyno.store.lock import run_lock
+from pgdyno.store.scripts import keep_scripts
 from pgdyno.store.storing import replace_durably, storing, sync
-from pgdyno.store.writer import RECORD, TrialWriter
+from pgdyno.store.writer import RECORD, TrialWriter, partial_path
 
 MANIFEST = "manifest.json"
+TRIALS = "trials"
+SET_ASIDE = "set-aside"
+"""Trials that failed and were made anew."""
 _ATTEMPTS = 20
 
 _R = TypeVar("_R", Manifest, TrialRecord)
@@ -42,23 +49,31 @@ class RunFolder:
         return self._manifest
 
     @classmethod
-    def create(cls, parent: Path, manifest: Manifest) -> RunFolder:
+    def create(cls, parent: Path, manifest: Manifest, scripts: Iterable[str] = ()) -> RunFolder:
         """A new folder in `parent`, which is made if need be; `manifest.run` becomes its name.
+
+        `scripts` are files, found from the manifest's plan_folder, of which copies are kept.
 
         The name is the start in UTC, the plan's name and four random digits:
         `20261120T101500Z-quick-3f9a`. Raises StoreError.
         """
         with storing("make a run folder in", parent):
             parent.mkdir(parents=True, exist_ok=True)
-            path = _make_folder(parent, manifest)
+            path = _free_name(parent, manifest)
+            # nobody lists it before it has a manifest
+            partial = partial_path(parent, path.name)
+            partial.mkdir()
             try:
-                folder = cls(path, manifest.model_copy(update={"run": path.name}))
-                folder.trials_path.mkdir()
+                (partial / TRIALS).mkdir()
+                kept = keep_scripts(partial, Path(manifest.plan_folder or ""), scripts)
+                folder = cls(partial, manifest.model_copy(update={"run": path.name, "scripts": kept}))
                 folder._write_manifest()
+                partial.rename(path)
                 sync(parent)
             except BaseException:
-                shutil.rmtree(path, ignore_errors=True)
+                shutil.rmtree(partial, ignore_errors=True)
                 raise
+        folder.path = path
         return folder
 
     @classmethod
@@ -87,7 +102,7 @@ class RunFolder:
     @property
     def trials_path(self) -> Path:
         """Folder of the trials that are whole."""
-        return self.path / "trials"
+        return self.path / TRIALS
 
     def trial_paths(self) -> list[Path]:
         """Folders of the trials that are whole, in the order of their numbers. Raises StoreError."""
@@ -107,22 +122,42 @@ class RunFolder:
             found = [path.name for path in self.path.glob(".*.partial") if path.is_dir()]
         return sorted(name.removeprefix(".").removesuffix(".partial") for name in found)
 
+    def remove_partials(self) -> list[str]:
+        """Removes what a killed run left of trials; gives back their slugs. Raises StoreError."""
+        slugs = self.partials()
+        for slug in slugs:
+            with storing("remove", partial_path(self.path, slug)):
+                shutil.rmtree(partial_path(self.path, slug))
+        return slugs
+
+    def set_aside(self, slug: str) -> Path:
+        """Moves a whole trial out of `trials/`, to make room for another go at it. Raises StoreError."""
+        folder = self.path / SET_ASIDE
+        with storing("move", self.trials_path / slug):
+            folder.mkdir(exist_ok=True)
+            number = 1 + sum(1 for path in folder.iterdir() if path.name.rpartition(".")[0] == slug)
+            path = (self.trials_path / slug).rename(folder / f"{slug}.{number}")
+            for changed in (folder, self.trials_path, self.path):
+                sync(changed)
+        return path
+
+    def locked(self) -> AbstractContextManager[None]:
+        """Keeps every other pgdyno from going on with this run. Raises StoreError when one does."""
+        return run_lock(self.path)
+
     def _write_manifest(self) -> None:
         path = self.path / MANIFEST
         with storing("write", path):
             replace_durably(path, (self._manifest.model_dump_json(indent=2) + "\n").encode())
 
 
-def _make_folder(parent: Path, manifest: Manifest) -> Path:
+def _free_name(parent: Path, manifest: Manifest) -> Path:
     started = manifest.started_at.astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
     plan = manifest.plan.get("name", "run")
     for _ in range(_ATTEMPTS):
         path = parent / f"{started}-{plan}-{secrets.token_hex(2)}"
-        try:
-            path.mkdir()
-        except FileExistsError:
-            continue
-        return path
+        if not path.exists() and not partial_path(parent, path.name).exists():
+            return path
     raise StoreError(f"cannot make a run folder in {parent}: every name that was tried is taken")
 
 

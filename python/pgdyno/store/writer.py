@@ -18,6 +18,11 @@ from pgdyno.store.tables import SettingRow
 RECORD = "trial.json"
 
 
+def partial_path(run: Path, slug: str) -> Path:
+    """Where the trial `slug` is gathered until it is whole."""
+    return run / f".{slug}.partial"
+
+
 class TrialWriter:
     """Gathers a trial in `.<slug>.partial` beside `trials/`; `commit` gives it its final name.
 
@@ -29,7 +34,7 @@ class TrialWriter:
         """Makes the partial folder in the run folder `run`. Raises StoreError when the trial is there already."""
         self.slug = slug
         self.final = run / "trials" / slug
-        self.partial = run / f".{slug}.partial"
+        self.partial = partial_path(run, slug)
         self.log = self.partial / "log"
         """For logs, which are written as they come."""
         self.phases = self.partial / "phases.toml"

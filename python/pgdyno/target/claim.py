@@ -16,6 +16,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
+from pgdyno.host import boot_id
 from pgdyno.records import Record
 from pgdyno.target.home import Home
 from pgdyno.target.processes import PROC, ProcessId, start_ticks
@@ -163,14 +164,6 @@ def pid_namespace() -> str:
     """Name of the world in which our process numbers count."""
     try:
         return str((PROC / "self" / "ns" / "pid").readlink())
-    except OSError:
-        return ""
-
-
-def boot_id() -> str:
-    """Name of this boot of the machine."""
-    try:
-        return (PROC / "sys" / "kernel" / "random" / "boot_id").read_text().strip()
     except OSError:
         return ""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
@@ -43,6 +44,7 @@ class Instance:
         self._installation = installation
         self._home = home
         self._progress = progress
+        self._settings = dict(spec.settings)
         self._password = secrets.token_urlsafe(24)
         self._pid = os.getpid()
         self._claim: Claim | None = None
@@ -127,6 +129,17 @@ class Instance:
             self._copy.finish_restoring()
         return self._start(postmaster, claim, folder, port)
 
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Settings of the plan that stand in the server's configuration."""
+        return self._settings
+
+    def write_settings(self, settings: Mapping[str, str], port: int) -> None:
+        """Puts others in their place; they count from the next reload or start. Raises TargetError."""
+        postmaster, _, folder = self._opened("configure")
+        self._settings = dict(settings)
+        write_settings(postmaster.data_directory, own_settings(port, folder), self._settings)
+
     def _opened(self, doing: str) -> tuple[Postmaster, Claim, Path]:
         postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
         if postmaster is None or claim is None or folder is None:
@@ -178,11 +191,11 @@ class Instance:
         offset, reason = 0, ""
         for attempt in range(PORT_ATTEMPTS):
             port = wanted_port if wanted_port is not None and attempt == 0 else free_port()
-            write_settings(postmaster.data_directory, own_settings(port, socket_folder), self._spec.settings)
+            write_settings(postmaster.data_directory, own_settings(port, socket_folder), self._settings)
             offset = log_size(postmaster.log_path)
             self._launch(postmaster, claim)
             try:
-                postmaster.wait_ready(offset, self._spec.settings)
+                postmaster.wait_ready(offset, self._settings)
             except PortTakenError as taken:
                 reason = str(taken)
                 with signals_deferred():

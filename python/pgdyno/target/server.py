@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 from pgdyno.errors import TargetError
 from pgdyno.records import ServerFacts
 from pgdyno.target.cluster_copy import ClusterCopy
+from pgdyno.target.configure import Configured, configure
 from pgdyno.target.facts import read_facts
 from pgdyno.target.log import log_size
 
@@ -36,6 +38,13 @@ class ServerControl(Protocol):
 
     def start(self, port: int) -> int:
         """Starts it after `stop`; the port that it has then."""
+
+    @property
+    def settings(self) -> Mapping[str, str]:
+        """Settings of the plan that stand in its configuration."""
+
+    def write_settings(self, settings: Mapping[str, str], port: int) -> None:
+        """Puts others in their place; they count from the next reload or start."""
 
 
 @dataclass(slots=True)
@@ -111,6 +120,10 @@ class Server:
     def start(self) -> None:
         """Starts it after `stop`; `port` may change. Raises TargetError."""
         self.port = self.control.start(self.port)
+
+    def configure(self, settings: Mapping[str, str]) -> Configured | None:
+        """Makes `settings` those of the plan; see `configure.configure`. Raises TargetError."""
+        return configure(self, settings)
 
     def prepare(self, *, set_password: bool) -> None:
         """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-_HELD_BACK = (signal.SIGINT, signal.SIGTERM)
+_HELD_BACK = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM that come inside take effect behind the block.
+    """SIGINT, SIGTERM and SIGHUP that come inside take effect behind the block.
 
     Between a fork and the note of the child's number, an exception from a signal handler would lose the
     child; in the middle of a clean-up, it would leave the rest. Only the main thread runs handlers, so

@@ -1,0 +1,68 @@
+"""A new run: its folder, its manifest, all of its trials."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pgdyno import __version__
+from pgdyno.experiment.attempts import new_attempt
+from pgdyno.experiment.course import Finished, carry_out
+from pgdyno.experiment.ground import Ground, prepare_ground
+from pgdyno.experiment.state import RunState
+from pgdyno.plan import LoadedPlan, PlannedTrial, planned_trials, time_needed_s
+from pgdyno.plan.scripts import script_files
+from pgdyno.records import Manifest, TargetRecord
+from pgdyno.report.live import LiveView
+from pgdyno.store import RunFolder
+from pgdyno.units import format_duration
+
+
+def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished:
+    """Runs every trial of the plan, in a new folder under `parent`; see `carry_out`.
+
+    Raises PgdynoError when the run cannot begin.
+    """
+    ground = prepare_ground(loaded, view)
+    seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
+    trials = planned_trials(loaded.plan, seed)
+    manifest = _manifest(loaded, ground, trials, seed)
+    folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
+    with folder.locked():
+        ground.guard.watch("the run's folder", folder.path)
+        state = RunState(loaded, ground, folder, view, seed, trials)
+        view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
+        for less in loaded.gave_up:
+            state.note(f"for the budget: {less}")
+        return carry_out(state, trials)
+
+
+def _begins(folder: RunFolder, trials: int, needed_s: float | None) -> str:
+    measuring = "" if needed_s is None else f", {format_duration(needed_s)} of measuring"
+    return f"{trials} trial{'s' if trials != 1 else ''}{measuring}, into {folder.path}"
+
+
+def _manifest(loaded: LoadedPlan, ground: Ground, trials: list[PlannedTrial], seed: int) -> Manifest:
+    plan = loaded.plan
+    resolved = plan.as_resolved()
+    resolved["trial"]["seed"] = seed
+    attempt = new_attempt(ground.engine.version)
+    return Manifest(
+        run="",
+        pgdyno=__version__,
+        pgdrive=ground.engine.version,
+        started_at=datetime.now(UTC),
+        plan_source=loaded.source,
+        plan_folder=str(loaded.folder),
+        plan=resolved,
+        workload=", ".join(plan.workload.scripts),
+        host=attempt.host,
+        targets=[
+            TargetRecord(name=name, kind=spec.kind, asked=spec.model_dump(mode="json"))
+            for name, spec in plan.target.items()
+        ],
+        trials_planned=len(trials),
+        order=[trial.slug for trial in trials],
+        attempts=[attempt],
+    )

@@ -1,0 +1,67 @@
+"""Free space of the file systems that a run uses."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.experiment.stop import StopRunError
+from pgdyno.units import format_bytes, parse_bytes
+
+EVERY_S = 1.0
+
+
+def free_bytes(path: Path) -> int:
+    """What an ordinary user may still write below `path`. Raises OSError."""
+    state = os.statvfs(path)
+    return state.f_bavail * state.f_frsize
+
+
+@dataclass(slots=True)
+class DiskGuard:
+    """Stops the run when one of them has less than the plan's trial.min_free_disk."""
+
+    limit: str | None
+    """As the plan has it; None: there is no limit."""
+    free: Callable[[Path], int] = free_bytes
+    clock: Callable[[], float] = time.monotonic
+    _watched: dict[int, tuple[str, Path]] = field(default_factory=dict)
+    """What is there, by its device."""
+    _looked: float = float("-inf")
+
+    def watch(self, what: str, path: Path) -> None:
+        """Looks after the file system of `path`, too; `what` is said when it is full. Nothing for no such path."""
+        try:
+            self._watched.setdefault(path.stat().st_dev, (what, path))
+        except OSError:
+            return
+
+    def watch_cluster(self, target: str, data_directory: Path) -> None:
+        """Looks after a data directory, its WAL and its tablespaces, wherever these are."""
+        self.watch(f"the data of target {target}", data_directory)
+        self.watch(f"the WAL of target {target}", data_directory / "pg_wal")
+        tablespaces = data_directory / "pg_tblspc"
+        for space in sorted(tablespaces.iterdir()) if tablespaces.is_dir() else ():
+            self.watch(f"a tablespace of target {target}", space)
+
+    def check(self) -> None:
+        """Looks, at most once a second. Raises StopRunError when there is too little left."""
+        now = self.clock()
+        if self.limit is None or now - self._looked < EVERY_S:
+            return
+        self._looked = now
+        least = parse_bytes(self.limit)
+        for what, path in self._watched.values():
+            try:
+                left = self.free(path)
+            except OSError:
+                # a cluster that is being put back is not there for a while
+                continue
+            if left < least:
+                raise StopRunError(
+                    f"{format_bytes(left)} are free where {what} is ({path}), "
+                    f"and the plan's min_free_disk is {self.limit}"
+                )

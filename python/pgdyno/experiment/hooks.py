@@ -1,0 +1,77 @@
+"""The plan's hooks: when they run, and what they are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.experiment.state import RunState
+from pgdyno.plan import PlannedTrial
+from pgdyno.run import Hook, run_hook
+from pgdyno.target import Server
+
+
+def run_level_hook(state: RunState, name: str, outcome: str | None = None) -> None:
+    """Runs before_run or after_run, if the plan has it. Raises HookError."""
+    hook = _hook(state, name)
+    if hook is None:
+        return
+    folder = state.folder.path / "log"
+    folder.mkdir(exist_ok=True)
+    attempt = len(state.folder.manifest.attempts)
+    state.view.set_up(f"running the hook {name}")
+    run_hook(hook, _of_run(state) | _outcome(outcome), folder / f"{name}-{attempt}.log")
+
+
+def trial_hook(
+    state: RunState, name: str, trial: PlannedTrial, server: Server, partial: Path, outcome: str | None = None
+) -> bool:
+    """Runs before_trial or after_trial, if the plan has it; True when it has. Raises HookError.
+
+    `partial` is the folder in which the trial is gathered: what a hook puts there is stored with it.
+    """
+    hook = _hook(state, name)
+    if hook is None:
+        return False
+    state.view.set_up(f"running the hook {name}")
+    environment = _of_run(state) | _of_trial(trial, partial) | _of_server(server) | _outcome(outcome)
+    run_hook(hook, environment, partial / "log" / f"{name}.log")
+    return True
+
+
+def _hook(state: RunState, name: str) -> Hook | None:
+    hooks = state.plan.hooks
+    command = getattr(hooks, name)
+    return None if command is None else Hook(name, command, state.loaded.folder, hooks.timeout)
+
+
+def _of_run(state: RunState) -> dict[str, str]:
+    return {
+        "PGDYNO_RUN": str(state.folder.path.absolute()),
+        "PGDYNO_PLAN": state.plan.name,
+        "PGDYNO_ATTEMPT": str(len(state.folder.manifest.attempts)),
+    }
+
+
+def _outcome(outcome: str | None) -> dict[str, str]:
+    return {} if outcome is None else {"PGDYNO_OUTCOME": outcome}
+
+
+def _of_trial(trial: PlannedTrial, partial: Path) -> dict[str, str]:
+    """Parameters of the trial that are set, each by its name in capitals."""
+    said: dict[str, object] = {
+        "TRIAL": trial.number,
+        "TRIAL_NAME": trial.slug,
+        "TRIAL_DIR": partial.absolute(),
+        "TARGET": trial.target,
+        "REPEAT": trial.repeat,
+    }
+    for name, value in trial.point:
+        if isinstance(value, dict):
+            said |= {f"{name}_{key.replace('.', '_')}".upper(): each for key, each in value.items()}
+        elif value is not None:
+            said[name.upper()] = value
+    return {f"PGDYNO_{name}": str(value) for name, value in said.items()}
+
+
+def _of_server(server: Server) -> dict[str, str]:
+    return {**server.environment(), "PGDYNO_DATA_DIRECTORY": str(server.data_directory)}

@@ -1,0 +1,99 @@
+"""The targets of a run: started when the first trial needs them, and up to the end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pgdyno.errors import TargetError
+from pgdyno.experiment.state import RunState
+from pgdyno.plan import PlannedTrial
+from pgdyno.plan.scripts import scripts_that_run
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.steps import Steps
+from pgdyno.records import Preparation, ServerFacts, TargetRecord
+from pgdyno.target import Server, open_target
+
+
+def server_for(state: RunState, target: str) -> Server:
+    """The trial's server, up: as it is, restarted after a crash, or started now. Raises TargetError."""
+    if target in state.unavailable:
+        raise state.unavailable[target]
+    server = state.servers.get(target)
+    if server is None:
+        try:
+            server = _start(state, target)
+        except TargetError as error:
+            state.unavailable[target] = error
+            raise
+    elif not server.alive():
+        state.note(f"target {target} went down; it is started again")
+        server.restart()
+    return server
+
+
+def _start(state: RunState, target: str) -> Server:
+    plan = state.plan
+    context = open_target(
+        target,
+        plan.target[target],
+        home=state.ground.home,
+        progress=state.ground.progress,
+        installation=state.ground.installations[target],
+    )
+    server = state.contexts.enter_context(context)
+    state.servers[target] = server
+    state.ground.guard.watch_cluster(target, server.data_directory)
+    state.preparers[target] = Preparer(
+        server, state.ground.engine, state.ground.progress, plan.reset, scripts_that_run(plan)
+    )
+    for note in server.notes:
+        state.note(f"target {target}: {note}")
+    _keep_facts(state, target, server.facts())
+    return server
+
+
+def _keep_facts(state: RunState, target: str, facts: ServerFacts) -> None:
+    """Notes what a target is, on disk at once: a run that is killed later has it, too."""
+    before = known_facts(state.folder.manifest.targets).get(target)
+    state.facts[target] = facts
+    if before is not None and before.version_full != facts.version_full:
+        state.note(f"target {target} is {facts.version_full} now, and was {before.version_full} in earlier trials")
+    records = [
+        record.model_copy(update={"facts": facts}) if record.name == target else record
+        for record in state.folder.manifest.targets
+    ]
+    state.folder.update_manifest(targets=records)
+
+
+def known_facts(targets: list[TargetRecord]) -> dict[str, ServerFacts]:
+    """What is known of `targets`, by name."""
+    return {target.name: target.facts for target in targets if target.facts is not None}
+
+
+def prepare(state: RunState, trial: PlannedTrial, server: Server) -> Preparation:
+    """Brings the trial's `server` to the state in which it starts. Raises TargetError, psycopg.Error."""
+    steps = Steps(state.ground.progress)
+    asked = {**state.plan.target[trial.target].settings, **trial.point.settings}
+    if asked != server.control.settings:
+        steps.do("configure", "changing settings", lambda: _configure(server, asked))
+    prepared = _dataset(state, trial)
+    return prepared.model_copy(
+        update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}
+    )
+
+
+def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
+    done = server.configure(asked)
+    if done is None:
+        return None
+    values = ", ".join(f"{name} = {value}" for name, value in done.values.items())
+    return f"{'restarted' if done.restarted else 'reloaded'}: {values}"
+
+
+def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
+    name = state.plan.workload.dataset
+    dataset = None
+    if name != "none":
+        assert trial.point.scale is not None
+        dataset = Dataset(name, trial.point.scale)
+    return state.preparers[trial.target].prepare(dataset)

@@ -1,0 +1,69 @@
+"""What the trials of a run share."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pgdyno.analyse.series import Series, following, label, varying
+from pgdyno.errors import PgdynoError
+from pgdyno.experiment.ground import Ground
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
+from pgdyno.prepare import Preparer
+from pgdyno.records import ServerFacts
+from pgdyno.report.live import LiveView
+from pgdyno.store import RunFolder
+from pgdyno.target import Server
+
+
+@dataclass(slots=True)
+class RunState:
+    """A run while it goes on."""
+
+    loaded: LoadedPlan
+    ground: Ground
+    folder: RunFolder
+    view: LiveView
+    seed: int
+    trials: list[PlannedTrial]
+    """All that the plan comes to, also those that are whole already."""
+    labels: dict[int, str] = field(default_factory=dict)
+    """What each trial is called while it runs, by number."""
+    later: int = 0
+    """How many trials come behind the present one."""
+    servers: dict[str, Server] = field(default_factory=dict)
+    """Targets that are up. They stay up to the end: an idle server costs next to nothing, a load does."""
+    preparers: dict[str, Preparer] = field(default_factory=dict)
+    """What brings each of them back to the state in which a trial starts."""
+    unavailable: dict[str, PgdynoError] = field(default_factory=dict)
+    """Targets that could not be started, and are not tried again."""
+    contexts: ExitStack = field(default_factory=ExitStack)
+    facts: dict[str, ServerFacts] = field(default_factory=dict)
+    """What the targets turned out to be that were started in this attempt."""
+
+    def __post_init__(self) -> None:
+        """Names the trials."""
+        self.labels = _labels(self.plan, self.trials)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that is carried out."""
+        return self.loaded.plan
+
+    def note(self, text: str) -> None:
+        """Says something now, and keeps it with the run. Raises StoreError."""
+        self.view.note(text)
+        self.folder.update_manifest(notes=[*self.folder.manifest.notes, text])
+
+
+def _labels(plan: Plan, trials: list[PlannedTrial]) -> dict[int, str]:
+    workload = ", ".join(plan.workload.scripts)
+    follow = following(plan.as_resolved(), (trial.point for trial in trials))
+    series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in trials}
+    names = varying(list(series.values()))
+    labels = {}
+    for trial in trials:
+        parts = [label(series[trial.number], names)] if names else []
+        clients = trial.point.clients
+        labels[trial.number] = " ".join([*parts, workload, f"{clients} client{'s' if clients != 1 else ''}"])
+    return labels

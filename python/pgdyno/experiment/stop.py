@@ -1,0 +1,11 @@
+"""What ends a run before its last trial, in good order."""
+
+from __future__ import annotations
+
+from pgdyno.errors import ExitCode, PgdynoError
+
+
+class StopRunError(PgdynoError):
+    """The run must end now: the trial in flight is not kept, and resuming repeats it."""
+
+    exit_code = ExitCode.STOPPED

@@ -1,0 +1,210 @@
+"""One trial: its server brought up and prepared, the load, the checks behind it, all of it stored."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import psycopg
+
+from pgdyno.errors import PgdynoError
+from pgdyno.experiment.ground import scripts_of
+from pgdyno.experiment.hooks import trial_hook
+from pgdyno.experiment.servers import prepare, server_for
+from pgdyno.experiment.state import RunState
+from pgdyno.experiment.stop import StopRunError
+from pgdyno.plan import PlannedTrial
+from pgdyno.plan.phases import phases_s, trial_s
+from pgdyno.records import Consistency, Failure, Outcome, Preparation, PrepareStep, Stage, TrialRecord
+from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
+from pgdyno.run.engine import trial_options
+from pgdyno.store import TrialWriter
+from pgdyno.target import Server
+
+SHORTEST_SHOWN_S = 0.5
+T = TypeVar("T")
+Setting = tuple[str, str, str | None, str]
+"""Name, setting, unit, source."""
+
+
+def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
+    """Prepares and runs `trial`, and stores it whatever became of it.
+
+    Raises StopRunError when the run must end, StoreError when the trial cannot be stored; then, as with
+    whatever else ends it, nothing of it is left.
+    """
+    writer = state.folder.begin_trial(trial.slug)
+    # what is the matter with such a target has been said
+    was_unavailable = trial.target in state.unavailable
+    try:
+        record = _stored(state, trial, writer)
+    except BaseException:
+        writer.abandon()
+        raise
+    if record.failure is not None and not was_unavailable:
+        state.view.note(_why(record))
+    return record
+
+
+def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
+    started = datetime.now(UTC)
+    try:
+        server = _stage(Stage.TARGET, lambda: server_for(state, trial.target))
+        prepared = _stage(Stage.PREPARE, lambda: prepare(state, trial, server))
+        settings = _stage(Stage.PREPARE, lambda: _settings(server))
+        prepared = _stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
+    except _StageFailedError as failed:
+        record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
+        writer.commit(record, events=[], settings=[])
+        return record
+    return _measured(state, server, trial, prepared, settings, writer)
+
+
+def _before(
+    state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
+) -> Preparation:
+    """Runs before_trial; `prepared` with its time."""
+    began = time.monotonic()
+    if not trial_hook(state, "before_trial", trial, server, writer.partial):
+        return prepared
+    step = PrepareStep(name="hook", seconds=round(time.monotonic() - began, 6), detail="before_trial")
+    changes = {"steps": [*prepared.steps, step], "seconds": prepared.seconds + step.seconds}
+    return prepared.model_copy(update=changes)
+
+
+def _why(record: TrialRecord) -> str:
+    assert record.failure is not None
+    hint = f" ({record.failure.hint})" if record.failure.hint else ""
+    return f"trial {record.number} is no result: {record.failure.message}{hint}"
+
+
+class _StageFailedError(Exception):
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def _stage(stage: Stage, work: Callable[[], T]) -> T:
+    try:
+        return work()
+    except StopRunError:
+        raise
+    except PgdynoError as error:
+        raise _StageFailedError(Failure(stage=stage, message=error.message, hint=error.hint)) from error
+    except psycopg.Error as error:
+        failure = Failure(stage=stage, message=str(error).strip(), sqlstate=error.sqlstate)
+        raise _StageFailedError(failure) from error
+
+
+def _verified(state: RunState, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
+    """`result`, failed if the dataset does not hold together behind the trial, and what was looked at."""
+    preparer = state.preparers[trial.target]
+    if result.outcome is not Outcome.FINISHED:
+        preparer.forget()
+        return result, None
+    try:
+        found = _stage(Stage.VERIFY, preparer.check)
+    except _StageFailedError as failed:
+        return replace(result, outcome=Outcome.FAILED, failure=failed.failure), None
+    if found is None or not found.violations:
+        return result, found
+    message = f"the dataset is not consistent behind the trial: {'; '.join(found.violations)}"
+    hint = "something else wrote into the database, or the server lost or doubled writes"
+    failure = Failure(stage=Stage.VERIFY, message=message, hint=hint)
+    return replace(result, outcome=Outcome.FAILED, failure=failure), found
+
+
+def _measured(
+    state: RunState,
+    server: Server,
+    trial: PlannedTrial,
+    prepared: Preparation,
+    settings: list[Setting],
+    writer: TrialWriter,
+) -> TrialRecord:
+    log_from = server.log_size()
+    started = datetime.now(UTC)
+    result = _load(state, server, trial, writer)
+    ended = datetime.now(UTC)
+    _copy_log(server, log_from, writer.log / "server.log")
+    _behind(state, trial, server, writer, result)
+    result, consistency = _verified(state, trial, result)
+    record = _record(state, trial, started, result).model_copy(
+        update={"ended_at": ended, "prepare": prepared, "consistency": consistency}
+    )
+    writer.commit(record, events=result.events, settings=settings)
+    latency = record.summary.latency_ns if record.summary else None
+    p99_ms = latency.p99 / 1e6 if latency else None
+    state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
+    return record
+
+
+def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWriter) -> TrialResult:
+    plan = state.plan
+
+    def on_interval(interval: Interval) -> None:
+        # the cut one at the end is no throughput to look at
+        if interval.seconds >= SHORTEST_SHOWN_S:
+            state.view.interval(interval.tps, interval.p99_ms, interval.phase)
+        state.ground.guard.check()
+
+    phases = writer.phases.absolute()
+    if plan.phase:
+        phases.write_text(phases_toml(plan.phase), encoding="utf-8")
+    options = trial_options(plan, trial.point, state.seed + trial.number, phases)
+    label = state.labels[trial.number]
+    state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
+    return run_trial(
+        state.ground.engine,
+        [*options, *scripts_of(state.loaded)],
+        server.environment(),
+        state.loaded.folder,
+        writer.log / "engine.log",
+        on_interval,
+        plan.trial.max_errors,
+    )
+
+
+def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
+    """Runs after_trial. That it fails is noted: the trial's figures were taken before."""
+    try:
+        trial_hook(state, "after_trial", trial, server, writer.partial, result.outcome.value)
+    except HookError as error:
+        state.note(f"trial {trial.number}: {error.message}")
+
+
+def _settings(server: Server) -> list[Setting]:
+    with server.connect() as connection:
+        return connection.execute("SELECT name, setting, unit, source FROM pg_settings ORDER BY name").fetchall()
+
+
+def _copy_log(server: Server, start: int, to: Path) -> None:
+    with server.log_path.open("rb") as log, to.open("wb") as copy:
+        log.seek(start)
+        shutil.copyfileobj(log, copy)
+
+
+def _record(state: RunState, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:
+    spec = state.plan.trial
+    return TrialRecord(
+        number=trial.number,
+        slug=trial.slug,
+        target=trial.target,
+        point=trial.point,
+        repeat=trial.repeat,
+        started_at=started,
+        ended_at=datetime.now(UTC),
+        warmup_s=spec.warmup,
+        duration_s=phases_s(state.plan) or spec.duration,
+        transactions=spec.transactions,
+        outcome=result.outcome,
+        failure=result.failure,
+        generator=result.generator,
+        summary=result.summary,
+        attempt=len(state.folder.manifest.attempts),
+    )

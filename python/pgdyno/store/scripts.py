@@ -1,0 +1,57 @@
+"""Copies of a plan's script files in the run folder, so that a file that was changed since is noticed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from difflib import unified_diff
+from itertools import islice
+from pathlib import Path
+
+from pgdyno.records import KeptScript
+from pgdyno.store.storing import storing, sync, write_durably
+
+FOLDER = "scripts"
+DIFF_LINES = 12
+"""How much of a difference is shown."""
+
+
+def keep_scripts(run: Path, plan_folder: Path, names: Iterable[str]) -> list[KeptScript]:
+    """Copies the files `names`, found from `plan_folder`, into the run folder. Raises StoreError."""
+    kept = []
+    for number, name in enumerate(dict.fromkeys(names), start=1):
+        with storing("read", plan_folder / name):
+            content = (plan_folder / name).read_bytes()
+        # two files of different folders may have one name
+        copy = f"{FOLDER}/{number}-{Path(name).name}"
+        with storing("write", run / copy):
+            (run / FOLDER).mkdir(exist_ok=True)
+            write_durably(run / copy, content)
+        kept.append(KeptScript(name=name, kept=copy, sha256=hashlib.sha256(content).hexdigest()))
+    if kept:
+        with storing("write", run / FOLDER):
+            sync(run / FOLDER)
+    return kept
+
+
+def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> str | None:
+    """What is another than when the run began, with the difference; None when all are the same."""
+    for script in kept:
+        path = plan_folder / script.name
+        try:
+            now = path.read_bytes()
+        except OSError as error:
+            return f"the script {path} cannot be read any more: {(error.strerror or str(error)).lower()}"
+        if hashlib.sha256(now).hexdigest() != script.sha256:
+            return f"the script {path} is not what the run began with:\n{_difference(run / script.kept, now)}"
+    return None
+
+
+def _difference(kept: Path, now: bytes) -> str:
+    with storing("read", kept):
+        before = kept.read_bytes()
+    old, new = (content.decode("utf-8", "replace").splitlines() for content in (before, now))
+    lines = list(islice(unified_diff(old, new, "then", "now", n=1, lineterm=""), DIFF_LINES + 1))
+    if len(lines) > DIFF_LINES:
+        lines[-1] = "..."
+    return "\n".join(f"    {line}" for line in lines) or "    white space at the ends of its lines"

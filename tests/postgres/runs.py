@@ -1,0 +1,84 @@
+"""Runs of the installed pgdyno against servers of a home of their own, and what they leave."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pgdyno.store import RunFolder, list_runs
+from pgdyno.target import Home
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+
+
+def environment(home: Home) -> dict[str, str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    return {**clean, "PGDYNO_HOME": str(home.path)}
+
+
+def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [PGDYNO, *args], cwd=tmp_path, env=environment(home), capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def the_run(tmp_path: Path) -> RunFolder:
+    (entry,) = list_runs(tmp_path / "pgdyno-runs")
+    return RunFolder.open(entry.path)
+
+
+@contextmanager
+def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log") -> Iterator[subprocess.Popen[str]]:
+    """A run in the background, up to the middle of its first trial, or until its folder has the file `until`."""
+    process = subprocess.Popen(
+        [PGDYNO, "run", str(plan)],
+        cwd=tmp_path,
+        env=environment(home),
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        deadline = time.monotonic() + 120
+        while not list(tmp_path.glob(f"pgdyno-runs/*/.0001-*.partial/{until}")):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        time.sleep(0.7)
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def postmasters(home: Home) -> list[int]:
+    """Servers whose data lies in this home."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = status.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"-D" in words and words[words.index(b"-D") + 1].startswith(os.fsencode(home.root)):
+            found.append(int(status.parent.name))
+    return found
+
+
+def engines(home: Home) -> set[int]:
+    """The engines that were started under `home`, whose environment names it: others may run beside."""
+    found = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "comm").read_text().strip() == "pgdrive" and str(home.path) in (
+                process / "environ"
+            ).read_text(errors="replace"):
+                found.add(int(process.name))
+        except OSError:
+            continue
+    return found

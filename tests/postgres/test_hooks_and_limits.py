@@ -1,0 +1,251 @@
+"""Commands around a run and its trials, and what ends a trial or a run early."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome, Stage
+from pgdyno.target import Home
+from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
+
+PLAN = """\
+name = "limits"
+[target.pg18]
+kind = "embedded"
+version = "18"
+connect = "tcp"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[workload]
+scripts = ["{script}"]
+dataset = "none"
+scale = 3
+[sweep]
+clients = [1, 2]
+[trial]
+duration = "{duration}"
+{trial}
+[hooks]
+{hooks}
+"""
+ALL = ("before_run", "before_trial", "after_trial", "after_run")
+ENV = "env | grep -E '^(PGDYNO_|PG)' | sort"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Callable[..., Path]:
+    def write(*, script: str = "SELECT 1;\n", duration: str = "1s", trial: str = "", hooks: str = "") -> Path:
+        (tmp_path / "script.sql").write_text(script)
+        path = tmp_path / "limits.toml"
+        path.write_text(PLAN.format(script="script.sql", duration=duration, trial=trial, hooks=hooks))
+        return path
+
+    return write
+
+
+# ---- hooks ----
+
+
+def test_hooks_are_told_what_runs_and_their_output_is_kept(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    before_trial = (
+        f'before_trial = "{ENV}; pwd; cp limits.toml $PGDYNO_TRIAL_DIR/kept.toml; psql-is-not-needed || true"'
+    )
+    others = "\n".join(f'{name} = ["sh", "-c", "{ENV}"]' for name in ALL if name != "before_trial")
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f"{before_trial}\n{others}")))
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    trial = folder.trials_path / "0002-pg18-c2"
+    said = dict(
+        line.split("=", 1) for line in (trial / "log" / "before_trial.log").read_text().splitlines() if "=" in line
+    )
+    assert said["PGDYNO_RUN"] == str(folder.path)
+    assert said["PGDYNO_TRIAL_DIR"] == str(folder.path / ".0002-pg18-c2.partial")
+    wanted = {"TRIAL": "2", "TARGET": "pg18", "CLIENTS": "2", "SCALE": "3", "PROTOCOL": "simple", "REPEAT": "1"}
+    assert {name: said[f"PGDYNO_{name}"] for name in wanted} == wanted
+    assert (said["PGHOST"], said["PGUSER"], said["PGDATABASE"]) == ("127.0.0.1", "postgres", "pgdyno")
+    # there is one, and it is not for logs
+    assert said["PGPASSWORD"] == "********"
+    assert str(tmp_path) in (trial / "log" / "before_trial.log").read_text().splitlines()
+    assert (trial / "kept.toml").read_text() == (tmp_path / "limits.toml").read_text()
+    assert "PGDYNO_OUTCOME=finished" in (trial / "log" / "after_trial.log").read_text()
+    assert "PGDYNO_ATTEMPT=1" in (folder.path / "log" / "before_run-1.log").read_text()
+    assert "PGDYNO_OUTCOME=finished" in (folder.path / "log" / "after_run-1.log").read_text()
+    steps = folder.trials()[1].prepare
+    assert steps is not None
+    assert [step.detail for step in steps.steps if step.name == "hook"] == ["before_trial"]
+
+
+def test_a_failing_before_trial_fails_that_trial_only(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    hooks = 'before_trial = "echo cannot do that >&2; test $PGDYNO_CLIENTS = 2"\nafter_trial = "false"'
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)))
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    first, second = the_run(tmp_path).trials()
+    assert first.failure is not None
+    assert (first.outcome, first.failure.stage, second.outcome) == (Outcome.FAILED, Stage.HOOK, Outcome.FINISHED)
+    assert first.failure.message == "the hook before_trial ended with exit code 1: cannot do that"
+    assert (the_run(tmp_path).trials_path / first.slug / "log" / "before_trial.log").exists()
+    assert "trial 2: the hook after_trial ended with exit code 1" in the_run(tmp_path).manifest.notes
+
+
+def test_a_failing_before_run_ends_the_run_before_anything_is_measured(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_run = "exit 3"\nafter_run = "touch after"')))
+    assert done.returncode == ExitCode.STOPPED
+    assert "stopped: the hook before_run ended with exit code 3" in done.stderr
+    assert (the_run(tmp_path).trials(), the_run(tmp_path).manifest.outcome) == ([], Outcome.INTERRUPTED)
+    assert (tmp_path / "after").exists()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def test_a_hook_that_takes_too_long_is_ended_with_its_children(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    hooks = 'before_trial = "sleep 600 & echo $! >> pids; sleep 601 & echo $! >> pids; wait"\ntimeout = "1s"'
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=hooks)))
+    assert done.returncode == ExitCode.TRIALS_FAILED
+    for trial in the_run(tmp_path).trials():
+        assert trial.failure is not None
+        assert trial.failure.message.startswith("the hook before_trial was ended after 1s")
+        assert trial.failure.hint == "give it more time with hooks.timeout"
+    pids = [int(line) for line in (tmp_path / "pids").read_text().split()]
+    assert len(pids) == 4
+    assert not any(alive(pid) for pid in pids)
+
+
+def test_ctrl_c_ends_a_hook_with_its_children(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    hooks = "before_trial = \"trap '' TERM INT; sleep 600 & echo $! > pids; echo ready; wait; sleep 600\""
+    with running(warm_home, tmp_path, plan(hooks=hooks), until="log/before_trial.log") as process:
+        end = time.monotonic() + 20
+        while not (tmp_path / "pids").exists() or not (tmp_path / "pids").read_text().strip():
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == ExitCode.INTERRUPTED, err
+    assert not alive(int((tmp_path / "pids").read_text()))
+    assert postmasters(warm_home) == []
+
+
+def test_a_hook_that_cannot_be_started_is_said(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks='before_run = ["/nowhere/at-all"]')))
+    assert done.returncode == ExitCode.STOPPED
+    assert "the hook before_run cannot be started: no such file or directory" in done.stderr
+
+
+# ---- limits ----
+
+FAILS_SOMETIMES = """\
+\\set n random(1, 10)
+\\if :n = 1
+SELECT 1 / 0;
+\\else
+SELECT 1;
+\\endif
+"""
+
+
+def test_a_trial_with_too_many_errors_is_stopped_and_stored(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    began = time.monotonic()
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, duration="60s", trial="max_errors = 9")))
+    assert time.monotonic() - began < 60
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    for trial in the_run(tmp_path).trials():
+        assert trial.failure is not None
+        assert trial.summary is not None
+        assert (trial.outcome, trial.failure.stage) == (Outcome.FAILED, Stage.RUN)
+        assert "failed transactions, and trial.max_errors is 9; most often: division by zero" in trial.failure.message
+        assert trial.failure.sqlstate == "22012"
+        assert trial.summary.failed > 9
+        assert trial.summary.succeeded > 0
+    assert not engines(warm_home)
+
+
+def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    script = FAILS_SOMETIMES.replace("random(1, 10)", "random(1, 1000)")
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(script=script, trial="max_errors = 1000000")))
+    assert done.returncode == ExitCode.OK, done.stderr
+    trial = the_run(tmp_path).trials()[0]
+    assert trial.summary is not None
+    assert trial.summary.failed > 0
+
+
+def test_too_little_disk_ends_the_run_before_it_begins(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='min_free_disk = "100000TB"')))
+    assert done.returncode == ExitCode.STOPPED
+    assert "the plan's min_free_disk is 100000TB" in done.stderr
+    assert postmasters(warm_home) == []
+
+
+def test_a_disk_that_fills_up_in_a_trial_ends_the_run_and_what_is_whole_stays(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    state = os.statvfs(tmp_path)
+    free_mb = state.f_bavail * state.f_frsize >> 20
+    # what others write meanwhile must not end it, and 4 GB without holes do
+    fill = "test $PGDYNO_TRIAL = 1 || test -e filled || { touch filled; (sleep 1; fallocate -l 4G filler) & }"
+    limit = f'min_free_disk = "{free_mb - 3072}MB"'
+    try:
+        done = pgdyno(
+            warm_home, tmp_path, "run", str(plan(duration="5s", trial=limit, hooks=f'before_trial = "{fill}"'))
+        )
+    finally:
+        (tmp_path / "filler").unlink(missing_ok=True)
+    assert done.returncode == ExitCode.STOPPED, done.stderr
+    folder = the_run(tmp_path)
+    assert [trial.outcome for trial in folder.trials()] == [Outcome.FINISHED]
+    assert (folder.partials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)
+    assert "goes on with trial 2" in done.stderr
+    assert not engines(warm_home)
+    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    assert [trial.number for trial in folder.trials()] == [1, 2]
+
+
+def test_a_trial_that_cannot_be_stored_ends_the_run_and_is_made_again(
+    warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
+) -> None:
+    fill = "test $PGDYNO_TRIAL = 1 || test -e room || ln -s /dev/full $PGDYNO_TRIAL_DIR/log/events.jsonl.gz"
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(hooks=f'before_trial = "{fill}"')))
+    assert done.returncode == ExitCode.STORE, done.stderr
+    assert "no space left on device" in done.stderr
+    assert "goes on with trial 2" in done.stderr
+    folder = the_run(tmp_path)
+    assert [trial.number for trial in folder.trials()] == [1]
+    assert (folder.partials(), folder.manifest.outcome) == ([], Outcome.INTERRUPTED)
+    (last,) = folder.manifest.attempts
+    assert last.ended is not None
+    assert "no space left on device" in last.ended
+    assert postmasters(warm_home) == []
+    (tmp_path / "room").touch()
+    resumed = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert resumed.returncode == ExitCode.OK, resumed.stderr
+    assert [trial.number for trial in folder.trials()] == [1, 2]
+
+
+def test_trials_are_apart_by_the_pause(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(trial='pause = "2.5s"')))
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "pausing 2.5s" in done.stderr
+    first, second = the_run(tmp_path).trials()
+    assert (second.started_at - first.ended_at).total_seconds() >= 2.5

@@ -1,0 +1,286 @@
+"""Runs that are ended in the middle and go on: nothing lost, nothing doubled, nothing left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome
+from pgdyno.store import RunFolder, load_run
+from pgdyno.target import Home
+from tests.postgres.runs import PGDYNO, engines, environment, pgdyno, postmasters, running, the_run
+
+PLAN = """\
+name = "resumed"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "16MB" }
+[target.b]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "32MB" }
+[workload]
+scripts = ["select-only", "one.sql"]
+[sweep]
+clients = [1, 2]
+[trial]
+duration = "1s"
+repeats = 2
+seed = 7
+"""
+ONE = "SELECT 1;\n"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    (tmp_path / "one.sql").write_text(ONE)
+    path = tmp_path / "resumed.toml"
+    path.write_text(PLAN)
+    return path
+
+
+def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
+    """Starts pgdyno and kills it with SIGKILL, `seconds` after there is a run, unless it has ended by then.
+
+    Gives back its exit code.
+    """
+    process = subprocess.Popen(
+        [PGDYNO, *args],
+        cwd=folder,
+        env=environment(home),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        end = time.monotonic() + 120
+        while not list(folder.glob("pgdyno-runs/*/manifest.json")) and time.monotonic() < end:
+            time.sleep(0.01)
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return process.wait()
+
+
+def no_engine_is_left(home: Home) -> bool:
+    # the engine's lease ends with its parent
+    end = time.monotonic() + 20
+    while engines(home) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not engines(home)
+
+
+def whole(folder: RunFolder) -> dict[str, tuple[int, bytes]]:
+    """Each trial's record: which file it is, and what it says."""
+    return {
+        path.name: ((path / "trial.json").stat().st_ino, (path / "trial.json").read_bytes())
+        for path in folder.trial_paths()
+    }
+
+
+def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
+    warm_home: Home, tmp_path: Path, plan: Path
+) -> None:
+    seed = random.SystemRandom().randrange(2**32)
+    drawn = random.Random(seed)
+    code = killed_after(drawn.uniform(0, 7), warm_home, tmp_path, "run", str(plan))
+    folder = the_run(tmp_path)
+    kills, before = [code], whole(folder)
+    while len(kills) < 3:
+        kills.append(killed_after(drawn.uniform(0.5, 6), warm_home, tmp_path, "run", "--resume", "latest"))
+        after = whole(RunFolder.open(folder.path))
+        assert before.items() <= after.items(), f"a trial that was whole has changed; seed {seed}"
+        before = after
+        assert no_engine_is_left(warm_home)
+    assert kills[0] == -signal.SIGKILL, f"seed {seed}"
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", folder.name, "--json")
+    if done.returncode == ExitCode.STORE:
+        assert "it is closed, all 8 trials are there" in done.stderr
+    else:
+        assert done.returncode == ExitCode.OK, (seed, done.stderr)
+        assert json.loads(done.stdout.splitlines()[-1]) == {"run": str(folder.path), "trials": 8, "failed": 0}
+    ended = RunFolder.open(folder.path)
+    trials, manifest = ended.trials(), ended.manifest
+    assert [trial.slug for trial in trials] == manifest.order
+    assert before.items() <= whole(ended).items()
+    assert [trial.attempt for trial in trials] == sorted(trial.attempt for trial in trials)
+    assert {trial.generator.seed for trial in trials if trial.generator} == set(range(8, 16))
+    assert (manifest.outcome, ended.partials()) == (Outcome.FINISHED, [])
+    assert all(attempt.ended is not None for attempt in manifest.attempts)
+    killed = [attempt.ended for attempt in manifest.attempts if attempt.ended_at is None]
+    # one may have been killed before it got as far as the manifest
+    assert killed == ["was killed"] * len(killed)
+    assert 1 <= len(killed) <= kills.count(-signal.SIGKILL)
+    assert postmasters(warm_home) == []
+    assert list(warm_home.instances.iterdir()) == []
+
+
+def test_a_run_that_was_killed_behind_its_last_trial_is_closed(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    assert pgdyno(warm_home, tmp_path, "run", str(plan)).returncode == ExitCode.OK
+    path = the_run(tmp_path).path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest |= {"ended_at": None, "outcome": None}
+    manifest["attempts"][0] |= {"ended_at": None, "ended": None}
+    path.write_text(json.dumps(manifest))
+    before = whole(the_run(tmp_path))
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert whole(the_run(tmp_path)) == before
+    assert the_run(tmp_path).manifest.outcome is Outcome.FINISHED
+
+
+def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    with running(warm_home, tmp_path, plan):
+        beside = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+        assert beside.returncode == ExitCode.STORE
+        assert "another pgdyno works on it" in beside.stderr
+        manifest = the_run(tmp_path).manifest
+        assert (len(manifest.attempts), manifest.outcome) == (1, None)
+        assert the_run(tmp_path).partials()
+
+
+def test_ctrl_c_is_told_from_a_kill_and_the_rest_is_made(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    with running(warm_home, tmp_path, plan) as process:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert "pgdyno run --resume pgdyno-runs/" in err
+    assert "goes on with trial 1" in err
+    assert the_run(tmp_path).manifest.attempts[0].ended == "was interrupted"
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--quiet")
+    assert (done.returncode, done.stderr) == (ExitCode.OK, "")
+    assert "the last one was interrupted" in done.stdout
+    manifest = the_run(tmp_path).manifest
+    assert [attempt.ended for attempt in manifest.attempts] == ["was interrupted", "came to its end"]
+    again = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert again.returncode == ExitCode.STORE
+    assert "it is closed, all 8 trials are there" in again.stderr
+    assert the_run(tmp_path).manifest == manifest
+
+
+def test_failed_trials_are_made_anew_when_that_is_asked_for(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    with running(warm_home, tmp_path, plan) as process:
+        for server in postmasters(warm_home):
+            os.kill(server, signal.SIGKILL)
+        process.communicate(timeout=120)
+        assert process.returncode == ExitCode.TRIALS_FAILED
+    folder = the_run(tmp_path)
+    failed = [trial.slug for trial in folder.trials() if trial.outcome is Outcome.FAILED]
+    kept = {slug: record for slug, record in whole(folder).items() if slug not in failed}
+    assert failed
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert refused.returncode == ExitCode.STORE
+    assert f"all 8 trials are there, {len(failed)} of them failed" in refused.stderr
+    assert "--redo-failed" in refused.stderr
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--redo-failed")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert [trial.outcome for trial in folder.trials()] == [Outcome.FINISHED] * 8
+    assert kept.items() <= whole(folder).items()
+    aside = sorted(path.name for path in (folder.path / "set-aside").iterdir())
+    assert aside == [f"{slug}.1" for slug in failed]
+    assert (folder.path / "set-aside" / aside[0] / "trial.json").exists()
+
+
+def test_a_script_that_was_changed_is_refused_with_the_difference(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    with running(warm_home, tmp_path, plan) as process:
+        process.kill()
+        process.wait()
+    (tmp_path / "one.sql").write_text("SELECT 2;\n")
+    # the plan's file is not asked again
+    plan.unlink()
+    refused = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert refused.returncode == ExitCode.STORE
+    assert "-SELECT 1;" in refused.stderr
+    assert "+SELECT 2;" in refused.stderr
+    assert len(the_run(tmp_path).manifest.attempts) == 1
+    (kept,) = the_run(tmp_path).manifest.scripts or []
+    (tmp_path / "one.sql").write_bytes((the_run(tmp_path).path / kept.kept).read_bytes())
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+
+
+def test_a_script_that_changes_while_the_run_goes_on_ends_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    with running(warm_home, tmp_path, plan) as process:
+        (tmp_path / "one.sql").write_text("SELECT 2;\n")
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == ExitCode.STOPPED, err
+    folder = the_run(tmp_path)
+    assert (folder.manifest.outcome, len(folder.trials())) == (Outcome.INTERRUPTED, 1)
+    assert any("is not what the run began with" in note for note in folder.manifest.notes)
+
+
+def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    with running(warm_home, tmp_path, plan) as process:
+        process.kill()
+        process.wait()
+    path = the_run(tmp_path).path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["attempts"][0]["host"]["kernel"] = "5.4.0-old"
+    manifest["attempts"][0]["pgdrive"] = "0.0.9"
+    manifest["targets"][0]["facts"]["version_full"] = "PostgreSQL 18.0 elsewhere"
+    path.write_text(json.dumps(manifest))
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    said = "\n".join(the_run(tmp_path).manifest.notes)
+    assert "and was 5.4.0-old in earlier trials" in said
+    assert "and was 0.0.9 in earlier trials" in said
+    assert "and was PostgreSQL 18.0 elsewhere in earlier trials" in said
+    assert "removed what was left of 1 trial (0001-a-c1)" in said
+
+
+SWEPT = """\
+name = "swept"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+"settings.{name}" = [{values}]
+[trial]
+duration = "1s"
+repeats = 2
+seed = 7
+[hooks]
+before_trial = "echo $PGDYNO_SETTINGS_{capitals}"
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "how"),
+    [("work_mem", ("5MB", "6MB"), "reloaded"), ("shared_buffers", ("20MB", "24MB"), "restarted")],
+)
+def test_settings_of_a_point_are_in_force_in_its_trials(
+    warm_home: Home, tmp_path: Path, name: str, values: tuple[str, str], how: str
+) -> None:
+    plan = tmp_path / "swept.toml"
+    listed = ", ".join(f'"{value}"' for value in values)
+    plan.write_text(SWEPT.format(name=name, values=listed, capitals=name.upper()))
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    # A B B A: the server is changed only where a trial needs another setting than the one before
+    asked = [trial.point.settings[name] for trial in trials]
+    assert asked == [values[0], values[1], values[1], values[0]]
+    for place, trial in enumerate(trials):
+        assert trial.prepare is not None
+        steps = {step.name: step.detail for step in trial.prepare.steps}
+        changed = place == 0 or asked[place] != asked[place - 1]
+        assert ("configure" in steps) == changed
+        if changed:
+            assert steps["configure"] == f"{how}: {name} = {asked[place]}"
+        said = (folder.trials_path / trial.slug / "log" / "before_trial.log").read_text()
+        assert said == f"{asked[place]}\n"
+        stored = {row.name: row for row in load_run(folder).settings(trial.number)}[name]
+        unit_kb = {"kB": 1, "8kB": 8}[str(stored.unit)]
+        assert f"{int(str(stored.setting)) * unit_kb // 1024}MB" == asked[place]

@@ -1,0 +1,107 @@
+"""A running server is brought to other settings: reloaded or restarted, as they need it, and only then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, Server, SilentProgress, open_target
+
+BASE = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "4MB"}
+
+
+@pytest.fixture(scope="module")
+def own(home: Home) -> Iterator[Server]:
+    spec = EmbeddedTarget.model_validate({"kind": "embedded", "version": "18", "settings": BASE})
+    with open_target("configured", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+def show(server: Server, name: str) -> str:
+    with server.connect() as connection:
+        row = connection.execute("SELECT current_setting(%s)", [name]).fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def started(server: Server) -> str:
+    with server.connect() as connection:
+        row = connection.execute("SELECT pg_postmaster_start_time()::text").fetchone()
+    assert row is not None
+    return str(row[0])
+
+
+def test_nothing_is_done_for_settings_that_are_in_force(own: Server) -> None:
+    own.configure(BASE)
+    before = started(own)
+    assert own.configure({**BASE, "Work_Mem": "4MB"}) is None
+    assert started(own) == before
+
+
+def test_what_can_be_reloaded_is(own: Server) -> None:
+    own.configure(BASE)
+    before = started(own)
+    done = own.configure({**BASE, "work_mem": "8192kB", "checkpoint_timeout": "7min"})
+    assert done is not None
+    assert (done.restarted, done.values) == (False, {"work_mem": "8MB", "checkpoint_timeout": "7min"})
+    assert started(own) == before
+    assert show(own, "work_mem") == "8MB"
+
+
+def test_what_needs_a_restart_gets_one(own: Server) -> None:
+    own.configure(BASE)
+    before = started(own)
+    done = own.configure({**BASE, "shared_buffers": "32MB"})
+    assert done is not None
+    assert (done.restarted, done.values) == (True, {"shared_buffers": "32MB"})
+    assert started(own) != before
+    assert show(own, "shared_buffers") == "32MB"
+
+
+def test_what_is_left_out_goes_back_to_the_servers_own(own: Server) -> None:
+    own.configure({**BASE, "random_page_cost": "1.1"})
+    done = own.configure(BASE)
+    assert done is not None
+    assert (done.restarted, show(own, "random_page_cost")) == (False, "4")
+
+
+def test_a_restart_by_others_keeps_them(own: Server) -> None:
+    own.configure({**BASE, "work_mem": "6MB"})
+    own.restart()
+    assert show(own, "work_mem") == "6MB"
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("work_mem", "much", 'invalid value for parameter "work_mem": "much"'),
+        ("shared_buffers", "much", 'invalid value for parameter "shared_buffers": "much"'),
+        ("no_such_setting", "1", "the server knows no such setting"),
+        ("port", "1", "cannot set port"),
+    ],
+)
+def test_what_the_server_does_not_take_is_said_and_taken_back(own: Server, name: str, value: str, said: str) -> None:
+    own.configure(BASE)
+    with pytest.raises(TargetError) as caught:
+        own.configure({**BASE, name: value})
+    assert said in caught.value.message
+    if not own.alive():
+        own.restart()
+    assert (show(own, "work_mem"), show(own, "shared_buffers")) == ("4MB", "16MB")
+    assert own.configure(BASE) is None
+
+
+def test_a_setting_that_something_else_overrides_is_not_taken_for_ours(own: Server) -> None:
+    own.configure(BASE)
+    with own.connect() as connection:
+        connection.execute("ALTER SYSTEM SET work_mem = '5MB'")
+    try:
+        with pytest.raises(TargetError, match=r"cannot set work_mem = 7MB: 5MB is in force"):
+            own.configure({**BASE, "work_mem": "7MB"})
+    finally:
+        with own.connect() as connection:
+            connection.execute("ALTER SYSTEM RESET work_mem")
+            connection.execute("SELECT pg_reload_conf()")

@@ -1,0 +1,92 @@
+"""A run stops in time when a disk fills up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.experiment.disk import DiskGuard
+from pgdyno.experiment.stop import StopRunError
+from pgdyno.units import parse_bytes
+
+GB = 1 << 30
+
+
+class Disk:
+    def __init__(self) -> None:
+        self.free, self.now, self.asked = 9 * GB, 0.0, 0
+
+    def left(self, _path: Path) -> int:
+        self.asked += 1
+        return self.free
+
+    def guard(self, limit: str | None) -> DiskGuard:
+        return DiskGuard(limit, free=self.left, clock=lambda: self.now)
+
+
+def test_it_stops_the_run_and_says_where_and_how_much(tmp_path: Path) -> None:
+    disk = Disk()
+    guard = disk.guard("8GB")
+    guard.watch("the run's folder", tmp_path)
+    guard.check()
+    disk.free, disk.now = 7 * GB, 2.0
+    with pytest.raises(StopRunError) as caught:
+        guard.check()
+    assert caught.value.exit_code is ExitCode.STOPPED
+    assert caught.value.message == (
+        f"7.0 GiB are free where the run's folder is ({tmp_path}), and the plan's min_free_disk is 8GB"
+    )
+
+
+def test_it_looks_once_a_second_and_once_at_each_file_system(tmp_path: Path) -> None:
+    disk = Disk()
+    guard = disk.guard("8GB")
+    cluster = tmp_path / "data"
+    (cluster / "pg_wal").mkdir(parents=True)
+    guard.watch("the run's folder", tmp_path)
+    guard.watch_cluster("pg18", cluster)
+    guard.watch("what is not there", tmp_path / "nowhere")
+    for disk.now in (0.0, 0.1, 0.9, 1.0, 1.5, 2.0):
+        guard.check()
+    assert disk.asked == 3
+
+
+def test_wal_and_tablespaces_elsewhere_are_looked_after(tmp_path: Path) -> None:
+    cluster = tmp_path / "data"
+    (cluster / "pg_tblspc").mkdir(parents=True)
+    (cluster / "pg_wal").symlink_to("/proc")
+    (cluster / "pg_tblspc" / "16384").symlink_to("/sys")
+    asked: list[Path] = []
+
+    def left(path: Path) -> int:
+        asked.append(path)
+        return 9 * GB
+
+    guard = DiskGuard("1GB", free=left)
+    guard.watch_cluster("pg18", cluster)
+    guard.check()
+    assert asked == [cluster, cluster / "pg_wal", cluster / "pg_tblspc" / "16384"]
+
+
+def test_without_a_limit_nobody_looks(tmp_path: Path) -> None:
+    disk = Disk()
+    guard = disk.guard(None)
+    guard.watch("the run's folder", tmp_path)
+    disk.free = 0
+    guard.check()
+    assert disk.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "count"), [("1B", 1), ("8kB", 8192), ("512MB", 512 << 20), ("1.5GB", 3 << 29), (" 2 TB ", 2 << 40)]
+)
+def test_sizes_have_postgresqls_units(text: str, count: int) -> None:
+    assert parse_bytes(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "5", "GB", "5 gb", "-1GB", "1GBs"])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a size"):
+        parse_bytes(text)
