@@ -10,7 +10,17 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.lines import Path, dotted, nearest
-from pgdyno.plan.model import EmbeddedTarget, Hooks, LocalTarget, PhaseSpec, Plan, Reset, TrialSpec, Workload
+from pgdyno.plan.model import (
+    EmbeddedTarget,
+    EventSpec,
+    Hooks,
+    LocalTarget,
+    PhaseSpec,
+    Plan,
+    Reset,
+    TrialSpec,
+    Workload,
+)
 from pgdyno.plan.near import near
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.units import format_duration
@@ -20,6 +30,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "sweep": Sweep,
     "trial": TrialSpec,
     "phase": PhaseSpec,
+    "event": EventSpec,
     "reset": Reset,
     "hooks": Hooks,
 }
@@ -140,7 +151,7 @@ def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> Path:
 def _unknown_key(path: Path, document: Document) -> Problem:
     key, table = str(path[-1]), path[:-1]
     known = _known_keys(table, document)
-    elsewhere = [name for name, model in SECTIONS.items() if key in model.model_fields and (name,) != table]
+    elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
     if meant is not None:
@@ -174,7 +185,11 @@ def _known_keys(table: Path, document: Document) -> list[str]:
         model = PointSpec
     else:
         model = SECTIONS[str(table[0])]
-    return list(model.model_fields)
+    return _keys(model)
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _kind_of_target(path: Path, document: Document) -> Problem:
