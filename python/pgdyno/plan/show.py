@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
+from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.phases import phases_s
@@ -72,6 +73,7 @@ def show_lines(loaded: LoadedPlan) -> Group:
     parts += [
         Text(_workload(plan)),
         Text(before_each_trial(plan)),
+        *(Text(line) for line in in_each_trial(plan)),
         Padding(_table(plan, trials), (1, 0)),
         Text(_total(plan, len(trials))),
         *(Text(f"for the budget: {line}") for line in loaded.gave_up),
