@@ -209,15 +209,17 @@ class EventEffect(Record):
     """Transactions that failed, by whole seconds; those lost are among them."""
     lost: int
     """Transactions whose connection was lost: whether they were committed is not known."""
-    clients_away: int
-    """Most clients that were without a connection at the end of a second."""
+    connections_lost: int
+    """In outages that began in this stretch."""
+    all_away_s: float
+    """For how long, in these, no client had a connection."""
     before_tps: float | None
     """Median of the whole measured seconds before the trial's first event; None below three, and with phases."""
     lowest_tps: float | None
     """Of a whole second; None when there was none."""
     recovered_s: float | None
-    """From the event's begin to the first of three seconds in a row that together were within 5 % of `before_tps`;
-    None when that did not come."""
+    """From the event's begin to the first of three seconds in a row that together were within 5 % of `before_tps`,
+    and that lie behind the stretch in which nobody was served; None when that did not come."""
 
 
 class EventRecord(Record):

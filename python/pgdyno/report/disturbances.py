@@ -36,7 +36,8 @@ def _parts(event: EventRecord) -> Iterable[str]:
     effect = event.effect
     if effect is None:
         return
-    yield f"nobody served for {_seconds(effect.nobody_served_s)}" if effect.nobody_served_s else "somebody always served"
+    nobody_s = effect.nobody_served_s
+    yield f"nobody served for {_seconds(nobody_s)}" if nobody_s else "somebody was always served"
     if effect.failed:
         lost = f" ({effect.lost:,} lost)" if effect.lost else ""
         yield f"{effect.failed:,} transaction{'s' if effect.failed != 1 else ''} failed{lost}"

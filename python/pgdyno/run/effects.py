@@ -28,7 +28,6 @@ class _Second:
     succeeded: int
     failed: int
     lost: int
-    away: int
 
     @property
     def tps(self) -> float:
@@ -46,10 +45,11 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
         return list(records)
     warmup_us = round(start["warmup_s"] * 1e6)
     intervals = [event for event in events if event["event"] == "interval"]
-    seconds = [_second(event, start["clients"]) for event in intervals]
+    seconds = [_second(event) for event in intervals]
     lulls = _joined(tuple(lull) for event in intervals for lull in event.get("lulls_us", ()))
     begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
     before = _before(seconds, begins[0], has_phases=bool(start.get("phases"))) if begins else None
+    outages = (events[-1].get("outages") or ()) if events[-1]["event"] == "end" else ()
     last_us = max((second.to_us for second in seconds), default=0)
     done = []
     for record in records:
@@ -58,12 +58,12 @@ def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> lis
             continue
         began_us = record.began_s * 1e6 + warmup_us
         end_us = next((begin for begin in begins if begin > began_us), last_us)
-        effect = _effect(seconds, lulls, began_us, end_us, before)
+        effect = _effect(seconds, lulls, began_us, end_us, before, outages)
         done.append(record.model_copy(update={"effect": effect}))
     return done
 
 
-def _second(event: Event, clients: int) -> _Second:
+def _second(event: Event) -> _Second:
     scripts = event["scripts"]
     return _Second(
         from_us=event["from_us"],
@@ -72,8 +72,6 @@ def _second(event: Event, clients: int) -> _Second:
         succeeded=sum(script["succeeded"] for script in scripts),
         failed=sum(script["failed"] for script in scripts),
         lost=sum(script.get("lost", 0) for script in scripts),
-        # clients that have ended are no more in use: only in the drain, which does not count
-        away=clients - event["clients"] if event["phase"] == "measure" else 0,
     )
 
 
@@ -100,6 +98,7 @@ def _effect(
     began_us: float,
     end_us: float,
     before_tps: float | None,
+    outages: Sequence[Event],
 ) -> EventEffect:
     touched = [second for second in seconds if second.to_us > began_us and second.from_us < end_us]
     whole = [second.tps for second in touched if second.is_whole]
@@ -108,15 +107,17 @@ def _effect(
         key=lambda lull: lull[1] - lull[0],
         default=None,
     )
+    began = [outage for outage in outages if began_us <= outage["began_us"] < end_us]
     return EventEffect(
         nobody_served_s=0.0 if lull is None else (lull[1] - lull[0]) / 1e6,
         first_success_s=None if lull is None or _is_last(lull, seconds) else (lull[1] - began_us) / 1e6,
         failed=sum(second.failed for second in touched),
         lost=sum(second.lost for second in touched),
-        clients_away=max((second.away for second in touched), default=0),
+        connections_lost=sum(outage["connections_lost"] for outage in began),
+        all_away_s=sum(outage["all_away_us"] for outage in began) / 1e6,
         before_tps=before_tps,
         lowest_tps=min(whole, default=None),
-        recovered_s=_recovered_s(touched, began_us, before_tps),
+        recovered_s=_recovered_s(touched, began_us, lull, before_tps),
     )
 
 
@@ -125,11 +126,14 @@ def _is_last(lull: tuple[int, int], seconds: Sequence[_Second]) -> bool:
     return lull[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
 
 
-def _recovered_s(touched: Sequence[_Second], began_us: float, before_tps: float | None) -> float | None:
+def _recovered_s(
+    touched: Sequence[_Second], began_us: float, lull: tuple[int, int] | None, before_tps: float | None
+) -> float | None:
     """From the event to the first of some seconds in a row that together come near to the throughput before."""
     if before_tps is None:
         return None
-    whole = [second for second in touched if second.is_whole]
+    behind_us = 0 if lull is None else lull[1]
+    whole = [second for second in touched if second.is_whole and second.from_us >= behind_us]
     for place in range(len(whole) - RECOVERED_SECONDS + 1):
         window = whole[place : place + RECOVERED_SECONDS]
         in_a_row = all(one.to_us == other.from_us for one, other in pairwise(window))
