@@ -303,9 +303,10 @@ class Plan(Model):
                 del resolved[name]
         if not self.hooks.given:
             del resolved["hooks"]
-        if not self.event:
+        if self.event:
+            resolved["trial"]["reconnect"] = self.reconnect()
+        else:
             del resolved["event"]
-        resolved["trial"]["reconnect"] = self.reconnect()
         return resolved
 
     @classmethod
