@@ -127,6 +127,8 @@ class Summary(Record):
     retried: int
     retries: int
     clients_aborted: int
+    unstarted: int = 0
+    """Open loop: due before the end, and no client was free to begin them; in no other figure."""
     tps: float
     latency_ns: Latency | None
     """None when nothing succeeded."""
@@ -310,6 +312,36 @@ class TrialRecord(Record):
     """None without a ledger, and when it could not be checked."""
 
 
+class SearchRecord(Record):
+    """What a search found at one target, with all but the searched parameter the same."""
+
+    find: str
+    """peak or capacity"""
+    target: str
+    point: Point
+    """Where: of a peak with its clients, of a capacity with the highest rate that met the target."""
+    trials: int
+    """How many it took."""
+    words: str
+    """The result in a sentence."""
+    end: str | None = None
+    """Of a peak: fell, limit or failed; see the guide."""
+    tps: float | None = None
+    """Mean over the trials there."""
+    tps_half: float | None = None
+    """Half of its 95 % interval."""
+    knee: int | None = None
+    """Of a peak: the fewest clients whose throughput cannot be told from it."""
+    alike: tuple[int, int] | None = None
+    """Of a peak: fewest and most clients around it of which that is true."""
+    latency: str | dict[str, str] | None = None
+    """Of a capacity: the target."""
+    met: float | None = None
+    """Of a capacity: the highest rate that met the target in all trials; None: the lowest rate did not."""
+    missed: float | None = None
+    """Of a capacity: the lowest rate above that missed it in all trials; None: the highest rate did not."""
+
+
 class Host(Record):
     """The machine that a run ran on."""
 
@@ -391,6 +423,8 @@ class Manifest(Record):
     host: Host
     targets: list[TargetRecord]
     trials_planned: int
+    search: list[SearchRecord] = Field(default_factory=list)
+    """What the plan's search found; empty without one, and before it has ended."""
     order: list[str] = Field(default_factory=list)
     """Slugs of all planned trials in the order in which they run, fixed before the first; empty in records of
     earlier versions."""

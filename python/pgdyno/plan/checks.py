@@ -22,6 +22,7 @@ from pgdyno.plan.model import (
     LocalTarget,
     PhaseSpec,
     Reset,
+    SearchSpec,
     TargetSpec,
     TrialSpec,
     Workload,
@@ -33,6 +34,7 @@ from pgdyno.plan.problems import Document
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.reset_checks import check_reset, planned_major
 from pgdyno.plan.scripts import ScriptChoice, parse_script
+from pgdyno.plan.search_checks import check_search
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.sweep_checks import check_sweep, check_variables
 from pgdyno.published import published_names
@@ -59,6 +61,7 @@ class Sections:
     events: list[EventSpec] = field(default_factory=list)
     """Likewise."""
     reset: Reset | None = None
+    search: SearchSpec | None = None
 
 
 def read_sections(document: Document) -> Sections:
@@ -80,6 +83,7 @@ def read_sections(document: Document) -> Sections:
         _readable_list(PhaseSpec, document.data.get("phase")),
         _readable_list(EventSpec, document.data.get("event")),
         _readable(Reset.model_validate, document.data.get("reset", {})),
+        _readable(SearchSpec.model_validate, document.data.get("search")),
     )
 
 
@@ -142,6 +146,9 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_events(sections.events, sections.trial, measured_s, sections.targets, document)
     if sections.trial is not None and sections.workload is not None:
         yield from check_ledger(sections.trial, sections.workload, document, folder)
+    if sections.search is not None:
+        points = sections.space.points if sections.space is not None else []
+        yield from check_search(sections.search, sections.trial, sections.workload, points, document)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         majors = {name: planned_major(target) for name, target in sections.targets.items()}

@@ -16,6 +16,7 @@ from pgdyno.plan.base import HIGHEST_RATE, Model, Positive, Setting
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
+from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.sweep import Sweep
 from pgdyno.records import Point
 from pgdyno.units import parse_bytes, parse_duration_s
@@ -211,6 +212,22 @@ class EventSpec(Model):
         return self.do if isinstance(self.do, str) else "command"
 
 
+class SearchSpec(Model):
+    """A search in place of the sweep's grid: along clients or the rate, between their lowest and highest."""
+
+    find: Literal["peak", "capacity"]
+    """The clients of the highest throughput, or the highest rate that meets `latency`."""
+    latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
+    """`p99 < 10ms` of all scripts together, or by script; for `capacity`."""
+    precision: Annotated[str, AfterValidator(percent)] = "5%"
+    """How near the ends of a capacity's interval come to each other."""
+
+    @property
+    def axis(self) -> Literal["clients", "rate"]:
+        """The parameter that is searched along."""
+        return "clients" if self.find == "peak" else "rate"
+
+
 class Reset(Model):
     """What is done before every trial, in this order, and what is checked behind it."""
 
@@ -274,6 +291,8 @@ class Plan(Model):
     reset: Reset = Field(default_factory=Reset)
     published: PublishedSpec | None = None
     hooks: Hooks = Field(default_factory=Hooks)
+    search: SearchSpec | None = None
+    """None: the whole sweep is measured."""
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
@@ -298,7 +317,7 @@ class Plan(Model):
         resolved = self.model_dump(mode="json")
         del resolved["extends"]
         resolved["trial"]["order"] = self.order()
-        for name in ("phase", "published"):
+        for name in ("phase", "published", "search"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:

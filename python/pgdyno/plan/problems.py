@@ -18,6 +18,7 @@ from pgdyno.plan.model import (
     PhaseSpec,
     Plan,
     Reset,
+    SearchSpec,
     TrialSpec,
     Workload,
 )
@@ -33,6 +34,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "event": EventSpec,
     "reset": Reset,
     "hooks": Hooks,
+    "search": SearchSpec,
 }
 TARGET_KINDS: dict[str, type[BaseModel]] = {"embedded": EmbeddedTarget, "local": LocalTarget}
 

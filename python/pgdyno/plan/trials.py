@@ -67,6 +67,11 @@ def varying(points: Sequence[Point]) -> list[str]:
     return [name for name in names if len({point.parameter(name) for point in points}) > 1]
 
 
+def slug_of(number: int, target: str, point: Point, points: Sequence[Point]) -> str:
+    """The name of a trial's folder, with those parameters that differ between `points`."""
+    return _slug(number, target, point, varying(points))
+
+
 _LETTERS = {"workers": "w", "scale": "s", "rate": "r"}
 
 

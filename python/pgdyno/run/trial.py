@@ -206,6 +206,7 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         retried=end["retried"],
         retries=end["retries"],
         clients_aborted=end["clients_aborted"],
+        unstarted=end.get("unstarted", 0),
         tps=end["tps"],
         latency_ns=_latency(end["latency_ns"]),
         connect_us=(connected or {}).get("connect_us", 0),
