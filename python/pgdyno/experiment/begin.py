@@ -27,7 +27,7 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
     """
     ground = prepare_ground(loaded, view)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
-    trials = [] if loaded.plan.search is not None else planned_trials(loaded.plan, seed)
+    trials = planned_trials(loaded.plan, seed)
     manifest = _manifest(loaded, ground, trials, seed)
     folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
     with folder.locked():

@@ -20,7 +20,7 @@ def check_search(
 ) -> Iterator[Problem]:
     """What is wrong with `search` over `points`, which are none when the sweep is wrong itself."""
     path = ("search",)
-    if search.find == "capacity" and search.latency is None:
+    if search.find == "capacity" and search.latency is None and document.at((*path, "latency")) is None:
         yield document.problem(path, "has no latency that is to be met", 'such as latency = "p99 < 10ms"')
     if search.find == "peak" and search.latency is not None:
         yield document.problem((*path, "latency"), 'goes only with find = "capacity"', "remove it")

@@ -17,6 +17,7 @@ from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.phases import phases_s
 from pgdyno.plan.reset_words import before_each_trial, not_known
+from pgdyno.plan.search_show import search_lines
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -74,11 +75,12 @@ def show_lines(loaded: LoadedPlan) -> Group:
         Text(_workload(plan)),
         Text(before_each_trial(plan)),
         *(Text(line) for line in in_each_trial(plan)),
-        Padding(_table(plan, trials), (1, 0)),
-        Text(_total(plan, len(trials))),
-        *(Text(f"for the budget: {line}") for line in loaded.gave_up),
     ]
-    return Group(*parts)
+    if plan.search is not None:
+        parts += [Text(line) for line in search_lines(plan)]
+    else:
+        parts += [Padding(_table(plan, trials), (1, 0)), Text(_total(plan, len(trials)))]
+    return Group(*parts, *(Text(f"for the budget: {line}") for line in loaded.gave_up))
 
 
 def show_json(loaded: LoadedPlan) -> str:

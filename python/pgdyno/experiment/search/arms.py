@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.judge import meets, throughput
 from pgdyno.experiment.search.peak import Peak, PeakSpan, next_clients
 from pgdyno.experiment.search.words import capacity_words, peak_words
-from pgdyno.plan import Plan, planned_trials
+from pgdyno.plan import Plan
 from pgdyno.plan.model import SearchSpec
 from pgdyno.plan.search_words import share_of
 from pgdyno.records import Point, SearchRecord, TrialRecord
@@ -95,9 +96,8 @@ def arms_of(plan: Plan) -> list[Arm]:
     search = plan.search
     assert search is not None
     spans: dict[tuple[str, str], list[Point]] = {}
-    for trial in planned_trials(plan):
-        key = (trial.target, _rest(trial.point, search).model_dump_json())
-        spans.setdefault(key, []).append(trial.point)
+    for target, point in product(plan.target, plan.points()):
+        spans.setdefault((target, _rest(point, search).model_dump_json()), []).append(point)
     arms = []
     for (target, _), points in spans.items():
         ordered = sorted(points, key=lambda point: getattr(point, search.axis))
