@@ -41,6 +41,17 @@ class Stage(StrEnum):
     """The trial's figures were taken, and then the dataset was found not to hold together."""
 
 
+class EventOutcome(StrEnum):
+    """What became of an event of the plan."""
+
+    DONE = "done"
+    FAILED = "failed"
+    UNFINISHED = "unfinished"
+    """It was still going on when the trial ended, and was stopped."""
+    NOT_REACHED = "not reached"
+    """The trial ended before."""
+
+
 class Point(Record):
     """One combination of the sweep's parameters."""
 
@@ -116,6 +127,8 @@ class Summary(Record):
     retried: int
     retries: int
     clients_aborted: int
+    unstarted: int = 0
+    """Open loop: due before the end, and no client was free to begin them; in no other figure."""
     tps: float
     latency_ns: Latency | None
     """None when nothing succeeded."""
@@ -187,6 +200,86 @@ class Consistency(Record):
     violations: list[str] = Field(default_factory=list)
 
 
+class EventEffect(Record):
+    """What the load did from an event's begin to the next one's, or to the end of measuring."""
+
+    nobody_served_s: float
+    """The longest stretch in which no transaction of any client succeeded; 0 when none lasted 10 ms."""
+    first_success_s: float | None
+    """From the event's begin to the first success behind that stretch; None when there was none."""
+    failed: int
+    """Transactions that failed, by whole seconds; those lost are among them."""
+    lost: int
+    """Transactions whose connection was lost: whether they were committed is not known."""
+    connections_lost: int
+    """In outages that began in this stretch."""
+    all_away_s: float
+    """For how long, in these, no client had a connection."""
+    before_tps: float | None
+    """Median of the whole measured seconds before the trial's first event; None below three, and with phases."""
+    lowest_tps: float | None
+    """Of a whole second; None when there was none."""
+    recovered_s: float | None
+    """From the event's begin to the first of three seconds in a row that together were within 5 % of `before_tps`,
+    and that lie behind the stretch in which nobody was served; None when that did not come."""
+
+
+class EventRecord(Record):
+    """An event of the plan, as it happened in a trial."""
+
+    number: int
+    """Place in the plan, from 1."""
+    do: str
+    """checkpoint, restart, kill, promote, pause, vacuum, or command."""
+    command: str | None = None
+    at_s: float
+    """When it was meant to begin, from the start of measuring."""
+    began_s: float | None
+    """When it began; None when it never did."""
+    seconds: float | None
+    """How long it took."""
+    outcome: EventOutcome
+    message: str | None = None
+    """What it says of itself, or why it failed."""
+    effect: EventEffect | None = None
+    """None when it never began."""
+
+
+class LedgerRange(Record):
+    """Transactions of a client, by their numbers in it; both ends belong to it."""
+
+    client: int
+    first: int
+    last: int
+
+
+class LedgerRecord(Record):
+    """What clients heard of their transactions beside what the server had of them after the trial, warm-up counted."""
+
+    acknowledged: int
+    """Their success was answered."""
+    missing: int
+    """Acknowledged, and not there."""
+    missing_ranges: list[LedgerRange]
+    """Which: the first 100 ranges."""
+    unknown: int
+    """Nothing was heard of their end."""
+    unknown_present: int
+    """Of these, there: committed, and not heard of."""
+    refused: int
+    """The server said that they failed."""
+    refused_present: int
+    """Of these, there."""
+    present: int
+    """Rows in the table, those that are there twice counted once."""
+    duplicates: int
+    """Rows that were there before."""
+    strange: int
+    """Rows that no client has sent."""
+    seconds: float
+    """How long the check took."""
+
+
 class TrialRecord(Record):
     """`trial.json`: one repetition of a point."""
 
@@ -213,6 +306,40 @@ class TrialRecord(Record):
     """None when nothing was checked, as behind a trial that failed."""
     attempt: int = 1
     """Which of the manifest's attempts made it, from 1."""
+    events: list[EventRecord] = Field(default_factory=list)
+    """The plan's events, in its order."""
+    ledger: LedgerRecord | None = None
+    """None without a ledger, and when it could not be checked."""
+
+
+class SearchRecord(Record):
+    """What a search found at one target, with all but the searched parameter the same."""
+
+    find: str
+    """peak or capacity"""
+    target: str
+    point: Point
+    """Where: of a peak with its clients, of a capacity with the highest rate that met the target."""
+    trials: int
+    """How many it took."""
+    words: str
+    """The result in a sentence."""
+    end: str | None = None
+    """Of a peak: fell, limit or failed; see the guide."""
+    tps: float | None = None
+    """Mean over the trials there."""
+    tps_half: float | None = None
+    """Half of its 95 % interval."""
+    knee: int | None = None
+    """Of a peak: the fewest clients whose throughput cannot be told from it."""
+    alike: tuple[int, int] | None = None
+    """Of a peak: fewest and most clients around it of which that is true."""
+    latency: str | dict[str, str] | None = None
+    """Of a capacity: the target."""
+    met: float | None = None
+    """Of a capacity: the highest rate that met the target in all trials; None: the lowest rate did not."""
+    missed: float | None = None
+    """Of a capacity: the lowest rate above that missed it in all trials; None: the highest rate did not."""
 
 
 class Host(Record):
@@ -296,6 +423,8 @@ class Manifest(Record):
     host: Host
     targets: list[TargetRecord]
     trials_planned: int
+    search: list[SearchRecord] = Field(default_factory=list)
+    """What the plan's search found; empty without one, and before it has ended."""
     order: list[str] = Field(default_factory=list)
     """Slugs of all planned trials in the order in which they run, fixed before the first; empty in records of
     earlier versions."""

@@ -17,6 +17,7 @@ use self::auto_pipeline::Batch;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
+use crate::ledger::{Fate, Page};
 use crate::message::Parsed;
 use crate::pacing;
 use crate::poller::Next;
@@ -129,6 +130,8 @@ pub struct Client {
     wakes_at: Nanos,
     /// From a lost connection to the first success after it.
     absence: Option<Box<reconnect::Absence>>,
+    /// What became of its transactions (--ledger).
+    page: Option<Box<Page>>,
 }
 
 impl Client {
@@ -179,6 +182,7 @@ impl Client {
             ended: 0,
             wakes_at: 0,
             absence: None,
+            page: spec.ledger.as_ref().map(|_| Box::new(Page::new(id))),
         }
     }
 
@@ -208,6 +212,18 @@ impl Client {
     #[must_use]
     pub fn record_in_flight(&self) -> Option<usize> {
         self.in_flight().then_some(self.record)
+    }
+
+    /// What it knows of its transactions; of one under way nothing will be heard.
+    pub fn take_page(&mut self) -> Option<Page> {
+        self.settle(Fate::Unknown);
+        self.page.take().map(|page| *page)
+    }
+
+    fn settle(&mut self, fate: Fate) {
+        if let Some(page) = &mut self.page {
+            page.settle(fate);
+        }
     }
 
     /// Whether it has stopped for good.

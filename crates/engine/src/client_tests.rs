@@ -66,6 +66,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         io: Io::Auto,
         on_error: OnError::Abort,
         on_loss: OnLoss::Abort,
+        ledger: None,
         sessions: Sessions::Kept,
         log: None,
         debug: None,
@@ -114,6 +115,7 @@ macro_rules! bench {
 }
 
 mod auto_pipeline;
+mod ledger;
 mod pacing;
 mod reconnect;
 

@@ -302,6 +302,7 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
         timing: Timing::EveryCommand,
         io: Io::Auto,
         on_error: OnError::Abort,
+        ledger: None,
         sessions: Sessions::Kept,
         log: None,
         debug: None,

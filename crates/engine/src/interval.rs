@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::clock::Nanos;
 use crate::health::Health;
+use crate::lull::{self, Stretch};
 use crate::recorder::Moments;
 use crate::recorder::ScriptRecord;
 
@@ -86,6 +87,8 @@ pub struct Interval {
     pub planned: Option<usize>,
     /// Transactions that have begun and not ended.
     pub in_flight: usize,
+    /// When no client of the worker was served.
+    pub lulls: Vec<Stretch>,
     /// How the worker fared, without what `scripts` tell.
     pub health: Health,
     /// See [`crate::recorder::Recorder::scripts`].
@@ -107,6 +110,8 @@ pub struct Merged {
     pub clients: usize,
     /// Transactions in flight at its end.
     pub in_flight: usize,
+    /// When nobody was served.
+    pub lulls: Vec<Stretch>,
     /// How each worker fared, by number.
     pub workers: Vec<Health>,
     /// A record a script.
@@ -166,6 +171,7 @@ impl Merger {
                     planned: interval.planned,
                     clients: health.clients,
                     in_flight: interval.in_flight,
+                    lulls: interval.lulls,
                     workers: by_worker,
                     scripts: interval.scripts,
                 });
@@ -177,6 +183,7 @@ impl Merger {
                 merged.to = merged.to.max(interval.to);
                 merged.clients += health.clients;
                 merged.in_flight += interval.in_flight;
+                merged.lulls = lull::common(&merged.lulls, &interval.lulls);
                 if merged.workers.len() < workers {
                     merged.workers.resize(workers, Health::default());
                 }
@@ -236,6 +243,7 @@ mod tests {
             phase: Phase::Measure,
             planned: None,
             in_flight: 1,
+            lulls: vec![(from, to)],
             health: Health {
                 span: to - from,
                 cpu: 10,

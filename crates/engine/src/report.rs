@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use crate::clock::Nanos;
 use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
+use crate::ledger::Page;
 use crate::outage::Outages;
 use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
 use crate::phases::Phases;
@@ -55,6 +56,9 @@ pub struct Report {
     pub errors: Vec<ErrorCount>,
     /// Stretches without connections; None when a client whose connection is lost gives up.
     pub outages: Option<Outages>,
+    /// What clients know of their transactions, by client, the warm-up's counted; None without
+    /// --ledger.
+    pub ledger: Option<Vec<Page>>,
     /// The phases of a run that has some, in order; those with a result come to the figures above.
     pub phases: Vec<PhaseReport>,
     /// How the generator fared.
@@ -219,6 +223,7 @@ impl<'a> Totals<'a> {
             connecting: end.connecting,
             errors,
             outages: None,
+            ledger: None,
             phases,
             health: self.health,
         }

@@ -16,6 +16,7 @@ use crate::connecting::connect_clients;
 pub use crate::crew::Added;
 use crate::crew::{Beginning, Crew, Hired, LastWord, Stage, hired, links};
 use crate::interval::{ErrorNote, Merged, Merger};
+use crate::ledger::Page;
 use crate::message::templates;
 use crate::outage::{OutageNote, OutageTracker};
 use crate::phase_report::PhaseEnd;
@@ -387,7 +388,18 @@ fn listen(
     let phases = phases_end(spec, &ends, begun, begun.clock.now());
     let mut report = totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun), &phases);
     report.outages = outages;
+    report.ledger = spec.ledger.as_ref().map(|_| pages(&mut ends));
     Ok(report)
+}
+
+/// All clients' parts of the ledger.
+fn pages(ends: &mut [WorkerEnd]) -> Vec<Page> {
+    let pages = ends
+        .iter_mut()
+        .flat_map(|end| std::mem::take(&mut end.pages));
+    let mut pages: Vec<Page> = pages.collect();
+    pages.sort_by_key(|page| page.client);
+    pages
 }
 
 /// What the tracker of outages has to tell; losses count as errors, too.

@@ -13,6 +13,7 @@ use crate::clock::{Clock, Nanos};
 use crate::handover::Departures;
 use crate::interval::ErrorNote;
 use crate::log::{Entry, Log};
+use crate::lull::Lulls;
 use crate::message::Template;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
@@ -44,6 +45,8 @@ pub struct Shared<'a> {
     pub latency_limit: Option<Nanos>,
     /// End of the last transaction.
     pub last_end: Nanos,
+    /// When nobody was served.
+    pub lulls: Lulls,
     /// Whether meta commands are timed.
     pub times_every_command: bool,
     /// Whether a statement is one Query message, which is answered without a Sync.
@@ -110,6 +113,7 @@ impl<'a> Shared<'a> {
             deadline: None,
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
+            lulls: Lulls::default(),
             times_every_command,
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,

@@ -6,6 +6,7 @@ use std::time::Duration;
 use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
+use crate::ledger::Ledger;
 use crate::log::LogSpec;
 use crate::pacing::Pacing;
 use crate::phases::Phases;
@@ -175,6 +176,8 @@ pub struct Spec {
     pub on_error: OnError,
     /// What lost connections do.
     pub on_loss: OnLoss,
+    /// Which statements leave the number of their transaction in the database; None without --ledger.
+    pub ledger: Option<Ledger>,
     /// How long sessions last.
     pub sessions: Sessions,
     /// Where transactions are logged; None without -l.

@@ -206,6 +206,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     ) -> Self {
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
+        shared.lulls.begin(timetable.origin);
         if let Some(returning) = &links.returning {
             shared.outages = Some(Arc::clone(&returning.outages));
         }
@@ -291,6 +292,8 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .for_each(|record| roster.ended(*record, now));
             roster.last_ends().to_vec()
         });
+        let pages = load.clients.iter_mut().flatten();
+        let pages = pages.filter_map(Client::take_page).collect();
         let end = WorkerEnd {
             worker: self.number,
             in_flight,
@@ -308,6 +311,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 load.shared.last_end
             },
             phase_ends,
+            pages,
             commands: load.shared.recorder.commands,
             failure,
         };
@@ -413,6 +417,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             phase: self.timetable.phase(self.from).0,
             planned: self.timetable.planned(self.from),
             in_flight: self.load.in_flight(),
+            lulls: self.load.shared.lulls.within(self.from, to),
             health: Health {
                 span: to - self.from,
                 cpu: cpu - self.cpu,
@@ -448,6 +453,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.cpu = cpu;
         self.waited = waited;
         self.health = Health::default();
+        self.load.shared.lulls.forget();
         self.from = to;
     }
 

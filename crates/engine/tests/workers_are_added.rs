@@ -67,6 +67,7 @@ fn spec(server: &Server, io: Io) -> Spec {
         timing: Timing::Statements,
         io,
         on_error: OnError::Abort,
+        ledger: None,
         sessions: Sessions::Kept,
         log: None,
         debug: None,

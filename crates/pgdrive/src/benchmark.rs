@@ -9,10 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_connect::{Env, Params, Sources};
 use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
+use pgdyno_engine::ledger::Ledger;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
+use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram, share_of};
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
 use serde_json::Value;
@@ -27,6 +28,7 @@ use crate::health::Footprint;
 use crate::histogram_log::HistogramLog;
 use crate::host::peak_resident_bytes;
 use crate::lease::Lease;
+use crate::ledger;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
 use crate::outages::OutageTeller;
@@ -45,9 +47,8 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         Err(failure) => return refuse(&failure, messages),
     };
     if options.check {
-        let loaded = scripts::load(&options.scripts, options.mode, &mut Symbols::new());
-        return match loaded.and_then(|programs| options.pacing.resolve(&programs)) {
-            Ok(_) => Exit::Well,
+        return match check(options) {
+            Ok(()) => Exit::Well,
             Err(failure) => refuse(&failure, messages),
         };
     }
@@ -88,6 +89,25 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
     }
 }
 
+/// `--check`
+fn check(options: &Benchmark) -> Result<(), Failure> {
+    let mut symbols = Symbols::new();
+    let programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+    ledger(options, &programs, &symbols)?;
+    options.pacing.resolve(&programs).map(|_| ())
+}
+
+fn ledger(
+    options: &Benchmark,
+    programs: &[WeightedProgram],
+    symbols: &Symbols,
+) -> Result<Option<Ledger>, Failure> {
+    let wanted = options.ledger;
+    wanted
+        .then(|| ledger::of(programs, symbols, &options.variables))
+        .transpose()
+}
+
 fn refuse(failure: &Failure, messages: &Messages) -> Exit {
     failure.say(messages);
     Exit::NotBegun
@@ -108,7 +128,8 @@ fn prepare(
 ) -> Result<Load, Failure> {
     descriptors::allow(options.clients, options.workers.upper(options.clients))?;
     let mut symbols = Symbols::new();
-    let programs = scripts::load(&options.scripts, options.mode, &mut symbols)?;
+    let programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+    let ledger = ledger(options, &programs, &symbols)?;
     let pacing = options.pacing.resolve(&programs)?;
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
@@ -156,6 +177,9 @@ fn prepare(
     ];
     let initial = initial(&options.variables, automatic, &mut symbols)?;
     setup::vacuum(&mut session, options.vacuum, messages);
+    if ledger.is_some() {
+        ledger::make_table(&mut session)?;
+    }
     // a TLS session that ends without a word is a line in the server's log; else nothing is lost
     let _ = session.close();
     let timing = if options.per_command {
@@ -194,6 +218,7 @@ fn prepare(
         io: options.io,
         on_error: options.on_error,
         on_loss: options.on_loss,
+        ledger,
         sessions: options.sessions,
         log,
         debug: options.debug.then(|| messages.program().to_owned()),

@@ -9,6 +9,7 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged, Phase};
+use pgdyno_engine::lull::Stretch;
 use pgdyno_engine::recorder::{Latencies, Moments, ScriptRecord};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -138,11 +139,20 @@ impl Events {
             "clients": merged.clients,
             "in_flight": merged.in_flight,
             "workers": health::workers(&merged.workers),
+            "lulls_us": self.lulls(&merged.lulls),
             "steal_us": self.steal.since_last(),
             "scripts": scripts,
         });
         self.sequence += 1;
         self.write("interval", fields)
+    }
+
+    fn lulls(&self, lulls: &[Stretch]) -> Value {
+        let since_origin = |at: Nanos| at.saturating_sub(self.origin) / 1000;
+        lulls
+            .iter()
+            .map(|(from, to)| [since_origin(*from), since_origin(*to)])
+            .collect()
     }
 
     fn script(&mut self, id: usize, record: &ScriptRecord) -> Value {

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::events::{self, Events};
 use crate::exit::Exit;
 use crate::health::{self, Footprint};
+use crate::ledger;
 use crate::messages::Failure;
 use crate::options::Benchmark;
 use crate::outages;
@@ -85,6 +86,7 @@ pub fn start_event(
             OnLoss::Reconnect { patience } => patience.map(|patience| patience.as_secs_f64()),
             OnLoss::Abort => None,
         },
+        "ledger": options.ledger,
         "seed": seed,
         "scripts": scripts,
     })
@@ -159,6 +161,7 @@ pub fn end_event(
         "scripts": scripts,
         "phases": phase_events::ended(report, events),
         "errors": errors,
+        "ledger": report.ledger.as_deref().map(ledger::end_field),
         "cpu_us": cpu_us(),
         "workers": health::totals(&report.health),
         "steal_us": footprint.steal_us,

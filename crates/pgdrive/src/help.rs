@@ -252,6 +252,10 @@ pub const BENCHMARK: &[Opt] = &[
         "[=TIME]",
         "a client that loses its connection comes back, or\nis aborted after TIME (60s, 500ms; default: the run's\nend, with -t 60s)",
     ),
+    long(
+        "ledger",
+        "leave the number of every write transaction in the\ntable pgdyno_ledger, and say which were acknowledged",
+    ),
     long_arg(
         "arrivals",
         "poisson|regular",
@@ -290,11 +294,12 @@ pub const BENCHMARK: &[Opt] = &[
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results,
 /// and loads no pgbench loads.
-const NOT_PGBENCHS: [&str; 12] = [
+const NOT_PGBENCHS: [&str; 13] = [
     "arrivals",
     "auto-pipeline",
     "dataset",
     "keying-time",
+    "ledger",
     "load-chunk",
     "load-workers",
     "phases",

@@ -14,6 +14,7 @@ mod histogram_log;
 mod host;
 mod initialize;
 mod lease;
+mod ledger;
 mod log_options;
 mod messages;
 mod options;

@@ -132,6 +132,8 @@ pub struct Benchmark {
     pub on_error: OnError,
     /// --reconnect
     pub on_loss: OnLoss,
+    /// --ledger
+    pub ledger: bool,
     /// -C
     pub sessions: Sessions,
     /// --exit-on-abort

@@ -6,22 +6,28 @@ use pgdyno_engine::spec::WeightedProgram;
 use pgdyno_script::{Builtin, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse};
 
 use crate::exit::Exit;
+use crate::ledger;
 use crate::messages::{Failure, Messages};
 use crate::options::{Origin, ScriptChoice};
 
-/// Compiles `choices`; variables get their slots in `symbols`.
+/// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts write
+/// into it.
 ///
 /// # Errors
 /// In pgbench's words, with file, line and column for what does not parse.
 pub fn load(
     choices: &[ScriptChoice],
     mode: QueryMode,
+    has_ledger: bool,
     symbols: &mut Symbols,
 ) -> Result<Vec<WeightedProgram>, Failure> {
     choices
         .iter()
         .map(|choice| {
-            let source = source(&choice.origin)?;
+            let source = match (source(&choice.origin)?, &choice.origin) {
+                (source, Origin::Builtin(_)) if has_ledger => ledger::in_builtin(source),
+                (source, _) => source,
+            };
             let script = parse(&source).map_err(Failure::new)?;
             let program = compile(&script, mode, symbols).map_err(Failure::new)?;
             Ok(WeightedProgram {

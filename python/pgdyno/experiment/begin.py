@@ -10,6 +10,7 @@ from pgdyno import __version__
 from pgdyno.experiment.attempts import new_attempt
 from pgdyno.experiment.course import Finished, carry_out
 from pgdyno.experiment.ground import Ground, prepare_ground
+from pgdyno.experiment.search.course import search_trials
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import LoadedPlan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.scripts import script_files
@@ -32,6 +33,9 @@ def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished
     with folder.locked():
         ground.guard.watch("the run's folder", folder.path)
         state = RunState(loaded, ground, folder, view, seed, trials)
+        if loaded.plan.search is not None:
+            view.note(f"searching for the {loaded.plan.search.find}, into {folder.path}")
+            return carry_out(state, search_trials(state))
         view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
         for less in loaded.gave_up:
             state.note(f"for the budget: {less}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ class Finished:
         return [record for record in self.records if record.outcome is not Outcome.FINISHED]
 
 
-def carry_out(state: RunState, todo: Sequence[PlannedTrial]) -> Finished:
+def carry_out(state: RunState, todo: Iterable[PlannedTrial]) -> Finished:
     """Does the trials `todo` in turn and stores each as it ends.
 
     A trial that fails is stored as failed; the run goes on or ends as the plan says. Ctrl-C and SIGTERM (as
@@ -65,13 +65,14 @@ def carry_out(state: RunState, todo: Sequence[PlannedTrial]) -> Finished:
     return Finished(state.folder, state.folder.trials(), stopped)
 
 
-def _trials(state: RunState, todo: Sequence[PlannedTrial]) -> str | None:
+def _trials(state: RunState, todo: Iterable[PlannedTrial]) -> str | None:
     """Why the trials ended before the last one, in an ordinary way; None when they did not."""
     manifest = state.folder.manifest
     for place, trial in enumerate(todo):
         if place:
             _pause(state)
-        state.later = len(todo) - place - 1
+        # a search does not know how many
+        state.later = len(todo) - place - 1 if isinstance(todo, Sequence) else 0
         state.ground.guard.check()
         changed = changed_script(state.folder.path, state.loaded.folder, manifest.scripts or [])
         if changed is not None:

@@ -11,6 +11,7 @@ from pgdyno.errors import StoreError
 from pgdyno.experiment.attempts import attempts_so_far, changes, new_attempt
 from pgdyno.experiment.course import Finished, carry_out
 from pgdyno.experiment.ground import prepare_ground
+from pgdyno.experiment.search.course import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import EmbeddedTarget, LoadedPlan, Plan, PlannedTrial, planned_trials
@@ -30,8 +31,9 @@ def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool) -> Finis
         # what it says may have changed until it was ours
         folder = RunFolder.open(path)
         loaded = _loaded(folder)
-        trials = planned_trials(loaded.plan)
-        todo, failed = _left(folder, trials, redo_failed=redo_failed)
+        searches = loaded.plan.search is not None
+        trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
+        todo, failed = _left(folder, trials, redo_failed=redo_failed, searches=searches)
         _refuse_changed_scripts(folder, loaded)
         ground = prepare_ground(loaded, view)
         ground.guard.watch("the run's folder", folder.path)
@@ -39,6 +41,10 @@ def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool) -> Finis
         assert seed is not None
         state = RunState(loaded, ground, folder, view, seed, trials)
         _begin_attempt(state, failed)
+        if searches:
+            state.trials = [trial for trial in trials if trial not in todo]
+            view.note(f"the search goes on behind {len(state.trials)} trials, into {folder.path}")
+            return carry_out(state, search_trials(state))
         view.note(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}")
         return carry_out(state, todo)
 
@@ -78,14 +84,14 @@ def _pinned(plan: Plan, manifest: Manifest) -> Plan:
 
 
 def _left(
-    folder: RunFolder, trials: Sequence[PlannedTrial], *, redo_failed: bool
+    folder: RunFolder, trials: Sequence[PlannedTrial], *, redo_failed: bool, searches: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
     """Trials that are to be done, in their order; and those of them that were done before and failed."""
     done = {record.number: record for record in folder.trials()}
     planned = [trial.slug for trial in trials]
     # earlier versions did not note the order, but numbers are in the slugs
     strangers = [record.slug for record in done.values() if record.slug not in planned]
-    if strangers or folder.manifest.order not in ([], planned):
+    if strangers or (folder.manifest.order not in ([], planned) and not searches):
         raise StoreError(
             f"cannot resume {folder.name}: this pgdyno makes other trials of its plan, or in another order",
             hint=f"use pgdyno {folder.manifest.pgdyno}, which began it",
@@ -94,7 +100,8 @@ def _left(
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]
     # one that was killed behind its last trial is still to be closed
-    if not todo and folder.manifest.ended_at is not None:
+    ended = bool(folder.manifest.search) if searches else folder.manifest.ended_at is not None
+    if not todo and ended:
         raise StoreError(_nothing_left(folder.name, len(trials), len(failed)), hint=_how_to_redo(failed))
     return todo, failed if redo_failed else []
 

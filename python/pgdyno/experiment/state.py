@@ -45,6 +45,12 @@ class RunState:
         """Names the trials."""
         self.labels = _labels(self.plan, self.trials)
 
+    def add(self, trial: PlannedTrial) -> None:
+        """A trial that was not known in the beginning. Raises StoreError."""
+        self.trials.append(trial)
+        self.labels = _labels(self.plan, self.trials)
+        self.folder.update_manifest(trials_planned=len(self.trials))
+
     @property
     def plan(self) -> Plan:
         """The plan that is carried out."""

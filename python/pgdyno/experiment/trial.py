@@ -4,30 +4,34 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TypeVar
 
-import psycopg
-
-from pgdyno.errors import PgdynoError
+from pgdyno.experiment.events import injector_for, settle
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
 from pgdyno.experiment.servers import prepare, server_for
+from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.experiment.state import RunState
-from pgdyno.experiment.stop import StopRunError
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.phases import phases_s, trial_s
-from pgdyno.records import Consistency, Failure, Outcome, Preparation, PrepareStep, Stage, TrialRecord
+from pgdyno.records import (
+    Consistency,
+    Failure,
+    LedgerRecord,
+    Outcome,
+    Preparation,
+    PrepareStep,
+    Stage,
+    TrialRecord,
+)
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
 from pgdyno.store import TrialWriter
 from pgdyno.target import Server
 
 SHORTEST_SHOWN_S = 0.5
-T = TypeVar("T")
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""
 
@@ -54,11 +58,11 @@ def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
 def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
     started = datetime.now(UTC)
     try:
-        server = _stage(Stage.TARGET, lambda: server_for(state, trial.target))
-        prepared = _stage(Stage.PREPARE, lambda: prepare(state, trial, server))
-        settings = _stage(Stage.PREPARE, lambda: _settings(server))
-        prepared = _stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
-    except _StageFailedError as failed:
+        server = stage(Stage.TARGET, lambda: server_for(state, trial.target))
+        prepared = stage(Stage.PREPARE, lambda: prepare(state, trial, server))
+        settings = stage(Stage.PREPARE, lambda: _settings(server))
+        prepared = stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
+    except StageFailedError as failed:
         record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
         writer.commit(record, events=[], settings=[])
         return record
@@ -83,24 +87,6 @@ def _why(record: TrialRecord) -> str:
     return f"trial {record.number} is no result: {record.failure.message}{hint}"
 
 
-class _StageFailedError(Exception):
-    def __init__(self, failure: Failure) -> None:
-        super().__init__(failure.message)
-        self.failure = failure
-
-
-def _stage(stage: Stage, work: Callable[[], T]) -> T:
-    try:
-        return work()
-    except StopRunError:
-        raise
-    except PgdynoError as error:
-        raise _StageFailedError(Failure(stage=stage, message=error.message, hint=error.hint)) from error
-    except psycopg.Error as error:
-        failure = Failure(stage=stage, message=str(error).strip(), sqlstate=error.sqlstate)
-        raise _StageFailedError(failure) from error
-
-
 def _verified(state: RunState, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
     """`result`, failed if the dataset does not hold together behind the trial, and what was looked at."""
     preparer = state.preparers[trial.target]
@@ -108,8 +94,8 @@ def _verified(state: RunState, trial: PlannedTrial, result: TrialResult) -> tupl
         preparer.forget()
         return result, None
     try:
-        found = _stage(Stage.VERIFY, preparer.check)
-    except _StageFailedError as failed:
+        found = stage(Stage.VERIFY, preparer.check)
+    except StageFailedError as failed:
         return replace(result, outcome=Outcome.FAILED, failure=failed.failure), None
     if found is None or not found.violations:
         return result, found
@@ -117,6 +103,15 @@ def _verified(state: RunState, trial: PlannedTrial, result: TrialResult) -> tupl
     hint = "something else wrote into the database, or the server lost or doubled writes"
     failure = Failure(stage=Stage.VERIFY, message=message, hint=hint)
     return replace(result, outcome=Outcome.FAILED, failure=failure), found
+
+
+def _settled(state: RunState, server: Server, result: TrialResult) -> tuple[TrialResult, LedgerRecord | None]:
+    """`result`, failed if the server is not to be had behind the trial, and what became of acknowledged work."""
+    try:
+        return result, settle(state, server, result)
+    except StageFailedError as failed:
+        # of two failures the first is the reason
+        return replace(result, outcome=Outcome.FAILED, failure=result.failure or failed.failure), None
 
 
 def _measured(
@@ -133,9 +128,10 @@ def _measured(
     ended = datetime.now(UTC)
     _copy_log(server, log_from, writer.log / "server.log")
     _behind(state, trial, server, writer, result)
+    result, ledger = _settled(state, server, result)
     result, consistency = _verified(state, trial, result)
     record = _record(state, trial, started, result).model_copy(
-        update={"ended_at": ended, "prepare": prepared, "consistency": consistency}
+        update={"ended_at": ended, "prepare": prepared, "consistency": consistency, "ledger": ledger}
     )
     writer.commit(record, events=result.events, settings=settings)
     latency = record.summary.latency_ns if record.summary else None
@@ -167,6 +163,7 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
         writer.log / "engine.log",
         on_interval,
         plan.trial.max_errors,
+        injector_for(state, server, writer.log / "events.log"),
     )
 
 
@@ -206,5 +203,6 @@ def _record(state: RunState, trial: PlannedTrial, started: datetime, result: Tri
         failure=result.failure,
         generator=result.generator,
         summary=result.summary,
+        events=result.plan_events,
         attempt=len(state.folder.manifest.attempts),
     )

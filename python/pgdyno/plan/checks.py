@@ -15,14 +15,26 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import BUILTIN_SCRIPTS, LocalTarget, PhaseSpec, Reset, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.event_checks import check_events, check_ledger
+from pgdyno.plan.model import (
+    BUILTIN_SCRIPTS,
+    EventSpec,
+    LocalTarget,
+    PhaseSpec,
+    Reset,
+    SearchSpec,
+    TargetSpec,
+    TrialSpec,
+    Workload,
+)
 from pgdyno.plan.near import near
-from pgdyno.plan.phases import check_phases
+from pgdyno.plan.phases import check_phases, together_s
 from pgdyno.plan.points import Space, expand
 from pgdyno.plan.problems import Document
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.reset_checks import check_reset, planned_major
 from pgdyno.plan.scripts import ScriptChoice, parse_script
+from pgdyno.plan.search_checks import check_search
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.sweep_checks import check_sweep, check_variables
 from pgdyno.published import published_names
@@ -30,6 +42,7 @@ from pgdyno.published import published_names
 PROGRAMS = ("initdb", "postgres")
 
 _M = TypeVar("_M")
+_L = TypeVar("_L", PhaseSpec, EventSpec)
 _TARGET: TypeAdapter[TargetSpec] = TypeAdapter(TargetSpec)
 
 
@@ -45,7 +58,10 @@ class Sections:
     trial: TrialSpec | None = None
     phases: list[PhaseSpec] = field(default_factory=list)
     """Empty, too, when one of them could not be read."""
+    events: list[EventSpec] = field(default_factory=list)
+    """Likewise."""
     reset: Reset | None = None
+    search: SearchSpec | None = None
 
 
 def read_sections(document: Document) -> Sections:
@@ -64,8 +80,10 @@ def read_sections(document: Document) -> Sections:
         sweep,
         None if sweep is None else _space(sweep, workload, document),
         _readable(TrialSpec.model_validate, document.data.get("trial")),
-        _readable_phases(document.data.get("phase")),
+        _readable_list(PhaseSpec, document.data.get("phase")),
+        _readable_list(EventSpec, document.data.get("event")),
         _readable(Reset.model_validate, document.data.get("reset", {})),
+        _readable(SearchSpec.model_validate, document.data.get("search")),
     )
 
 
@@ -82,10 +100,10 @@ def _readable_target(table: object) -> TargetSpec | None:
     return _readable(_TARGET.validate_python, table, at=1, needed="settings")
 
 
-def _readable_phases(tables: object) -> list[PhaseSpec]:
-    # a phase without what is wrong with it would be another phase
+def _readable_list(model: type[_L], tables: object) -> list[_L]:
+    # a phase, or an event, without what is wrong with it would be another one
     try:
-        return [PhaseSpec.model_validate(table) for table in tables] if isinstance(tables, list) else []
+        return [model.model_validate(table) for table in tables] if isinstance(tables, list) else []
     except ValidationError:
         return []
 
@@ -122,6 +140,15 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)
     yield from _published(document)
+    if sections.events:
+        phases_s = together_s(sections.phases)
+        measured_s = phases_s if phases_s is not None else getattr(sections.trial, "duration", None)
+        yield from check_events(sections.events, sections.trial, measured_s, sections.targets, document)
+    if sections.trial is not None and sections.workload is not None:
+        yield from check_ledger(sections.trial, sections.workload, document, folder)
+    if sections.search is not None:
+        points = sections.space.points if sections.space is not None else []
+        yield from check_search(sections.search, sections.trial, sections.workload, points, document)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         majors = {name: planned_major(target) for name, target in sections.targets.items()}

@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
 from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting
+from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
+from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.sweep import Sweep
 from pgdyno.records import Point
 from pgdyno.units import parse_bytes, parse_duration_s
@@ -146,6 +148,11 @@ class TrialSpec(Model):
     """Failed transactions that a trial may have, its warm-up counted; one more stops it. None: no limit."""
     min_free_disk: Size | None = None
     """The run stops when a file system in use has less than that free; None: no limit."""
+    reconnect: Annotated[str | float | None, BeforeValidator(patience)] = None
+    """How long a client that lost its connection may seek another, seconds; None: always where events drop
+    connections, else off."""
+    ledger: bool = False
+    """Count acknowledged transactions that are missing afterwards: each leaves a row of its own."""
 
     @model_validator(mode="after")
     def _one_limit(self) -> TrialSpec:
@@ -168,6 +175,45 @@ class PhaseSpec(Model):
     """Weights by script; None: the workload's."""
     result: bool = True
     """Whether it counts in the figures."""
+
+
+class EventSpec(Model):
+    """What happens to the server in the midst of every trial."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, serialize_by_alias=True)
+
+    at: Annotated[Seconds, Field(ge=0)]
+    """From the start of measuring; with phases, from the begin of the first."""
+    do: Annotated[str | dict[str, str], BeforeValidator(action)]
+    """One of `ACTIONS`, or a table with a command for the shell."""
+    lasts: Annotated[Seconds, Field(gt=0)] | None = Field(default=None, alias="for")
+    """Of a pause only; `for` in the file."""
+
+    @property
+    def command(self) -> str | None:
+        """The command for the shell; None for one of `ACTIONS`."""
+        return None if isinstance(self.do, str) else self.do["command"]
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.do if isinstance(self.do, str) else "command"
+
+
+class SearchSpec(Model):
+    """A search in place of the sweep's grid: along clients or the rate, between their lowest and highest."""
+
+    find: Literal["peak", "capacity"]
+    """The clients of the highest throughput, or the highest rate that meets `latency`."""
+    latency: Annotated[str | dict[str, str] | None, BeforeValidator(latency_targets)] = None
+    """`p99 < 10ms` of all scripts together, or by script; for `capacity`."""
+    precision: Annotated[str, AfterValidator(percent)] = "5%"
+    """How near the ends of a capacity's interval come to each other."""
+
+    @property
+    def axis(self) -> Literal["clients", "rate"]:
+        """The parameter that is searched along."""
+        return "clients" if self.find == "peak" else "rate"
 
 
 class Reset(Model):
@@ -228,9 +274,13 @@ class Plan(Model):
     trial: TrialSpec
     phase: list[PhaseSpec] = Field(default_factory=list)
     """How the load of a trial changes over time, in place of trial.duration; empty: not at all."""
+    event: list[EventSpec] = Field(default_factory=list)
+    """What happens in the midst of every trial."""
     reset: Reset = Field(default_factory=Reset)
     published: PublishedSpec | None = None
     hooks: Hooks = Field(default_factory=Hooks)
+    search: SearchSpec | None = None
+    """None: the whole sweep is measured."""
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
@@ -244,16 +294,26 @@ class Plan(Model):
         """How trials are ordered."""
         return resolved_order(self.trial.order, list(self.target), self.points())
 
+    def reconnect(self) -> float | str:
+        """How long a client that lost its connection may seek another, seconds; or "off" or "always"."""
+        if self.trial.reconnect is not None:
+            return self.trial.reconnect
+        return "always" if any(event.name in DROPPING for event in self.event) else "off"
+
     def as_resolved(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in: what a manifest keeps."""
         resolved = self.model_dump(mode="json")
         del resolved["extends"]
         resolved["trial"]["order"] = self.order()
-        for name in ("phase", "published"):
+        for name in ("phase", "published", "search"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:
             del resolved["hooks"]
+        if self.event:
+            resolved["trial"]["reconnect"] = self.reconnect()
+        else:
+            del resolved["event"]
         return resolved
 
     @classmethod

@@ -20,7 +20,12 @@ Ramp = tuple[float, float]
 
 def phases_s(plan: Plan) -> float | None:
     """Seconds that the phases of a trial take together; None for a plan without phases."""
-    return sum(parse_duration_s(phase.duration) for phase in plan.phase) if plan.phase else None
+    return together_s(plan.phase)
+
+
+def together_s(phases: Sequence[PhaseSpec]) -> float | None:
+    """Seconds that `phases` take together; None when there are none."""
+    return sum(parse_duration_s(phase.duration) for phase in phases) if phases else None
 
 
 def trial_s(plan: Plan) -> float | None:

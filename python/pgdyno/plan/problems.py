@@ -10,7 +10,18 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.lines import Path, dotted, nearest
-from pgdyno.plan.model import EmbeddedTarget, Hooks, LocalTarget, PhaseSpec, Plan, Reset, TrialSpec, Workload
+from pgdyno.plan.model import (
+    EmbeddedTarget,
+    EventSpec,
+    Hooks,
+    LocalTarget,
+    PhaseSpec,
+    Plan,
+    Reset,
+    SearchSpec,
+    TrialSpec,
+    Workload,
+)
 from pgdyno.plan.near import near
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.units import format_duration
@@ -20,8 +31,10 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "sweep": Sweep,
     "trial": TrialSpec,
     "phase": PhaseSpec,
+    "event": EventSpec,
     "reset": Reset,
     "hooks": Hooks,
+    "search": SearchSpec,
 }
 TARGET_KINDS: dict[str, type[BaseModel]] = {"embedded": EmbeddedTarget, "local": LocalTarget}
 
@@ -140,7 +153,7 @@ def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> Path:
 def _unknown_key(path: Path, document: Document) -> Problem:
     key, table = str(path[-1]), path[:-1]
     known = _known_keys(table, document)
-    elsewhere = [name for name, model in SECTIONS.items() if key in model.model_fields and (name,) != table]
+    elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
     if table[:1] == ("target",) and kinds:
@@ -174,7 +187,11 @@ def _known_keys(table: Path, document: Document) -> list[str]:
         model = PointSpec
     else:
         model = SECTIONS[str(table[0])]
-    return list(model.model_fields)
+    return _keys(model)
+
+
+def _keys(model: type[BaseModel]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _kind_of_target(path: Path, document: Document) -> Problem:

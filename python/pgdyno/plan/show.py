@@ -13,12 +13,14 @@ from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.costs import around_s
+from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.order import by_chance
 from pgdyno.plan.phases import phases_s
 from pgdyno.plan.points import expand
 from pgdyno.plan.reset_words import around_each_trial, before_each_trial
+from pgdyno.plan.search_show import search_lines
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -75,12 +77,14 @@ def show_lines(loaded: LoadedPlan) -> Group:
     parts += [
         Text(_workload(plan)),
         Text(before_each_trial(plan)),
+        *(Text(line) for line in in_each_trial(plan)),
         *(Text(line) for line in excluded_lines(plan)),
-        Padding(_table(plan, trials), (1, 0)),
-        Text(total(plan)),
-        *(Text(f"for the budget: {line}") for line in loaded.gave_up),
     ]
-    return Group(*parts)
+    if plan.search is not None:
+        parts += [Text(line) for line in search_lines(plan)]
+    else:
+        parts += [Padding(_table(plan, trials), (1, 0)), Text(total(plan))]
+    return Group(*parts, *(Text(f"for the budget: {line}") for line in loaded.gave_up))
 
 
 def show_json(loaded: LoadedPlan) -> str:

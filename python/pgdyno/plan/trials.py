@@ -33,11 +33,13 @@ class PlannedTrial:
 
 
 def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
-    """Every trial of `plan` in its order.
+    """Every trial of `plan` in its order; none of one that searches, whose trials come from what was measured.
 
     `seed` decides what chance decides of the order; without one, the plan's, and 0 if it has none. Raises
     ValueError for a sweep that `pgdyno plan check` would refuse.
     """
+    if plan.search is not None:
+        return []
     points = plan.points()
     names = varying(points)
     if seed is None:
@@ -50,12 +52,13 @@ def planned_trials(plan: Plan, seed: int | None = None) -> list[PlannedTrial]:
 
 
 def time_needed_s(plan: Plan) -> float | None:
-    """Seconds that warm-ups and measuring take together; None when trials end after a count of transactions.
+    """Seconds that warm-ups and measuring take together; None when trials end after a count of transactions,
+    and when nobody knows how many there will be.
 
     Starting servers and loading data comes on top, and depends on the machine.
     """
     each_s = trial_s(plan)
-    if each_s is None:
+    if each_s is None or plan.search is not None:
         return None
     return plan.trial.repeats * len(plan.target) * len(plan.points()) * each_s
 
@@ -65,6 +68,11 @@ def varying(points: Sequence[Point]) -> list[str]:
     every = dict.fromkeys(name for point in points for name in point.parameters())
     names = dict.fromkeys(["workers", "protocol", "scale", "rate", *every])
     return [name for name in names if len({point.parameter(name) for point in points}) > 1]
+
+
+def slug_of(number: int, target: str, point: Point, points: Sequence[Point]) -> str:
+    """The name of a trial's folder, with those parameters that differ between `points`."""
+    return _slug(number, target, point, varying(points))
 
 
 _LETTERS = {"workers": "w", "scale": "s", "rate": "r"}

@@ -23,9 +23,11 @@ from pgdyno.records import TargetRecord, TrialRecord
 from pgdyno.report import figures, numbers, palette, tables, words
 from pgdyno.report.charts.cell import bar, sparkline
 from pgdyno.report.digest import Digest, digest, notes
+from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.preparation import preparation_line
+from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import Table
 from pgdyno.units import format_bytes
 
@@ -82,6 +84,7 @@ def render_html(run: RunSource, location: str) -> str:
         "statements": tables.statement_table(of),
         "description": of.manifest.plan.get("description"),
         "prepared": preparation_line(run.trials),
+        "disturbances": [*search_lines(of.manifest), *disturbance_lines(run.trials)],
         "plan": plan_toml(of.manifest.plan),
         "again": "pgdyno plan check plan.toml\npgdyno run plan.toml",
         "host": _host(of),

@@ -8,7 +8,15 @@ from typing import Any
 
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_SECONDS = {("trial", "warmup"), ("trial", "duration"), ("trial", "pause"), ("hooks", "timeout")}
+_SECONDS = {
+    ("trial", "warmup"),
+    ("trial", "duration"),
+    ("trial", "pause"),
+    ("trial", "reconnect"),
+    ("event", "at"),
+    ("event", "for"),
+    ("hooks", "timeout"),
+}
 """Keys that a manifest keeps as seconds, and a plan wants with a unit."""
 
 
@@ -47,7 +55,9 @@ def _value(path: tuple[str, ...], value: object) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(path, each) for each in value) + "]"
     if isinstance(value, Mapping):
-        given = [f"{_key(str(key))} = {_value((), each)}" for key, each in value.items() if each is not None]
+        given = [
+            f"{_key(str(key))} = {_value((*path, str(key)), each)}" for key, each in value.items() if each is not None
+        ]
         return "{ " + ", ".join(given) + " }"
     return _text(str(value))
 

@@ -13,7 +13,9 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.report import words
 from pgdyno.report.blocks import bar, printable, sparkline
 from pgdyno.report.digest import Digest, Note, digest, notes
+from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.preparation import preparation_line
+from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import PointRow, point_rows
 from pgdyno.report.terminal_chart import scaling_lines
 
@@ -67,6 +69,9 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True) -> list
         if chart:
             lines += [Text(""), *(Text(line, "bold") for line in _wrapped(words.scaling_title(of), room))]
             lines += [Text(line, ACCENT) for line in chart]
+    disturbed = [*search_lines(of.manifest), *disturbance_lines(of.run.trials)]
+    if disturbed:
+        lines += [Text(""), *(Text(line) for each in disturbed for line in _wrapped(each, room, indent=4))]
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]

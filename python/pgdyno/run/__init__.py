@@ -2,6 +2,8 @@
 
 from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options
 from pgdyno.run.hooks import Hook, HookError, run_hook
+from pgdyno.run.inject import Injector
+from pgdyno.run.ledger import check_ledger, pages
 from pgdyno.run.phases import phases_toml
 from pgdyno.run.trial import Interval, TrialResult, run_trial
 
@@ -9,10 +11,13 @@ __all__ = [
     "Engine",
     "Hook",
     "HookError",
+    "Injector",
     "Interval",
     "TrialResult",
+    "check_ledger",
     "check_scripts",
     "find_engine",
+    "pages",
     "phases_toml",
     "run_hook",
     "run_trial",

@@ -85,6 +85,17 @@ def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: P
         raise PlanError(source, [Problem(path="workload.scripts", message=said)])
 
 
+def _failure_options(plan: Plan) -> list[str]:
+    """What clients do about lost connections, and whether they keep a ledger."""
+    patience = plan.reconnect()
+    options = ["--ledger"] if plan.trial.ledger else []
+    if patience == "always":
+        options.append("--reconnect")
+    elif isinstance(patience, float):
+        options.append(f"--reconnect={patience:g}s")
+    return options
+
+
 def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str]:
     """Options of pgdrive for one trial of `plan` at `point`; scripts are apart.
 
@@ -98,7 +109,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         f"--client={point.clients}",
         f"--protocol={point.protocol}",
     ]
-    options += [f"--random-seed={seed}"]
+    options += [f"--random-seed={seed}", *_failure_options(plan)]
     if plan.trial.max_errors is not None:
         # errors are counted: none of them ends a client
         options += ["--continue-on-error"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import EngineError
 from pgdyno.records import (
     ErrorCount,
+    EventRecord,
     Failure,
     Generator,
     Latency,
@@ -18,7 +19,9 @@ from pgdyno.records import (
     Stage,
     Summary,
 )
+from pgdyno.run.effects import with_effects
 from pgdyno.run.engine import Engine
+from pgdyno.run.inject import Injector, failure_of_events
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
 
@@ -46,6 +49,8 @@ class TrialResult:
     summary: Summary | None
     generator: Generator | None
     failure: Failure | None
+    plan_events: list[EventRecord] = field(default_factory=list)
+    """The plan's events; those that the engine's are among are in `events`, too."""
 
 
 def run_trial(
@@ -56,18 +61,26 @@ def run_trial(
     log: Path,
     on_interval: Callable[[Interval], None],
     max_errors: int | None = None,
+    injector: Injector | None = None,
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
-    `on_interval` is called once a second. After more than `max_errors` failed transactions the engine is told
-    to stop, and the trial has failed. When anything is raised meanwhile, Ctrl-C among it, the
-    engine is stopped before the exception goes on.
+    `on_interval` is called once a second; `injector` makes the plan's events happen. After more than `max_errors`
+    failed transactions the engine is told to stop, and the trial has failed; those that an outage cost are not
+    counted. When anything is raised meanwhile, Ctrl-C among it, engine and events are stopped before the
+    exception goes on.
     """
     events: list[Event] = []
     failed, stopped = 0, False
-    with log.open("wb") as errors, running_engine(engine, options, environment, errors, folder) as (process, stream):
+    injector = injector or Injector([], lambda _event, _cutoff: None)
+    with (
+        log.open("wb") as errors,
+        running_engine(engine, options, environment, errors, folder) as (process, stream),
+        injector,
+    ):
         for event in stream:
             events.append(event)
+            injector.heard(event)
             if event["event"] == "interval":
                 interval = _interval(event)
                 failed += interval.failed
@@ -78,10 +91,15 @@ def run_trial(
                 on_interval(interval)
         process.wait()
     result = _judge(events, process.returncode, log)
-    if not stopped:
-        return result
-    assert max_errors is not None
-    return replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
+    if stopped:
+        assert max_errors is not None
+        result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
+    records = with_effects(injector.records, result.events)
+    result = replace(result, events=injector.put_among(result.events), plan_events=records)
+    missed = failure_of_events(records)
+    if result.outcome is Outcome.FINISHED and missed is not None:
+        return replace(result, outcome=Outcome.FAILED, failure=missed)
+    return result
 
 
 def _too_many_errors(result: TrialResult, failed: int, max_errors: int) -> Failure:
@@ -107,7 +125,7 @@ def _interval(event: Event) -> Interval:
         tps=succeeded / length_s if length_s > 0 else 0.0,
         p99_ms=max(worst_ns) / 1e6 if worst_ns else None,
         seconds=length_s,
-        failed=sum(script["failed"] for script in event["scripts"]),
+        failed=sum(script["failed"] - script.get("lost", 0) for script in event["scripts"]),
     )
 
 
@@ -191,6 +209,7 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         retried=end["retried"],
         retries=end["retries"],
         clients_aborted=end["clients_aborted"],
+        unstarted=end.get("unstarted", 0),
         tps=end["tps"],
         latency_ns=_latency(end["latency_ns"]),
         connect_us=(connected or {}).get("connect_us", 0),

@@ -16,7 +16,7 @@ Event = dict[str, Any]
 
 _OF_EVENT = frozenset({"event", "t_us", "client", "script", "command", "sqlstate", "message"})
 """Fields that have columns of their own."""
-_ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases"})}
+_ELSEWHERE = {"start": frozenset({"scripts"}), "end": frozenset({"scripts", "histogram", "phases", "ledger"})}
 """Fields that the other tables hold."""
 
 

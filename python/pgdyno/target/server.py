@@ -125,6 +125,10 @@ class Server:
         """Makes `settings` those of the plan; see `configure.configure`. Raises TargetError."""
         return configure(self, settings)
 
+    def promote(self) -> None:
+        """Makes a replica the primary. Raises TargetError."""
+        raise TargetError("cannot promote a replica: the target has none")
+
     def prepare(self, *, set_password: bool) -> None:
         """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""
         # through the socket: the password of a kept cluster is not known

@@ -227,6 +227,11 @@ impl Client {
     ) -> Result<&'a Template, Abort> {
         let parsed = &mut self.prepared[self.script][statement];
         let template = &shared.templates[self.script][statement];
+        if let (Some(page), Some(ledger)) = (&mut self.page, &shared.spec.ledger)
+            && ledger.is_written_by(self.script, statement)
+        {
+            page.write();
+        }
         let start = self.out.len();
         template
             .write(&self.vars, *parsed, &mut self.out)

@@ -6,6 +6,7 @@ use crate::abort::{Abort, Form, Place};
 use crate::client::{Client, Failed, State};
 use crate::clock::Nanos;
 use crate::interval::{Consequence, ErrorNote};
+use crate::ledger::Fate;
 use crate::message::Parsed;
 use crate::poller::Next;
 use crate::recorder::Ending;
@@ -215,6 +216,7 @@ impl Client {
         let now = shared.clock.now();
         self.note(message, lines, consequence, now, shared);
         if self.transaction.begun {
+            self.settle(Fate::Unknown);
             shared.recorder.transaction(self.record, Ending::Aborted, 0);
             self.transaction.begun = false;
             shared.ended(self.record, now);

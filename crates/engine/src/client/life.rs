@@ -1,11 +1,13 @@
 //! The life of a transaction: chosen, begun, ended, counted.
 
+use pgdyno_script::Value;
 use pgdyno_wire::{TxStatus, frontend};
 
 use crate::abort::{Abort, Form};
 use crate::client::{Client, State, Transaction};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
+use crate::ledger::Fate;
 use crate::log::Entry;
 use crate::poller::Next;
 use crate::recorder::Ending;
@@ -71,6 +73,10 @@ impl Client {
         if shared.spec.tries.may_retry() {
             self.transaction.rng = Some(self.rng);
         }
+        if let (Some(page), Some(ledger)) = (&self.page, &shared.spec.ledger) {
+            let number = Value::Int(page.next().cast_signed());
+            self.vars.set_value(ledger.slot(), number);
+        }
         self.at = 0;
         self.run(now, shared)
     }
@@ -115,6 +121,11 @@ impl Client {
         now: Nanos,
         shared: &mut Shared<'_>,
     ) -> Next {
+        self.settle(match (ending, self.tx_status) {
+            (Ending::Succeeded, TxStatus::Idle) => Fate::Acknowledged,
+            (Ending::Succeeded, _) => Fate::Unknown,
+            _ => Fate::Refused,
+        });
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(ending, latency, now, shared);
         let counts = &mut shared.recorder.scripts[self.record].counts;
@@ -125,8 +136,11 @@ impl Client {
         counts.tried(self.transaction.tries);
         shared.ended(self.record, now);
         self.transaction.begun = false;
-        if self.absence.is_some() && ending == Ending::Succeeded {
-            self.end_absence(now, shared);
+        if ending == Ending::Succeeded {
+            shared.lulls.served(now);
+            if self.absence.is_some() {
+                self.end_absence(now, shared);
+            }
         }
         if self.tx_status != TxStatus::Idle {
             let open = "end of script reached without completing the last transaction";

@@ -6,6 +6,7 @@ use crate::abort::{Abort, Form};
 use crate::client::{Client, State};
 use crate::clock::Nanos;
 use crate::interval::Consequence;
+use crate::ledger::Fate;
 use crate::message::Parsed;
 use crate::poller::Next;
 use crate::reconnect::{Backoff, Refusal};
@@ -88,6 +89,7 @@ impl Client {
 
     /// The transaction may have been committed or not: it is not tried again.
     fn count_lost(&mut self, now: Nanos, shared: &mut Shared<'_>) {
+        self.settle(Fate::Unknown);
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(Ending::ConnectionLost, latency, now, shared);
         let counts = &mut shared.recorder.scripts[self.record].counts;

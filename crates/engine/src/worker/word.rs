@@ -4,6 +4,7 @@ use std::io;
 
 use crate::clock::Nanos;
 use crate::interval::{ErrorNote, Interval};
+use crate::ledger::Page;
 use crate::recorder::CommandRecord;
 
 /// What a worker tells the engine.
@@ -39,6 +40,8 @@ pub struct WorkerEnd {
     pub last_end: Nanos,
     /// The same by phase, in a run with phases.
     pub phase_ends: Vec<Nanos>,
+    /// What its clients know of their transactions (--ledger).
+    pub pages: Vec<Page>,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
 }
@@ -55,6 +58,7 @@ impl WorkerEnd {
             last_end: 0,
             phase_ends: Vec::new(),
             unstarted: Vec::new(),
+            pages: Vec::new(),
             failure,
         }
     }

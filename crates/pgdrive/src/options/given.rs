@@ -69,6 +69,7 @@ pub(super) struct Given {
     pub(super) debug: bool,
     pub(super) continue_on_error: bool,
     pub(super) reconnect: Option<Patience>,
+    pub(super) ledger: bool,
     pub(super) connect: bool,
     pub(super) exit_on_abort: bool,
     pub(super) io: Option<Io>,
@@ -170,6 +171,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "debug" => given.debug = true,
         "continue-on-error" => given.continue_on_error = true,
         "reconnect" => given.reconnect = Some(Patience::parse(&value)?),
+        "ledger" => given.ledger = true,
         "connect" => given.connect = true,
         "failures-detailed" => given.failures_detailed = true,
         "exit-on-abort" => given.exit_on_abort = true,
@@ -429,6 +431,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
             OnError::Abort
         },
         on_loss: Patience::resolve(given.reconnect, limit),
+        ledger: given.ledger,
         sessions: if given.connect {
             Sessions::PerTransaction
         } else {

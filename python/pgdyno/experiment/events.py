@@ -1,0 +1,30 @@
+"""Events in the midst of a trial, and what is looked at behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.experiment.stage import stage
+from pgdyno.experiment.state import RunState
+from pgdyno.records import LedgerRecord, Stage
+from pgdyno.run import Injector, TrialResult, check_ledger, pages
+from pgdyno.target import Acts, Server, wait_accepting
+
+
+def injector_for(state: RunState, server: Server, log: Path) -> Injector:
+    """Makes the plan's events happen to `server`; output of their commands goes to `log`."""
+    return Injector(state.plan.event, Acts(server, state.loaded.folder, log))
+
+
+def settle(state: RunState, server: Server, result: TrialResult) -> LedgerRecord | None:
+    """Waits for a server that was taken down in the trial, and compares the clients' ledger with what it has.
+
+    Raises StageFailedError.
+    """
+    heard = pages(result.events[-1]) if result.events else None
+    if state.plan.reconnect() != "off":
+        stage(Stage.VERIFY, lambda: wait_accepting(server))
+    if heard is None:
+        return None
+    with stage(Stage.VERIFY, server.connect) as connection:
+        return stage(Stage.VERIFY, lambda: check_ledger(heard, connection))

@@ -1,0 +1,110 @@
+"""What a plan's search goes through: each target with all but the searched parameter the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
+from pgdyno.experiment.search.judge import meets, throughput
+from pgdyno.experiment.search.peak import Peak, PeakSpan, next_clients
+from pgdyno.experiment.search.words import capacity_words, peak_words
+from pgdyno.plan import Plan
+from pgdyno.plan.model import SearchSpec
+from pgdyno.plan.search_words import share_of
+from pgdyno.records import Point, SearchRecord, TrialRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One search of a plan."""
+
+    search: SearchSpec
+    scripts: Sequence[str]
+    repeats: int
+    target: str
+    lowest: Point
+    highest: Point
+    """The ends of the span."""
+
+    def has(self, record: TrialRecord) -> bool:
+        """Whether a trial belongs to this search."""
+        return record.target == self.target and _rest(record.point, self.search) == _rest(self.lowest, self.search)
+
+    def ask(self, records: Sequence[TrialRecord]) -> Point | SearchRecord:
+        """The point of the next trial after `records`, all of the run's; or what was found."""
+        own = sorted((record for record in records if self.has(record)), key=lambda record: record.number)
+        asked = self._peak(own) if self.search.find == "peak" else self._capacity(own)
+        if isinstance(asked, SearchRecord):
+            return asked
+        return self.lowest.model_copy(update={self.search.axis: asked})
+
+    def _peak(self, own: Sequence[TrialRecord]) -> int | SearchRecord:
+        measured: dict[int, list[float | None]] = {}
+        for record in own:
+            measured.setdefault(record.point.clients, []).append(throughput(record))
+        span = PeakSpan(self.lowest.clients, self.highest.clients, self.repeats)
+        asked = next_clients(span, measured)
+        return self._found_peak(asked, len(own)) if isinstance(asked, Peak) else asked
+
+    def _found_peak(self, peak: Peak, trials: int) -> SearchRecord:
+        clients = peak.clients if peak.clients is not None else self.lowest.clients
+        return SearchRecord(
+            find="peak",
+            target=self.target,
+            point=self.lowest.model_copy(update={"clients": clients}),
+            trials=trials,
+            words=peak_words(peak, self.highest.clients),
+            end=peak.end.value,
+            tps=peak.tps.mean if peak.tps else None,
+            tps_half=peak.tps.half if peak.tps else None,
+            knee=peak.knee,
+            alike=peak.alike,
+        )
+
+    def _capacity(self, own: Sequence[TrialRecord]) -> float | SearchRecord:
+        latency = self.search.latency
+        assert latency is not None
+        assert self.lowest.rate is not None
+        assert self.highest.rate is not None
+        verdicts: dict[float, list[bool]] = {}
+        for record in own:
+            if record.point.rate is not None:
+                verdicts.setdefault(record.point.rate, []).append(meets(record, latency, self.scripts))
+        span = RateSpan(self.lowest.rate, self.highest.rate, self.repeats, share_of(self.search.precision))
+        asked = next_rate(span, verdicts)
+        return self._found_capacity(asked, span, len(own)) if isinstance(asked, Capacity) else asked
+
+    def _found_capacity(self, capacity: Capacity, span: RateSpan, trials: int) -> SearchRecord:
+        rate = capacity.met if capacity.met is not None else span.lowest
+        assert self.search.latency is not None
+        return SearchRecord(
+            find="capacity",
+            target=self.target,
+            point=self.lowest.model_copy(update={"rate": rate}),
+            trials=trials,
+            words=capacity_words(capacity, span, self.search.latency),
+            latency=self.search.latency,
+            met=capacity.met,
+            missed=capacity.missed,
+        )
+
+
+def arms_of(plan: Plan) -> list[Arm]:
+    """The searches of a plan that has some, in the order of its sweep."""
+    search = plan.search
+    assert search is not None
+    spans: dict[tuple[str, str], list[Point]] = {}
+    for target, point in product(plan.target, plan.points()):
+        spans.setdefault((target, _rest(point, search).model_dump_json()), []).append(point)
+    arms = []
+    for (target, _), points in spans.items():
+        ordered = sorted(points, key=lambda point: getattr(point, search.axis))
+        arms.append(Arm(search, plan.workload.scripts, plan.trial.repeats, target, ordered[0], ordered[-1]))
+    return arms
+
+
+def _rest(point: Point, search: SearchSpec) -> Point:
+    """`point` but for the searched parameter."""
+    return point.model_copy(update={"clients": 0} if search.axis == "clients" else {"rate": None})

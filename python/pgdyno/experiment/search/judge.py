@@ -1,0 +1,40 @@
+"""Trials as the searches see them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgdyno.plan.scripts import parse_script
+from pgdyno.plan.search_words import parse_target
+from pgdyno.records import Latency, Outcome, TrialRecord
+
+SERVED_SHARE = 0.99
+"""Of what was due; a rate that was not kept is no rate, whatever the latency of the rest."""
+
+
+def throughput(record: TrialRecord) -> float | None:
+    """Transactions a second; None when the trial is no result."""
+    return record.summary.tps if record.outcome is Outcome.FINISHED and record.summary is not None else None
+
+
+def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequence[str]) -> bool:
+    """Whether a trial kept its rate and met the target `latency`, of all scripts together or by script.
+
+    `scripts` are the plan's, in its order. A trial that is no result does not.
+    """
+    summary = record.summary
+    if record.outcome is not Outcome.FINISHED or summary is None:
+        return False
+    due = summary.scheduled - summary.in_flight + summary.unstarted
+    if summary.succeeded < SERVED_SHARE * due:
+        return False
+    if isinstance(latency, str):
+        return _is_under(summary.latency_ns, latency)
+    numbers = {parse_script(text).name: number for number, text in enumerate(scripts)}
+    of_script = {script.id: script.latency_ns for script in summary.scripts}
+    return all(_is_under(of_script.get(numbers[name]), target) for name, target in latency.items())
+
+
+def _is_under(measured: Latency | None, text: str) -> bool:
+    target = parse_target(text)
+    return measured is not None and bool(getattr(measured, target.field) < target.limit_ns)

@@ -1,0 +1,90 @@
+"""Events and the ledger of a plan beside its other sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pgdyno.errors import Problem
+from pgdyno.plan.event_words import ACTIONS, DROPPING, ON_PROCESSES
+from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, TargetSpec, TrialSpec, Workload
+from pgdyno.plan.problems import Document
+from pgdyno.plan.scripts import parse_script
+from pgdyno.units import format_duration
+
+LEDGER_VARIABLE = ":ledger_seq"
+LEDGER_ROW = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);"
+_WRITE_NOTHING = frozenset({"select-only"})
+
+
+def check_events(
+    events: Sequence[EventSpec],
+    trial: TrialSpec | None,
+    measured_s: float | None,
+    targets: Mapping[str, TargetSpec],
+    document: Document,
+) -> Iterator[Problem]:
+    """What is wrong with `events` in a trial of `measured_s` seconds (None: not known) at `targets`."""
+    for place, event in enumerate(events):
+        path = ("event", place)
+        yield from _length(event, path, document)
+        end_s = event.at + (event.lasts or 0)
+        if measured_s is not None and event.at >= measured_s:
+            message = f"comes after the trial's end at {format_duration(measured_s)}"
+            yield document.problem((*path, "at"), message, "make it earlier, or the trial longer")
+        elif measured_s is not None and end_s > measured_s:
+            message = f"lasts beyond the trial's end at {format_duration(measured_s)}"
+            yield document.problem((*path, "for"), message, "make it shorter or earlier, or the trial longer")
+        for name, target in targets.items():
+            yield from _possible(event, name, target, path, document)
+    if trial is not None and trial.reconnect == "off" and any(event.name in DROPPING for event in events):
+        message = "is off, and an event drops the connections"
+        yield document.problem(("trial", "reconnect"), message, "remove it: clients then come back")
+
+
+def _length(event: EventSpec, path: tuple[str | int, ...], document: Document) -> Iterator[Problem]:
+    if event.name == "pause" and event.lasts is None:
+        yield document.problem(path, "does not say for how long the server is paused", 'such as for = "5s"')
+    if event.name != "pause" and event.lasts is not None:
+        yield document.problem((*path, "for"), f"goes only with a pause, not with a {event.name}", "remove it")
+
+
+def _possible(
+    event: EventSpec, name: str, target: TargetSpec, path: tuple[str | int, ...], document: Document
+) -> Iterator[Problem]:
+    where = (*path, "do")
+    if event.name in ON_PROCESSES and target.kind not in _OWN_PROCESSES:
+        message = f"is not possible at target {name}: pgdyno does not run that server"
+        yield document.problem(where, message, 'use a command of your own: do = { command = "..." }')
+    if event.name == "promote" and _replicas(target) == 0:
+        message = f"is not possible at target {name}: it has no replica"
+        yield document.problem(where, message, f"give it one: [target.{name}.replicas] with count = 1")
+
+
+_OWN_PROCESSES = ("embedded", "local", "build")
+
+
+def _replicas(target: TargetSpec) -> int:
+    replicas = getattr(target, "replicas", None)
+    return int(getattr(replicas, "count", 0))
+
+
+def check_ledger(trial: TrialSpec, workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    """Whether any script leaves rows in the ledger, if there is to be one; files are found from `folder`."""
+    if trial.ledger and not any(_writes(text, folder) for text in workload.scripts):
+        message = "would count nothing: no script leaves a row in the ledger"
+        hint = f"use tpcb-like or simple-update, or put this before the end of your transaction: {LEDGER_ROW}"
+        yield document.problem(("trial", "ledger"), message, hint)
+
+
+def _writes(text: str, folder: Path) -> bool:
+    try:
+        name = parse_script(text).name
+        if name in BUILTIN_SCRIPTS:
+            return name not in _WRITE_NOTHING
+        return LEDGER_VARIABLE in (folder / name).read_text(encoding="utf-8")
+    except (ValueError, OSError):
+        return True  # said of the script itself
+
+
+__all__ = ["ACTIONS", "check_events", "check_ledger"]

@@ -1,0 +1,41 @@
+"""What a plan may let happen in the midst of a trial."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from pydantic import ValidationInfo
+
+from pgdyno.units import parse_duration_s
+
+ACTIONS = ("checkpoint", "restart", "kill", "promote", "pause", "vacuum")
+DROPPING = frozenset({"restart", "kill", "promote"})
+"""After these, sessions are gone."""
+ON_PROCESSES = frozenset({"restart", "kill", "pause"})
+"""These need the server's processes, not only a connection."""
+
+
+def action(value: object) -> object:
+    """Checks `do` of an event. Raises ValueError."""
+    if isinstance(value, dict) and value.keys() == {"command"}:
+        command = value["command"]
+        if isinstance(command, str) and command.strip():
+            return value
+        raise ValueError('write the command as text: do = { command = "sync" }')
+    if value in ACTIONS:
+        return value
+    near = get_close_matches(value.lower(), ACTIONS, n=1) if isinstance(value, str) else []
+    meant = f"did you mean {near[0]}? " if near else ""
+    raise ValueError(f'is not known; {meant}write one of {", ".join(ACTIONS)}, or {{ command = "..." }}')
+
+
+def patience(value: object, info: ValidationInfo) -> object:
+    """Checks `trial.reconnect`; a time as seconds, as a resolved plan has it. Raises ValueError."""
+    if value is None or value in ("off", "always") or info.context == "resolved":
+        return value
+    if not isinstance(value, str):
+        raise ValueError('write "off", "always" or a time such as "30s"')
+    seconds = parse_duration_s(value)
+    if seconds <= 0:
+        raise ValueError('must be more than 0s; to be without, write "off"')
+    return seconds

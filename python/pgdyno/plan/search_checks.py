@@ -1,0 +1,59 @@
+"""A plan's search beside its other sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdyno.errors import Problem
+from pgdyno.plan.model import SearchSpec, TrialSpec, Workload
+from pgdyno.plan.problems import Document
+from pgdyno.plan.scripts import parse_script
+from pgdyno.records import Point
+
+
+def check_search(
+    search: SearchSpec,
+    trial: TrialSpec | None,
+    workload: Workload | None,
+    points: Sequence[Point],
+    document: Document,
+) -> Iterator[Problem]:
+    """What is wrong with `search` over `points`, which are none when the sweep is wrong itself."""
+    path = ("search",)
+    if search.find == "capacity" and search.latency is None and document.at((*path, "latency")) is None:
+        yield document.problem(path, "has no latency that is to be met", 'such as latency = "p99 < 10ms"')
+    if search.find == "peak" and search.latency is not None:
+        yield document.problem((*path, "latency"), 'goes only with find = "capacity"', "remove it")
+    if document.data.get("phase"):
+        yield document.problem(path, "does not go with phases", "remove one of the two")
+    if search.find == "peak" and trial is not None and trial.repeats < 2:
+        message = "is 1: noise cannot be told from one trial"
+        yield document.problem(("trial", "repeats"), message, 'use at least 2, better 3, for find = "peak"')
+    if points:
+        yield from _axis(search, points, document)
+    if workload is not None and isinstance(search.latency, dict):
+        yield from _scripts(search.latency, workload, document)
+
+
+def _axis(search: SearchSpec, points: Sequence[Point], document: Document) -> Iterator[Problem]:
+    name = search.axis
+    values = {getattr(point, name) for point in points}
+    if search.find == "peak" and any(point.rate is not None for point in points):
+        yield document.problem(
+            ("sweep", "rate"), 'does not go with find = "peak": that is of a closed loop', "remove it"
+        )
+    elif None in values or len(values) < 2:
+        message = f"says not where to search: its lowest and highest {name} are the ends"
+        example = "clients = [1, 128]" if name == "clients" else "rate = [100, 20000]"
+        yield document.problem(("sweep", name), message, f"such as {example}")
+
+
+def _scripts(latency: dict[str, str], workload: Workload, document: Document) -> Iterator[Problem]:
+    try:
+        known = [parse_script(text).name for text in workload.scripts]
+    except ValueError:
+        return  # said of the scripts themselves
+    for name in latency:
+        if name not in known:
+            path = ("search", "latency", name)
+            yield document.problem(path, "is no script of this plan", f"its scripts are {', '.join(known)}")

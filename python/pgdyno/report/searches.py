@@ -1,0 +1,18 @@
+"""What the plan's search found, in lines."""
+
+from __future__ import annotations
+
+from pgdyno.records import Manifest
+from pgdyno.report import numbers
+
+
+def search_lines(manifest: Manifest) -> list[str]:
+    """A line for each search of a run; empty without one, and while it goes on."""
+    several = len(manifest.search) > 1
+    lines = []
+    for each in manifest.search:
+        point = {name: value for name, value in each.point if name not in ("clients", "rate") and value}
+        where = [f"target {each.target}", *(f"{name} {value}" for name, value in point.items())]
+        line = f"{', '.join(where)}: {each.words}" if several else each.words
+        lines.append(f"{line} ({numbers.count(each.trials, 'trial')})")
+    return lines

@@ -1,0 +1,142 @@
+"""What events of the plan did to the load, by what the engine said of its seconds."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from pgdyno.records import EventEffect, EventRecord
+from pgdyno.run.stream import Event
+
+SHORTEST_LULL_US = 10_000
+"""As in the engine: what is shorter is no lull."""
+WHOLE_SECOND_US = 990_000
+RECOVERED_SHARE = 0.95
+RECOVERED_SECONDS = 3
+FEWEST_SECONDS_BEFORE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Second:
+    """An interval of the engine, all scripts together; times since the start of the load."""
+
+    from_us: int
+    to_us: int
+    measured: bool
+    succeeded: int
+    failed: int
+    lost: int
+
+    @property
+    def tps(self) -> float:
+        return self.succeeded / (self.to_us - self.from_us) * 1e6
+
+    @property
+    def is_whole(self) -> bool:
+        return self.measured and self.to_us - self.from_us >= WHOLE_SECOND_US
+
+
+def with_effects(records: Sequence[EventRecord], events: Sequence[Event]) -> list[EventRecord]:
+    """`records` with what happened to the load from each on, by the engine's `events` of their trial."""
+    start = next((event for event in events if event["event"] == "start"), None)
+    if start is None:
+        return list(records)
+    warmup_us = round(start["warmup_s"] * 1e6)
+    intervals = [event for event in events if event["event"] == "interval"]
+    seconds = [_second(event) for event in intervals]
+    lulls = _joined(tuple(lull) for event in intervals for lull in event.get("lulls_us", ()))
+    begins = sorted(record.began_s * 1e6 + warmup_us for record in records if record.began_s is not None)
+    before = _before(seconds, begins[0], has_phases=bool(start.get("phases"))) if begins else None
+    outages = (events[-1].get("outages") or ()) if events[-1]["event"] == "end" else ()
+    last_us = max((second.to_us for second in seconds), default=0)
+    done = []
+    for record in records:
+        if record.began_s is None:
+            done.append(record)
+            continue
+        began_us = record.began_s * 1e6 + warmup_us
+        end_us = next((begin for begin in begins if begin > began_us), last_us)
+        effect = _effect(seconds, lulls, began_us, end_us, before, outages)
+        done.append(record.model_copy(update={"effect": effect}))
+    return done
+
+
+def _second(event: Event) -> _Second:
+    scripts = event["scripts"]
+    return _Second(
+        from_us=event["from_us"],
+        to_us=event["to_us"],
+        measured=event["phase"] == "measure",
+        succeeded=sum(script["succeeded"] for script in scripts),
+        failed=sum(script["failed"] for script in scripts),
+        lost=sum(script.get("lost", 0) for script in scripts),
+    )
+
+
+def _joined(lulls: Iterable[tuple[int, ...]]) -> list[tuple[int, int]]:
+    """Pieces that meet at the end of an interval as one; what is too short is left out."""
+    joined: list[list[int]] = []
+    for begin, end in sorted((lull[0], lull[1]) for lull in lulls):
+        if joined and begin <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], end)
+        else:
+            joined.append([begin, end])
+    return [(begin, end) for begin, end in joined if end - begin >= SHORTEST_LULL_US]
+
+
+def _before(seconds: Sequence[_Second], first_us: float, *, has_phases: bool) -> float | None:
+    """Median throughput of the whole seconds before the first event; phases have none that could be gone back to."""
+    whole = [second.tps for second in seconds if second.is_whole and second.to_us <= first_us]
+    return None if has_phases or len(whole) < FEWEST_SECONDS_BEFORE else statistics.median(whole)
+
+
+def _effect(
+    seconds: Sequence[_Second],
+    lulls: Sequence[tuple[int, int]],
+    began_us: float,
+    end_us: float,
+    before_tps: float | None,
+    outages: Sequence[Event],
+) -> EventEffect:
+    touched = [second for second in seconds if second.to_us > began_us and second.from_us < end_us]
+    whole = [second.tps for second in touched if second.is_whole]
+    lull = max(
+        ((begin, end) for begin, end in lulls if end > began_us and begin < end_us),
+        key=lambda lull: lull[1] - lull[0],
+        default=None,
+    )
+    began = [outage for outage in outages if began_us <= outage["began_us"] < end_us]
+    return EventEffect(
+        nobody_served_s=0.0 if lull is None else (lull[1] - lull[0]) / 1e6,
+        first_success_s=None if lull is None or _is_last(lull, seconds) else (lull[1] - began_us) / 1e6,
+        failed=sum(second.failed for second in touched),
+        lost=sum(second.lost for second in touched),
+        connections_lost=sum(outage["connections_lost"] for outage in began),
+        all_away_s=sum(outage["all_away_us"] for outage in began) / 1e6,
+        before_tps=before_tps,
+        lowest_tps=min(whole, default=None),
+        recovered_s=_recovered_s(touched, began_us, lull, before_tps),
+    )
+
+
+def _is_last(lull: tuple[int, int], seconds: Sequence[_Second]) -> bool:
+    """Whether nobody was served from then to the end of the load."""
+    return lull[1] >= seconds[-1].to_us - 1 and seconds[-1].succeeded == 0
+
+
+def _recovered_s(
+    touched: Sequence[_Second], began_us: float, lull: tuple[int, int] | None, before_tps: float | None
+) -> float | None:
+    """From the event to the first of some seconds in a row that together come near to the throughput before."""
+    if before_tps is None:
+        return None
+    behind_us = 0 if lull is None else lull[1]
+    whole = [second for second in touched if second.is_whole and second.from_us >= behind_us]
+    for place in range(len(whole) - RECOVERED_SECONDS + 1):
+        window = whole[place : place + RECOVERED_SECONDS]
+        in_a_row = all(one.to_us == other.from_us for one, other in pairwise(window))
+        if in_a_row and statistics.fmean(second.tps for second in window) >= RECOVERED_SHARE * before_tps:
+            return max(0.0, (window[0].from_us - began_us) / 1e6)
+    return None

@@ -1,0 +1,286 @@
+"""Events in the midst of trials of a real server, and the ledger beside what the server kept."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.plan.model import EventSpec
+from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
+from pgdyno.run.cutoff import Cutoff
+from pgdyno.run.ledger import Page, check_ledger
+from pgdyno.store import RunFolder, list_runs, load_run
+from pgdyno.target import Acts, Home, Server
+from pgdyno.target.acts import paused
+from pgdyno.target.postmaster import find_postmaster
+from pgdyno.target.processes import PROC, descendants, start_ticks
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+
+PLAN = """\
+name = "disturbed"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = {{ shared_buffers = "32MB", synchronous_commit = "{commit}", wal_writer_delay = "1s" }}
+[workload]
+scripts = ["tpcb-like"]
+scale = 4
+[sweep]
+clients = 4
+protocol = "prepared"
+[trial]
+warmup = "0.5s"
+duration = "8s"
+ledger = true
+[hooks]
+after_trial = "sleep 0"
+{events}
+"""
+
+
+def run(home: Home, folder: Path, events: str, commit: str = "on") -> tuple[TrialRecord, RunFolder, str]:
+    """The only trial of a plan, its run, and what was said; a hook behind it sees the tables as they were left."""
+    plan = folder / "disturbed.toml"
+    copy = f"{sys.executable} {folder / 'count.py'}"
+    (folder / "count.py").write_text(COUNT)
+    plan.write_text(PLAN.format(commit=commit, events=events).replace("sleep 0", copy))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG") or "PGDYNO" in name}
+    done = subprocess.run(
+        [PGDYNO, "run", str(plan)],
+        cwd=folder,
+        env={**clean, "PGDYNO_HOME": str(home.path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
+    (entry,) = list_runs(folder / "pgdyno-runs")
+    opened = RunFolder.open(entry.path)
+    (trial,) = opened.trials()
+    return trial, opened, done.stdout
+
+
+COUNT = """
+import os, time
+import psycopg
+for attempt in range(600):
+    try:
+        connection = psycopg.connect("")
+        break
+    except psycopg.OperationalError:
+        time.sleep(0.1)
+row = connection.execute(
+    "SELECT (SELECT count(*) FROM pgdyno_ledger), (SELECT count(*) FROM pgbench_history),"
+    " (SELECT count(*) FROM (SELECT DISTINCT client, seq FROM pgdyno_ledger) d)"
+).fetchone()
+with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], "counted"), "w") as file:
+    file.write(" ".join(map(str, row)))
+"""
+
+
+def counted(folder: RunFolder) -> tuple[int, int, int]:
+    """Rows of the ledger and of the history, and different ones of the ledger, by SQL that knows nothing of clients."""
+    (file,) = folder.path.glob("trials/*/counted")
+    rows, history, distinct = map(int, file.read_text().split())
+    return rows, history, distinct
+
+
+def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
+    """Every row is one that was acknowledged, or whose end was not heard; and the history has as many."""
+    ledger = trial.ledger
+    assert ledger is not None
+    rows, history, distinct = counted(folder)
+    assert (ledger.present, ledger.duplicates, ledger.strange) == (distinct, 0, 0)
+    assert rows == distinct == history
+    assert ledger.present == ledger.acknowledged - ledger.missing + ledger.unknown_present + ledger.refused_present
+    listed = sum(each.last - each.first + 1 for each in ledger.missing_ranges)
+    assert listed == ledger.missing
+    assert ledger.unknown_present <= ledger.unknown
+    assert ledger.refused_present == 0
+
+
+def the_event(trial: TrialRecord) -> EventRecord:
+    (event,) = trial.events
+    assert event.outcome is EventOutcome.DONE, event
+    assert event.began_s == pytest.approx(4.0, abs=0.5)
+    return event
+
+
+@pytest.mark.parametrize("commit", ["on", "off"])
+def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_path: Path, commit: str) -> None:
+    trial, folder, shown = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "kill"', commit)
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    assert_it_balances(trial, folder)
+    ledger, event = trial.ledger, the_event(trial)
+    assert ledger is not None
+    assert event.effect is not None
+    if commit == "on":
+        assert ledger.missing == 0
+    assert ledger.acknowledged > 100
+    assert event.effect.nobody_served_s > 0
+    assert event.effect.first_success_s is not None
+    assert 1 <= event.effect.lost <= event.effect.connections_lost == 4
+    assert trial.summary is not None
+    assert trial.summary.failed == event.effect.failed
+    assert f"{ledger.acknowledged:,} acknowledged, {ledger.missing:,} of them missing" in shown
+    assert "kill at 4.0" in shown
+    kinds = [row.kind for row in load_run(folder).events(trial.number)]
+    assert kinds.count("plan_event") == 1
+    assert kinds[-1] == "end"
+
+
+def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path: Path) -> None:
+    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "restart"', "off")
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    assert_it_balances(trial, folder)
+    event = the_event(trial)
+    assert trial.ledger is not None
+    assert trial.ledger.missing == 0
+    assert event.effect is not None
+    assert event.effect.connections_lost == 4
+    # clients have nobody until the server is up again, which is when the restart ends
+    assert event.seconds is not None
+    assert event.effect.all_away_s > 0
+
+
+def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
+    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "pause"\nfor = "1500ms"')
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    assert_it_balances(trial, folder)
+    effect = the_event(trial).effect
+    assert effect is not None
+    assert effect.nobody_served_s == pytest.approx(1.5, abs=0.4)
+    assert (effect.lost, effect.connections_lost) == (0, 0)
+    assert trial.ledger is not None
+    assert (trial.ledger.missing, trial.ledger.refused) == (0, 0)
+
+
+def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Path) -> None:
+    command = "echo port $PGPORT; exit 3"
+    trial, folder, shown = run(warm_home, tmp_path, f'[[event]]\nat = "1s"\ndo = {{ command = "{command}" }}')
+    assert trial.outcome is Outcome.FAILED
+    assert trial.failure is not None
+    assert "event 1 of the plan (command at 1s) failed: the command ended with exit code 3" in trial.failure.message
+    (log,) = folder.path.glob("trials/*/log/events.log")
+    assert log.read_text().startswith("port ")
+    assert "failed: trial 1" in shown
+
+
+# ---- acts on a server, without a load ----
+
+
+@pytest.fixture
+def acts(server: Server, tmp_path: Path) -> Acts:
+    return Acts(server, tmp_path, tmp_path / "events.log")
+
+
+def spec(do: object, **more: str) -> EventSpec:
+    return EventSpec.model_validate({"at": "0s", "do": do, **more})
+
+
+@pytest.mark.parametrize("do", ["checkpoint", "vacuum"])
+def test_statements_are_done_and_can_be_stopped(acts: Acts, server: Server, do: str) -> None:
+    assert acts(spec(do), Cutoff()) is None
+    cut = Cutoff()
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS locked ()")
+        with connection.transaction():
+            connection.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
+            threading.Timer(0.3, cut.cut).start()
+            before = time.monotonic()
+            if do == "vacuum":
+                with pytest.raises(psycopg.errors.QueryCanceled):
+                    acts(spec(do), cut)
+            assert time.monotonic() - before < 20
+        connection.execute("DROP TABLE locked")
+
+
+def test_a_command_is_ended_with_its_children(acts: Acts, tmp_path: Path) -> None:
+    cut = Cutoff()
+    threading.Timer(0.5, cut.cut).start()
+    before = time.monotonic()
+    with pytest.raises(Exception, match="exit code"):
+        acts(spec({"command": "sleep 987 & echo $! > child; wait"}), cut)
+    assert time.monotonic() - before < 10
+    assert start_ticks(int((tmp_path / "child").read_text())) is None
+
+
+def states(server: Server) -> set[str]:
+    postmaster = find_postmaster(server.data_directory)
+    assert postmaster is not None
+    stats = [(PROC / str(each.pid) / "stat").read_text() for each in [postmaster, *descendants(postmaster)]]
+    return {stat.rpartition(")")[2].split()[0] for stat in stats}
+
+
+def test_a_paused_server_goes_on_whatever_ends_the_pause(server: Server) -> None:
+    postmaster = find_postmaster(server.data_directory)
+    assert postmaster is not None
+
+    def interrupted() -> None:
+        with paused(postmaster):
+            assert states(server) == {"T"}
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert "T" not in states(server)
+
+
+def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_environment: dict[str, str]) -> None:
+    postmaster = find_postmaster(server.data_directory)
+    assert postmaster is not None
+    code = (
+        "import sys, time; from pgdyno.target.acts import paused; from pgdyno.target.processes import identify\n"
+        "with paused(identify(int(sys.argv[1]))): print('stopped', flush=True); time.sleep(60)"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", code, str(postmaster.pid)], env=child_environment, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "stopped\n"
+    assert states(server) == {"T"}
+    child.send_signal(signal.SIGKILL)
+    child.communicate()
+    wait_until(lambda: "T" not in states(server))
+    with server.connect() as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def wait_until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + 20
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_target_without_a_replica_has_nothing_to_promote(acts: Acts) -> None:
+    with pytest.raises(Exception, match="cannot promote a replica: the target has none"):
+        acts(spec("promote"), Cutoff())
+
+
+def test_the_table_is_compared_row_by_row(server: Server) -> None:
+    heard = {0: Page(10, [(4, 5)], [(7, 7)]), 1: Page(3, (), ())}
+    with server.connect() as connection:
+        connection.execute("CREATE TEMP TABLE pgdyno_ledger (client integer NOT NULL, seq bigint NOT NULL)")
+        connection.execute(
+            "INSERT INTO pgdyno_ledger SELECT 0, g FROM generate_series(1, 12) g WHERE g NOT IN (2, 3, 4)"
+        )
+        connection.execute("INSERT INTO pgdyno_ledger VALUES (0, 1), (1, 1), (1, 2), (1, 3), (7, 1)")
+        found = check_ledger(heard, connection)
+    assert (found.acknowledged, found.missing) == (10, 2)
+    assert [(each.client, each.first, each.last) for each in found.missing_ranges] == [(0, 2, 3)]
+    assert (found.unknown, found.unknown_present) == (2, 1)
+    assert (found.refused, found.refused_present) == (1, 1)
+    assert (found.present, found.duplicates, found.strange) == (13, 1, 3)

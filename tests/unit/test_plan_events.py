@@ -1,0 +1,136 @@
+"""[[event]], trial.reconnect and trial.ledger of a plan: what is refused and where, and what is resolved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.event_show import in_each_trial
+from pgdyno.records import Point
+from pgdyno.report.plan_toml import plan_toml
+from pgdyno.run.engine import trial_options
+
+PLAN = """\
+name = "mine"
+[target.new]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 1
+[trial]
+duration = "10s"
+"""
+
+
+def load(folder: Path, text: str) -> Plan:
+    (folder / "plain.sql").write_text("INSERT INTO t VALUES (1);\n")
+    (folder / "books.sql").write_text("INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\n")
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return load_plan(path).plan
+
+
+def event(text: str) -> str:
+    return f"{PLAN}[[event]]\n{text}\n"
+
+
+def options(plan: Plan) -> list[str]:
+    return trial_options(plan, Point(clients=1), 1, Path("phases.toml"))
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        ('at = "3s"\ndo = "restrat"', "event[0].do", "is not known"),
+        ('at = "3s"\ndo = { comand = "true" }', "event[0].do", "is not known"),
+        ('at = "3s"\ndo = { command = " " }', "event[0].do", "write the command as text"),
+        ('at = 3\ndo = "kill"', "event[0].at", "give the duration a unit"),
+        ('do = "kill"', "event[0].at", "is missing"),
+        ('at = "10s"\ndo = "kill"', "event[0].at", "comes after the trial's end at 10s"),
+        ('at = "8s"\ndo = "pause"\nfor = "3s"', "event[0].for", "lasts beyond the trial's end at 10s"),
+        ('at = "8s"\ndo = "pause"', "event[0]", "does not say for how long"),
+        ('at = "8s"\ndo = "kill"\nfor = "1s"', "event[0].for", "goes only with a pause, not with a kill"),
+        ('at = "8s"\ndo = "promote"', "event[0].do", "is not possible at target new: it has no replica"),
+        ('at = "8s"\ndo = "kill"\nfro = "1s"', "event[0].fro", "there is no such key"),
+    ],
+)
+def test_what_is_wrong_with_an_event_is_said_with_its_line(tmp_path: Path, text: str, field: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, event(text))
+    (problem,) = caught.value.problems
+    assert problem.path == field
+    assert message in problem.message
+    assert problem.line is not None
+    assert problem.line > PLAN.count("\n")
+
+
+def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None:
+    plan = load(tmp_path, event('at = "3s"\ndo = "kill"'))
+    assert plan.reconnect() == plan.as_resolved()["trial"]["reconnect"] == "always"
+    assert "--reconnect" in options(plan)
+    assert in_each_trial(plan) == ["in each trial: kill at 3s", "clients that lose their connection come back"]
+    quiet = load(tmp_path, event('at = "3s"\ndo = "checkpoint"'))
+    assert quiet.reconnect() == "off"
+    assert not any(option.startswith("--reconnect") for option in options(quiet))
+
+
+def test_their_patience_may_be_limited(tmp_path: Path) -> None:
+    plan = load(
+        tmp_path, event('at = "3s"\ndo = { command = "true" }').replace("[trial]", '[trial]\nreconnect = "30s"')
+    )
+    assert plan.as_resolved()["trial"]["reconnect"] == 30
+    assert "--reconnect=30s" in options(plan)
+    assert "or give up after 30s" in in_each_trial(plan)[1]
+
+
+@pytest.mark.parametrize(("value", "message"), [("30", 'write "off"'), ('"soon"', "not a duration"), ('"0s"', "more")])
+def test_a_wrong_patience_is_said(tmp_path: Path, value: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, PLAN + f"reconnect = {value}\n")
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == ("trial.reconnect", PLAN.count("\n") + 1)
+    assert message in problem.message + (problem.hint or "")
+
+
+def test_clients_may_not_stay_away_where_events_send_them(tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, event('at = "3s"\ndo = "restart"').replace("[trial]", '[trial]\nreconnect = "off"'))
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.hint) == ("trial.reconnect", "remove it: clients then come back")
+
+
+@pytest.mark.parametrize(
+    ("scripts", "writes"),
+    [
+        ('["tpcb-like"]', True),
+        ('["select-only@9", "simple-update"]', True),
+        ('["books.sql"]', True),
+        ('["select-only"]', False),
+        ('["plain.sql"]', False),
+    ],
+)
+def test_a_ledger_that_nobody_writes_into_is_refused(tmp_path: Path, scripts: str, writes: bool) -> None:
+    text = PLAN.replace('["tpcb-like"]', scripts) + "ledger = true\n"
+    if writes:
+        assert "--ledger" in options(load(tmp_path, text))
+        return
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == ("trial.ledger", PLAN.count("\n") + 1)
+    assert ":ledger_seq" in (problem.hint or "")
+
+
+def test_a_resolved_plan_is_read_again_as_it_was(tmp_path: Path) -> None:
+    text = event('at = "3s"\ndo = "pause"\nfor = "2s"\n[[event]]\nat = "6s"\ndo = { command = "sync" }')
+    plan = load(tmp_path, text)
+    resolved = plan.as_resolved()
+    assert resolved["event"][0] == {"at": 3.0, "do": "pause", "for": 2.0}
+    assert Plan.from_resolved(resolved).as_resolved() == resolved
+    assert load(tmp_path, plan_toml(resolved)).as_resolved() == resolved
+    assert "event" not in load(tmp_path, PLAN).as_resolved()

@@ -1,0 +1,111 @@
+"""What an event did to the load, from seconds as the engine tells them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from pgdyno.records import EventOutcome, EventRecord
+from pgdyno.run.effects import with_effects
+
+Event = dict[str, Any]
+WARMUP_S = 2
+
+
+def stream(
+    tps: list[float],
+    lulls: Sequence[tuple[float, float]] = (),
+    failed: dict[int, int] | None = None,
+    phases: object = None,
+) -> list[Event]:
+    """A load of `WARMUP_S` seconds of warm-up, then of `tps` second by second; lulls in seconds of the whole load."""
+    events: list[Event] = [{"event": "start", "t_us": 0, "warmup_s": WARMUP_S, "clients": 4, "phases": phases}]
+    for number, succeeded in enumerate([50.0] * WARMUP_S + tps):
+        of_second = [
+            [round(max(begin, number) * 1e6), round(min(end, number + 1) * 1e6)]
+            for begin, end in lulls
+            if begin < number + 1 and end > number
+        ]
+        lost = (failed or {}).get(number - WARMUP_S, 0)
+        events.append(
+            {
+                "event": "interval",
+                "t_us": (number + 1) * 1_000_000,
+                "from_us": number * 1_000_000,
+                "to_us": (number + 1) * 1_000_000,
+                "phase": "warm-up" if number < WARMUP_S else "measure",
+                "scripts": [{"succeeded": succeeded, "failed": lost, "lost": lost}],
+                "lulls_us": of_second,
+            }
+        )
+    outage = {"began_us": 6_100_000, "connections_lost": 4, "all_away_us": 200_000}
+    return [*events, {"event": "end", "t_us": 99_000_000, "outages": [outage]}]
+
+
+def record(began_s: float | None, number: int = 1) -> EventRecord:
+    return EventRecord(
+        number=number, do="kill", at_s=began_s or 0, began_s=began_s, seconds=0.1, outcome=EventOutcome.DONE
+    )
+
+
+STEADY = [100.0, 102, 98, 100]
+
+
+def test_the_stretch_without_service_is_joined_over_seconds() -> None:
+    # the kill comes 4 s into measuring, 6 s into the load; nobody is served from 6.0 to 8.3
+    tps = [*STEADY, 0, 0, 60, 99, 101, 100, 100]
+    (found,) = with_effects([record(4.0)], stream(tps, [(5.2, 5.21), (6.0, 8.3)], {4: 4}))
+    effect = found.effect
+    assert effect is not None
+    assert effect.nobody_served_s == pytest.approx(2.3)
+    assert effect.first_success_s == pytest.approx(2.3)
+    assert (effect.failed, effect.lost, effect.connections_lost, effect.all_away_s) == (4, 4, 4, 0.2)
+    assert (effect.before_tps, effect.lowest_tps) == (100, 0)
+    # the three seconds from 9 s into the load on
+    assert effect.recovered_s == 3.0
+
+
+def test_catching_up_does_not_hide_the_stretch() -> None:
+    tps = [*STEADY, 50, 150, 100, 100, 100]
+    (found,) = with_effects([record(4.2)], stream(tps, [(6.2, 6.7)]))
+    assert found.effect is not None
+    assert found.effect.recovered_s == pytest.approx(0.8)
+
+
+def test_nothing_happened_is_said_so() -> None:
+    (found,) = with_effects([record(4.5)], stream([*STEADY, 99, 100, 101, 100]))
+    assert found.effect is not None
+    assert (found.effect.nobody_served_s, found.effect.first_success_s) == (0, None)
+    assert (found.effect.recovered_s, found.effect.connections_lost) == (0, 0)
+
+
+def test_a_server_that_does_not_come_back() -> None:
+    (found,) = with_effects([record(4.0)], stream([*STEADY, 0, 0, 0, 0], [(6.0, 10.0)]))
+    assert found.effect is not None
+    assert (found.effect.nobody_served_s, found.effect.first_success_s, found.effect.recovered_s) == (4, None, None)
+
+
+def test_an_event_ends_where_the_next_begins() -> None:
+    tps = [*STEADY, 0, 100, 100, 100, 0, 0, 100, 100, 100]
+    first, second = with_effects(
+        [record(4.0), record(8.0, 2)], stream(tps, [(6.0, 7.0), (10.0, 12.0)], {4: 1, 8: 2, 9: 1})
+    )
+    assert first.effect is not None
+    assert second.effect is not None
+    assert [each.nobody_served_s for each in (first.effect, second.effect)] == [1, 2]
+    assert [each.lost for each in (first.effect, second.effect)] == [1, 3]
+    assert [each.recovered_s for each in (first.effect, second.effect)] == [1, 2]
+
+
+@pytest.mark.parametrize(("began_s", "phases"), [(4.0, [{"name": "a"}]), (2.0, None)])
+def test_without_enough_before_there_is_nothing_to_come_back_to(began_s: float, phases: object) -> None:
+    (found,) = with_effects([record(began_s)], stream([*STEADY, 0, 100, 100, 100], phases=phases))
+    assert found.effect is not None
+    assert (found.effect.before_tps, found.effect.recovered_s) == (None, None)
+
+
+def test_an_event_that_never_came_has_no_effect() -> None:
+    (found,) = with_effects([record(None)], stream(STEADY))
+    assert found.effect is None

@@ -1,0 +1,206 @@
+"""Searches of a plan over trials: what counts as met, whose trial is whose, what is asked next."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.experiment.search.arms import Arm, arms_of
+from pgdyno.experiment.search.judge import meets
+from pgdyno.plan import Plan, load_plan, planned_trials
+from pgdyno.plan.search_show import search_lines
+from pgdyno.records import Latency, Outcome, Point, ScriptSummary, SearchRecord, Summary, TrialRecord
+
+PLAN = """\
+name = "mine"
+[target.a]
+kind = "embedded"
+version = "18"
+[target.b]
+kind = "embedded"
+version = "17"
+[workload]
+scripts = ["tpcb-like", "select-only@9"]
+[sweep]
+clients = [1, 8]
+scale = [1, 2]
+[trial]
+duration = "10s"
+repeats = 2
+[search]
+find = "peak"
+"""
+CAPACITY = PLAN.replace("clients = [1, 8]", "clients = 4\nrate = [100, 1000]").replace(
+    'find = "peak"', 'find = "capacity"\nlatency = "p99 < 10 ms"'
+)
+
+
+def load(folder: Path, text: str) -> Plan:
+    path = folder / "mine.toml"
+    path.write_text(text)
+    return load_plan(path).plan
+
+
+def latency(p99_ms: float) -> Latency:
+    ns = round(p99_ms * 1e6)
+    return Latency(mean=1e6, stddev=0, min=1, p50=1, p75=1, p90=1, p95=1, p99=ns, p999=ns * 2, p9999=ns * 3, max=ns * 4)
+
+
+def record(
+    number: int,
+    target: str,
+    point: Point,
+    *,
+    tps: float = 100,
+    p99_ms: float = 5,
+    served: int = 1000,
+    unstarted: int = 0,
+    outcome: Outcome = Outcome.FINISHED,
+    by_script: tuple[float, float] = (8, 2),
+) -> TrialRecord:
+    scripts = [
+        ScriptSummary(id=at, name="<builtin>", weight=1, succeeded=1, failed=0, skipped=0, latency_ns=latency(each))
+        for at, each in enumerate(by_script)
+    ]
+    summary = Summary(
+        measured_s=10,
+        scheduled=1000,
+        succeeded=served,
+        failed=1000 - served,
+        skipped=0,
+        in_flight=0,
+        retried=0,
+        retries=0,
+        clients_aborted=0,
+        unstarted=unstarted,
+        tps=tps,
+        latency_ns=latency(p99_ms),
+        connect_us=1,
+        scripts=scripts,
+        errors=[],
+    )
+    now = datetime.now(UTC)
+    return TrialRecord(
+        number=number,
+        slug=f"{number:04d}",
+        target=target,
+        point=point,
+        repeat=1,
+        started_at=now,
+        ended_at=now,
+        warmup_s=0,
+        duration_s=10,
+        transactions=None,
+        outcome=outcome,
+        summary=None if outcome is Outcome.FAILED else summary,
+    )
+
+
+def carry_out(arm: Arm, tps: dict[int, float]) -> tuple[SearchRecord, list[TrialRecord]]:
+    records: list[TrialRecord] = []
+    while True:
+        asked = arm.ask(records)
+        if isinstance(asked, SearchRecord):
+            return asked, records
+        records.append(record(len(records) + 1, arm.target, asked, tps=tps[asked.clients]))
+
+
+def test_each_target_and_scale_has_a_search_of_its_own(tmp_path: Path) -> None:
+    plan = load(tmp_path, PLAN)
+    arms = arms_of(plan)
+    assert [(arm.target, arm.lowest.scale, arm.lowest.clients, arm.highest.clients) for arm in arms] == [
+        ("a", 1, 1, 8),
+        ("a", 2, 1, 8),
+        ("b", 1, 1, 8),
+        ("b", 2, 1, 8),
+    ]
+    assert planned_trials(plan) == []
+    (line,) = search_lines(plan)
+    assert line.startswith("searches for the peak of throughput from 1 to 8 clients, 4 searches; 2 trials a step")
+    others = [record(1, "a", Point(clients=1, scale=2)), record(2, "b", Point(clients=1, scale=1))]
+    assert [arm.has(others[0]) for arm in arms] == [False, True, False, False]
+    assert arms[0].ask(others) == Point(clients=1, scale=1)
+
+
+def test_a_peak_is_recorded_with_what_is_alike(tmp_path: Path) -> None:
+    arm = arms_of(load(tmp_path, PLAN))[0]
+    tps = {1: 100.0, 2: 190, 3: 250, 4: 300, 5: 330, 6: 329, 7: 320, 8: 250}
+    found, records = carry_out(arm, tps)
+    # 1, 2, 4, 8, then between 2 and 4, 4 and 8, 4 and 6
+    assert found.point == Point(clients=5, scale=1)
+    assert (found.find, found.target, found.trials, found.end) == ("peak", "a", len(records), "fell")
+    assert (found.tps, found.knee, found.alike) == (330, 5, (5, 5))
+    assert found.words == "peak at 5 clients: 330 ± 0 tps"
+    # whoever resumes asks again, and is told the same
+    assert arm.ask(list(reversed(records))) == found
+
+
+@pytest.mark.parametrize(
+    ("changes", "target", "met"),
+    [
+        ({}, "p99 < 10ms", True),
+        ({"p99_ms": 10}, "p99 < 10ms", False),
+        ({}, "p99.9 < 10ms", False),
+        ({}, "p99.9 < 10.1ms", True),
+        ({"served": 991}, "p99 < 10ms", True),
+        ({"served": 980}, "p99 < 10ms", False),
+        ({"unstarted": 20}, "p99 < 10ms", False),
+        ({"outcome": Outcome.FAILED}, "p99 < 10ms", False),
+        ({}, {"tpcb-like": "p99 < 9ms", "select-only": "p99 < 3ms"}, True),
+        ({}, {"tpcb-like": "p99 < 9ms", "select-only": "p99 < 1ms"}, False),
+    ],
+)
+def test_what_meets_a_target(changes: dict[str, object], target: str | dict[str, str], met: bool) -> None:
+    trial = record(1, "a", Point(clients=4, rate=100), **changes)  # type: ignore[arg-type]
+    assert meets(trial, target, ["tpcb-like", "select-only@9"]) is met
+
+
+def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
+    arm = arms_of(load(tmp_path, CAPACITY))[0]
+    records: list[TrialRecord] = []
+    while True:
+        asked = arm.ask(records)
+        if isinstance(asked, SearchRecord):
+            break
+        assert asked.rate is not None
+        records.append(record(len(records) + 1, "a", asked, p99_ms=asked.rate / 50))
+    assert asked.met is not None
+    assert asked.missed is not None
+    assert asked.met < 500 <= asked.missed <= asked.met * 1.06
+    assert asked.point == Point(clients=4, scale=1, rate=asked.met)
+    assert asked.words.startswith("capacity at p99 < 10 ms: from ")
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "message"),
+    [
+        (PLAN.replace("repeats = 2", "repeats = 1"), "trial.repeats", "noise cannot be told"),
+        (PLAN.replace("[1, 8]", "8"), "sweep.clients", "says not where to search"),
+        (PLAN + 'latency = "p99 < 1s"\n', "search.latency", 'goes only with find = "capacity"'),
+        (PLAN + "speed = 1\n", "search.speed", "there is no such key"),
+        (PLAN.replace('"peak"', '"top"'), "search.find", "must be"),
+        (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "does not go with"),
+        (CAPACITY.replace('latency = "p99 < 10 ms"', ""), "search", "has no latency"),
+        (CAPACITY.replace("p99 < 10 ms", "p98 < 10 ms"), "search.latency", "is not a latency target"),
+        (CAPACITY.replace("p99 < 10 ms", "p99 < soon"), "search.latency", "is not a duration"),
+        (CAPACITY.replace('"p99 < 10 ms"', '{ other = "p99 < 1s" }'), "search.latency.other", "is no script"),
+        (CAPACITY.replace("[100, 1000]", "100"), "sweep.rate", "says not where to search"),
+        (CAPACITY + 'precision = "0%"\n', "search.precision", "is not right"),
+    ],
+)
+def test_what_is_wrong_with_a_search_is_said(tmp_path: Path, text: str, field: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert problem.path == field
+    assert message in problem.message
+    assert problem.line is not None
+
+
+def test_a_resolved_search_is_read_again(tmp_path: Path) -> None:
+    resolved = load(tmp_path, CAPACITY).as_resolved()
+    assert Plan.from_resolved(resolved).as_resolved() == resolved
+    assert "search" not in load(tmp_path, PLAN.replace('[search]\nfind = "peak"\n', "")).as_resolved()
