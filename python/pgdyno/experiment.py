@@ -21,7 +21,7 @@ from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan, Plan, PlannedTrial, planned
 from pgdyno.plan.phases import phases_s, trial_s
 from pgdyno.plan.reset_checks import check_found_versions
 from pgdyno.plan.scripts import scripts_that_run
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -76,6 +76,9 @@ class _Preparing:
 
     def bytes(self, done: int, total: int | None) -> None:
         self._view.bytes(done, total)
+
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        self._view.rows(done, total, per_s, left_s)
 
 
 def _labels(plan: Plan, trials: list[PlannedTrial]) -> dict[int, str]:
@@ -277,8 +280,9 @@ def _start(state: _State, target: str) -> Server:
         target, spec, home=state.home, progress=state.progress, installation=state.installations[target]
     )
     server = state.contexts.enter_context(context)
-    state.servers[target] = server
     plan = state.loaded.plan
+    check_extension(target, server, plan.reset)
+    state.servers[target] = server
     state.preparers[target] = Preparer(server, state.engine, state.progress, plan.reset, scripts_that_run(plan))
     for note in server.notes:
         state.note(f"target {target}: {note}")
@@ -287,11 +291,8 @@ def _start(state: _State, target: str) -> Server:
 
 
 def _prepare(state: _State, trial: PlannedTrial) -> Preparation:
-    name = state.loaded.plan.workload.dataset
-    dataset = None
-    if name != "none":
-        assert trial.point.scale is not None
-        dataset = Dataset(name, trial.point.scale)
+    assert trial.point.scale is not None
+    dataset = Dataset.of(state.loaded.plan.workload, trial.point.scale)
     return state.preparers[trial.target].prepare(dataset)
 
 
@@ -308,7 +309,9 @@ def _verified(state: _State, trial: PlannedTrial, result: TrialResult) -> tuple[
     if found is None or not found.violations:
         return result, found
     message = f"the dataset is not consistent behind the trial: {'; '.join(found.violations)}"
-    hint = "something else wrote into the database, or the server lost or doubled writes"
+    hint = "the scripts or something else changed what must stay, or the server lost or doubled writes"
+    if state.loaded.plan.workload.dataset == "sbtest":
+        hint += '; for scripts that add or remove rows set reset.consistency to "none"'
     failure = Failure(stage=Stage.VERIFY, message=message, hint=hint)
     return replace(result, outcome=Outcome.FAILED, failure=failure), found
 
