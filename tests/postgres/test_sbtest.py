@@ -15,6 +15,7 @@ import pytest
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan.model import EmbeddedTarget, Reset
 from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.dataset import load_dataset
 from pgdyno.run import find_engine
 from pgdyno.target import Home, Server, SilentProgress, open_target
 
@@ -61,6 +62,26 @@ def test_every_way_brings_the_same_rows_back(running: Server, method: str) -> No
     # another size is another dataset
     prepare.prepare(Dataset("sbtest", 50, 3))
     assert [rows for rows, _ in content(running)] == [50] * 3
+
+
+class Recording(SilentProgress):
+    """Keeps what was said of a load."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, float, float]] = []
+
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        self.told.append((done, total, per_s, left_s))
+
+
+@pytest.mark.parametrize(("dataset", "rows"), [(SMALL, 6_000), (Dataset("pgbench", 1), 100_011)], ids=str)
+def test_a_load_says_how_far_it_is(running: Server, dataset: Dataset, rows: int) -> None:
+    progress = Recording()
+    load_dataset(dataset, running, find_engine(), progress, anew=True)
+    done, total, per_s, left_s = progress.told[-1]
+    assert (done, total, left_s) == (rows, rows, 0.0)
+    assert per_s > 0
+    assert [each[0] for each in progress.told] == sorted(each[0] for each in progress.told)
 
 
 def test_tables_are_vacuumed_as_they_are(running: Server) -> None:
