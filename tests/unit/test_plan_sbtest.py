@@ -8,6 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import LoadedPlan, load_plan, planned_trials
+from pgdyno.plan.costs import dataset_bytes
 from pgdyno.plan.reset_words import before_each_trial
 from pgdyno.run.engine import trial_options
 
@@ -62,6 +63,11 @@ def test_a_sweep_over_scale_is_one_over_rows(tmp_path: Path) -> None:
     plan = loaded(tmp_path, PLAN, "sweep.scale=[500, 5000]").plan
     assert [trial.point.scale for trial in planned_trials(plan)] == [500, 5000]
     assert "--define=table_size=5000" in trial_options(plan, planned_trials(plan)[1].point, 1, tmp_path)
+
+
+def test_its_bytes_are_those_of_all_tables(tmp_path: Path) -> None:
+    # sysbench's 10 tables of 100,000 rows took 254,795,776 bytes when they were loaded
+    assert dataset_bytes(loaded(tmp_path).plan, 100_000) == pytest.approx(254_795_776, rel=0.05)
 
 
 def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
