@@ -90,17 +90,18 @@ def compare(server: Server, pgbench: str, engine: str, scale: int, pairs: int) -
     return {"pgdrive": median(ours), "pgbench": median(theirs), "ratio": ratios(ours, theirs)}
 
 
-def scaling(server: Server, engine: str, scale: int, rounds: int) -> list[dict[str, object]]:
-    """The same over more connections: rows in turn, round by round."""
-    ways = [
-        (f"{name}, {workers} workers", (f"--load-workers={workers}", *options))
-        for name, options in [("plain", ()), ("4 partitions", ("--partitions=4",))]
-        for workers in (1, 2, 4)
-    ]
-    samples: dict[str, list[Sample]] = {name: [] for name, _ in ways}
+def scaling(server: Server, programs: Programs, scale: int, rounds: int) -> list[dict[str, object]]:
+    """The same over more connections, beside pgbench, which has one: rows in turn, round by round."""
+    ways: list[tuple[str, str, tuple[str, ...]]] = []
+    for name, options in [("plain", ()), ("4 partitions", ("--partitions=4",))]:
+        ways.append((f"{name}, pgbench", programs.pgbench, options))
+        for workers in (1, 2, 4):
+            more = (f"--load-workers={workers}", *options)
+            ways.append((f"{name}, {workers} worker{'s' if workers > 1 else ''}", programs.pgdrive, more))
+    samples: dict[str, list[Sample]] = {name: [] for name, _, _ in ways}
     for _ in range(rounds):
-        for name, options in ways:
-            samples[name].append(load(server, engine, scale, *options))
+        for name, program, options in ways:
+            samples[name].append(load(server, program, scale, *options))
     return [{"case": name, **median(of_case)} for name, of_case in samples.items()]
 
 
@@ -122,7 +123,7 @@ def main() -> None:
     spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
     with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
         pairs = compare(server, programs.pgbench, programs.pgdrive, args.scale, args.pairs)
-        more = scaling(server, programs.pgdrive, args.scale, args.rounds)
+        more = scaling(server, programs, args.scale, args.rounds)
     version = programs.versions()["pgbench"]
     result = {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),

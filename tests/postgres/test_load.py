@@ -306,6 +306,34 @@ def test_wholes_that_are_there_are_kept(place: Place) -> None:
     assert place.rows() == whole
 
 
+NOTE_WORKERS: tuple[LiteralString, ...] = (
+    "CREATE TABLE noted (workers text)",
+    """
+    CREATE FUNCTION note() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+        INSERT INTO noted VALUES (current_setting('max_parallel_maintenance_workers'));
+    END $$""",
+    "CREATE EVENT TRIGGER note ON ddl_command_end WHEN TAG IN ('ALTER TABLE') EXECUTE FUNCTION note()",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "workers"),
+    [
+        # one index is large, the others are not worth a process
+        (("--load-workers=2",), ["2", "2", "2"]),
+        (("--load-workers=1", "--partitions=2"), ["2"] * 5),
+        # four at once, then the whole table's, which takes those of its partitions over
+        (("--load-workers=2", "--partitions=2"), ["0", "0", "0", "0", "2"]),
+    ],
+)
+def test_indexes_built_at_once_share_the_servers_processes(
+    place: Place, options: tuple[str, ...], workers: list[str]
+) -> None:
+    place.execute(*NOTE_WORKERS)
+    place.load("-s", "1", "-I", "dtgp", *options)
+    assert [row[0] for row in place.query("SELECT workers FROM noted ORDER BY workers")] == workers
+
+
 # ---- what cannot go on ----
 
 

@@ -39,6 +39,9 @@ class Shown:
     def bytes(self, done, total):
         pass
 
+    def rows(self, done, total, per_s, left_s):
+        pass
+
 spec = EmbeddedTarget(
     kind="embedded", version="18", keep_data=sys.argv[2] == "keep", settings={"shared_buffers": "16MB"}
 )

@@ -77,7 +77,7 @@ SCHEMA = [
     ('duration = "10s"', "", "trial", 9, "give either duration or transactions", None),
     ('"10s"', '"10s"\norder = "random"', "trial.order", 11, 'or "as-listed", not "random"', '"randomised"'),
     ('["select-only"]', '"select-only"', "workload.scripts", 6, "must be a list", "brackets"),
-    ("[workload]", "[workload]\ndataset = 1", "workload.dataset", 6, '"pgbench" or "none", not 1', None),
+    ("[workload]", "[workload]\ndataset = 1", "workload.dataset", 6, '"pgbench", "sbtest" or "none", not 1', None),
     ('"18"', '"18"\nkeep_data = "yes"', "target.pg18.keep_data", 5, "true or false", None),
     ('"18"', "18.6", "target.pg18.version", 4, "as text", None),
     ('"18"', '"eighteen"', "target.pg18.version", 4, "not a PostgreSQL version", None),

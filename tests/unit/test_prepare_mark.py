@@ -7,6 +7,7 @@ import json
 
 import pytest
 
+from pgdyno.plan.model import Workload
 from pgdyno.prepare.mark import Dataset, MarkedTable, read_mark
 
 
@@ -33,6 +34,23 @@ def test_a_mark_says_what_was_loaded() -> None:
     assert mark is not None
     assert mark.dataset == Dataset("pgbench", 2)
     assert mark.tables == (MarkedTable("pgbench_branches", 2, 17001), MarkedTable("pgbench_accounts", 200_000, 17002))
+
+
+def test_of_sbtest_the_number_of_tables_counts_too() -> None:
+    lines = "sbtest 1 500\nsbtest1 500\nsbtest2 500\n"
+    tables = [{"name": f"sbtest{number}", "rows": 500, "oid": 17000 + number} for number in (1, 2)]
+    checksum = hashlib.sha256(lines.encode()).hexdigest()
+    mark = read_mark(marked(dataset="sbtest", scale=500, tables=tables, checksum=checksum))
+    assert mark is not None
+    assert mark.dataset == Dataset("sbtest", 500, 2) != Dataset("sbtest", 500, 3)
+    assert str(mark.dataset) == "sbtest with 2 tables of 500 rows"
+
+
+def test_a_workload_says_what_is_loaded() -> None:
+    files = {"scripts": ["x.sql"], "tables": 3, "table_size": 700}
+    assert Dataset.of(Workload.model_validate({**files, "dataset": "sbtest"}), 700) == Dataset("sbtest", 700, 3)
+    assert Dataset.of(Workload.model_validate({"scripts": ["tpcb-like"]}), 5) == Dataset("pgbench", 5)
+    assert Dataset.of(Workload.model_validate({"scripts": ["x.sql"], "dataset": "none"}), 1) is None
 
 
 NO_MARKS = {

@@ -194,6 +194,18 @@ def test_setting_up_shows_the_transfer() -> None:
     assert view.line().plain == "starting"
 
 
+def test_a_load_shows_its_share_its_rate_and_the_time_left() -> None:
+    view = TerminalView(console(), Clock())
+    view.set_up("loading pgbench at scale 100")
+    view.rows(2_500_000, 10_001_100, 1_900_000.0, 4.2)
+    bar = "\N{FULL BLOCK}" * 5 + " " * 15
+    assert view.line().plain == f"loading pgbench at scale 100  {bar} 24 %  1.90M rows/s  0:04 left"
+    view.rows(10_001_099, 10_001_100, 1_900_000.0, 0.0)
+    assert " 99 %  1.90M rows/s  0:00 left" in view.line().plain
+    view.rows(10_001_100, 10_001_100, 1_900_000.0, 0.0)
+    assert view.line().plain.endswith(" 100 %  1.90M rows/s")
+
+
 def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
     to = console()
     with TerminalView(to, Clock()) as view:

@@ -2,6 +2,7 @@
 
 mod at_once;
 mod finish;
+mod settings;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use crate::order::{Beginning, Chunks, Connect, Order, Pieces, Way};
 use crate::step::Step;
 use crate::undo::Undo;
 use crate::watcher::Watcher;
+use settings::{parallel_workers, settings};
 
 /// The SQLSTATE of a statement that was cancelled.
 const QUERY_CANCELED: &str = "57014";
@@ -323,7 +325,11 @@ impl<W: Watcher> Load<'_, W> {
             // the loader may not know which rows go to which partition, but statements do
             let partitions = self.dataset.create_partitions().len();
             let sessions = worthwhile(parts).max(partitions).min(jobs.len());
-            self.connect_others(chunks.workers.min(sessions))?;
+            let sessions = chunks.workers.min(sessions).max(1);
+            self.connect_others(sessions)?;
+            if undo == Undo::Transaction {
+                self.share_processes(sessions)?;
+            }
             let writer = self.ledger.as_ref().map_or(Writer::Nobody, Ledger::writer);
             let stop = self.stop;
             let work = |session: &mut &mut Session, (item, sql): &(u64, String)| {
@@ -341,6 +347,17 @@ impl<W: Watcher> Load<'_, W> {
                 jobs.iter()
                     .for_each(|(item, _)| ledger.note(position, *item, Sent::default()));
             }
+        }
+        Ok(())
+    }
+
+    /// Sessions that build indexes at the same time share the processes that the server would give
+    /// to one of them: more would only take cores and memory from each other.
+    fn share_processes(&mut self, sessions: usize) -> Result<(), LoadError> {
+        let sql = parallel_workers(sessions);
+        ledger::execute(self.session, &sql)?;
+        for session in &mut self.others {
+            ledger::execute(session, &sql)?;
         }
         Ok(())
     }
@@ -400,21 +417,6 @@ fn worthwhile(rows: impl Iterator<Item = u64>) -> usize {
     });
     let sessions = (all + largest / 2).checked_div(largest).unwrap_or(1);
     usize::try_from(sessions).unwrap_or(usize::MAX)
-}
-
-/// Settings of a session of a load, of which so many run at once.
-///
-/// Half of the shared buffers is what index builds may use together, but no less than the server
-/// gives of itself: it was sized by somebody who knew the machine, where maintenance_work_mem
-/// mostly has its default.
-fn settings(at_once: usize) -> String {
-    format!(
-        "set synchronous_commit = local; \
-         select pg_catalog.set_config('maintenance_work_mem', greatest(m.setting::int8, \
-         least(b.setting::int8 * 8 / 2 / {at_once}, 2000000))::text, false) \
-         from pg_catalog.pg_settings m, pg_catalog.pg_settings b \
-         where m.name = 'maintenance_work_mem' and b.name = 'shared_buffers'"
-    )
 }
 
 #[cfg(test)]

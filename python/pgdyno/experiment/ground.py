@@ -33,6 +33,11 @@ class Preparing:
         self._view.bytes(done, total)
         self._guard.check()
 
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        """Shows how far a load is."""
+        self._view.rows(done, total, per_s, left_s)
+        self._guard.check()
+
 
 @dataclass(frozen=True, slots=True)
 class Ground:

@@ -8,7 +8,7 @@ from pgdyno.errors import TargetError
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.scripts import scripts_that_run
-from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
 from pgdyno.target import Server, open_target
@@ -41,6 +41,7 @@ def _start(state: RunState, target: str) -> Server:
         installation=state.ground.installations[target],
     )
     server = state.contexts.enter_context(context)
+    check_extension(target, server, plan.reset)
     state.servers[target] = server
     state.ground.guard.watch_cluster(target, server.data_directory)
     state.preparers[target] = Preparer(
@@ -91,9 +92,6 @@ def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
 
 
 def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
-    name = state.plan.workload.dataset
-    dataset = None
-    if name != "none":
-        assert trial.point.scale is not None
-        dataset = Dataset(name, trial.point.scale)
+    assert trial.point.scale is not None
+    dataset = Dataset.of(state.plan.workload, trial.point.scale)
     return state.preparers[trial.target].prepare(dataset)

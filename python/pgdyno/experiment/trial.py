@@ -100,7 +100,9 @@ def _verified(state: RunState, trial: PlannedTrial, result: TrialResult) -> tupl
     if found is None or not found.violations:
         return result, found
     message = f"the dataset is not consistent behind the trial: {'; '.join(found.violations)}"
-    hint = "something else wrote into the database, or the server lost or doubled writes"
+    hint = "the scripts or something else changed what must stay, or the server lost or doubled writes"
+    if state.plan.workload.dataset == "sbtest":
+        hint += '; for scripts that add or remove rows set reset.consistency to "none"'
     failure = Failure(stage=Stage.VERIFY, message=message, hint=hint)
     return replace(result, outcome=Outcome.FAILED, failure=failure), found
 

@@ -73,7 +73,7 @@ def fit(plan: Plan, room: Room) -> Fitted:
 
 
 def _scales(plan: Plan) -> set[int]:
-    return {point.scale or plan.workload.scale for point in plan.points()}
+    return {point.scale or plan.workload.size for point in plan.points()}
 
 
 def _largest_scale(plan: Plan, room: Room) -> int:
@@ -124,7 +124,8 @@ def _with_scales(plan: Plan, most: int) -> Plan:
             for spec in sweep.points
         ]
         sweep = sweep.model_copy(update={"points": specs})
-    workload = plan.workload.model_copy(update={"scale": shrunk(plan.workload.scale)})
+    size = "table_size" if plan.workload.dataset == "sbtest" else "scale"
+    workload = plan.workload.model_copy(update={size: shrunk(plan.workload.size)})
     return plan.model_copy(update={"sweep": sweep, "workload": workload})
 
 

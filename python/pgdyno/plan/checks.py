@@ -15,6 +15,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.plan.dataset_checks import check_size
 from pgdyno.plan.event_checks import check_events, check_ledger
 from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,
@@ -92,7 +93,7 @@ def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space
         Sweep.model_validate(document.data.get("sweep"))
     except ValidationError:
         return None
-    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.scale, workload.variables)
+    return expand(sweep, 1, {}) if workload is None else expand(sweep, workload.size, workload.variables)
 
 
 def _readable_target(table: object) -> TargetSpec | None:
@@ -132,6 +133,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.workload is not None:
         yield from _scripts(sections.workload, document, folder)
         yield from check_variables(("workload", "variables"), sections.workload.variables, document)
+        yield from check_size(sections.workload, sections.space, document)
     if sections.sweep is not None:
         yield from check_sweep(sections.sweep, sections.space, sections.targets, document)
     if sections.trial is not None:
@@ -206,8 +208,8 @@ def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[P
         choices.append(choice)
         if not choice.builtin:
             yield from _script_file(choice.name, folder, document, path)
-        elif workload.dataset == "none":
-            message = f"{choice.name} works on pgbench's tables, and dataset is none"
+        elif workload.dataset != "pgbench":
+            message = f"{choice.name} works on pgbench's tables, and dataset is {workload.dataset}"
             yield document.problem(path, message, 'set dataset = "pgbench"')
     if len(choices) == len(workload.scripts) and sum(choice.weight for choice in choices) == 0:
         yield document.problem(("workload", "scripts"), "no script has a weight above 0, so nothing would run")

@@ -14,6 +14,7 @@ from pgdyno.records import Point
 
 BYTES_A_SCALE = 15_000_000
 """Tables and indexes of pgbench, a unit of scale."""
+BYTES_A_ROW_OF_SBTEST = 260
 LOAD_S_A_SCALE = 0.12
 """COPY, vacuum and keys: about 850,000 rows a second."""
 READ_S_A_SCALE = 0.03
@@ -48,14 +49,25 @@ def loading_s(plan: Plan, points: Sequence[Point]) -> float:
     """Seconds of loading every scale once into every target."""
     if plan.workload.dataset == "none":
         return 0.0
-    scales = {point.scale or plan.workload.scale for point in points}
-    return len(plan.target) * LOAD_S_A_SCALE * sum(scales)
+    scales = {point.scale or plan.workload.size for point in points}
+    return len(plan.target) * LOAD_S_A_SCALE * sum(_pgbench_scale(plan, scale) for scale in scales)
+
+
+def _pgbench_scale(plan: Plan, scale: int) -> float:
+    """The scale at which pgbench's tables are as large as the dataset at its own `scale`."""
+    match plan.workload.dataset:
+        case "none":
+            return 0.0
+        case "sbtest":
+            return plan.workload.tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
+        case "pgbench":
+            return scale
 
 
 def overhead_s(plan: Plan, point: Point) -> float:
     """Seconds of a trial at `point` outside of its load."""
     reset = plan.reset
-    scale = 0 if plan.workload.dataset == "none" else point.scale or plan.workload.scale
+    scale = _pgbench_scale(plan, point.scale or plan.workload.size)
     bring_back = {"template": COPY_S_A_SCALE, "snapshot": COPY_S_A_SCALE, "reload": LOAD_S_A_SCALE}
     seconds = BETWEEN_S + bring_back.get(reset.method, 0.0) * scale
     if reset.restart or reset.method == "snapshot" or point.settings:
@@ -67,7 +79,5 @@ def overhead_s(plan: Plan, point: Point) -> float:
 
 def dataset_bytes(plan: Plan, scale: int) -> int:
     """Bytes of one target's data at `scale`, a copy to go back to among them."""
-    if plan.workload.dataset == "none":
-        return 0
     copies = 2 if plan.reset.method in ("template", "snapshot") else 1
-    return copies * BYTES_A_SCALE * scale
+    return round(copies * BYTES_A_SCALE * _pgbench_scale(plan, scale))

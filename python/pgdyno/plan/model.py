@@ -23,6 +23,9 @@ from pgdyno.units import parse_bytes, parse_duration_s
 
 RESOLVED = "resolved"
 """Context of a validation that reads what `Plan.as_resolved` gave, where durations are seconds."""
+MOST_TABLES = 100_000
+MOST_ROWS = 2**31 - 1
+"""Both as the engine has them: ids of sbtest are 32 bits wide."""
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
@@ -126,9 +129,18 @@ class Workload(Model):
 
     scripts: list[str] = Field(min_length=1)
     """Built-in names or files, with `@weight` behind them when it is not 1."""
-    dataset: Literal["pgbench", "none"] = "pgbench"
+    dataset: Literal["pgbench", "sbtest", "none"] = "pgbench"
     scale: Positive = 1
+    tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
+    """Of sbtest."""
+    table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
+    """Rows in each table of sbtest, whose unit of size it is."""
     variables: dict[str, Setting] = Field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """In the dataset's own unit, unless the sweep has it."""
+        return self.table_size if self.dataset == "sbtest" else self.scale
 
 
 class TrialSpec(Model):
@@ -284,7 +296,7 @@ class Plan(Model):
 
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
-        space = expand(self.sweep, self.workload.scale, self.workload.variables)
+        space = expand(self.sweep, self.workload.size, self.workload.variables)
         if space.problems:
             first = space.problems[0]
             raise ValueError(f"{'.'.join(map(str, ('sweep', *first.place)))}: {first.message}")
@@ -314,6 +326,9 @@ class Plan(Model):
             resolved["trial"]["reconnect"] = self.reconnect()
         else:
             del resolved["event"]
+        foreign = ("scale",) if self.workload.dataset == "sbtest" else ("tables", "table_size")
+        for name in foreign:
+            del resolved["workload"][name]
         return resolved
 
     @classmethod

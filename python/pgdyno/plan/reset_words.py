@@ -17,7 +17,7 @@ _PREWARMS = {"pg_prewarm": "prewarm with pg_prewarm", "read": "prewarm by readin
 def before_each_trial(plan: Plan) -> str:
     """`before each trial: vacuum tellers and branches, empty the history; checkpoint`."""
     reset = plan.reset
-    dataset = [] if plan.workload.dataset == "none" else [_method(reset)]
+    dataset = [] if plan.workload.dataset == "none" else [_method(reset, plan.workload.dataset)]
     return "before each trial: " + ("; ".join([*dataset, *_steps(reset)]) or "nothing")
 
 
@@ -27,7 +27,9 @@ def around_each_trial(plan: Plan) -> str:
     return "the steps before each trial" + (" and the checks behind it" if checked else "")
 
 
-def _method(reset: Reset) -> str:
+def _method(reset: Reset, dataset: str) -> str:
+    if reset.method == "vacuum" and dataset == "sbtest":
+        return "vacuum every table"
     if reset.method != "template":
         return _METHODS[reset.method]
     how = ", ".join(each for each in (reset.strategy, reset.file_copy_method) if each is not None)

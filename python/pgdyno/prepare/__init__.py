@@ -1,6 +1,7 @@
 """Brings a server to the state in which a trial starts, and checks the dataset behind it."""
 
 from pgdyno.prepare.mark import Dataset
+from pgdyno.prepare.prewarm import check_extension
 from pgdyno.prepare.reset import Preparer
 
-__all__ = ["Dataset", "Preparer"]
+__all__ = ["Dataset", "Preparer", "check_extension"]

@@ -23,16 +23,23 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
     """
     if not anew and marked_dataset(server) == dataset:
         return False
-    progress.step(f"loading {dataset.name} at scale {dataset.scale:,}")
-    options = ["--initialize", f"--scale={dataset.scale}", "--quiet", "--events=-"]
-    _run_engine(engine, options, server.environment(), progress, f"load {dataset.name} at scale {dataset.scale}")
+    progress.step(f"loading {dataset}")
+    # over how many connections is the engine's choice: by cores, and by what is to be filled
+    options = ["--initialize", *_size(dataset), "--quiet", "--events=-"]
+    _run_engine(engine, options, server.environment(), progress, f"load {dataset}")
     found = marked_dataset(server)
     if found != dataset:
         raise TargetError(
-            f"cannot load {dataset.name} at scale {dataset.scale}: the engine left a mark of {found}",
+            f"cannot load {dataset}: the engine left a mark of {found}",
             hint="use a pgdrive and a pgdyno of one release",
         )
     return True
+
+
+def _size(dataset: Dataset) -> list[str]:
+    if dataset.tables is None:
+        return [f"--scale={dataset.scale}"]
+    return [f"--dataset={dataset.name}", f"--tables={dataset.tables}", f"--table-size={dataset.scale}"]
 
 
 def _run_engine(
@@ -49,10 +56,11 @@ def _run_engine(
 def _follow(events: Iterable[Event], progress: Progress) -> Event | None:
     end = None
     for event in events:
-        if event["event"] == "load" and "rows_total" in event and event["table"] == "pgbench_accounts":
-            # shown as bytes: rows so far tell how many all will be
-            total = event["bytes"] * event["rows_total"] // max(event["rows"], 1)
-            progress.bytes(event["bytes"], total)
+        if event["event"] == "load" and "rows_total" in event:
+            # one a table, and one of all together, which has no table
+            if event["table"] is None:
+                left_s = event["remaining_us"] / 1e6
+                progress.rows(event["rows"], event["rows_total"], event["rows_per_s"], left_s)
         elif event["event"] == "load" and "rows_total" not in event and "generate" not in event["step"]:
             progress.step(f"loading: {event['step']}")
         elif event["event"] == "end":

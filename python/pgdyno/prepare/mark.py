@@ -12,6 +12,7 @@ from typing import Any
 
 from psycopg import sql
 
+from pgdyno.plan.model import Workload
 from pgdyno.target import Server
 
 FORMAT = 1
@@ -27,6 +28,22 @@ class Dataset:
 
     name: str
     scale: int
+    """In the dataset's own unit: for sbtest, rows a table."""
+    tables: int | None = None
+    """How many there are, where that is chosen: of sbtest."""
+
+    @classmethod
+    def of(cls, workload: Workload, scale: int) -> Dataset | None:
+        """What a trial of `workload` at `scale` needs; None when that is nothing."""
+        if workload.dataset == "none":
+            return None
+        return cls(workload.dataset, scale, workload.tables if workload.dataset == "sbtest" else None)
+
+    def __str__(self) -> str:
+        """`pgbench at scale 100`; `sbtest with 10 tables of 100,000 rows`."""
+        if self.tables is None:
+            return f"{self.name} at scale {self.scale:,}"
+        return f"{self.name} with {self.tables:,} table{'s' if self.tables > 1 else ''} of {self.scale:,} rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +74,8 @@ def read_mark(comment: str | None) -> Mark | None:
         if not rest.startswith(END, end) or not 1 <= said["format"] <= FORMAT:
             return None
         tables = tuple(MarkedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
-        mark = Mark(Dataset(said["dataset"], said["scale"]), tables)
+        count = len(tables) if said["dataset"] == "sbtest" else None
+        mark = Mark(Dataset(said["dataset"], said["scale"], count), tables)
         return mark if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -6,8 +6,25 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.model import Reset
 from pgdyno.prepare.relations import list_relations
 from pgdyno.target import Server
+
+INSTALL = 'install PostgreSQL\'s contrib modules for this server, or set reset.prewarm to "read"'
+
+
+def check_extension(target: str, server: Server, reset: Reset) -> None:
+    """Refuses the server of `target` without the extension that `reset` asks for, before anything is loaded.
+
+    Raises TargetError, psycopg.Error.
+    """
+    if reset.prewarm != "pg_prewarm":
+        return
+    with server.connect() as connection:
+        found = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'pg_prewarm'").fetchone()
+    if found is None:
+        message = f"target {target}: cannot prewarm with pg_prewarm: the server has no extension of that name"
+        raise TargetError(message, hint=INSTALL)
 
 
 def prewarm_with_extension(server: Server) -> str:
@@ -23,7 +40,7 @@ def prewarm_with_extension(server: Server) -> str:
         except (psycopg.errors.UndefinedFile, psycopg.errors.FeatureNotSupported) as error:
             raise TargetError(
                 f"cannot prewarm with pg_prewarm: {str(error).splitlines()[0]}",
-                hint='install PostgreSQL\'s contrib modules for this server, or set prewarm = "read"',
+                hint=INSTALL,
             ) from error
         blocks = 0
         for relation in list_relations(connection):

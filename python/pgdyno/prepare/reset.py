@@ -8,6 +8,7 @@ from typing import LiteralString
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
+from pgdyno.prepare import sbtest
 from pgdyno.prepare.cache import drop_cache, page_cache_share, shared_buffers_share
 from pgdyno.prepare.consistency import (
     Books,
@@ -80,6 +81,9 @@ class Preparer:
         before, self._books = self._books, None
         if self._dataset is None or self.reset.consistency == "none":
             return None
+        if self._dataset.name == sbtest.NAME:
+            self.progress.step("counting the dataset's rows")
+            return sbtest.check_sbtest(self.server, self._dataset)
         scope = scope_for(self.reset.consistency, self._dataset, self._rule)
         if scope != "none":
             self.progress.step("checking the dataset's consistency")
@@ -108,11 +112,20 @@ class Preparer:
                 self._load(dataset, steps, anew=True)
             case "none" | "vacuum":
                 return self._as_it_is(dataset, known, steps)
-        return Books.as_loaded(dataset.scale)
+        return self._as_loaded(dataset)
+
+    @staticmethod
+    def _as_loaded(dataset: Dataset) -> Books | None:
+        """Only pgbench's tables have balances."""
+        return None if dataset.name == sbtest.NAME else Books.as_loaded(dataset.scale)
 
     def _as_it_is(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
         if self._load(dataset, steps, anew=False):
-            known = Books.as_loaded(dataset.scale)
+            known = self._as_loaded(dataset)
+        if dataset.name == sbtest.NAME:
+            if self.reset.method == "vacuum":
+                steps.do("vacuum", "vacuuming the tables", lambda: sbtest.vacuum_sbtest(self.server, dataset))
+            return None
         if self.reset.method == "vacuum":
             vacuum = "vacuuming the small tables, emptying the history"
             steps.do("vacuum", vacuum, lambda: vacuum_as_pgbench(self.server))
@@ -144,9 +157,9 @@ class Preparer:
         def load() -> str:
             nonlocal loaded
             loaded = load_dataset(dataset, self.server, self.engine, self.progress, anew=anew)
-            return f"{dataset.name} at scale {dataset.scale:,}" if loaded else "it was there"
+            return str(dataset) if loaded else "it was there"
 
-        steps.do("load", f"looking for {dataset.name} at scale {dataset.scale:,}", load)
+        steps.do("load", f"looking for {dataset}", load)
         if loaded:
             self._whole.forget()
         return loaded
@@ -157,6 +170,8 @@ class Preparer:
         if found != dataset:
             raise TargetError(f"cannot use the dataset: the database's mark says {found}, not {dataset}")
         made_anew = self.reset.method in ("template", "snapshot", "reload")
+        if dataset.name == sbtest.NAME:
+            return self._verify_sbtest(dataset, made_anew=made_anew)
         if self._rule is Rule.UNKNOWN and not made_anew:
             return "its mark"
         scope = scope_for(self.reset.consistency, dataset, self._rule)
@@ -167,6 +182,15 @@ class Preparer:
         if wrong:
             raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}", hint=BRING_BACK)
         return "accounts counted" if "pgbench_accounts" in rows else "accounts by size"
+
+    def _verify_sbtest(self, dataset: Dataset, *, made_anew: bool) -> str:
+        if self.reset.consistency == "none" and not made_anew:
+            # then scripts may change the number of rows
+            return "its mark"
+        wrong = sbtest.count_sbtest(self.server, dataset)[1]
+        if wrong:
+            raise TargetError(f"the dataset is not what was loaded: {'; '.join(wrong)}", hint=BRING_BACK)
+        return "all tables counted"
 
     # ---- server and caches ----
 

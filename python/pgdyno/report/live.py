@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -43,6 +44,9 @@ class LiveView(Protocol):
 
     def bytes(self, done: int, total: int | None) -> None:
         """How far a transfer is; `total` is None when nobody said."""
+
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        """How far a load of `total` rows is, how fast, and how long the rest takes."""
 
     def trial_started(
         self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
@@ -169,6 +173,15 @@ class TerminalView:
         if total:
             self._transfer = f"{GAP}{bar(done / total, BAR)} {format_bytes(done)} of {format_bytes(total)}"
 
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        """Show how far a load is behind what is being prepared."""
+        share = min(done / max(total, 1), 1.0)
+        # 100 % is said when nothing is missing
+        parts = [f"{bar(share, BAR)} {math.floor(share * 100)} %", f"{numbers.short(per_s)} rows/s"]
+        if done < total:
+            parts.append(f"{clock_time(left_s)} left")
+        self._transfer = GAP + GAP.join(parts)
+
     def trial_started(
         self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
     ) -> None:
@@ -228,6 +241,9 @@ class PlainView:
     def bytes(self, done: int, total: int | None) -> None:
         """Nothing: a log has no use for progress."""
 
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        """Nothing, for the same reason."""
+
     def trial_started(
         self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
     ) -> None:
@@ -270,6 +286,9 @@ class QuietView:
         """Nothing."""
 
     def bytes(self, done: int, total: int | None) -> None:
+        """Nothing."""
+
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
         """Nothing."""
 
     def trial_started(

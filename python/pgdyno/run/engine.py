@@ -123,6 +123,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         options += [f"--transactions={plan.trial.transactions}"]
     if point.rate is not None:
         options += [f"--rate={point.rate!r}"]
+    if plan.workload.dataset == "sbtest":
+        # for scripts; the plan's own variables come behind them, and win
+        options += [f"--define=tables={plan.workload.tables}", f"--define=table_size={point.scale}"]
     for name, value in (plan.workload.variables | point.variables).items():
         options += [f"--define={name}={value}"]
     if plan.workload.dataset == "none" and point.scale is not None:

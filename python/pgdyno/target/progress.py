@@ -14,6 +14,9 @@ class Progress(Protocol):
     def bytes(self, done: int, total: int | None) -> None:
         """`done` bytes of the step's `total` are there; None when the server doesn't say how many come."""
 
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        """`done` rows of the dataset's `total` are loaded, `per_s` a second; the rest needs about `left_s`."""
+
 
 class SilentProgress:
     """Shows nothing."""
@@ -22,4 +25,7 @@ class SilentProgress:
         """Ignores the step."""
 
     def bytes(self, done: int, total: int | None) -> None:
+        """Ignores the count."""
+
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
         """Ignores the count."""

@@ -1,0 +1,28 @@
+"""Whether the keys that say how large a dataset is are those of the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.errors import Problem
+from pgdyno.plan.model import MOST_ROWS, Workload
+from pgdyno.plan.points import Space
+from pgdyno.plan.problems import Document
+
+
+def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:
+    """Keys of another dataset, and sizes that the dataset cannot have."""
+    given = document.at(("workload",))
+    given = given if isinstance(given, dict) else {}
+    if workload.dataset == "sbtest":
+        if "scale" in given:
+            message = "does not go with sbtest, whose size is tables and table_size"
+            yield document.problem(("workload", "scale"), message, "set table_size, the rows of each table")
+        if space is not None and any((point.scale or 0) > MOST_ROWS for point in space.points):
+            message = f"a table of sbtest has at most {MOST_ROWS:,} rows, which scale is the number of"
+            yield document.problem(("sweep", "scale"), message)
+        return
+    for name in ("tables", "table_size"):
+        if name in given:
+            message = f'goes only with dataset = "sbtest", and dataset is {workload.dataset}'
+            yield document.problem(("workload", name), message, 'remove it, or set dataset = "sbtest"')

@@ -1,0 +1,212 @@
+"""Trials on sysbench's tables: loaded by the engine, brought back, and counted behind every trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.errors import ExitCode, TargetError
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.dataset import load_dataset
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, open_target
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+SMALL = Dataset("sbtest", 2_000, 3)
+SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
+
+
+@pytest.fixture(scope="module")
+def running(home: Home) -> Iterator[Server]:
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
+    with open_target("sbtest", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+def preparer(server: Server, **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"point.sql"})
+
+
+def execute(server: Server, *statements: str) -> None:
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def content(server: Server) -> list[Any]:
+    with server.connect() as connection:
+        return [
+            connection.execute(f"SELECT count(*), md5(string_agg(t::text, ',' ORDER BY id)) FROM {table} t").fetchone()
+            for table in ("sbtest1", "sbtest2", "sbtest3")
+        ]
+
+
+@pytest.mark.parametrize("method", ["reload", "template", "snapshot"])
+def test_every_way_brings_the_same_rows_back(running: Server, method: str) -> None:
+    prepare = preparer(running, method=method)
+    prepare.prepare(SMALL)
+    loaded = content(running)
+    assert [rows for rows, _ in loaded] == [2_000] * 3
+    execute(running, "UPDATE sbtest1 SET k = k + 1", "DELETE FROM sbtest3 WHERE id > 1990")
+    done = prepare.prepare(SMALL)
+    assert done.steps[-2].detail == "all tables counted"
+    assert content(running) == loaded
+    # another size is another dataset
+    prepare.prepare(Dataset("sbtest", 50, 3))
+    assert [rows for rows, _ in content(running)] == [50] * 3
+
+
+class Recording(SilentProgress):
+    """Keeps what was said of a load."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, int, float, float]] = []
+
+    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
+        self.told.append((done, total, per_s, left_s))
+
+
+@pytest.mark.parametrize(("dataset", "rows"), [(SMALL, 6_000), (Dataset("pgbench", 1), 100_011)], ids=str)
+def test_a_load_says_how_far_it_is(running: Server, dataset: Dataset, rows: int) -> None:
+    progress = Recording()
+    load_dataset(dataset, running, find_engine(), progress, anew=True)
+    done, total, per_s, left_s = progress.told[-1]
+    assert (done, total, left_s) == (rows, rows, 0.0)
+    assert per_s > 0
+    assert [each[0] for each in progress.told] == sorted(each[0] for each in progress.told)
+
+
+def test_tables_are_vacuumed_as_they_are(running: Server) -> None:
+    preparer(running, method="reload").prepare(SMALL)
+    execute(running, "UPDATE sbtest2 SET k = k + 1")
+    changed = content(running)
+    done = preparer(running).prepare(SMALL)
+    assert [step.detail for step in done.steps if step.name in ("load", "vacuum")] == ["it was there", "3 tables"]
+    assert content(running) == changed
+    with running.connect() as connection:
+        row = connection.execute("SELECT relallvisible = relpages FROM pg_class WHERE relname = 'sbtest2'").fetchone()
+    assert row == (True,)
+
+
+# what sysbench's mixed workloads do, which leaves every row in its place
+ROUND = ("DELETE FROM sbtest1 WHERE id = 7", "INSERT INTO sbtest1 (id, k, c, pad) VALUES (7, 1, 'c', 'pad')")
+
+
+@pytest.mark.parametrize(
+    ("statements", "violations"),
+    [
+        (ROUND, []),
+        (ROUND[:1], ["sbtest1 has 1,999 rows, not 2,000"]),
+        (("INSERT INTO sbtest2 (k) VALUES (1)",), ["sbtest2 has 2,001 rows, not 2,000"]),
+        (("UPDATE sbtest3 SET id = 2001 WHERE id = 5",), ["sbtest3 has ids from 1 to 2,001, not from 1 to 2,000"]),
+        (("UPDATE sbtest3 SET id = 0 WHERE id = 5",), ["sbtest3 has ids from 0 to 2,000, not from 1 to 2,000"]),
+    ],
+)
+def test_rows_are_counted_behind_a_trial(running: Server, statements: tuple[str, ...], violations: list[str]) -> None:
+    prepare = preparer(running, method="reload")
+    prepare.prepare(SMALL)
+    execute(running, *statements)
+    checked = prepare.check()
+    assert checked is not None
+    assert (checked.scope, checked.violations) == ("counts", violations)
+    assert set(checked.counts) == {"sbtest1", "sbtest2", "sbtest3"}
+    # and before the next one, which does not begin on it
+    if violations:
+        with pytest.raises(TargetError, match="the dataset is not what was loaded: sbtest"):
+            preparer(running, method="none").prepare(SMALL)
+
+
+def test_scripts_that_add_rows_want_no_check(running: Server) -> None:
+    preparer(running, method="reload").prepare(SMALL)
+    prepare = preparer(running, method="none", consistency="none")
+    for _ in range(2):
+        prepare.prepare(SMALL)
+        execute(running, "INSERT INTO sbtest2 (k) VALUES (1)")
+        assert prepare.check() is None
+
+
+# ---- whole runs ----
+
+PLAN = """\
+name = "points"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "32MB"{settings} }}
+[workload]
+scripts = ["{script}.sql"]
+dataset = "sbtest"
+tables = 2
+table_size = 1000
+[sweep]
+clients = 2
+[trial]
+transactions = 50
+[reset]
+prewarm = "pg_prewarm"
+"""
+SCRIPTS = {
+    "point": "\\set id random(1, :table_size)\nSELECT c FROM sbtest:tables WHERE id = :id;\n",
+    "grow": "INSERT INTO sbtest2 (k) VALUES (1);\n",
+}
+
+
+def run(folder: Path, home: Home, environment: dict[str, str], script: str, settings: str = "") -> tuple[int, str]:
+    """Exit code, standard error."""
+    for name, text in SCRIPTS.items():
+        (folder / f"{name}.sql").write_text(text)
+    plan = folder / "points.toml"
+    plan.write_text(PLAN.format(script=script, settings=settings))
+    variables = {**environment, "PGDYNO_HOME": str(home.path)}
+    if "PGDYNO_PGDRIVE" in os.environ:
+        variables["PGDYNO_PGDRIVE"] = os.environ["PGDYNO_PGDRIVE"]
+    done = subprocess.run(
+        [PGDYNO, "run", str(plan)],
+        cwd=folder,
+        env=variables,
+        text=True,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    return done.returncode, done.stderr
+
+
+def record(folder: Path) -> dict[str, Any]:
+    (path,) = folder.glob("pgdyno-runs/*/trials/*/trial.json")
+    stored: dict[str, Any] = json.loads(path.read_text())
+    return stored
+
+
+def test_a_run_on_sbtest_counts_its_rows(tmp_path: Path, warm_home: Home, child_environment: dict[str, str]) -> None:
+    code, err = run(tmp_path, warm_home, child_environment, "point")
+    assert code == ExitCode.OK, err
+    trial = record(tmp_path)
+    assert trial["summary"]["succeeded"] == 100
+    assert trial["consistency"]["counts"] == {"sbtest1": 1000, "sbtest2": 1000}
+
+
+def test_a_run_that_adds_rows_fails_loudly(tmp_path: Path, warm_home: Home, child_environment: dict[str, str]) -> None:
+    code, err = run(tmp_path, warm_home, child_environment, "grow")
+    assert code == ExitCode.TRIALS_FAILED
+    assert "sbtest2 has 1,100 rows, not 1,000" in err
+    assert 'for scripts that add or remove rows set reset.consistency to "none"' in err
+
+
+def test_a_server_without_pg_prewarm_is_refused_before_anything_is_loaded(
+    tmp_path: Path, warm_home: Home, child_environment: dict[str, str]
+) -> None:
+    hidden = ', extension_control_path = "/nowhere"'
+    code, err = run(tmp_path, warm_home, child_environment, "point", hidden)
+    assert code == ExitCode.TARGET
+    assert "target pg18: cannot prewarm with pg_prewarm: the server has no extension of that name" in err
+    assert "loading" not in err
+    assert "prepare" not in record(tmp_path) or record(tmp_path)["prepare"] is None

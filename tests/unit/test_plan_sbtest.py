@@ -1,0 +1,92 @@
+"""A plan on sysbench's tables: its keys, what is refused and where, and the engine's options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import LoadedPlan, load_plan, planned_trials
+from pgdyno.plan.costs import dataset_bytes
+from pgdyno.plan.reset_words import before_each_trial
+from pgdyno.run.engine import trial_options
+
+PLAN = """\
+name = "points"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[sweep]
+clients = 2
+[trial]
+duration = "1s"
+[workload]
+scripts = ["point.sql"]
+dataset = "sbtest"
+tables = 10
+table_size = 100000
+"""
+
+
+def write(folder: Path, text: str) -> Path:
+    (folder / "point.sql").write_text("\\set id random(1, :table_size)\nSELECT c FROM sbtest1 WHERE id = :id;\n")
+    path = folder / "points.toml"
+    path.write_text(text)
+    return path
+
+
+def loaded(folder: Path, text: str = PLAN, *overrides: str) -> LoadedPlan:
+    return load_plan(write(folder, text), overrides)
+
+
+def problems(folder: Path, text: str) -> list[str]:
+    with pytest.raises(PlanError) as caught:
+        loaded(folder, text)
+    return [f"{each.path}: {each.message}" for each in caught.value.problems]
+
+
+def test_its_size_is_tables_and_rows_in_each(tmp_path: Path) -> None:
+    plan = loaded(tmp_path).plan
+    resolved = plan.as_resolved()["workload"]
+    assert (resolved["tables"], resolved["table_size"]) == (10, 100_000)
+    assert "scale" not in resolved
+    (trial,) = planned_trials(plan)
+    assert trial.point.scale == 100_000
+    assert before_each_trial(plan) == "before each trial: vacuum every table; checkpoint"
+    options = trial_options(plan, trial.point, 1, tmp_path)
+    assert {"--define=tables=10", "--define=table_size=100000"} <= set(options)
+    assert not any(option.startswith("--scale") for option in options)
+
+
+def test_a_sweep_over_scale_is_one_over_rows(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, PLAN, "sweep.scale=[500, 5000]").plan
+    assert [trial.point.scale for trial in planned_trials(plan)] == [500, 5000]
+    assert "--define=table_size=5000" in trial_options(plan, planned_trials(plan)[1].point, 1, tmp_path)
+
+
+def test_its_bytes_are_those_of_all_tables(tmp_path: Path) -> None:
+    # sysbench's 10 tables of 100,000 rows took 254,795,776 bytes when they were loaded
+    assert dataset_bytes(loaded(tmp_path).plan, 100_000) == pytest.approx(254_795_776, rel=0.05)
+
+
+def test_a_plan_on_pgbench_s_tables_says_nothing_of_it(tmp_path: Path) -> None:
+    text = PLAN.partition("dataset")[0]
+    assert {"tables", "table_size"}.isdisjoint(loaded(tmp_path, text).plan.as_resolved()["workload"])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PLAN + "scale = 3\n", "workload.scale: does not go with sbtest"),
+        (PLAN.replace("sbtest", "pgbench", 1), "workload.tables: goes only with dataset"),
+        (PLAN.replace("sbtest", "none", 1), "workload.table_size: goes only with dataset"),
+        (PLAN.replace("point.sql", "tpcb-like"), "works on pgbench's tables, and dataset is sbtest"),
+        (PLAN.replace("tables = 10", "tables = 0"), "workload.tables: "),
+        (PLAN.replace("100000", "2147483648"), "workload.table_size: "),
+        (PLAN.replace("clients = 2", "clients = 2\nscale = 2147483648"), "sweep.scale: a table of sbtest has at most"),
+    ],
+)
+def test_what_cannot_be_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    found = problems(tmp_path, text)
+    assert any(said in each for each in found), found
