@@ -178,7 +178,7 @@ def plan_list() -> None:
 
 @plan_app.command("new")
 def plan_new(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Where it goes; what is there stays.")] = Path(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Where it goes; what is there stays.")] = Path(
         "plan.toml"
     ),
     target: Annotated[

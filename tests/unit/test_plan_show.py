@@ -58,6 +58,23 @@ def test_the_trials_of_a_plan_hold_80_columns() -> None:
     assert "about 1m00s on top, with the steps before each trial and the checks behind it" in text
 
 
+def test_settings_have_columns_while_there_is_room() -> None:
+    text = shown(['sweep.settings.work_mem=["4MB","8MB"]', "sweep.settings.jit=off", "sweep.clients=4"])
+    assert "every trial: jit off" in text
+    rows = [line.split() for line in text.splitlines()]
+    assert ["trial", "target", "clients", "protocol", "scale", "work_mem", "repeat", "length"] in rows
+    assert ["2", "pg18", "4", "prepared", "10", "8MB", "1", "1s", "+", "4s"] in rows
+
+
+def test_many_settings_share_a_column() -> None:
+    names = ("shared_buffers", "synchronous_commit", "wal_compression", "auto_explain.log_min_duration")
+    text = shown([*(f"sweep.settings.{name}=[1,2]" for name in names), "sweep.clients=4", "trial.repeats=1"])
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any(line.split()[:5] == ["1", "pg18", "4", "prepared", "10"] for line in lines)
+    assert all(name in text.replace("\n", "").replace(" ", "") for name in names[:3])
+
+
 def test_a_limit_in_transactions_has_no_time() -> None:
     # an override cannot remove a key
     plan = load_plan("quick").plan

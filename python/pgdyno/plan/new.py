@@ -58,9 +58,9 @@ def write_new_plan(file: Path, kind: str = "embedded") -> None:
             opened.write(text)
     except FileExistsError as error:
         raise UsageError(f"{file} is there already", hint="give another name, or remove it") from error
-    except FileNotFoundError as error:
-        raise UsageError(f"there is no folder {file.parent}", hint="make it first") from error
     except OSError as error:
+        if not file.parent.is_dir():
+            raise UsageError(f"there is no folder {file.parent}", hint="make it first") from error
         raise StoreError(f"cannot write {file}: {(error.strerror or str(error)).lower()}") from error
 
 

@@ -17,10 +17,10 @@ from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
 from pgdyno.plan.order import by_chance
-from pgdyno.plan.phases import phases_s
 from pgdyno.plan.points import expand
 from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 from pgdyno.plan.search_show import search_lines
+from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -83,7 +83,11 @@ def show_lines(loaded: LoadedPlan) -> Group:
     if plan.search is not None:
         parts += [Text(line) for line in search_lines(plan)]
     else:
-        parts += [Padding(_table(plan, trials), (1, 0)), Text(total(plan))]
+        parts += [
+            *([Text(f"every trial: {same}")] if (same := same_for_all(trials)) else []),
+            Padding(trial_table(trials, trial_length(plan)), (1, 0)),
+            Text(total(plan)),
+        ]
     return Group(*parts, *(Text(f"for the budget: {line}") for line in loaded.gave_up))
 
 
@@ -125,43 +129,6 @@ def _target(target: TargetSpec) -> str:
 def _workload(plan: Plan) -> str:
     dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"
     return f"workload: {', '.join(plan.workload.scripts)} on {dataset}"
-
-
-def _table(plan: Plan, trials: Sequence[PlannedTrial]) -> Table:
-    points = [trial.point for trial in trials]
-    names = dict.fromkeys(name for point in points for name in point.parameters())
-    there = [name for name in ("workers", *names) if any(point.parameter(name) is not None for point in points)]
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-    table.add_column("trial", justify="right")
-    table.add_column("target", overflow="fold")
-    columns = list(dict.fromkeys(["clients", *there]))
-    for name in columns:
-        numeric = name in ("clients", "workers", "scale", "rate")
-        table.add_column(name.partition(".")[2] or name, justify="right" if numeric else "left", overflow="fold")
-    table.add_column("repeat", justify="right")
-    table.add_column("length", justify="right")
-    for trial in trials:
-        values = [_value(trial.point.parameter(name)) for name in columns]
-        table.add_row(str(trial.number), trial.target, *values, str(trial.repeat), _length(plan))
-    return table
-
-
-def _value(value: float | str | None) -> str:
-    if value is None:
-        return "default"
-    return f"{value:.10g}" if isinstance(value, float) else str(value)
-
-
-def _length(plan: Plan) -> str:
-    trial = plan.trial
-    together_s = phases_s(plan)
-    if together_s is not None:
-        count = len(plan.phase)
-        return f"{format_duration(together_s)} in {count} phase{'s' if count > 1 else ''}"
-    if trial.duration is None:
-        return f"{trial.transactions:,} tx/client"
-    warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""
-    return warmup + format_duration(trial.duration)
 
 
 def total(plan: Plan) -> str:

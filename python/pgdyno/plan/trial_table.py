@@ -1,0 +1,79 @@
+"""The trials of a plan as a table, for 80 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from pgdyno.plan.model import Plan
+from pgdyno.plan.phases import phases_s
+from pgdyno.plan.trials import PlannedTrial, varying
+from pgdyno.units import format_duration
+
+WIDTH = 80
+GAP = 2
+_OF_A_TRIAL = ("clients", "workers", "protocol", "scale", "rate")
+
+
+def trial_table(trials: Sequence[PlannedTrial], length: str) -> Table:
+    """A row a trial; settings and variables that vary have a column each, or one together where there is no room."""
+    points = [trial.point for trial in trials]
+    names = [name for name in _OF_A_TRIAL if any(point.parameter(name) is not None for point in points)]
+    further = [name for name in varying(points) if name not in _OF_A_TRIAL]
+    rows = [_row(trial, names, further, length) for trial in trials]
+    headings = ["trial", "target", *names, *map(_short, further), "repeat", "length"]
+    if _width([headings, *rows]) > WIDTH and further:
+        headings = ["trial", "target", *names, "repeat", "length", "settings and variables"]
+        rows = [[*_row(trial, names, [], length), _assignments(trial, further)] for trial in trials]
+    table = Table(box=None, padding=(0, GAP, 0, 0), header_style="dim")
+    for heading in headings:
+        left = heading in ("target", "protocol", "settings and variables", *map(_short, further))
+        # a folder's or a setting's name may be wider than any terminal
+        table.add_column(heading, justify="left" if left else "right", overflow="fold", no_wrap=not left)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def same_for_all(trials: Sequence[PlannedTrial]) -> str:
+    """Settings and variables that the sweep has and that do not vary: `work_mem 8MB, rows 100`."""
+    points = [trial.point for trial in trials]
+    names = dict.fromkeys(name for point in points for name in point.parameters() if "." in name)
+    return _assignments(trials[0], [name for name in names if name not in varying(points)])
+
+
+def _row(trial: PlannedTrial, names: Sequence[str], further: Sequence[str], length: str) -> list[str]:
+    values = [_value(trial.point.parameter(name)) for name in (*names, *further)]
+    return [str(trial.number), trial.target, *values, str(trial.repeat), length]
+
+
+def _assignments(trial: PlannedTrial, names: Sequence[str]) -> str:
+    return ", ".join(f"{_short(name)} {_value(trial.point.parameter(name))}" for name in names)
+
+
+def _short(name: str) -> str:
+    return name.partition(".")[2] or name
+
+
+def _value(value: float | str | None) -> str:
+    if value is None:
+        return "default"
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+def _width(rows: Sequence[Sequence[str]]) -> int:
+    return sum(max(map(len, column)) + GAP for column in zip(*rows, strict=True))
+
+
+def trial_length(plan: Plan) -> str:
+    """`2s + 10s`: warm-up and measuring; or what ends a trial otherwise."""
+    trial = plan.trial
+    together_s = phases_s(plan)
+    if together_s is not None:
+        count = len(plan.phase)
+        return f"{format_duration(together_s)} in {count} phase{'s' if count > 1 else ''}"
+    if trial.duration is None:
+        return f"{trial.transactions:,} tx/client"
+    warmup = f"{format_duration(trial.warmup)} + " if trial.warmup else ""
+    return warmup + format_duration(trial.duration)
