@@ -12,7 +12,7 @@ from typing import TypeVar
 
 import psycopg
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
 from pgdyno.experiment.servers import prepare, server_for
@@ -92,7 +92,8 @@ class _StageFailedError(Exception):
 def _stage(stage: Stage, work: Callable[[], T]) -> T:
     try:
         return work()
-    except StopRunError:
+    except (StopRunError, StoreError):
+        # these are no matter of one trial
         raise
     except PgdynoError as error:
         raise _StageFailedError(Failure(stage=stage, message=error.message, hint=error.hint)) from error
