@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import time
@@ -233,6 +234,27 @@ def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan:
     assert "and was 0.0.9 in earlier trials" in said
     assert "and was PostgreSQL 18.0 elsewhere in earlier trials" in said
     assert "removed what was left of 1 trial (0001-a-c1)" in said
+
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "run-format-1"
+
+
+def test_a_run_that_an_earlier_version_began_goes_on(warm_home: Home, tmp_path: Path) -> None:
+    path = tmp_path / "pgdyno-runs" / "20261121T020323Z-golden-43b5"
+    shutil.copytree(GOLDEN, path)
+    shutil.rmtree(path / "trials" / "0002-pg18-c2")
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest |= {"ended_at": None, "outcome": None}
+    # the newest 18 of here will do
+    manifest["targets"][0]["facts"] = None
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    before = whole(RunFolder.open(path))
+    done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+    assert done.returncode == ExitCode.OK, done.stderr
+    folder = RunFolder.open(path)
+    assert [(trial.slug, trial.attempt) for trial in folder.trials()] == [("0001-pg18-c1", 1), ("0002-pg18-c2", 2)]
+    assert before.items() <= whole(folder).items()
+    assert [attempt.ended for attempt in folder.manifest.attempts] == ["was killed", "came to its end"]
 
 
 SWEPT = """\

@@ -2,40 +2,49 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.run import Hook, run_hook
+from pgdyno.store.storing import storing
 from pgdyno.target import Server
 
 
 def run_level_hook(state: RunState, name: str, outcome: str | None = None) -> None:
-    """Runs before_run or after_run, if the plan has it. Raises HookError."""
+    """Runs before_run or after_run, if the plan has it. Raises HookError, StoreError."""
     hook = _hook(state, name)
     if hook is None:
         return
     folder = state.folder.path / "log"
-    folder.mkdir(exist_ok=True)
+    with storing("make the folder", folder):
+        folder.mkdir(exist_ok=True)
     attempt = len(state.folder.manifest.attempts)
     state.view.set_up(f"running the hook {name}")
-    run_hook(hook, _of_run(state) | _outcome(outcome), folder / f"{name}-{attempt}.log")
+    _run(hook, _of_run(state) | _outcome(outcome), folder / f"{name}-{attempt}.log")
 
 
 def trial_hook(
     state: RunState, name: str, trial: PlannedTrial, server: Server, partial: Path, outcome: str | None = None
 ) -> bool:
-    """Runs before_trial or after_trial, if the plan has it; True when it has. Raises HookError.
+    """Runs before_trial or after_trial, if the plan has it; True when it has.
 
-    `partial` is the folder in which the trial is gathered: what a hook puts there is stored with it.
+    `partial` is the folder in which the trial is gathered: what a hook puts there is stored with it. Raises
+    HookError, StoreError.
     """
     hook = _hook(state, name)
     if hook is None:
         return False
     state.view.set_up(f"running the hook {name}")
     environment = _of_run(state) | _of_trial(trial, partial) | _of_server(server) | _outcome(outcome)
-    run_hook(hook, environment, partial / "log" / f"{name}.log")
+    _run(hook, environment, partial / "log" / f"{name}.log")
     return True
+
+
+def _run(hook: Hook, environment: Mapping[str, str], log: Path) -> None:
+    with storing("write", log):
+        run_hook(hook, environment, log)
 
 
 def _hook(state: RunState, name: str) -> Hook | None:

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import psycopg
 
-from pgdyno.errors import PgdynoError
+from pgdyno.errors import PgdynoError, StoreError
 from pgdyno.experiment.stop import StopRunError
 from pgdyno.records import Failure, Stage
 
@@ -24,10 +24,11 @@ class StageFailedError(Exception):
 
 
 def stage(name: Stage, work: Callable[[], T]) -> T:
-    """What `work` gives. Raises StageFailedError for what is wrong with it, StopRunError as it is."""
+    """What `work` gives. Raises StageFailedError for what is wrong with it, StopRunError and StoreError as they are."""
     try:
         return work()
-    except StopRunError:
+    except (StopRunError, StoreError):
+        # these are no matter of one trial
         raise
     except PgdynoError as error:
         raise StageFailedError(Failure(stage=name, message=error.message, hint=error.hint)) from error
