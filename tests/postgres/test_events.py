@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -19,13 +18,12 @@ from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
 from pgdyno.run.cutoff import Cutoff
 from pgdyno.run.ledger import Page, check_ledger
-from pgdyno.store import RunFolder, list_runs, load_run
+from pgdyno.store import RunFolder, load_run
 from pgdyno.target import Acts, Home, Server
 from pgdyno.target.acts import paused
 from pgdyno.target.postmaster import find_postmaster
 from pgdyno.target.processes import PROC, descendants, start_ticks
-
-PGDYNO = Path(sys.executable).parent / "pgdyno"
+from tests.postgres.runs import pgdyno, the_run
 
 PLAN = """\
 name = "disturbed"
@@ -44,7 +42,7 @@ warmup = "0.5s"
 duration = "8s"
 ledger = true
 [hooks]
-after_trial = "sleep 0"
+after_trial = ["{python}", "count.py"]
 {events}
 """
 
@@ -52,36 +50,19 @@ after_trial = "sleep 0"
 def run(home: Home, folder: Path, events: str, commit: str = "on") -> tuple[TrialRecord, RunFolder, str]:
     """The only trial of a plan, its run, and what was said; a hook behind it sees the tables as they were left."""
     plan = folder / "disturbed.toml"
-    copy = f"{sys.executable} {folder / 'count.py'}"
     (folder / "count.py").write_text(COUNT)
-    plan.write_text(PLAN.format(commit=commit, events=events).replace("sleep 0", copy))
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG") or "PGDYNO" in name}
-    done = subprocess.run(
-        [PGDYNO, "run", str(plan)],
-        cwd=folder,
-        env={**clean, "PGDYNO_HOME": str(home.path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    plan.write_text(PLAN.format(commit=commit, events=events, python=sys.executable))
+    done = pgdyno(home, folder, "run", str(plan))
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
-    (entry,) = list_runs(folder / "pgdyno-runs")
-    opened = RunFolder.open(entry.path)
+    opened = the_run(folder)
     (trial,) = opened.trials()
     return trial, opened, done.stdout
 
 
 COUNT = """
-import os, time
+import os
 import psycopg
-for attempt in range(600):
-    try:
-        connection = psycopg.connect("")
-        break
-    except psycopg.OperationalError:
-        time.sleep(0.1)
-row = connection.execute(
+row = psycopg.connect("").execute(
     "SELECT (SELECT count(*) FROM pgdyno_ledger), (SELECT count(*) FROM pgbench_history),"
     " (SELECT count(*) FROM (SELECT DISTINCT client, seq FROM pgdyno_ledger) d)"
 ).fetchone()

@@ -129,8 +129,8 @@ def _measured(
     result = _load(state, server, trial, writer)
     ended = datetime.now(UTC)
     _copy_log(server, log_from, writer.log / "server.log")
-    _behind(state, trial, server, writer, result)
     result, ledger = _settled(state, server, result)
+    _behind(state, trial, server, writer, result)
     result, consistency = _verified(state, trial, result)
     record = _record(state, trial, started, result).model_copy(
         update={"ended_at": ended, "prepare": prepared, "consistency": consistency, "ledger": ledger}

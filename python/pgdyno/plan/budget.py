@@ -51,6 +51,11 @@ class Fitted:
 
 def fit(plan: Plan, room: Room) -> Fitted:
     """`plan`, made smaller until it fits into `room`. Raises UsageError when nothing would be left."""
+    if plan.search is not None:
+        raise UsageError(
+            "a budget does not go with a search: what is measured decides how many trials there are",
+            hint="make trial.duration shorter, or the ends of the search nearer to each other",
+        )
     said: list[str] = []
     smaller, changed = fit_settings(plan, room.memory_bytes)
     said += changed
@@ -162,8 +167,8 @@ def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, seconds: f
     trial = plan.trial.model_copy(update={"repeats": repeats})
     asked = plan.model_copy(update={"trial": trial})
     each_s = (seconds - around_s(asked, points)) / trial_count(asked, points)
-    if plan.phase:
-        # what a trial's phases are is what the plan is about: they are not cut
+    if plan.phase or plan.event:
+        # what a trial's phases and events are is what the plan is about: they are not cut
         return asked if each_s >= (trial_s(plan) or 0.0) else None
     if each_s < min(SHORTEST_TRIAL_S, trial_s(plan) or SHORTEST_TRIAL_S):
         return None
@@ -275,7 +280,9 @@ def _least_s(plan: Plan) -> float:
     trial = plan.trial.model_copy(update={"repeats": 1})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points()[:1]
-    return around_s(one, points) + trial_count(one, points) * ((plan.phase and trial_s(plan)) or SHORTEST_TRIAL_S)
+    is_cut = not plan.phase and not plan.event
+    each_s = SHORTEST_TRIAL_S if is_cut else trial_s(plan) or SHORTEST_TRIAL_S
+    return around_s(one, points) + trial_count(one, points) * each_s
 
 
 # ---- what it came to ----
