@@ -30,7 +30,7 @@ name = "disturbed"
 [target.pg18]
 kind = "embedded"
 version = "18"
-settings = {{ shared_buffers = "32MB", synchronous_commit = "{commit}", wal_writer_delay = "1s" }}
+settings = {{ fsync = "off", shared_buffers = "32MB", synchronous_commit = "{commit}", wal_writer_delay = "1s" }}
 [workload]
 scripts = ["tpcb-like"]
 scale = 4
@@ -39,7 +39,7 @@ clients = 4
 protocol = "prepared"
 [trial]
 warmup = "0.5s"
-duration = "8s"
+duration = "12s"
 ledger = true
 [hooks]
 after_trial = ["{python}", "count.py"]
