@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import Problem
-from pgdyno.plan.event_words import ACTIONS, DROPPING, ON_PROCESSES
+from pgdyno.plan.event_words import DROPPING, ON_PROCESSES
 from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, TargetSpec, TrialSpec, Workload
 from pgdyno.plan.problems import Document
 from pgdyno.plan.scripts import parse_script
@@ -85,6 +85,3 @@ def _writes(text: str, folder: Path) -> bool:
         return LEDGER_VARIABLE in (folder / name).read_text(encoding="utf-8")
     except (ValueError, OSError):
         return True  # said of the script itself
-
-
-__all__ = ["ACTIONS", "check_events", "check_ledger"]

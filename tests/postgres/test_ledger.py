@@ -1,0 +1,135 @@
+"""`pgdrive --ledger`: what clients heard of their transactions, beside rows that SQL counts."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.run.ledger import check_ledger, pages
+from pgdyno.target.installation import Installation
+from tests.postgres.own_servers import OwnServer
+
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+ROW = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\n"
+Result = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def own(installed: Installation) -> Iterator[OwnServer]:
+    """A server with pgbench's tables for all tests of this file, in a folder that every user can reach."""
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    server = OwnServer.make(installed, folder / "one")
+    server.start()
+    done = subprocess.run([PGDRIVE, "-i", "-q"], env=server.environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    yield server
+    server.stop("immediate")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def drive(server: OwnServer, folder: Path, *args: str) -> tuple[Result, str]:
+    """A load with a ledger: its results, and what it said."""
+    json_file = folder / "result.json"
+    done = subprocess.run(
+        [PGDRIVE, "-n", "--ledger", f"--json={json_file}", *args],
+        env=server.environment(),
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    result = json.loads(json_file.read_text()) if json_file.exists() else {}
+    return result, done.stderr
+
+
+@pytest.mark.parametrize("mode", ["simple", "extended", "prepared"])
+@pytest.mark.parametrize("more", [[], ["--auto-pipeline"], ["-C"]])
+def test_each_transaction_leaves_a_row(own: OwnServer, tmp_path: Path, mode: str, more: list[str]) -> None:
+    result, said = drive(own, tmp_path, "-b", "tpcb-like", "-c", "3", "-t", "20", "-M", mode, *more)
+    assert result["succeeded"] == 60, said
+    ledger = result["ledger"]
+    assert (ledger["acknowledged"], ledger["unknown"], ledger["refused"]) == (60, 0, 0)
+    assert [(page["client"], page["last"]) for page in ledger["clients"]] == [(0, 20), (1, 20), (2, 20)]
+    assert own.value("SELECT count(*) FROM pgdyno_ledger") == 60
+    assert own.value("SELECT count(DISTINCT (client, seq)) FROM pgdyno_ledger WHERE seq BETWEEN 1 AND 20") == 60
+
+
+def test_what_reads_only_uses_no_number(own: OwnServer, tmp_path: Path) -> None:
+    result, _ = drive(own, tmp_path, "-b", "simple-update", "-b", "select-only", "-c", "2", "-t", "100")
+    writes = next(script["succeeded"] for script in result["scripts"] if script["script"] == 0)
+    assert 0 < writes < 200
+    assert result["ledger"]["acknowledged"] == writes == own.value("SELECT count(*) FROM pgdyno_ledger")
+
+
+def test_what_fails_is_refused_and_not_there(own: OwnServer, tmp_path: Path) -> None:
+    script = f"BEGIN;\n{ROW}\\set x random(0, 1)\nSELECT 1 / :x;\nEND;\n"
+    (tmp_path / "fails.sql").write_text(script)
+    result, _ = drive(own, tmp_path, "-f", "fails.sql", "-c", "2", "-t", "50", "--continue-on-error")
+    assert result["failed"] > 0
+    ledger = result["ledger"]
+    assert (ledger["acknowledged"], ledger["refused"]) == (result["succeeded"], result["failed"])
+    with own.connect() as connection:
+        heard = pages(result)
+        assert heard is not None
+        found = check_ledger(heard, connection)
+    assert (found.acknowledged, found.missing, found.refused_present) == (result["succeeded"], 0, 0)
+    assert (found.present, found.strange) == (result["succeeded"], 0)
+
+
+def test_what_is_in_flight_at_the_end_is_unknown(own: OwnServer, tmp_path: Path) -> None:
+    (tmp_path / "sleeps.sql").write_text(f"{ROW}SELECT pg_sleep(30);\n")
+    json_file = tmp_path / "result.json"
+    process = subprocess.Popen(
+        [PGDRIVE, "-n", "--ledger", f"--json={json_file}", "-f", "sleeps.sql", "-c", "2", "-T", "30"],
+        env=own.environment(),
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    end = time.monotonic() + 30
+    sleeping = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
+    while own.value(sleeping) < 2:
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.wait(30)
+    ledger = json.loads(json_file.read_text())["ledger"]
+    assert (ledger["acknowledged"], ledger["unknown"]) == (0, 2)
+    assert [page["unknown"] for page in ledger["clients"]] == [[[1, 1]], [[1, 1]]]
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["-b", "select-only"], "no statement of the scripts uses :ledger_seq"),
+        (["-b", "tpcb-like", "-D", "client_id=5"], "variable client_id cannot be defined with --ledger"),
+        (["-b", "tpcb-like", "-D", "ledger_seq=5"], "variable ledger_seq cannot be defined with --ledger"),
+    ],
+)
+def test_what_would_count_nothing_is_refused(own: OwnServer, tmp_path: Path, args: list[str], message: str) -> None:
+    result, said = drive(own, tmp_path, *args, "-t", "1")
+    assert result == {}
+    assert message in said
+
+
+def test_without_it_there_is_no_table_and_no_field(own: OwnServer, tmp_path: Path) -> None:
+    with own.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS pgdyno_ledger")
+    json_file = tmp_path / "result.json"
+    subprocess.run(
+        [PGDRIVE, "-n", f"--json={json_file}", "-t", "5"], env=own.environment(), capture_output=True, check=True
+    )
+    assert json.loads(json_file.read_text())["ledger"] is None
+    assert own.value("SELECT to_regclass('pgdyno_ledger')") is None

@@ -1,0 +1,111 @@
+"""What reports say of events, of a ledger and of searches."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from pgdyno.records import (
+    EventEffect,
+    EventOutcome,
+    EventRecord,
+    LedgerRecord,
+    Manifest,
+    Outcome,
+    Point,
+    SearchRecord,
+    TrialRecord,
+)
+from pgdyno.report.disturbances import disturbance_lines
+from pgdyno.report.searches import search_lines
+
+EFFECT = EventEffect(
+    nobody_served_s=1.72,
+    first_success_s=1.73,
+    failed=8,
+    lost=7,
+    connections_lost=8,
+    all_away_s=1.6,
+    before_tps=698.4,
+    lowest_tps=0,
+    recovered_s=2.0,
+)
+LEDGER = LedgerRecord(
+    acknowledged=37599,
+    missing=3,
+    missing_ranges=[],
+    unknown=0,
+    unknown_present=0,
+    refused=0,
+    refused_present=0,
+    present=37596,
+    duplicates=0,
+    strange=0,
+    seconds=0.1,
+)
+
+
+def event(outcome: EventOutcome = EventOutcome.DONE, effect: EventEffect | None = EFFECT, **more: Any) -> EventRecord:
+    fields = {"number": 1, "do": "kill", "at_s": 20, "began_s": 20.0004, "seconds": 0.0506, "message": None, **more}
+    return EventRecord(outcome=outcome, effect=effect, **fields)
+
+
+def trial(events: list[EventRecord], ledger: LedgerRecord | None = None) -> TrialRecord:
+    now = datetime.now(UTC)
+    return TrialRecord(
+        number=3,
+        slug="0003",
+        target="a",
+        point=Point(clients=8),
+        repeat=1,
+        started_at=now,
+        ended_at=now,
+        warmup_s=0,
+        duration_s=40,
+        transactions=None,
+        outcome=Outcome.FINISHED,
+        events=events,
+        ledger=ledger,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        (
+            event(),
+            "kill at 20.0 s: took 0.0506 s; nobody served for 1.72 s; 8 transactions failed (7 lost); "
+            "back within 5 % of 698 tps after 2.00 s",
+        ),
+        (
+            event(effect=EFFECT.model_copy(update={"recovered_s": None, "failed": 0, "nobody_served_s": 0.0})),
+            "kill at 20.0 s: took 0.0506 s; somebody was always served; not back within 5 % of 698 tps",
+        ),
+        (event(EventOutcome.NOT_REACHED, None, began_s=None), "kill at 20.0 s: not reached"),
+        (
+            event(EventOutcome.FAILED, None, do="command", command="x y", message="exit code 3"),
+            "command (x y) at 20.0 s: failed: exit code 3",
+        ),
+    ],
+)
+def test_an_event_is_a_line(given: EventRecord, line: str) -> None:
+    assert disturbance_lines([trial([given])]) == [line]
+
+
+def test_a_ledger_is_a_line_and_several_trials_are_told_apart() -> None:
+    bad = LEDGER.model_copy(update={"unknown": 2, "unknown_present": 1, "duplicates": 1, "strange": 4})
+    assert disturbance_lines([trial([], LEDGER), trial([], bad), trial([])]) == [
+        "trial 3, ledger: 37,599 acknowledged, 3 of them missing",
+        "trial 3, ledger: 37,599 acknowledged, 3 of them missing; 2 not heard of, 1 of them committed; "
+        "1 are there twice; 4 rows are of no client",
+    ]
+
+
+def test_a_search_is_a_line() -> None:
+    found = SearchRecord(find="peak", target="a", point=Point(clients=8, scale=2), trials=27, words="peak at 8 clients")
+    manifest = Manifest.model_construct(search=[found])
+    assert search_lines(manifest) == ["peak at 8 clients (27 trials)"]
+    both = Manifest.model_construct(search=[found, found.model_copy(update={"target": "b"})])
+    assert search_lines(both)[1] == "target b, protocol simple, scale 2: peak at 8 clients (27 trials)"
