@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 
 import psycopg
@@ -132,7 +130,7 @@ def _measured(
     started = datetime.now(UTC)
     result = _load(state, server, trial, writer)
     ended = datetime.now(UTC)
-    _copy_log(server, log_from, writer.log / "server.log")
+    server.save_log(log_from, writer.log / "server.log")
     _behind(state, trial, server, writer, result)
     result, consistency = _verified(state, trial, result)
     record = _record(state, trial, started, result).model_copy(
@@ -182,12 +180,6 @@ def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialW
 def _settings(server: Server) -> list[Setting]:
     with server.connect() as connection:
         return connection.execute("SELECT name, setting, unit, source FROM pg_settings ORDER BY name").fetchall()
-
-
-def _copy_log(server: Server, start: int, to: Path) -> None:
-    with server.log_path.open("rb") as log, to.open("wb") as copy:
-        log.seek(start)
-        shutil.copyfileobj(log, copy)
 
 
 def _record(state: RunState, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+from pgdyno.units import parse_bytes
 
 HIGHEST_RATE = 1e9
 
@@ -22,6 +24,13 @@ def setting_text(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) else value
 
 
+def _size(text: str) -> str:
+    parse_bytes(text)
+    return text
+
+
 Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=str | int | float | bool)]
 Protocol = Literal["simple", "extended", "prepared"]
+Size = Annotated[str, AfterValidator(_size)]
+"""Bytes with a unit, as they were written; `parse_bytes` reads it."""
 Positive = Annotated[int, Field(ge=1)]

@@ -13,9 +13,10 @@ from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.load import LoadedPlan
-from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
+from pgdyno.plan.model import Plan, TargetSpec
 from pgdyno.plan.phases import phases_s
 from pgdyno.plan.reset_words import before_each_trial, not_known
+from pgdyno.plan.target_words import describe_target
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
 
@@ -104,11 +105,8 @@ def show_json(loaded: LoadedPlan) -> str:
 
 
 def _target(target: TargetSpec) -> str:
-    if isinstance(target, EmbeddedTarget):
-        what = f"PostgreSQL {target.version}, embedded"
-    else:
-        what = f"local, {target.bin or 'what pg_config says'}"
     changed = len(target.settings)
+    what = describe_target(target)
     return what + (f", {changed} setting{'s' if changed > 1 else ''} changed" if changed else "")
 
 

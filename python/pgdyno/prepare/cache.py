@@ -13,7 +13,6 @@ import psycopg
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.reset_checks import DROP_CACHES
-from pgdyno.prepare.mark import MAINTENANCE
 from pgdyno.prepare.relations import Relation
 from pgdyno.target import Server
 from pgdyno.target.cluster_copy import files_below, sync_files
@@ -61,7 +60,7 @@ def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float
     total = sum(relation.main_bytes for relation in relations)
     if total == 0:
         return None
-    with server.connect(MAINTENANCE) as connection:
+    with server.connect(server.maintenance) as connection:
         try:
             connection.execute("SET client_min_messages = warning")
             connection.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache")

@@ -193,10 +193,14 @@ class Preparer:
     def _shares(self) -> tuple[int | None, float | None, float | None]:
         """Size of the dataset; its shares in shared buffers and in the page cache."""
         relations = dataset_relations(self.server)
+        size = sum(relation.main_bytes for relation in relations)
+        if self.server.machine is None:
+            # files are its host's, and an extension for buffers would get into a database that is not ours
+            return size, None, None
         # first the page cache: installing an extension reads files
         in_page_cache = page_cache_share(self.server.data_directory, relations)
         in_buffers = shared_buffers_share(self.server, relations)
-        return sum(relation.main_bytes for relation in relations), in_buffers, in_page_cache
+        return size, in_buffers, in_page_cache
 
 
 def checkpoint(server: Server) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget, LocalTarget
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.target.address import Address
 from pgdyno.target.claim import Claim, make_claim
 from pgdyno.target.cluster import USER, check_arguments, init_cluster
 from pgdyno.target.cluster_copy import ClusterCopy
@@ -19,6 +20,7 @@ from pgdyno.target.installation import Installation
 from pgdyno.target.kept import KeptCluster, cluster_key
 from pgdyno.target.leftovers import sweep_leftovers
 from pgdyno.target.log import log_size
+from pgdyno.target.machine import Machine
 from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, PortTakenError, Postmaster
 from pgdyno.target.processes import servers_in
 from pgdyno.target.progress import Progress
@@ -35,9 +37,7 @@ class Instance:
     `close` undoes whatever has been done so far, at any point, and is also called when the interpreter ends.
     """
 
-    def __init__(
-        self, name: str, spec: EmbeddedTarget | LocalTarget, installation: Installation, home: Home, progress: Progress
-    ) -> None:
+    def __init__(self, name: str, spec: OwnTarget, installation: Installation, home: Home, progress: Progress) -> None:
         """Does nothing yet; see `open`."""
         self._name = name
         self._spec = spec
@@ -69,17 +69,12 @@ class Instance:
         self._postmaster = Postmaster(self._installation, data_directory, claim.log_path, self._home.account)
         self._copy = ClusterCopy(data_directory, self._home.account)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
+        port = self._start(self._postmaster, claim, self._socket_folder, None)
+        host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
         server = Server(
-            host=str(self._socket_folder) if self._spec.connect == "unix" else HOST,
-            port=self._start(self._postmaster, claim, self._socket_folder, None),
-            user=USER,
-            password=self._password,
-            data_directory=data_directory,
-            socket_directory=self._socket_folder,
-            log_path=claim.log_path,
-            notes=list(self._installation.notes),
-            control=self,
-            copy=self._copy,
+            Address({"host": host, "port": str(port), "user": USER}, self._password),
+            list(self._installation.notes),
+            Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy),
         )
         server.prepare(set_password=reused)
         return server
