@@ -117,6 +117,6 @@ class DsnTarget(Model):
         return self
 
 
-OwnTarget = EmbeddedTarget | LocalTarget
+OwnTarget = EmbeddedTarget | LocalTarget | BuildTarget
 """Targets whose servers pgdyno makes, starts and stops itself."""
 TargetSpec = Annotated[OwnTarget | DsnTarget, Field(discriminator="kind")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import os
 from collections.abc import Sequence
@@ -28,7 +29,11 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
 
     What was done, in words. Raises TargetError.
     """
-    sync_files(server.data_directory)
+    folders = [server.data_directory]
+    if (server.data_directory / "pg_wal").is_symlink():
+        folders.append((server.data_directory / "pg_wal").resolve())
+    for folder in folders:
+        sync_files(folder)
     if what == "machine":
         # other file systems, too: what is dirty stays
         os.sync()
@@ -36,7 +41,7 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
             DROP_CACHES.write_bytes(_PAGE_CACHE_ONLY)
         return "all of the machine's"
     count = 0
-    for path in files_below(server.data_directory):
+    for path in itertools.chain.from_iterable(files_below(folder) for folder in folders):
         try:
             # no link is followed: the folder is the server user's, and we may be root
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -21,6 +21,7 @@ from pgdyno.target.kept import KeptCluster, cluster_key
 from pgdyno.target.leftovers import sweep_leftovers
 from pgdyno.target.log import log_size
 from pgdyno.target.machine import Machine
+from pgdyno.target.places import make_places, remove_places
 from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, PortTakenError, Postmaster
 from pgdyno.target.processes import servers_in
 from pgdyno.target.progress import Progress
@@ -45,6 +46,7 @@ class Instance:
         self._home = home
         self._progress = progress
         self._settings = dict(spec.settings)
+        self._notes = list(installation.notes)
         self._password = secrets.token_urlsafe(24)
         self._pid = os.getpid()
         self._claim: Claim | None = None
@@ -66,14 +68,20 @@ class Instance:
             self._socket_folder = make_socket_folder(
                 self._home.account, lambda folder: claim.note(socket_directory=str(folder))
             )
-        self._postmaster = Postmaster(self._installation, data_directory, claim.log_path, self._home.account)
+        self._postmaster = Postmaster(
+            self._installation,
+            data_directory,
+            claim.log_path,
+            self._home.account,
+            self._spec.environment.variables,
+        )
         self._copy = ClusterCopy(data_directory, self._home.account)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
         port = self._start(self._postmaster, claim, self._socket_folder, None)
         host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
         server = Server(
             Address({"host": host, "port": str(port), "user": USER}, self._password),
-            list(self._installation.notes),
+            self._notes,
             Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy),
         )
         server.prepare(set_password=reused)
@@ -95,6 +103,7 @@ class Instance:
                 self._kept.release()
                 self._kept = None
             if self._claim is not None:
+                remove_places(self._claim.record.places, self._claim.record.mount)
                 self._claim.remove()
                 self._claim = None
             atexit.unregister(self.close)
@@ -144,8 +153,11 @@ class Instance:
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
         """The data directory, and whether it was there before."""
         if not self._spec.keep_data:
-            self._make_cluster(claim.data_directory, durable=False)
-            return claim.data_directory, False
+            with signals_deferred():
+                places = make_places(self._spec.environment, claim, self._home.account)
+            self._notes += places.notes
+            self._make_cluster(places.data_directory, durable=False, wal=places.wal)
+            return places.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
         copy = ClusterCopy(kept.data_directory, self._home.account)
@@ -176,10 +188,16 @@ class Instance:
                 hint="stop that server",
             )
 
-    def _make_cluster(self, data_directory: Path, *, durable: bool) -> None:
+    def _make_cluster(self, data_directory: Path, *, durable: bool, wal: Path | None = None) -> None:
         self._progress.step(f"making a cluster of PostgreSQL {self._installation.version}")
         init_cluster(
-            self._installation, data_directory, self._home.account, self._spec.initdb, self._password, durable=durable
+            self._installation,
+            data_directory,
+            self._home.account,
+            self._spec.initdb,
+            self._password,
+            durable=durable,
+            wal=wal,
         )
 
     def _start(self, postmaster: Postmaster, claim: Claim, socket_folder: Path, wanted_port: int | None) -> int:

@@ -7,7 +7,8 @@ from contextlib import ExitStack, contextmanager
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.abilities import Abilities
-from pgdyno.plan.targets import DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget
+from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget
+from pgdyno.target.build import find_build
 from pgdyno.target.embedded import find_embedded
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation
@@ -74,6 +75,8 @@ def fetch_target(
                 return find_embedded(spec, home, progress)
             case LocalTarget():
                 return find_local(spec, home)
+            case BuildTarget():
+                return find_build(spec, home, progress)
             case DsnTarget():
                 return reach(spec, use or Use())
 
