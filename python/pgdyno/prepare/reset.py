@@ -61,7 +61,11 @@ class Preparer:
         if dataset is not None:
             self._books = self._bring_back(dataset, known, steps)
             steps.do("verify", "checking the dataset", lambda: self._verify(dataset))
+        if self.server.has_replicas:
+            steps.do("replicas", "looking for the replicas", self.server.make_replicas)
         self._condition(steps)
+        if self.server.has_replicas:
+            steps.do("catch up", "waiting for the replicas", self.server.wait_for_replicas)
         shares = self._shares() if self._touches_caches() else (None, None, None)
         return Preparation(
             method=self.reset.method,

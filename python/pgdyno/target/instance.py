@@ -14,22 +14,21 @@ from pgdyno.target.address import Address
 from pgdyno.target.claim import Claim, make_claim
 from pgdyno.target.cluster import USER, check_arguments, init_cluster
 from pgdyno.target.cluster_copy import ClusterCopy
-from pgdyno.target.endpoint import HOST, free_port, make_socket_folder, remove_socket_folder
+from pgdyno.target.endpoint import HOST, make_socket_folder, remove_socket_folder
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation
 from pgdyno.target.kept import KeptCluster, cluster_key
 from pgdyno.target.leftovers import sweep_leftovers
-from pgdyno.target.log import log_size
 from pgdyno.target.machine import Machine
 from pgdyno.target.places import make_places, remove_places
-from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, PortTakenError, Postmaster
+from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, Postmaster
 from pgdyno.target.processes import servers_in
 from pgdyno.target.progress import Progress
+from pgdyno.target.replicas import ReplicaSet, drop_slots
 from pgdyno.target.server import Server
 from pgdyno.target.settings import check_settings, own_settings, write_settings
 from pgdyno.target.signals import signals_deferred
-
-PORT_ATTEMPTS = 5
+from pgdyno.target.start import start_at_free_port
 
 
 class Instance:
@@ -54,6 +53,7 @@ class Instance:
         self._socket_folder: Path | None = None
         self._postmaster: Postmaster | None = None
         self._copy: ClusterCopy | None = None
+        self._replicas: ReplicaSet | None = None
 
     def open(self) -> Server:
         """Makes the cluster and starts it. Raises TargetError; `close` must be called in any case."""
@@ -79,12 +79,20 @@ class Instance:
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
         port = self._start(self._postmaster, claim, self._socket_folder, None)
         host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
+        if self._spec.replicas is not None:
+            # what is made beside a kept cluster would stay
+            beside = claim.folder if self._spec.keep_data else data_directory.parent
+            self._replicas = ReplicaSet(
+                self._spec.replicas, self._installation, self._home, claim, beside, self._progress
+            )
         server = Server(
             Address({"host": host, "port": str(port), "user": USER}, self._password),
             self._notes,
-            Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy),
+            Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas),
         )
         server.prepare(set_password=reused)
+        if reused:
+            drop_slots(server)
         return server
 
     def close(self) -> None:
@@ -96,6 +104,9 @@ class Instance:
             if self._postmaster is not None:
                 self._postmaster.stop(self._deadlines())
                 self._postmaster = None
+            if self._replicas is not None:
+                self._replicas.close()
+                self._replicas = None
             if self._socket_folder is not None:
                 remove_socket_folder(self._socket_folder, {os.geteuid(), self._home.account.uid})
                 self._socket_folder = None
@@ -142,7 +153,7 @@ class Instance:
         """Puts others in their place; they count from the next reload or start. Raises TargetError."""
         postmaster, _, folder = self._opened("configure")
         self._settings = dict(settings)
-        write_settings(postmaster.data_directory, own_settings(port, folder), self._settings)
+        self._write(postmaster, folder, port)
 
     def _opened(self, doing: str) -> tuple[Postmaster, Claim, Path]:
         postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
@@ -201,23 +212,22 @@ class Instance:
         )
 
     def _start(self, postmaster: Postmaster, claim: Claim, socket_folder: Path, wanted_port: int | None) -> int:
-        offset, reason = 0, ""
-        for attempt in range(PORT_ATTEMPTS):
-            port = wanted_port if wanted_port is not None and attempt == 0 else free_port()
-            write_settings(postmaster.data_directory, own_settings(port, socket_folder), self._settings)
-            offset = log_size(postmaster.log_path)
-            self._launch(postmaster, claim)
-            try:
-                postmaster.wait_ready(offset, self._settings)
-            except PortTakenError as taken:
-                reason = str(taken)
-                with signals_deferred():
-                    postmaster.stop(Deadlines())
-                continue
-            return port
-        raise TargetError(
-            f"cannot start PostgreSQL {self._installation.version}: {PORT_ATTEMPTS} ports were taken: {reason}"
+        port = start_at_free_port(
+            postmaster,
+            lambda port: self._write(postmaster, socket_folder, port),
+            lambda: self._launch(postmaster, claim),
+            self._settings,
+            wanted_port,
         )
+        if self._replicas is not None:
+            self._replicas.follow(port, self._settings)
+        return port
+
+    def _write(self, postmaster: Postmaster, socket_folder: Path, port: int) -> None:
+        own = own_settings(port, socket_folder)
+        if self._replicas is not None:
+            own |= self._replicas.primary_settings()
+        write_settings(postmaster.data_directory, own, self._settings)
 
     def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
         with signals_deferred():

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from pgdyno.target.cluster_copy import ClusterCopy
+
+if TYPE_CHECKING:
+    from pgdyno.target.replicas import ReplicaSet
 
 
 class ServerControl(Protocol):
@@ -43,3 +46,5 @@ class Machine:
     control: ServerControl = field(repr=False)
     copy: ClusterCopy
     """Where a stopped copy of its data directory lives."""
+    replicas: ReplicaSet | None = None
+    """Its standbys; None when the plan wants none."""

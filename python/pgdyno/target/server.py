@@ -156,6 +156,43 @@ class Server:
     def _listens_at(self, port: int) -> None:
         self.address.parameters["port"] = str(port)
 
+    # ---- its standbys ----
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether the plan wants some."""
+        return self.machine is not None and self.machine.replicas is not None
+
+    def make_replicas(self) -> str:
+        """Makes its standbys of what it holds now, or has those that are there follow. How, in words.
+
+        Raises TargetError, psycopg.Error.
+        """
+        machine = self.own("make replicas")
+        assert machine.replicas is not None
+        made = machine.replicas.make(self, machine.control.settings)
+        if made is None:
+            return "they were there"
+        if machine.replicas.primary_settings():
+            # commits wait for them only now: until they stream, they would wait for ever
+            machine.control.write_settings(machine.control.settings, self.port)
+            with self.connect() as connection:
+                connection.execute("SELECT pg_reload_conf()")
+                machine.replicas.wait_synchronous(connection)
+        return made
+
+    def wait_for_replicas(self) -> str:
+        """Returns when they show all that it has committed. How far they were behind. Raises TargetError."""
+        machine = self.own("wait for replicas")
+        assert machine.replicas is not None
+        return machine.replicas.wait(self)
+
+    def replica_environments(self) -> list[dict[str, str]]:
+        """Variables with which libpq programs and pgdrive find each standby; none before they were made."""
+        if self.machine is None or self.machine.replicas is None:
+            return []
+        return self.machine.replicas.environments(self.dbname)
+
     def prepare(self, *, set_password: bool) -> None:
         """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""
         socket = str(self.own("set up the cluster").socket_directory)
