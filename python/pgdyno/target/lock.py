@@ -63,6 +63,8 @@ class Use:
 
     plan: str = ""
     when_busy: WhenBusy = WhenBusy.REFUSE
+    alongside: str | None = None
+    """What is to be noted of another that measures on this host meanwhile."""
 
 
 HINT = "wait for it with --wait, or measure in spite of it with --alongside"
