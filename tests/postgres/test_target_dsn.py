@@ -163,6 +163,20 @@ def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Ho
         assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
 
 
+def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -> None:
+    with open_target("far", spec(theirs, settings={"work_mem": "7MB"}), home=home, progress=SilentProgress()) as server:
+        done = server.configure({"work_mem": "8192kB", "random_page_cost": "2"})
+        assert done is not None
+        assert (done.restarted, done.values) == (False, {"work_mem": "8MB", "random_page_cost": "2"})
+        assert server.configure({"work_mem": "8192kB", "random_page_cost": "2"}) is None
+        with pytest.raises(TargetError, match="cannot set shared_buffers"):
+            server.configure({"shared_buffers": "1GB"})
+        server.configure({"work_mem": "7MB"})
+        with server.connect() as connection:
+            assert connection.execute("SHOW random_page_cost").fetchone() == ("4",)
+            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+
+
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
