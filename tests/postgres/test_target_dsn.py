@@ -140,6 +140,8 @@ def test_another_database_is_used_when_the_plan_allows_it(theirs: Server, home: 
     allowed = spec(theirs, allow_existing=True)
     with open_target("far", allowed, home=home, progress=SilentProgress()) as server:
         assert preparer(server, method="reload").prepare(SMALL).method == "reload"
+        with pytest.raises(TargetError, match="cannot change settings of the database measured"):
+            server.configure({"work_mem": "9MB"})
     with theirs.connect("measured") as connection:
         assert connection.execute("SELECT n FROM precious").fetchone() == (1,)
     changed = allowed.model_copy(update={"settings": {"work_mem": "7MB"}})

@@ -64,8 +64,18 @@ def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
     return Configured(restart, values)
 
 
+def refuse_others_database(server: Server) -> None:
+    """Raises TargetError when settings would be those of a database that pgdyno did not make."""
+    if not server.owns_database:
+        raise TargetError(
+            f"cannot change settings of the database {server.dbname}: pgdyno did not make it",
+            hint="set them there yourself, or let pgdyno make a database of its own",
+        )
+
+
 def _configure_database(server: Server, changed: list[str], asked: Mapping[str, str]) -> Configured:
     """The same over the network, where they are the database's: sessions that begin from now on have them."""
+    refuse_others_database(server)
     with server.connect(server.maintenance) as connection:
         check_contexts(connection, asked)
         try:

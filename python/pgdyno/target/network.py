@@ -11,6 +11,7 @@ from psycopg import sql
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.targets import DsnTarget
+from pgdyno.target.configure import refuse_others_database
 from pgdyno.target.database_settings import reset_settings
 from pgdyno.target.lock import Use, server_in_use
 from pgdyno.target.progress import Progress
@@ -36,12 +37,9 @@ def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress
             maintenance=reached.maintenance,
             settings=spec.settings,
         )
-        made = get_database(server, spec, progress)
-        if spec.settings and not made:
-            raise TargetError(
-                f"cannot change settings of the database {spec.database}: pgdyno did not make it",
-                hint="set them there yourself, or let pgdyno make a database of its own",
-            )
+        made = server.owns_database = get_database(server, spec, progress)
+        if spec.settings:
+            refuse_others_database(server)
         try:
             if made:
                 with _refusals(f"change settings of the database {spec.database}"):
@@ -49,7 +47,7 @@ def open_network(spec: DsnTarget, reached: Reached, use: Use, progress: Progress
                     server.database_made()
             yield server
         finally:
-            if made and spec.settings:
+            if made and server.settings:
                 # whatever ended the block, that is what is told of; every start sets them anew
                 with suppress(TargetError, psycopg.Error):
                     _forget_settings(server)

@@ -42,6 +42,8 @@ class Server:
     maintenance: str = MAINTENANCE
     settings: Mapping[str, str] = field(default_factory=dict)
     """Those that belong to the workload's database, which must get them again when it is made anew."""
+    owns_database: bool = True
+    """Whether pgdyno made the workload's database; another's settings are not changed."""
 
     # ---- how it is reached ----
 
