@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 
 import pytest
 
@@ -12,3 +14,6 @@ pytest.register_assert_rewrite("tests.recount")
 # a job in the background is started with SIGINT ignored, and all its children inherit that: then no test could
 # press Ctrl-C; a handler of ours is reset to the default in programs that tests start
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# a test neither waits for who measures on this host, nor holds anybody off
+os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")

@@ -92,6 +92,10 @@ def run(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures here.")] = False,
+    alongside: Annotated[
+        bool, typer.Option("--alongside", help="Measure although another pgdyno does; the run says so.")
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
@@ -101,18 +105,19 @@ def run(
 
     Every trial is stored as soon as it ends; Ctrl-C, a crash or a power cut loses at most the one in flight.
     """
-    from pgdyno.commands.run import Output, resume_run, run_plan
+    from pgdyno.commands.run import Output, resume_run, run_plan, when_busy
 
     output = Output(html=html, csv=csv, quiet=quiet, json=json)
+    busy = when_busy(wait=wait, alongside=alongside)
     if resume is None:
         if plan is None:
             raise UsageError("there is nothing to run", hint="name a plan, or --resume a run")
         if redo_failed:
             raise UsageError("--redo-failed goes only with --resume")
-        raise typer.Exit(run_plan(plan, overrides or [], runs, output, budget))
+        raise typer.Exit(run_plan(plan, overrides or [], runs, output, budget, busy))
     if plan is not None or overrides or budget:
         raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
-    raise typer.Exit(resume_run(resume, runs, output, redo_failed=redo_failed))
+    raise typer.Exit(resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy))
 
 
 @app.command("list")

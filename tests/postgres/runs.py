@@ -18,7 +18,7 @@ PGDYNO = Path(sys.executable).parent / "pgdyno"
 
 def environment(home: Home) -> dict[str, str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
-    return {**clean, "PGDYNO_HOME": str(home.path)}
+    return {**clean, "PGDYNO_HOME": str(home.path), "PGDYNO_LOCKS": os.environ["PGDYNO_LOCKS"]}
 
 
 def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:

@@ -19,12 +19,12 @@ from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.cache import page_cache_share, shared_buffers_share
 from pgdyno.prepare.mark import read_comment
 from pgdyno.prepare.relations import dataset_relations
-from pgdyno.prepare.template import TEMPLATE
 from pgdyno.run import find_engine
 from pgdyno.target import Home, Server, SilentProgress, open_target
 
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
 SMALL = Dataset("pgbench", 1)
+TEMPLATE = "pgdyno_template"
 TABLES = ("pgbench_accounts", "pgbench_branches", "pgbench_tellers", "pgbench_history")
 Usage = namedtuple("Usage", "total used free")
 

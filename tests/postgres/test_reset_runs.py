@@ -48,7 +48,7 @@ Environment = dict[str, str]
 @pytest.fixture
 def environment(warm_home: Home, child_environment: Environment) -> Environment:
     clean = {name: value for name, value in child_environment.items() if not name.startswith("PG") or "PGDYNO" in name}
-    return {**clean, "PGDYNO_HOME": str(warm_home.path)}
+    return {**clean, "PGDYNO_HOME": str(warm_home.path), "PGDYNO_LOCKS": os.environ["PGDYNO_LOCKS"]}
 
 
 @pytest.fixture

@@ -140,7 +140,7 @@ def test_a_run_that_was_killed_behind_its_last_trial_is_closed(warm_home: Home, 
 
 def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
     with running(warm_home, tmp_path, plan):
-        beside = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
+        beside = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--alongside")
         assert beside.returncode == ExitCode.STORE
         assert "another pgdyno works on it" in beside.stderr
         manifest = the_run(tmp_path).manifest

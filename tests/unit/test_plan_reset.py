@@ -9,7 +9,7 @@ import pytest
 import pgdyno.plan.reset_checks
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
-from pgdyno.plan.reset_checks import check_found_versions
+from pgdyno.plan.reset_checks import check_found
 from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 
 PLAN = """\
@@ -127,9 +127,9 @@ def test_versions_that_are_known_only_when_the_run_starts(tmp_path: Path) -> Non
         (tmp_path / program).chmod(0o755)
     text = text.replace("BIN", str(tmp_path)) + 'method = "template"\nstrategy = "wal_log"\n'
     loaded = load_plan(write(tmp_path, text))
-    check_found_versions(loaded.plan, {"old": 15, "new": 18}, loaded.source, loaded.document)
+    check_found(loaded.plan, {"old": 15, "new": 18}, {}, loaded.source, loaded.document)
     with pytest.raises(PlanError) as caught:
-        check_found_versions(loaded.plan, {"old": 13, "new": 18}, loaded.source, loaded.document)
+        check_found(loaded.plan, {"old": 13, "new": 18}, {}, loaded.source, loaded.document)
     (found,) = caught.value.problems
     assert (found.path, found.line) == ("reset.strategy", FIRST + 1)
     assert "target old (13)" in found.message

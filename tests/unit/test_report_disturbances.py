@@ -47,7 +47,7 @@ LEDGER = LedgerRecord(
 )
 
 
-def event(outcome: EventOutcome = EventOutcome.DONE, effect: EventEffect | None = EFFECT, **more: Any) -> EventRecord:
+def event(outcome: EventOutcome = EventOutcome.DONE, effect: EventEffect | None = EFFECT, **more: Any) -> EventRecord:  # noqa: ANN401
     fields = {"number": 1, "do": "kill", "at_s": 20, "began_s": 20.0004, "seconds": 0.0506, "message": None, **more}
     return EventRecord(outcome=outcome, effect=effect, **fields)
 
@@ -76,8 +76,10 @@ def trial(events: list[EventRecord], ledger: LedgerRecord | None = None) -> Tria
     [
         (
             event(),
-            "kill at 20.0 s: took 0.0506 s; nobody served for 1.72 s; 8 transactions failed (7 lost); "
-            "back within 5 % of 698 tps after 2.00 s",
+            (
+                "kill at 20.0 s: took 0.0506 s; nobody served for 1.72 s; 8 transactions failed (7 lost); "
+                "back within 5 % of 698 tps after 2.00 s"
+            ),
         ),
         (
             event(effect=EFFECT.model_copy(update={"recovered_s": None, "failed": 0, "nobody_served_s": 0.0})),
@@ -98,8 +100,10 @@ def test_a_ledger_is_a_line_and_several_trials_are_told_apart() -> None:
     bad = LEDGER.model_copy(update={"unknown": 2, "unknown_present": 1, "duplicates": 1, "strange": 4})
     assert disturbance_lines([trial([], LEDGER), trial([], bad), trial([])]) == [
         "trial 3, ledger: 37,599 acknowledged, 3 of them missing",
-        "trial 3, ledger: 37,599 acknowledged, 3 of them missing; 2 not heard of, 1 of them committed; "
-        "1 are there twice; 4 rows are of no client",
+        (
+            "trial 3, ledger: 37,599 acknowledged, 3 of them missing; 2 not heard of, 1 of them committed; "
+            "1 are there twice; 4 rows are of no client"
+        ),
     ]
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from pgdyno.commands.budget import within_budget
 from pgdyno.commands.output import write_report_file
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.plan import load_plan
 from pgdyno.records import Stage
@@ -20,6 +20,19 @@ from pgdyno.report.html import render_html
 from pgdyno.report.live import LiveView, live_view
 from pgdyno.report.terminal import print_report
 from pgdyno.store import find_run, load_run
+from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
+
+
+class Waiting(SilentProgress):
+    """Shows that a run waits for another."""
+
+    def __init__(self, view: LiveView) -> None:
+        """Shows on `view`."""
+        self._view = view
+
+    def step(self, text: str) -> None:
+        """Shows a step."""
+        self._view.note(text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,25 +45,48 @@ class Output:
     json: bool
 
 
-def run_plan(source: str, overrides: Sequence[str], runs: Path, output: Output, budget: str | None = None) -> ExitCode:
+def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
+    """What --wait and --alongside mean. Raises UsageError for both."""
+    if wait and alongside:
+        raise UsageError("--wait and --alongside exclude each other")
+    if wait:
+        return WhenBusy.WAIT
+    return WhenBusy.ALONGSIDE if alongside else WhenBusy.REFUSE
+
+
+def run_plan(
+    source: str,
+    overrides: Sequence[str],
+    runs: Path,
+    output: Output,
+    budget: str | None = None,
+    when_busy: WhenBusy = WhenBusy.REFUSE,
+) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
     Raises PgdynoError when nothing could be run.
     """
     loaded = within_budget(load_plan(source, overrides), budget)
-    return _show(output, lambda view: run_experiment(loaded, runs, view))
+    use = Use(loaded.plan.name, when_busy)
+    return _show(output, use, lambda view, use: run_experiment(loaded, runs, view, use))
 
 
-def resume_run(run: str, runs: Path, output: Output, *, redo_failed: bool) -> ExitCode:
+def resume_run(
+    run: str, runs: Path, output: Output, *, redo_failed: bool, when_busy: WhenBusy = WhenBusy.REFUSE
+) -> ExitCode:
     """Goes on with a run that did not come to its end, likewise. Raises PgdynoError when that cannot be."""
     folder = find_run(run, runs)
-    return _show(output, lambda view: resume_experiment(folder.path, view, redo_failed=redo_failed))
+    use = Use(folder.name, when_busy)
+    return _show(output, use, lambda view, use: resume_experiment(folder.path, view, redo_failed=redo_failed, use=use))
 
 
-def _show(output: Output, experiment: Callable[[LiveView], Finished]) -> ExitCode:
+def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finished]) -> ExitCode:
     # progress is for eyes: standard output is kept for what was measured
-    with live_view(Console(stderr=True, highlight=False), quiet=output.quiet) as view:
-        finished = experiment(view)
+    with (
+        live_view(Console(stderr=True, highlight=False), quiet=output.quiet) as view,
+        host_in_use(use, Waiting(view)) as alongside,
+    ):
+        finished = experiment(view, replace(use, alongside=alongside))
     run = load_run(finished.folder)
     page = output.html or finished.folder.path / "report.html"
     write_report_file(page, render_html(run, str(finished.folder.path)))

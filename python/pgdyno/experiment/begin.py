@@ -17,15 +17,16 @@ from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, TargetRecord
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder
+from pgdyno.target import Use
 from pgdyno.units import format_duration
 
 
-def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView) -> Finished:
+def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView, use: Use | None = None) -> Finished:
     """Runs every trial of the plan, in a new folder under `parent`; see `carry_out`.
 
     Raises PgdynoError when the run cannot begin.
     """
-    ground = prepare_ground(loaded, view)
+    ground = prepare_ground(loaded, view, use)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
     trials = planned_trials(loaded.plan, seed)
     manifest = _manifest(loaded, ground, trials, seed)

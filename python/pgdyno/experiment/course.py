@@ -49,6 +49,8 @@ def carry_out(state: RunState, todo: Iterable[PlannedTrial]) -> Finished:
     ended = DONE
     try:
         try:
+            if state.ground.use.alongside is not None:
+                state.note(state.ground.use.alongside)
             run_level_hook(state, "before_run")
             reason = _trials(state, todo)
         except (StopRunError, HookError) as stop:

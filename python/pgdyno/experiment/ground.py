@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from pgdyno.experiment.disk import DiskGuard
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
-from pgdyno.plan.reset_checks import check_found_versions
+from pgdyno.plan.reset_checks import check_found
 from pgdyno.report.live import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options
-from pgdyno.target import Home, Installation, fetch_target, sweep_leftovers
+from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 
 
 class Preparing:
@@ -45,10 +45,12 @@ class Ground:
 
     engine: Engine
     home: Home
-    installations: dict[str, Installation]
-    """Programs of each target, by its name."""
+    found: dict[str, Found]
+    """Programs of each target, or its server that was reached, by its name."""
     guard: DiskGuard
     progress: Preparing
+    use: Use
+    """What to do where another pgdyno measures."""
 
 
 def scripts_of(loaded: LoadedPlan) -> list[str]:
@@ -56,8 +58,12 @@ def scripts_of(loaded: LoadedPlan) -> list[str]:
     return script_options(loaded.plan.workload.scripts, BUILTIN_SCRIPTS)
 
 
-def prepare_ground(loaded: LoadedPlan, view: LiveView) -> Ground:
-    """Finds or fetches all programs, and cleans up behind runs that were killed. Raises PgdynoError."""
+def prepare_ground(loaded: LoadedPlan, view: LiveView, use: Use | None = None) -> Ground:
+    """Finds or fetches all programs, reaches all servers, cleans up behind runs that were killed.
+
+    `use` is what to do where another pgdyno measures; without it that is refused. Raises PgdynoError.
+    """
+    use = use or Use(loaded.plan.name)
     engine = find_engine()
     check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder)
     home = Home.locate()
@@ -66,9 +72,10 @@ def prepare_ground(loaded: LoadedPlan, view: LiveView) -> Ground:
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
     guard.watch("pgdyno's home", home.root)
     progress = Preparing(view, guard)
-    installations = {
-        name: fetch_target(name, spec, home=home, progress=progress) for name, spec in loaded.plan.target.items()
+    found = {
+        name: fetch_target(name, spec, home=home, progress=progress, use=use)
+        for name, spec in loaded.plan.target.items()
     }
-    majors = {name: each.major for name, each in installations.items()}
-    check_found_versions(loaded.plan, majors, loaded.source, loaded.document)
-    return Ground(engine, home, installations, guard, progress)
+    majors = {name: each.major for name, each in found.items()}
+    check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
+    return Ground(engine, home, found, guard, progress, use)

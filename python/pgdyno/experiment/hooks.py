@@ -83,4 +83,5 @@ def _of_trial(trial: PlannedTrial, partial: Path) -> dict[str, str]:
 
 
 def _of_server(server: Server) -> dict[str, str]:
-    return {**server.environment(), "PGDYNO_DATA_DIRECTORY": str(server.data_directory)}
+    machine = {} if server.machine is None else {"PGDYNO_DATA_DIRECTORY": str(server.machine.data_directory)}
+    return {**server.environment(), **machine}

@@ -19,9 +19,10 @@ from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder, changed_script
+from pgdyno.target import Use
 
 
-def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool) -> Finished:
+def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool, use: Use | None = None) -> Finished:
     """Goes on with the run folder `path`; see `carry_out`. With `redo_failed`, failed trials are made anew, too.
 
     The plan is the manifest's. Raises PgdynoError when there is nothing to do, or the run cannot go on.
@@ -35,7 +36,7 @@ def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool) -> Finis
         trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
         todo, failed = _left(folder, trials, redo_failed=redo_failed, searches=searches)
         _refuse_changed_scripts(folder, loaded)
-        ground = prepare_ground(loaded, view)
+        ground = prepare_ground(loaded, view, use)
         ground.guard.watch("the run's folder", folder.path)
         seed = loaded.plan.trial.seed
         assert seed is not None

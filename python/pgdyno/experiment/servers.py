@@ -38,12 +38,14 @@ def _start(state: RunState, target: str) -> Server:
         plan.target[target],
         home=state.ground.home,
         progress=state.ground.progress,
-        installation=state.ground.installations[target],
+        found=state.ground.found[target],
+        use=state.ground.use,
     )
     server = state.contexts.enter_context(context)
     check_extension(target, server, plan.reset)
     state.servers[target] = server
-    state.ground.guard.watch_cluster(target, server.data_directory)
+    if server.machine is not None:
+        state.ground.guard.watch_cluster(target, server.machine.data_directory)
     state.preparers[target] = Preparer(
         server, state.ground.engine, state.ground.progress, plan.reset, scripts_that_run(plan)
     )
@@ -75,7 +77,7 @@ def prepare(state: RunState, trial: PlannedTrial, server: Server) -> Preparation
     """Brings the trial's `server` to the state in which it starts. Raises TargetError, psycopg.Error."""
     steps = Steps(state.ground.progress)
     asked = {**state.plan.target[trial.target].settings, **trial.point.settings}
-    if asked != server.control.settings:
+    if asked != server.plan_settings:
         steps.do("configure", "changing settings", lambda: _configure(server, asked))
     prepared = _dataset(state, trial)
     return prepared.model_copy(

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pgdyno.experiment.events import injector_for, settle
 from pgdyno.experiment.ground import scripts_of
@@ -128,7 +126,7 @@ def _measured(
     started = datetime.now(UTC)
     result = _load(state, server, trial, writer)
     ended = datetime.now(UTC)
-    _copy_log(server, log_from, writer.log / "server.log")
+    server.save_log(log_from, writer.log / "server.log")
     result, ledger = _settled(state, server, result)
     _behind(state, trial, server, writer, result)
     result, consistency = _verified(state, trial, result)
@@ -180,12 +178,6 @@ def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialW
 def _settings(server: Server) -> list[Setting]:
     with server.connect() as connection:
         return connection.execute("SELECT name, setting, unit, source FROM pg_settings ORDER BY name").fetchall()
-
-
-def _copy_log(server: Server, start: int, to: Path) -> None:
-    with server.log_path.open("rb") as log, to.open("wb") as copy:
-        log.seek(start)
-        shutil.copyfileobj(log, copy)
 
 
 def _record(state: RunState, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:

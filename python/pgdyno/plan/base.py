@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
+from pgdyno.units import parse_bytes
+
 HIGHEST_RATE = 1e9
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 LONGEST_NAME = 64
@@ -34,7 +36,14 @@ def setting_text(value: object) -> object:
     return str(value) if isinstance(value, (int, float)) else value
 
 
+def _size(text: str) -> str:
+    parse_bytes(text)
+    return text
+
+
 Name = Annotated[str, AfterValidator(_named)]
 Setting = Annotated[str, BeforeValidator(setting_text, json_schema_input_type=str | int | float | bool)]
 Protocol = Literal["simple", "extended", "prepared"]
+Size = Annotated[str, AfterValidator(_size)]
+"""Bytes with a unit, as they were written; `parse_bytes` reads it."""
 Positive = Annotated[int, Field(ge=1)]

@@ -5,8 +5,6 @@ Each section is checked as far as it could be read, so that its problems come wi
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +18,6 @@ from pgdyno.plan.event_checks import check_events, check_ledger
 from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,
     EventSpec,
-    LocalTarget,
     PhaseSpec,
     Reset,
     SearchSpec,
@@ -32,15 +29,13 @@ from pgdyno.plan.near import near
 from pgdyno.plan.phases import check_phases, together_s
 from pgdyno.plan.points import Space, expand
 from pgdyno.plan.problems import Document
-from pgdyno.plan.reserved import refusal
-from pgdyno.plan.reset_checks import check_reset, planned_major
+from pgdyno.plan.reset_checks import check_reset
 from pgdyno.plan.scripts import ScriptChoice, parse_script
 from pgdyno.plan.search_checks import check_search
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.sweep_checks import check_sweep, check_variables
+from pgdyno.plan.target_checks import check_targets
 from pgdyno.published import published_names
-
-PROGRAMS = ("initdb", "postgres")
 
 _M = TypeVar("_M")
 _L = TypeVar("_L", PhaseSpec, EventSpec)
@@ -128,8 +123,7 @@ def _readable(validate: Callable[[object], _M], table: object, *, at: int = 0, n
 
 def check_sections(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     """Everything that is wrong with `sections`; files of scripts are found from `folder`."""
-    for name, target in sections.targets.items():
-        yield from _target(name, target, document)
+    yield from check_targets(sections.targets, document)
     if sections.workload is not None:
         yield from _scripts(sections.workload, document, folder)
         yield from check_variables(("workload", "variables"), sections.workload.variables, document)
@@ -153,8 +147,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
-        majors = {name: planned_major(target) for name, target in sections.targets.items()}
-        yield from check_reset(sections.reset, dataset, majors, document)
+        yield from check_reset(sections.reset, dataset, sections.targets, document)
 
 
 def _published(document: Document) -> Iterator[Problem]:
@@ -164,33 +157,6 @@ def _published(document: Document) -> Iterator[Problem]:
         meant = near(data, names)
         hint = f"did you mean {meant}?" if meant else f"there are {', '.join(names)}"
         yield document.problem(("published", "data"), f"there are no published figures {data}", hint)
-
-
-# ---- targets ----
-
-
-def _target(name: str, target: TargetSpec, document: Document) -> Iterator[Problem]:
-    for setting in target.settings:
-        reason = refusal(setting)
-        if reason is not None:
-            yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", "remove it")
-    if isinstance(target, LocalTarget):
-        yield from _installation(("target", name), target, document)
-
-
-def _installation(path: tuple[str, ...], target: LocalTarget, document: Document) -> Iterator[Problem]:
-    remedy = "set bin to the folder with initdb and postgres, such as /usr/lib/postgresql/18/bin"
-    if target.bin is None:
-        if shutil.which("pg_config") is None:
-            yield document.problem((*path, "bin"), "is missing, and there is no pg_config on the PATH", remedy)
-        return
-    folder = Path(target.bin).expanduser()
-    if not folder.is_dir():
-        yield document.problem((*path, "bin"), f"there is no folder {folder}", remedy)
-        return
-    for program in PROGRAMS:
-        if not os.access(folder / program, os.X_OK):
-            yield document.problem((*path, "bin"), f"there is no program {program} in {folder}", remedy)
 
 
 # ---- workload ----

@@ -6,43 +6,48 @@ inside asks whether a setting was given.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
 
-from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting
+from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
 from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.sweep import Sweep
+from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
 from pgdyno.records import Point
-from pgdyno.units import parse_bytes, parse_duration_s
+from pgdyno.units import parse_duration_s
+
+__all__ = [
+    "BUILTIN_SCRIPTS",
+    "BuildTarget",
+    "DsnTarget",
+    "EmbeddedTarget",
+    "Hooks",
+    "LocalTarget",
+    "Model",
+    "OwnTarget",
+    "PhaseSpec",
+    "Plan",
+    "Reset",
+    "Setting",
+    "Sweep",
+    "TargetSpec",
+    "TrialSpec",
+    "Workload",
+]
 
 RESOLVED = "resolved"
 """Context of a validation that reads what `Plan.as_resolved` gave, where durations are seconds."""
 MOST_TABLES = 100_000
 MOST_ROWS = 2**31 - 1
 """Both as the engine has them: ids of sbtest are 32 bits wide."""
-VERSION = re.compile(r"\d+(\.\d+){0,2}")
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 """Scripts that the engine brings; `pgdrive -b list` says the same."""
-
-
-def _version(value: object) -> object:
-    # `version = 18` and `version = 18.6` are what people write first; 18.10 would lose its zero
-    if isinstance(value, float):
-        raise ValueError(f'write the version as text: version = "{value}" (as a number, 18.10 would become 18.1)')
-    return str(value) if isinstance(value, int) else value
-
-
-def _version_form(text: str) -> str:
-    if VERSION.fullmatch(text) is None:
-        raise ValueError(f'{text!r} is not a PostgreSQL version; write a major ("18") or an exact one ("18.6")')
-    return text
 
 
 def _seconds(value: object, info: ValidationInfo) -> object:
@@ -53,11 +58,6 @@ def _seconds(value: object, info: ValidationInfo) -> object:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         raise ValueError(f'give the duration a unit, such as "{value}s"')
     raise ValueError('write a duration as text with a unit, such as "10s" or "5m"')
-
-
-def _size(text: str) -> str:
-    parse_bytes(text)
-    return text
 
 
 def _command(value: object) -> object:
@@ -88,40 +88,9 @@ def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
 
 
 Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
-Size = Annotated[str, AfterValidator(_size)]
 Command = Annotated[str | list[str], BeforeValidator(_command)]
 Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
-
-
-class ServerSpec(Model):
-    """What every server that pgdyno starts itself has."""
-
-    settings: dict[str, Setting] = Field(default_factory=dict)
-    """Lines of postgresql.conf."""
-    initdb: list[str] = Field(default_factory=list)
-    """Further arguments of initdb."""
-    keep_data: bool = False
-    """Keep the cluster with its loaded data in the cache for the next run."""
-    connect: Literal["unix", "tcp"] = "unix"
-
-
-class EmbeddedTarget(ServerSpec):
-    """A PostgreSQL that pgdyno fetches."""
-
-    kind: Literal["embedded"]
-    version: Annotated[str, BeforeValidator(_version, json_schema_input_type=str | int), AfterValidator(_version_form)]
-
-
-class LocalTarget(ServerSpec):
-    """An installation on this machine; pgdyno makes a cluster of its own with it."""
-
-    kind: Literal["local"]
-    bin: str | None = None
-    """Folder with `initdb` and `postgres`; None asks pg_config on the PATH."""
-
-
-TargetSpec = Annotated[EmbeddedTarget | LocalTarget, Field(discriminator="kind")]
 
 
 class Workload(Model):

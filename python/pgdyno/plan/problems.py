@@ -11,10 +11,8 @@ from pydantic import BaseModel, ValidationError
 from pgdyno.errors import Problem
 from pgdyno.plan.lines import Path, dotted, nearest
 from pgdyno.plan.model import (
-    EmbeddedTarget,
     EventSpec,
     Hooks,
-    LocalTarget,
     PhaseSpec,
     Plan,
     Reset,
@@ -24,6 +22,7 @@ from pgdyno.plan.model import (
 )
 from pgdyno.plan.near import near
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
+from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, Environment, LocalTarget, Replicas
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -36,12 +35,23 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "hooks": Hooks,
     "search": SearchSpec,
 }
-TARGET_KINDS: dict[str, type[BaseModel]] = {"embedded": EmbeddedTarget, "local": LocalTarget}
+TARGET_KINDS: dict[str, type[BaseModel]] = {
+    "embedded": EmbeddedTarget,
+    "local": LocalTarget,
+    "build": BuildTarget,
+    "dsn": DsnTarget,
+}
+TARGET_TABLES: dict[str, type[BaseModel]] = {"environment": Environment, "replicas": Replicas}
+"""Tables inside of a target's."""
 
 _EXAMPLES = {
     "name": 'such as name = "quick"',
     "target": 'such as [target.pg18] with kind = "embedded" and version = "18"',
-    "kind": 'kind = "embedded" (fetched by pgdyno) or kind = "local" (installed on this machine)',
+    "kind": 'kind = "embedded" (fetched by pgdyno), "local" (installed on this machine), "build" (from a source tree)'
+    ' or "dsn" (reached over the network)',
+    "source": 'such as source = "/src/postgres"',
+    "dsn": 'such as dsn = "host=db.example.net user=bench"',
+    "count": "such as count = 1",
     "version": 'such as version = "18"',
     "workload": 'such as [workload] with scripts = ["select-only"]',
     "scripts": 'such as scripts = ["select-only"]',
@@ -137,6 +147,9 @@ def _path(loc: tuple[str | int, ...], kind: str, document: Document) -> Path:
     path: list[str | int] = []
     node: Any = document.data
     for number, part in enumerate(loc, start=1):
+        if number == 3 and loc[0] == "target" and part in TARGET_KINDS:
+            # the tag of a target's kind; "dsn" is a key, too
+            continue
         in_table = isinstance(node, dict) and part in node
         in_list = isinstance(node, list) and isinstance(part, int) and part < len(node)
         if in_table or in_list:
@@ -156,7 +169,7 @@ def _unknown_key(path: Path, document: Document) -> Problem:
     elsewhere = [name for name, model in SECTIONS.items() if key in _keys(model) and (name,) != table]
     kinds = [name for name, model in TARGET_KINDS.items() if key in model.model_fields]
     meant = near(key, known)
-    if table[:1] == ("target",) and kinds:
+    if table[:1] == ("target",) and len(table) == 2 and kinds:
         hint = f'{key} goes with kind = "{kinds[0]}"'
     elif elsewhere:
         hint = f"{key} belongs in [{elsewhere[0]}]"
@@ -181,6 +194,8 @@ def _sweepable(key: str, known: Iterable[str]) -> str:
 def _known_keys(table: Path, document: Document) -> list[str]:
     if not table:
         model: type[BaseModel] = Plan
+    elif table[0] == "target" and len(table) > 2:
+        model = TARGET_TABLES[str(table[2])]
     elif table[0] == "target":
         model = TARGET_KINDS[str(document.at((*table, "kind")))]
     elif table[:2] == ("sweep", "points"):

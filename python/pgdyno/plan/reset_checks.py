@@ -7,8 +7,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.plan.model import EmbeddedTarget, Plan, Reset, TargetSpec
+from pgdyno.plan.abilities import Abilities, check_abilities
+from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.problems import Document, in_order
+from pgdyno.plan.target_checks import TMPFS
+from pgdyno.plan.targets import DsnTarget, EmbeddedTarget, OwnTarget, TargetSpec
 
 STRATEGY_MAJOR = 15
 """First with STRATEGY of CREATE DATABASE."""
@@ -24,17 +27,22 @@ def planned_major(target: TargetSpec) -> int | None:
 
 
 def check_reset(
-    reset: Reset, dataset: str | None, majors: Mapping[str, int | None], document: Document
+    reset: Reset, dataset: str | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
-    """Everything of `reset` that cannot be done.
+    """Everything of `reset` that cannot be done with `targets`.
 
-    `dataset` is the workload's, None when that could not be read; `majors` are the targets' versions as far as
-    they are known.
+    `dataset` is the workload's, None when that could not be read.
     """
     if dataset == "none":
         yield from _without_dataset(reset, document)
     yield from _misplaced(reset, document)
+    majors = {name: planned_major(target) for name, target in targets.items()}
     yield from check_versions(reset, majors, document)
+    for name, target in targets.items():
+        if isinstance(target, DsnTarget):
+            yield from _over_network(reset, name, target, document)
+        else:
+            yield from _with_places(reset, name, target, document)
     if reset.drop_cache == "machine" and not os.access(DROP_CACHES, os.W_OK):
         message = f"the page cache of this machine cannot be dropped: {DROP_CACHES} is not ours to write"
         yield document.problem(("reset", "drop_cache"), message, 'run as root, or set drop_cache = "files"')
@@ -58,6 +66,35 @@ def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
         yield document.problem(("reset", "file_copy_method"), 'goes only with strategy = "file_copy"', "add that")
 
 
+def _over_network(reset: Reset, name: str, target: DsnTarget, document: Document) -> Iterator[Problem]:
+    why = f"target {name} is only reached over the network"
+    if reset.method == "snapshot":
+        message = f"{why}: its data directory cannot be copied"
+        yield document.problem(("reset", "method"), message, 'set method = "template" or "reload"')
+    if reset.method == "template" and target.allow_existing:
+        message = (
+            f"template drops the workload's database, and allow_existing of target {name} says it may be another's"
+        )
+        yield document.problem(("reset", "method"), message, 'set method = "reload", or remove allow_existing')
+    if reset.restart:
+        yield document.problem(("reset", "restart"), f"{why}: it cannot be restarted", "remove it")
+    if reset.drop_cache != "none":
+        yield document.problem(("reset", "drop_cache"), f"{why}: the page cache is its host's", "remove it")
+
+
+def _with_places(reset: Reset, name: str, target: OwnTarget, document: Document) -> Iterator[Problem]:
+    remedy = 'set method = "template" or "reload"'
+    if reset.method == "snapshot" and target.environment.wal is not None:
+        message = f"a copy of a data directory has its WAL, and target {name} has it elsewhere (environment.wal)"
+        yield document.problem(("reset", "method"), message, remedy)
+    if reset.method == "snapshot" and target.replicas is not None:
+        message = f"the replicas of target {name} cannot follow a cluster that is put back"
+        yield document.problem(("reset", "method"), message, remedy)
+    if reset.drop_cache != "none" and target.environment.data == TMPFS:
+        message = f"the cluster of target {name} lies in memory (environment.data), not in the page cache"
+        yield document.problem(("reset", "drop_cache"), message, "remove it")
+
+
 def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Document) -> Iterator[Problem]:
     """What targets are too old for; those whose version is None are left out.
 
@@ -77,11 +114,13 @@ def check_versions(reset: Reset, majors: Mapping[str, int | None], document: Doc
             yield document.problem(("reset", name), message, "leave it out, or take a later version")
 
 
-def check_found_versions(plan: Plan, majors: Mapping[str, int], source: str, document: Document) -> None:
-    """The same for `majors` as the targets' programs have them, when the run starts.
+def check_found(
+    plan: Plan, majors: Mapping[str, int], abilities: Mapping[str, Abilities], source: str, document: Document
+) -> None:
+    """The same for what the targets turn out to be when the run starts, by name: their versions, and what they let us.
 
     Raises PlanError with every problem, for the plan `document` of `source`.
     """
-    problems = in_order(check_versions(plan.reset, majors, document))
-    if problems:
-        raise PlanError(source, problems)
+    found = [*check_versions(plan.reset, majors, document), *check_abilities(plan, abilities, document)]
+    if found:
+        raise PlanError(source, in_order(found))

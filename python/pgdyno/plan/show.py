@@ -15,11 +15,12 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.costs import around_s
 from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.load import LoadedPlan
-from pgdyno.plan.model import EmbeddedTarget, Plan, TargetSpec
+from pgdyno.plan.model import Plan, TargetSpec
 from pgdyno.plan.order import by_chance
 from pgdyno.plan.points import expand
 from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 from pgdyno.plan.search_show import search_lines
+from pgdyno.plan.target_words import describe_target
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
 from pgdyno.units import format_duration
@@ -118,11 +119,8 @@ def show_json(loaded: LoadedPlan) -> str:
 
 
 def _target(target: TargetSpec) -> str:
-    if isinstance(target, EmbeddedTarget):
-        what = f"PostgreSQL {target.version}, embedded"
-    else:
-        what = f"local, {target.bin or 'what pg_config says'}"
     changed = len(target.settings)
+    what = describe_target(target)
     return what + (f", {changed} setting{'s' if changed > 1 else ''} changed" if changed else "")
 
 

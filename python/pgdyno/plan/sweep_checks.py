@@ -12,7 +12,9 @@ from pgdyno.plan.points import Space
 from pgdyno.plan.problems import Document
 from pgdyno.plan.ranges import expand_range, is_range
 from pgdyno.plan.reserved import refusal
+from pgdyno.plan.setting_contexts import network_refusal
 from pgdyno.plan.sweep import Place, Sweep
+from pgdyno.plan.targets import DsnTarget
 from pgdyno.records import Point
 
 DEFAULT_CONNECTIONS = 100
@@ -26,9 +28,10 @@ def check_sweep(
     sweep: Sweep, space: Space | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
     """Everything that is wrong with `sweep`, which comes to `space` if all of it could be read."""
-    yield from _names(("sweep",), sweep.settings, sweep.variables, document)
+    far = next((name for name, target in targets.items() if isinstance(target, DsnTarget)), None)
+    yield from _names(("sweep",), sweep.settings, sweep.variables, far, document)
     for number, point in enumerate(sweep.points):
-        yield from _names(("sweep", "points", number), point.settings, point.variables, document)
+        yield from _names(("sweep", "points", number), point.settings, point.variables, far, document)
     duplicates = list(_duplicates(sweep, document))
     yield from duplicates
     yield from _rate(sweep, document)
@@ -52,10 +55,12 @@ def check_variables(path: Path, variables: Mapping[str, object], document: Docum
 
 
 def _names(
-    path: Path, settings: Mapping[str, object], variables: Mapping[str, object], document: Document
+    path: Path, settings: Mapping[str, object], variables: Mapping[str, object], far: str | None, document: Document
 ) -> Iterator[Problem]:
     for name in settings:
         reason = refusal(name)
+        if reason is None and far is not None and (over_network := network_refusal(name)) is not None:
+            reason = f"target {far}: {over_network}"
         if reason is not None:
             yield document.problem((*path, "settings", name), f"cannot be set: {reason}", "remove it")
     yield from check_variables((*path, "variables"), variables, document)
@@ -121,6 +126,8 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:
     """As it will be; None for what only the server can judge."""
+    if isinstance(target, DsnTarget):
+        return None
     given = {key.lower(): value for key, value in (target.settings | point.settings).items()}
     asked = given.get("max_connections", str(DEFAULT_CONNECTIONS))
     return int(asked) if asked.isascii() and asked.isdigit() else None

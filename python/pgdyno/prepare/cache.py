@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import os
 from collections.abc import Sequence
@@ -13,7 +14,6 @@ import psycopg
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.reset_checks import DROP_CACHES
-from pgdyno.prepare.mark import MAINTENANCE
 from pgdyno.prepare.relations import Relation
 from pgdyno.target import Server
 from pgdyno.target.cluster_copy import files_below, sync_files
@@ -29,7 +29,11 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
 
     What was done, in words. Raises TargetError.
     """
-    sync_files(server.data_directory)
+    folders = [server.data_directory]
+    if (server.data_directory / "pg_wal").is_symlink():
+        folders.append((server.data_directory / "pg_wal").resolve())
+    for folder in folders:
+        sync_files(folder)
     if what == "machine":
         # other file systems, too: what is dirty stays
         os.sync()
@@ -37,7 +41,7 @@ def drop_cache(server: Server, what: Literal["files", "machine"]) -> str:
             DROP_CACHES.write_bytes(_PAGE_CACHE_ONLY)
         return "all of the machine's"
     count = 0
-    for path in files_below(server.data_directory):
+    for path in itertools.chain.from_iterable(files_below(folder) for folder in folders):
         try:
             # no link is followed: the folder is the server user's, and we may be root
             handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -61,7 +65,7 @@ def shared_buffers_share(server: Server, relations: Sequence[Relation]) -> float
     total = sum(relation.main_bytes for relation in relations)
     if total == 0:
         return None
-    with server.connect(MAINTENANCE) as connection:
+    with server.connect(server.maintenance) as connection:
         try:
             connection.execute("SET client_min_messages = warning")
             connection.execute("CREATE EXTENSION IF NOT EXISTS pg_buffercache")

@@ -18,8 +18,6 @@ from pgdyno.target import Server
 FORMAT = 1
 """Newest format of the mark that this code reads."""
 BEGIN, END = "[pgdyno-dataset ", "]"
-MAINTENANCE = "postgres"
-"""The database from which others are made, dropped and asked about."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +106,7 @@ def read_comment(server: Server, database: str | None = None) -> str | None:
 
     Raises TargetError.
     """
-    with server.connect(MAINTENANCE) as connection:
+    with server.connect(server.maintenance) as connection:
         row = connection.execute(
             "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s",
             [database or server.dbname],
@@ -120,5 +118,5 @@ def write_comment(server: Server, comment: str | None, database: str | None = No
     """Replaces the comment of `database`; None removes it. Raises TargetError."""
     value = sql.SQL("NULL") if comment is None else sql.Literal(comment)
     name = sql.Identifier(database or server.dbname)
-    with server.connect(MAINTENANCE) as connection:
+    with server.connect(server.maintenance) as connection:
         connection.execute(sql.SQL("COMMENT ON DATABASE {} IS {}").format(name, value))

@@ -62,7 +62,11 @@ class Preparer:
         if dataset is not None:
             self._books = self._bring_back(dataset, known, steps)
             steps.do("verify", "checking the dataset", lambda: self._verify(dataset))
+        if self.server.has_replicas:
+            steps.do("replicas", "looking for the replicas", self.server.make_replicas)
         self._condition(steps)
+        if self.server.has_replicas:
+            steps.do("catch up", "waiting for the replicas", self.server.wait_for_replicas)
         shares = self._shares() if self._touches_caches() else (None, None, None)
         return Preparation(
             method=self.reset.method,
@@ -217,10 +221,14 @@ class Preparer:
     def _shares(self) -> tuple[int | None, float | None, float | None]:
         """Size of the dataset; its shares in shared buffers and in the page cache."""
         relations = dataset_relations(self.server)
+        size = sum(relation.main_bytes for relation in relations)
+        if self.server.machine is None:
+            # files are its host's, and an extension for buffers would get into a database that is not ours
+            return size, None, None
         # first the page cache: installing an extension reads files
         in_page_cache = page_cache_share(self.server.data_directory, relations)
         in_buffers = shared_buffers_share(self.server, relations)
-        return sum(relation.main_bytes for relation in relations), in_buffers, in_page_cache
+        return size, in_buffers, in_page_cache
 
 
 def checkpoint(server: Server) -> None:

@@ -7,19 +7,22 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
+from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
-from pgdyno.prepare.mark import MAINTENANCE, Dataset, read_comment, read_mark, write_comment
+from pgdyno.prepare.mark import Dataset, read_comment, read_mark, write_comment
 from pgdyno.target import Server
 from pgdyno.target.cluster_copy import check_room
 from pgdyno.units import format_bytes
 
-TEMPLATE = "pgdyno_template"
-"""Nobody can connect to it, so that nothing changes it."""
+
+def template_of(server: Server) -> str:
+    """Name of the database that the workload's is copied from: nobody can connect to it, so nothing changes it."""
+    return f"{server.dbname}_template"
 
 
 def holds_template(server: Server, dataset: Dataset) -> bool:
     """Whether a whole template of `dataset` is there; it gets its mark as the last of all."""
-    mark = read_mark(read_comment(server, TEMPLATE))
+    mark = read_mark(read_comment(server, template_of(server)))
     return mark is not None and mark.dataset == dataset
 
 
@@ -28,16 +31,18 @@ def make_template(server: Server, reset: Reset) -> str:
 
     Raises TargetError, with sizes where there is too little room; psycopg.Error.
     """
-    comment = read_comment(server)
-    with server.connect(MAINTENANCE) as connection:
+    comment, template = read_comment(server), template_of(server)
+    _check_template(server, template)
+    with server.connect(server.maintenance) as connection:
         row = connection.execute("SELECT pg_database_size(%s)", [server.dbname]).fetchone()
         assert row is not None
         size = int(row[0])
-        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(TEMPLATE)))
-        check_room(server.data_directory, size, f"make the database {TEMPLATE}")
+        connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(template)))
+        if server.machine is not None:
+            check_room(server.machine.data_directory, size, f"make the database {template}")
         _end_sessions(server)
-        _copy_database(connection, server.dbname, TEMPLATE, reset, allow_connections=False)
-    write_comment(server, comment, TEMPLATE)
+        _copy_database(connection, server.dbname, template, reset, allow_connections=False)
+    write_comment(server, comment, template)
     return format_bytes(size)
 
 
@@ -46,13 +51,29 @@ def copy_template(server: Server, reset: Reset) -> str:
 
     Raises TargetError, psycopg.Error.
     """
-    comment = read_comment(server, TEMPLATE)
+    comment = read_comment(server, template_of(server))
     _end_sessions(server)
-    with server.connect(MAINTENANCE) as connection:
+    with server.connect(server.maintenance) as connection:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(server.dbname)))
-        _copy_database(connection, TEMPLATE, server.dbname, reset, allow_connections=True)
+        _copy_database(connection, template_of(server), server.dbname, reset, allow_connections=True)
+    server.database_made()
     write_comment(server, comment)
     return ", ".join(each for each in (reset.strategy, reset.file_copy_method) if each) or "the server's own strategy"
+
+
+def _check_template(server: Server, template: str) -> None:
+    """Raises TargetError when there is a database called `template` that pgdyno may not have made."""
+    if server.machine is not None:
+        return
+    with server.connect(server.maintenance) as connection:
+        row = connection.execute(
+            "SELECT shobj_description(oid, 'pg_database') FROM pg_database WHERE datname = %s", [template]
+        ).fetchone()
+    if row is not None and read_mark(row[0]) is None:
+        raise TargetError(
+            f"cannot make the database {template}: there is one without the mark of a dataset",
+            hint="drop it if nobody needs it, or give the target another database",
+        )
 
 
 def _copy_database(
@@ -70,7 +91,7 @@ def _copy_database(
 
 def _end_sessions(server: Server) -> None:
     """Ends what is still connected to the workload's database; the server waits for them to be gone."""
-    with server.connect(MAINTENANCE) as connection:
+    with server.connect(server.maintenance) as connection:
         connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
             [server.dbname],

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from pgdyno.host import boot_id
 from pgdyno.records import Record
@@ -44,6 +44,12 @@ class InstanceRecord(Record):
     keep_data: bool = False
     """True when `data_directory` is a kept cluster, outside of this folder."""
     socket_directory: str | None = None
+    places: list[str] = Field(default_factory=list)
+    """Folders of the server's elsewhere."""
+    mount: str | None = None
+    """Where a tmpfs of its own is mounted, within this folder."""
+    replicas: list[str] = Field(default_factory=list)
+    """Data directories of its standbys."""
 
     @property
     def owner(self) -> ProcessId:

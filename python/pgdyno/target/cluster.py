@@ -18,8 +18,8 @@ USER = "postgres"
 
 _REFUSED_LONG = {
     "pgdata": "pgdyno makes the cluster in a folder of its own",
-    "waldir": "pgdyno could not remove a WAL folder elsewhere",
-    "xlogdir": "pgdyno could not remove a WAL folder elsewhere",
+    "waldir": "the target's environment has a key wal for that",
+    "xlogdir": "the target's environment has a key wal for that",
     "username": "pgdyno connects as postgres",
     "auth": "pgdyno sets how its user is let in",
     "auth-local": "pgdyno sets how its user is let in",
@@ -60,8 +60,9 @@ def init_cluster(
     password: str,
     *,
     durable: bool,
+    wal: Path | None = None,
 ) -> None:
-    """Makes a cluster in `data_directory`, which is created for `account`.
+    """Makes a cluster in `data_directory`, which is created for `account`, with its WAL in `wal` if that is given.
 
     UTF8 and locale C unless `extra` says otherwise: the same on every machine and in every version.
     The superuser `postgres` has `password`; through the socket, whose folder is closed to others, it
@@ -85,6 +86,7 @@ def init_cluster(
             "--locale=C",
             *_checksums(installation, extra),
             *([] if durable else ["--no-sync"]),
+            *([] if wal is None else [f"--waldir={wal}"]),
         ]
         status, output = run_program([installation.program("initdb"), *arguments], account, installation.environment())
     finally:

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import psycopg
+
 from pgdyno.errors import TargetError
+from pgdyno.target.database_settings import check_contexts, reset_settings, set_settings
 from pgdyno.target.log import explain, log_size, read_log
 from pgdyno.target.settings import check_settings
 
@@ -36,26 +39,56 @@ def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
     when the server does not take one of them: it then has its old settings again, or is down until the next start.
     """
     check_settings(asked)
-    before = dict(server.control.settings)
+    before = dict(server.plan_settings)
     changed = _changed(before, asked)
     if not changed:
         return None
+    if server.machine is None:
+        return _configure_database(server, changed, asked)
+    control = server.machine.control
     restart = _need_restart(server, changed)
     try:
-        server.control.write_settings(asked, server.port)
+        control.write_settings(asked, server.port)
         if restart:
             server.restart()
         else:
             _reload(server)
         values = _verified(server, changed, asked)
     except TargetError:
-        server.control.write_settings(before, server.port)
+        control.write_settings(before, server.port)
         if server.alive() and not restart:
             _reload(server)
         elif server.alive():
             server.restart()
         raise
     return Configured(restart, values)
+
+
+def refuse_others_database(server: Server) -> None:
+    """Raises TargetError when settings would be those of a database that pgdyno did not make."""
+    if not server.owns_database:
+        raise TargetError(
+            f"cannot change settings of the database {server.dbname}: pgdyno did not make it",
+            hint="set them there yourself, or let pgdyno make a database of its own",
+        )
+
+
+def _configure_database(server: Server, changed: list[str], asked: Mapping[str, str]) -> Configured:
+    """The same over the network, where they are the database's: sessions that begin from now on have them."""
+    refuse_others_database(server)
+    with server.connect(server.maintenance) as connection:
+        check_contexts(connection, asked)
+        try:
+            reset_settings(connection, server.dbname)
+            set_settings(connection, server.dbname, asked)
+        except psycopg.Error as error:
+            raise TargetError(f"cannot change settings: {str(error).strip()}") from error
+    server.settings = dict(asked)
+    with server.connect() as connection:
+        rows = connection.execute(
+            "SELECT lower(name), current_setting(name) FROM pg_settings WHERE lower(name) = ANY(%s)", [changed]
+        ).fetchall()
+    return Configured(restarted=False, values=dict(rows))
 
 
 def _changed(before: Mapping[str, str], asked: Mapping[str, str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.plan.targets import EmbeddedTarget
 from pgdyno.target.download import discard
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation, inspect_programs

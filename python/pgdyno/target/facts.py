@@ -23,12 +23,12 @@ _CHANGED = """
 def read_facts(connection: psycopg.Connection[tuple[Any, ...]]) -> ServerFacts:
     """Version, changed settings, checksums and size. Settings are as SHOW prints them: "128MB".
 
-    Size is that of all databases, without WAL. Raises psycopg.Error.
+    Size is that of all databases that the role may connect to, without WAL. Raises psycopg.Error.
     """
     changed: dict[str, str] = dict(connection.execute(_CHANGED, [list(DRAWN)]).fetchall())
     row = connection.execute(
         "SELECT current_setting('server_version'), version(), current_setting('data_checksums'),"
-        " (SELECT sum(pg_database_size(oid)) FROM pg_database)"
+        " (SELECT sum(pg_database_size(oid)) FROM pg_database WHERE has_database_privilege(oid, 'CONNECT'))"
     ).fetchone()
     assert row is not None  # no FROM: always one row
     version, version_full, checksums, size = row

@@ -9,24 +9,26 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget, LocalTarget
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.target.address import Address
 from pgdyno.target.claim import Claim, make_claim
 from pgdyno.target.cluster import USER, check_arguments, init_cluster
 from pgdyno.target.cluster_copy import ClusterCopy
-from pgdyno.target.endpoint import HOST, free_port, make_socket_folder, remove_socket_folder
+from pgdyno.target.endpoint import HOST, make_socket_folder, remove_socket_folder
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation
 from pgdyno.target.kept import KeptCluster, cluster_key
 from pgdyno.target.leftovers import sweep_leftovers
-from pgdyno.target.log import log_size
-from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, PortTakenError, Postmaster
+from pgdyno.target.machine import Machine
+from pgdyno.target.places import make_places, remove_places
+from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, Postmaster
 from pgdyno.target.processes import servers_in
 from pgdyno.target.progress import Progress
+from pgdyno.target.replicas import ReplicaSet, drop_slots
 from pgdyno.target.server import Server
 from pgdyno.target.settings import check_settings, own_settings, write_settings
 from pgdyno.target.signals import signals_deferred
-
-PORT_ATTEMPTS = 5
+from pgdyno.target.start import start_at_free_port
 
 
 class Instance:
@@ -35,9 +37,7 @@ class Instance:
     `close` undoes whatever has been done so far, at any point, and is also called when the interpreter ends.
     """
 
-    def __init__(
-        self, name: str, spec: EmbeddedTarget | LocalTarget, installation: Installation, home: Home, progress: Progress
-    ) -> None:
+    def __init__(self, name: str, spec: OwnTarget, installation: Installation, home: Home, progress: Progress) -> None:
         """Does nothing yet; see `open`."""
         self._name = name
         self._spec = spec
@@ -45,6 +45,7 @@ class Instance:
         self._home = home
         self._progress = progress
         self._settings = dict(spec.settings)
+        self._notes = list(installation.notes)
         self._password = secrets.token_urlsafe(24)
         self._pid = os.getpid()
         self._claim: Claim | None = None
@@ -52,6 +53,7 @@ class Instance:
         self._socket_folder: Path | None = None
         self._postmaster: Postmaster | None = None
         self._copy: ClusterCopy | None = None
+        self._replicas: ReplicaSet | None = None
 
     def open(self) -> Server:
         """Makes the cluster and starts it. Raises TargetError; `close` must be called in any case."""
@@ -66,22 +68,31 @@ class Instance:
             self._socket_folder = make_socket_folder(
                 self._home.account, lambda folder: claim.note(socket_directory=str(folder))
             )
-        self._postmaster = Postmaster(self._installation, data_directory, claim.log_path, self._home.account)
+        self._postmaster = Postmaster(
+            self._installation,
+            data_directory,
+            claim.log_path,
+            self._home.account,
+            self._spec.environment.variables,
+        )
         self._copy = ClusterCopy(data_directory, self._home.account)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
+        port = self._start(self._postmaster, claim, self._socket_folder, None)
+        host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
+        if self._spec.replicas is not None:
+            # what is made beside a kept cluster would stay
+            beside = claim.folder if self._spec.keep_data else data_directory.parent
+            self._replicas = ReplicaSet(
+                self._spec.replicas, self._installation, self._home, claim, beside, self._progress
+            )
         server = Server(
-            host=str(self._socket_folder) if self._spec.connect == "unix" else HOST,
-            port=self._start(self._postmaster, claim, self._socket_folder, None),
-            user=USER,
-            password=self._password,
-            data_directory=data_directory,
-            socket_directory=self._socket_folder,
-            log_path=claim.log_path,
-            notes=list(self._installation.notes),
-            control=self,
-            copy=self._copy,
+            Address({"host": host, "port": str(port), "user": USER}, self._password),
+            self._notes,
+            Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas),
         )
         server.prepare(set_password=reused)
+        if reused:
+            drop_slots(server)
         return server
 
     def close(self) -> None:
@@ -93,6 +104,9 @@ class Instance:
             if self._postmaster is not None:
                 self._postmaster.stop(self._deadlines())
                 self._postmaster = None
+            if self._replicas is not None:
+                self._replicas.close()
+                self._replicas = None
             if self._socket_folder is not None:
                 remove_socket_folder(self._socket_folder, {os.geteuid(), self._home.account.uid})
                 self._socket_folder = None
@@ -100,6 +114,7 @@ class Instance:
                 self._kept.release()
                 self._kept = None
             if self._claim is not None:
+                remove_places(self._claim.record.places, self._claim.record.mount)
                 self._claim.remove()
                 self._claim = None
             atexit.unregister(self.close)
@@ -138,7 +153,7 @@ class Instance:
         """Puts others in their place; they count from the next reload or start. Raises TargetError."""
         postmaster, _, folder = self._opened("configure")
         self._settings = dict(settings)
-        write_settings(postmaster.data_directory, own_settings(port, folder), self._settings)
+        self._write(postmaster, folder, port)
 
     def _opened(self, doing: str) -> tuple[Postmaster, Claim, Path]:
         postmaster, claim, folder = self._postmaster, self._claim, self._socket_folder
@@ -149,8 +164,11 @@ class Instance:
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
         """The data directory, and whether it was there before."""
         if not self._spec.keep_data:
-            self._make_cluster(claim.data_directory, durable=False)
-            return claim.data_directory, False
+            with signals_deferred():
+                places = make_places(self._spec.environment, claim, self._home.account)
+            self._notes += places.notes
+            self._make_cluster(places.data_directory, durable=False, wal=places.wal)
+            return places.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
         copy = ClusterCopy(kept.data_directory, self._home.account)
@@ -181,30 +199,35 @@ class Instance:
                 hint="stop that server",
             )
 
-    def _make_cluster(self, data_directory: Path, *, durable: bool) -> None:
+    def _make_cluster(self, data_directory: Path, *, durable: bool, wal: Path | None = None) -> None:
         self._progress.step(f"making a cluster of PostgreSQL {self._installation.version}")
         init_cluster(
-            self._installation, data_directory, self._home.account, self._spec.initdb, self._password, durable=durable
+            self._installation,
+            data_directory,
+            self._home.account,
+            self._spec.initdb,
+            self._password,
+            durable=durable,
+            wal=wal,
         )
 
     def _start(self, postmaster: Postmaster, claim: Claim, socket_folder: Path, wanted_port: int | None) -> int:
-        offset, reason = 0, ""
-        for attempt in range(PORT_ATTEMPTS):
-            port = wanted_port if wanted_port is not None and attempt == 0 else free_port()
-            write_settings(postmaster.data_directory, own_settings(port, socket_folder), self._settings)
-            offset = log_size(postmaster.log_path)
-            self._launch(postmaster, claim)
-            try:
-                postmaster.wait_ready(offset, self._settings)
-            except PortTakenError as taken:
-                reason = str(taken)
-                with signals_deferred():
-                    postmaster.stop(Deadlines())
-                continue
-            return port
-        raise TargetError(
-            f"cannot start PostgreSQL {self._installation.version}: {PORT_ATTEMPTS} ports were taken: {reason}"
+        port = start_at_free_port(
+            postmaster,
+            lambda port: self._write(postmaster, socket_folder, port),
+            lambda: self._launch(postmaster, claim),
+            self._settings,
+            wanted_port,
         )
+        if self._replicas is not None:
+            self._replicas.follow(port, self._settings)
+        return port
+
+    def _write(self, postmaster: Postmaster, socket_folder: Path, port: int) -> None:
+        own = own_settings(port, socket_folder)
+        if self._replicas is not None:
+            own |= self._replicas.primary_settings()
+        write_settings(postmaster.data_directory, own, self._settings)
 
     def _launch(self, postmaster: Postmaster, claim: Claim) -> None:
         with signals_deferred():

@@ -11,6 +11,7 @@ from pgdyno.errors import TargetError
 from pgdyno.target.claim import InstanceRecord, read_record, remove_folder, take_over
 from pgdyno.target.endpoint import remove_socket_folder
 from pgdyno.target.home import Home
+from pgdyno.target.places import remove_places
 from pgdyno.target.postmaster import KEPT_DEADLINES, Deadlines, find_postmaster, stop_servers
 from pgdyno.target.processes import end_copies, servers_in
 from pgdyno.target.progress import SilentProgress
@@ -62,8 +63,15 @@ def _abandoned(home: Home) -> list[tuple[Path, FileLock]]:
 def _sweep(folder: Path, lock: FileLock, home: Home) -> str:
     record = read_record(folder)
     data_directory = folder / "data" if record is None else Path(record.data_directory)
+    for replica in [] if record is None else record.replicas:
+        end_copies(Path(replica).parent)
+        _stop(Path(replica), Deadlines())
     end_copies(data_directory.parent)
     stopped = _stop(data_directory, KEPT_DEADLINES if record is not None and record.keep_data else Deadlines())
+    if record is not None:
+        # within the folder: a record cannot have us unmount anything else
+        mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None
+        remove_places(record.places, mount)
     if record is not None and record.socket_directory is not None:
         remove_socket_folder(Path(record.socket_directory), {os.geteuid(), home.account.uid})
     remove_folder(home, folder, lock)

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import LocalTarget
+from pgdyno.plan.targets import LocalTarget
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation, inspect_programs
 

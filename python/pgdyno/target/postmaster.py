@@ -52,6 +52,8 @@ class Postmaster:
     data_directory: Path
     log_path: Path
     account: Account
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Of the server's environment, beside those that every program of the installation gets."""
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
     identity: ProcessId | None = None
 
@@ -61,9 +63,8 @@ class Postmaster:
         with storing(self.log_path, "cannot write"):
             log = self.log_path.open("ab")
         with log, signals_deferred():
-            self.process = spawn(
-                [program, "-D", str(self.data_directory)], self.account, self.installation.environment(), log
-            )
+            environment = {**self.installation.environment(), **self.variables}
+            self.process = spawn([program, "-D", str(self.data_directory)], self.account, environment, log)
             self.identity = identify(self.process.pid)
 
     def wait_ready(self, log_offset: int, settings: Mapping[str, str]) -> None:

@@ -2,128 +2,198 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.targets import DATABASE
 from pgdyno.records import ServerFacts
+from pgdyno.target.address import Address
 from pgdyno.target.cluster_copy import ClusterCopy
 from pgdyno.target.configure import Configured, configure
+from pgdyno.target.database_settings import set_settings
 from pgdyno.target.facts import read_facts
 from pgdyno.target.log import log_size
+from pgdyno.target.machine import Machine
 
-DATABASE = "pgdyno"
-"""Where workloads live."""
-
-CONNECT_TIMEOUT_S = 30
-
-
-class ServerControl(Protocol):
-    """Who can ask for the process, stop it and start it."""
-
-    def is_alive(self) -> bool:
-        """True while the process runs."""
-
-    def restart(self, port: int) -> int:
-        """Restarts it; the port that it has then."""
-
-    def stop(self) -> None:
-        """Shuts it down; the data directory is then whole by itself."""
-
-    def start(self, port: int) -> int:
-        """Starts it after `stop`; the port that it has then."""
-
-    @property
-    def settings(self) -> Mapping[str, str]:
-        """Settings of the plan that stand in its configuration."""
-
-    def write_settings(self, settings: Mapping[str, str], port: int) -> None:
-        """Puts others in their place; they count from the next reload or start."""
+MAINTENANCE = "postgres"
+"""The database from which others are made, dropped and asked about, unless an address names another."""
 
 
 @dataclass(slots=True)
 class Server:
-    """A PostgreSQL that accepts connections until its `open_target` ends."""
+    """A PostgreSQL that accepts connections until its `open_target` ends.
 
-    host: str
-    """Folder of the socket, or 127.0.0.1."""
-    port: int
-    user: str
-    password: str = field(repr=False)
-    data_directory: Path
-    socket_directory: Path
-    log_path: Path
+    What needs its files or its process is there only with a `machine`; over the network it raises TargetError.
+    """
+
+    address: Address
     notes: list[str]
     """What a manifest should tell about how it was found."""
-    control: ServerControl = field(repr=False)
-    copy: ClusterCopy
-    """Where a stopped copy of its data directory lives."""
+    machine: Machine | None
+    """None when it is only reached over the network."""
     dbname: str = DATABASE
+    maintenance: str = MAINTENANCE
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those that belong to the workload's database, which must get them again when it is made anew."""
+    owns_database: bool = True
+    """Whether pgdyno made the workload's database; another's settings are not changed."""
+
+    # ---- how it is reached ----
+
+    @property
+    def host(self) -> str:
+        """Folder of the socket, or a name or address; several are separated by commas."""
+        return self.address.parameters.get("host", "")
+
+    @property
+    def port(self) -> int:
+        """The first of its ports."""
+        return int(self.address.parameters.get("port", "5432").partition(",")[0] or 5432)
+
+    @property
+    def user(self) -> str:
+        """The role of every session."""
+        return self.address.parameters.get("user", "")
+
+    @property
+    def password(self) -> str | None:
+        """None when libpq finds it itself, or there is none."""
+        return self.address.password
 
     def conninfo(self) -> str:
         """libpq connection string, without the password: that goes by `environment`."""
-        return make_conninfo(host=self.host, port=self.port, user=self.user, dbname=self.dbname)
+        return self.address.conninfo(self.dbname)
 
     def environment(self) -> dict[str, str]:
         """Variables with which libpq programs and pgdrive find it."""
-        return {
-            "PGHOST": self.host,
-            "PGPORT": str(self.port),
-            "PGUSER": self.user,
-            "PGDATABASE": self.dbname,
-            "PGPASSWORD": self.password,
-        }
+        return self.address.environment(self.dbname)
 
     def connect(self, dbname: str | None = None) -> psycopg.Connection[tuple[Any, ...]]:
         """A new connection in autocommit mode. Raises TargetError."""
-        return self._connect(make_conninfo(self.conninfo(), dbname=dbname or self.dbname))
+        return self.address.connect(dbname or self.dbname)
 
-    def _connect(self, conninfo: str) -> psycopg.Connection[tuple[Any, ...]]:
-        try:
-            return psycopg.connect(
-                conninfo,
-                password=self.password,
-                connect_timeout=CONNECT_TIMEOUT_S,
-                application_name="pgdyno",
-                autocommit=True,
-            )
-        except psycopg.OperationalError as error:
-            raise TargetError(f"cannot connect to {conninfo}: {str(error).strip()}") from error
+    def database_made(self) -> None:
+        """Gives the workload's database, which was made just now, its settings. Raises TargetError, psycopg.Error."""
+        if self.settings:
+            with self.connect(self.maintenance) as connection:
+                set_settings(connection, self.dbname, self.settings)
+
+    @property
+    def plan_settings(self) -> Mapping[str, str]:
+        """Settings of the plan that it has now."""
+        return self.settings if self.machine is None else self.machine.control.settings
+
+    def configure(self, settings: Mapping[str, str]) -> Configured | None:
+        """Makes `settings` those of the plan; see `configure.configure`. Raises TargetError."""
+        return configure(self, settings)
 
     def facts(self) -> ServerFacts:
         """Version, settings and size as they are now. Raises TargetError."""
         with self.connect() as connection:
             return read_facts(connection)
 
+    # ---- what only a machine has ----
+
+    def own(self, doing: str) -> Machine:
+        """Its machine. Raises TargetError when it has none, so that `doing` ("restart the server") is not possible."""
+        if self.machine is None:
+            raise TargetError(f"cannot {doing}: the server is only reached over the network")
+        return self.machine
+
+    @property
+    def data_directory(self) -> Path:
+        """Its cluster. Raises TargetError."""
+        return self.own("look at the data directory").data_directory
+
+    @property
+    def socket_directory(self) -> Path:
+        """The folder of its socket. Raises TargetError."""
+        return self.own("use the server's socket").socket_directory
+
+    @property
+    def log_path(self) -> Path:
+        """Its log. Raises TargetError."""
+        return self.own("read the server's log").log_path
+
+    @property
+    def copy(self) -> ClusterCopy:
+        """Where a stopped copy of its data directory lives. Raises TargetError."""
+        return self.own("copy the data directory").copy
+
     def log_size(self) -> int:
-        """Bytes in the log so far: two of them cut out a trial's part."""
-        return log_size(self.log_path)
+        """Bytes in the log so far: two of them cut out a trial's part. 0 without a log."""
+        return 0 if self.machine is None else log_size(self.machine.log_path)
+
+    def save_log(self, start: int, to: Path) -> None:
+        """Copies the log from byte `start` on; nothing without a log. Raises OSError."""
+        if self.machine is None:
+            return
+        with self.machine.log_path.open("rb") as log, to.open("wb") as copy:
+            log.seek(start)
+            shutil.copyfileobj(log, copy)
 
     def alive(self) -> bool:
-        """True while the server's process runs; False after a crash."""
-        return self.control.is_alive()
+        """False after a crash of its process. Over the network always True: connecting will tell."""
+        return self.machine is None or self.machine.control.is_alive()
 
     def restart(self) -> None:
         """Stops and starts it again; settings and data stay, `port` may change. Raises TargetError."""
-        self.port = self.control.restart(self.port)
+        self._listens_at(self.own("restart the server").control.restart(self.port))
 
     def stop(self) -> None:
         """Shuts it down with a checkpoint, until `start`. Raises TargetError."""
-        self.control.stop()
+        self.own("stop the server").control.stop()
 
     def start(self) -> None:
         """Starts it after `stop`; `port` may change. Raises TargetError."""
-        self.port = self.control.start(self.port)
+        self._listens_at(self.own("start the server").control.start(self.port))
 
-    def configure(self, settings: Mapping[str, str]) -> Configured | None:
-        """Makes `settings` those of the plan; see `configure.configure`. Raises TargetError."""
-        return configure(self, settings)
+    def _listens_at(self, port: int) -> None:
+        self.address.parameters["port"] = str(port)
+
+    # ---- its standbys ----
+
+    @property
+    def has_replicas(self) -> bool:
+        """Whether the plan wants some."""
+        return self.machine is not None and self.machine.replicas is not None
+
+    def make_replicas(self) -> str:
+        """Makes its standbys of what it holds now, or has those that are there follow. How, in words.
+
+        Raises TargetError, psycopg.Error.
+        """
+        machine = self.own("make replicas")
+        assert machine.replicas is not None
+        made = machine.replicas.make(self, machine.control.settings)
+        if made is None:
+            return "they were there"
+        if machine.replicas.primary_settings():
+            # commits wait for them only now: until they stream, they would wait for ever
+            machine.control.write_settings(machine.control.settings, self.port)
+            with self.connect() as connection:
+                connection.execute("SELECT pg_reload_conf()")
+                machine.replicas.wait_synchronous(connection)
+        return made
+
+    def wait_for_replicas(self) -> str:
+        """Returns when they show all that it has committed. How far they were behind. Raises TargetError."""
+        machine = self.own("wait for replicas")
+        assert machine.replicas is not None
+        return machine.replicas.wait(self)
+
+    def replica_environments(self) -> list[dict[str, str]]:
+        """Variables with which libpq programs and pgdrive find each standby; none before they were made."""
+        if self.machine is None or self.machine.replicas is None:
+            return []
+        return self.machine.replicas.environments(self.dbname)
 
     def promote(self) -> None:
         """Makes a replica the primary. Raises TargetError."""
@@ -131,11 +201,11 @@ class Server:
 
     def prepare(self, *, set_password: bool) -> None:
         """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""
+        socket = str(self.own("set up the cluster").socket_directory)
         # through the socket: the password of a kept cluster is not known
-        with self._connect(
-            make_conninfo(self.conninfo(), host=str(self.socket_directory), dbname="postgres")
-        ) as connection:
+        with self.address.connect(self.maintenance, host=socket) as connection:
             if set_password:
+                assert self.password is not None
                 # as a verifier: the password itself never gets into a statement
                 verifier = connection.pgconn.encrypt_password(
                     self.password.encode(), self.user.encode(), b"scram-sha-256"

@@ -1,0 +1,32 @@
+"""A plan's target in words."""
+
+from __future__ import annotations
+
+from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
+
+
+def describe_target(target: TargetSpec) -> str:
+    """`PostgreSQL 18, embedded, data in tmpfs, 2 replicas`."""
+    match target:
+        case DsnTarget():
+            return f"over the network, {target.dsn}, database {target.database}"
+        case EmbeddedTarget():
+            what = f"PostgreSQL {target.version}, embedded"
+        case LocalTarget():
+            what = f"local, {target.bin or 'what pg_config says'}"
+        case BuildTarget():
+            what = ", ".join([f"built from {target.source}", *target.configure])
+    return ", ".join([what, *_places(target), *_replicas(target)])
+
+
+def _places(target: OwnTarget) -> list[str]:
+    where = target.environment
+    return [f"{key} in {place}" for key, place in (("data", where.data), ("WAL", where.wal)) if place is not None]
+
+
+def _replicas(target: OwnTarget) -> list[str]:
+    if target.replicas is None:
+        return []
+    count, synchronous = target.replicas.count, target.replicas.synchronous
+    waits = "" if synchronous == "off" else f", commits wait for {synchronous}"
+    return [f"{count} replica{'s' if count > 1 else ''}{waits}"]

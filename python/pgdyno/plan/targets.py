@@ -1,0 +1,122 @@
+"""The plan's targets: servers that pgdyno makes itself, and one that is reached over the network."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from pgdyno.plan.base import Model, Positive, Setting, Size
+
+VERSION = re.compile(r"\d+(\.\d+){0,2}")
+DATABASE = "pgdyno"
+"""Where workloads live unless a plan says otherwise."""
+LONGEST_IDENTIFIER = 63
+"""Bytes of a name in PostgreSQL, as it is built by default."""
+
+
+def _version(value: object) -> object:
+    # `version = 18` and `version = 18.6` are what people write first; 18.10 would lose its zero
+    if isinstance(value, float):
+        raise ValueError(f'write the version as text: version = "{value}" (as a number, 18.10 would become 18.1)')
+    return str(value) if isinstance(value, int) else value
+
+
+def _version_form(text: str) -> str:
+    if VERSION.fullmatch(text) is None:
+        raise ValueError(f'{text!r} is not a PostgreSQL version; write a major ("18") or an exact one ("18.6")')
+    return text
+
+
+class Environment(Model):
+    """Where a server's files are, and what it sees of the system."""
+
+    data: str | None = None
+    """Folder in which a folder for the cluster is made, or "tmpfs"; None: pgdyno's home."""
+    tmpfs_size: Size | None = None
+    """Memory that a cluster in tmpfs may take."""
+    wal: str | None = None
+    """Folder in which a folder for the WAL is made; None: with the cluster."""
+    variables: dict[str, Setting] = Field(default_factory=dict)
+    """Environment variables of the server."""
+
+
+class Replicas(Model):
+    """Streaming standbys of a server."""
+
+    count: Positive
+    synchronous: Literal["off", "remote_write", "on", "remote_apply"] = "off"
+    """How far a commit waits for all of them: synchronous_commit; `off`: not at all."""
+
+
+class ServerSpec(Model):
+    """What every server that pgdyno starts itself has."""
+
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Lines of postgresql.conf."""
+    initdb: list[str] = Field(default_factory=list)
+    """Further arguments of initdb."""
+    keep_data: bool = False
+    """Keep the cluster with its loaded data in the cache for the next run."""
+    connect: Literal["unix", "tcp"] = "unix"
+    environment: Environment = Field(default_factory=Environment)
+    replicas: Replicas | None = None
+
+
+class EmbeddedTarget(ServerSpec):
+    """A PostgreSQL that pgdyno fetches."""
+
+    kind: Literal["embedded"]
+    version: Annotated[str, BeforeValidator(_version, json_schema_input_type=str | int), AfterValidator(_version_form)]
+
+
+class LocalTarget(ServerSpec):
+    """An installation on this machine; pgdyno makes a cluster of its own with it."""
+
+    kind: Literal["local"]
+    bin: str | None = None
+    """Folder with `initdb` and `postgres`; None asks pg_config on the PATH."""
+
+
+class BuildTarget(ServerSpec):
+    """A source tree that pgdyno builds; it makes a cluster of its own with that."""
+
+    kind: Literal["build"]
+    source: str
+    """A git checkout or an unpacked archive of PostgreSQL's source."""
+    configure: list[str] = Field(default_factory=list)
+    """Arguments of configure, or of meson setup where there is no configure."""
+    cflags: str | None = None
+    """CFLAGS; None leaves them to configure."""
+    build_variables: dict[str, Setting] = Field(default_factory=dict)
+    """Further environment variables of the build."""
+
+
+class DsnTarget(Model):
+    """A server that is there already and is reached over the network."""
+
+    kind: Literal["dsn"]
+    dsn: str
+    """libpq connection string or URI, without a password."""
+    password_env: Annotated[str, Field(min_length=1)] | None = None
+    """Environment variable with the password; None: PGPASSWORD, the password file or the service file."""
+    database: Annotated[str, Field(min_length=1)] = DATABASE
+    """Where the workload lives; made if it is not there."""
+    allow_existing: bool = False
+    """Use `database` also when pgdyno did not make it."""
+    settings: dict[str, Setting] = Field(default_factory=dict)
+    """Settings of the database (ALTER DATABASE … SET)."""
+
+    @model_validator(mode="after")
+    def _named_database(self) -> DsnTarget:
+        if self.allow_existing and "database" not in self.model_fields_set:
+            raise ValueError("allow_existing needs the database by name; add database")
+        if len(self.database.encode()) > LONGEST_IDENTIFIER - len("_template"):
+            raise ValueError(f"the database's name is too long; {LONGEST_IDENTIFIER - len('_template')} bytes at most")
+        return self
+
+
+OwnTarget = EmbeddedTarget | LocalTarget | BuildTarget
+"""Targets whose servers pgdyno makes, starts and stops itself."""
+TargetSpec = Annotated[OwnTarget | DsnTarget, Field(discriminator="kind")]

@@ -1,0 +1,182 @@
+"""kind = "build": a tree that is configured, compiled and installed, once.
+
+The tree here is small: its configure writes a Makefile that installs links to the embedded build, so that a real
+server comes of it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import BuildTarget
+from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.target.build import find_build
+from pgdyno.target.installation import Installation
+from pgdyno.target.source import read_source
+
+CONFIGURE = """\
+#!/bin/sh
+echo "checking the machine"
+for argument in "$@"; do
+    case $argument in
+        --prefix=*) prefix=${argument#--prefix=} ;;
+        --without-luck) echo "configure: error: no luck" >&2; exit 77 ;;
+    esac
+done
+echo once >> COUNT
+cat > Makefile <<END
+all: ; @echo "compiling with $CFLAGS"
+install:
+\tmkdir -p "\\$(DESTDIR)$prefix"
+\tcd "\\$(DESTDIR)$prefix" && ln -s BUILT/bin BUILT/lib BUILT/share .
+END
+"""
+
+
+@pytest.fixture
+def tree(scratch: Path, installed: Installation) -> Path:
+    folder = scratch / "source"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "main.c").write_text("int main() {}\n")
+    count = scratch / "count"
+    text = CONFIGURE.replace("COUNT", str(count)).replace("BUILT", str(installed.bin.parent))
+    (folder / "configure").write_text(text)
+    (folder / "configure").chmod(0o755)
+    return folder
+
+
+def spec(tree: Path, **fields: object) -> BuildTarget:
+    return BuildTarget.model_validate(
+        {"kind": "build", "source": str(tree), "settings": {"fsync": "off", "shared_buffers": "16MB"}, **fields}
+    )
+
+
+def builds(tree: Path) -> int:
+    """How often configure ran."""
+    return (tree.parent / "count").read_text().count("once")
+
+
+def git(tree: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=x", "-c", "user.email=x@example.net"]
+    subprocess.run(["git", *identity, "-C", str(tree), *arguments], check=True, capture_output=True)
+
+
+def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installation) -> None:
+    for _ in range(2):
+        with open_target("built", spec(tree), home=warm_home, progress=SilentProgress()) as server:
+            assert server.facts().version == installed.version
+            (note,) = server.notes
+    assert note.startswith(f"built from {tree}, files ")
+    # kept by what it was built from
+    assert builds(tree) == 1
+    assert [entry.suffix for entry in sorted((warm_home.root / "builds").iterdir())] == ["", ".log"]
+
+
+def test_what_makes_another_build(tree: Path, warm_home: Home) -> None:
+    def find(**fields: object) -> Installation:
+        return find_build(spec(tree, **fields), warm_home, SilentProgress())
+
+    first = find()
+    assert find(configure=["--without-icu"]).origin != first.origin
+    assert find(cflags="-O3").origin != first.origin
+    assert find(build_variables={"CC": "cc -pipe"}).origin != first.origin
+    assert builds(tree) == 4
+    (tree / "src" / "main.c").write_text("int main() { return 0; }\n")
+    assert find().origin != first.origin
+    assert builds(tree) == 5
+    (tree / "src" / "main.c").write_text("int main() {}\n")
+    assert find().origin == first.origin
+    assert builds(tree) == 5
+
+
+def test_a_checkout_is_known_by_its_commit(tree: Path) -> None:
+    git(tree, "init")
+    (tree / ".gitignore").write_text("*.o\n")
+    git(tree, "add", ".")
+    git(tree, "commit", "-m", "one")
+    committed = read_source(tree)
+    assert committed.words.startswith("commit ")
+    (tree / "main.o").write_text("ignored")
+    assert read_source(tree) == committed
+    (tree / "new.c").write_text("int x;\n")
+    changed = read_source(tree)
+    assert changed.words == f"{committed.words}, changed"
+    (tree / "new.c").write_text("int y;\n")
+    assert len({committed.key, changed.key, read_source(tree).key}) == 3
+    git(tree, "add", ".")
+    git(tree, "commit", "-m", "two")
+    assert "changed" not in read_source(tree).words
+    # as root another user's checkout, which git alone would refuse
+    if os.geteuid() == 0:
+        os.chown(tree, 65534, 65534)
+        assert read_source(tree).words.startswith("commit ")
+
+
+def test_a_build_that_fails_tells_its_last_lines(tree: Path, warm_home: Home) -> None:
+    with pytest.raises(TargetError, match="configuring failed with status 77") as caught:
+        find_build(spec(tree, configure=["--without-luck"]), warm_home, SilentProgress())
+    assert "configure: error: no luck" in caught.value.message
+    (log,) = (warm_home.root / "builds").iterdir()
+    assert caught.value.hint == f"all of it is in {log}"
+    assert "checking the machine" in log.read_text()
+
+
+def test_a_tree_that_was_configured_in_place(tree: Path, warm_home: Home) -> None:
+    (tree / "config.status").write_text("")
+    with pytest.raises(TargetError, match="it was configured in place") as caught:
+        find_build(spec(tree), warm_home, SilentProgress())
+    assert caught.value.hint == f"run make distclean in {tree} first"
+
+
+def test_a_build_that_installs_nothing(tree: Path, warm_home: Home) -> None:
+    (tree / "configure").write_text("#!/bin/sh\nprintf 'all install:\\n\\ttrue\\n' > Makefile\n")
+    with pytest.raises(TargetError, match="nothing was installed"):
+        find_build(spec(tree), warm_home, SilentProgress())
+
+
+def test_two_do_not_build_at_once(tree: Path, warm_home: Home) -> None:
+    text = (tree / "configure").read_text().replace("echo once", "sleep 1; echo once")
+    (tree / "configure").write_text(text)
+    found: list[Installation] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(find_build(spec(tree), warm_home, SilentProgress())))
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({each.origin for each in found}) == 1
+    assert len(found) == 2
+    assert builds(tree) == 1
+
+
+def test_what_a_killed_build_left_is_removed(tree: Path, warm_home: Home) -> None:
+    left = warm_home.root / "builds" / "0123456789abcdef.partial"
+    left.mkdir(parents=True)
+    find_build(spec(tree), warm_home, SilentProgress())
+    assert not left.exists()
+
+
+def test_an_interrupt_ends_the_compiler(tree: Path, warm_home: Home) -> None:
+    text = (tree / "configure").read_text().replace("@echo", "@sleep 300; echo")
+    (tree / "configure").write_text(text)
+
+    class Interrupting(SilentProgress):
+        def step(self, text: str) -> None:
+            if text.startswith("compiling"):
+                timer = threading.Timer(0.5, os.kill, (os.getpid(), 2))
+                timer.start()
+
+    with pytest.raises(KeyboardInterrupt):
+        find_build(spec(tree), warm_home, Interrupting())
+    assert [entry.suffix for entry in (warm_home.root / "builds").iterdir()] == [".log"]
+    sleeping = subprocess.run(["pgrep", "-f", "^sleep 300$"], capture_output=True, text=True, check=False)
+    ours = [pid for pid in sleeping.stdout.split() if str(warm_home.root) in str(Path(f"/proc/{pid}/cwd").readlink())]
+    assert ours == []

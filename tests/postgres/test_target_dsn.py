@@ -1,0 +1,311 @@
+"""kind = "dsn": a server that is there already, and what pgdyno may do to it."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pgdyno.errors import PlanError, TargetError
+from pgdyno.experiment import run_experiment
+from pgdyno.plan import load_plan
+from pgdyno.plan.model import DsnTarget, EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.records import Outcome
+from pgdyno.report.live import live_view
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
+from pgdyno.target.lock import LOCK_KEY, server_in_use
+from pgdyno.target.reach import Reached
+
+PASSWORD = "only in the environment"
+SMALL = Dataset("pgbench", 1)
+PLAN = """\
+name = "far"
+[target.theirs]
+kind = "dsn"
+dsn = "{dsn}"
+password_env = "BENCH_PASSWORD"
+database = "measured"
+[target.theirs.settings]
+work_mem = "7MB"
+[workload]
+scripts = ["tpcb-like"]
+scale = 1
+[sweep]
+clients = 2
+[trial]
+transactions = 50
+repeats = 2
+[reset]
+checkpoint = {checkpoint}
+method = "template"
+"""
+
+
+@pytest.fixture(scope="module")
+def theirs(home: Home) -> Iterator[Server]:
+    """Somebody's server with a role for us, which may make databases."""
+    settings = {"fsync": "off", "shared_buffers": "16MB"}
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings, connect="tcp")
+    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            connection.execute(f"CREATE ROLE bench LOGIN CREATEDB PASSWORD '{PASSWORD}'")
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def clean(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No database of an earlier test, and no variable that says where a server is."""
+    for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("BENCH_PASSWORD", PASSWORD)
+    with theirs.connect("postgres") as connection:
+        for name in ("measured", "measured_template", "other"):
+            connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+
+def dsn(theirs: Server) -> str:
+    return f"host={theirs.host} port={theirs.port} user=bench"
+
+
+def spec(theirs: Server, **fields: object) -> DsnTarget:
+    values = {"kind": "dsn", "dsn": dsn(theirs), "password_env": "BENCH_PASSWORD", "database": "measured", **fields}
+    return DsnTarget.model_validate(values)
+
+
+def preparer(server: Server, **reset: object) -> Preparer:
+    asked = Reset.model_validate({"checkpoint": False, **reset})
+    return Preparer(server, find_engine(), SilentProgress(), asked, {"tpcb-like"})
+
+
+def test_it_makes_its_own_database_and_leaves_it(theirs: Server, home: Home) -> None:
+    for _ in range(2):
+        with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+            assert server.machine is None
+            assert server.alive()
+            assert server.log_size() == 0
+            facts = server.facts()
+            with server.connect() as connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS kept (n int)")
+                row = connection.execute("SELECT current_database(), current_user").fetchone()
+            assert row == ("measured", "bench")
+    assert facts.version.startswith("18.")
+    with theirs.connect("measured") as connection:
+        assert connection.execute("SELECT count(*) FROM kept").fetchone() == (0,)
+
+
+def test_what_needs_its_machine_is_refused_in_words(theirs: Server, home: Home) -> None:
+    with open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server:
+        for work in (server.restart, server.stop, server.start):
+            with pytest.raises(TargetError, match="the server is only reached over the network"):
+                work()
+        with pytest.raises(TargetError, match="cannot look at the data directory"):
+            server.data_directory.exists()
+
+
+def test_a_database_that_it_did_not_make_is_not_touched(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute("CREATE DATABASE measured OWNER bench")
+    with (
+        pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not make it"),
+        open_target("far", spec(theirs), home=home, progress=SilentProgress()),
+    ):
+        pass
+    with theirs.connect("measured") as connection:
+        assert connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pgdyno'").fetchone() == (0,)
+
+
+def test_a_database_that_was_renamed_is_somebodys(theirs: Server, home: Home) -> None:
+    with open_target("far", spec(theirs), home=home, progress=SilentProgress()):
+        pass
+    with theirs.connect("postgres") as connection:
+        connection.execute("ALTER DATABASE measured RENAME TO other")
+    with (
+        pytest.raises(TargetError, match="pgdyno did not make it"),
+        open_target("far", spec(theirs, database="other"), home=home, progress=SilentProgress()),
+    ):
+        pass
+
+
+def test_another_database_is_used_when_the_plan_allows_it(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute("CREATE DATABASE measured OWNER bench")
+    with theirs.connect("measured") as connection:
+        connection.execute("CREATE TABLE precious AS SELECT 1 AS n")
+    allowed = spec(theirs, allow_existing=True)
+    with open_target("far", allowed, home=home, progress=SilentProgress()) as server:
+        assert preparer(server, method="reload").prepare(SMALL).method == "reload"
+        with pytest.raises(TargetError, match="cannot change settings of the database measured"):
+            server.configure({"work_mem": "9MB"})
+    with theirs.connect("measured") as connection:
+        assert connection.execute("SELECT n FROM precious").fetchone() == (1,)
+    changed = allowed.model_copy(update={"settings": {"work_mem": "7MB"}})
+    with (
+        pytest.raises(TargetError, match="cannot change settings of the database measured"),
+        open_target("far", changed, home=home, progress=SilentProgress()),
+    ):
+        pass
+
+
+def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Home) -> None:
+    wanted = spec(theirs, settings={"work_mem": "7MB", "search_path": "public, pg_catalog"})
+    with open_target("far", wanted, home=home, progress=SilentProgress()) as server:
+        preparer(server, method="template").prepare(SMALL)
+        # the database was made anew from the template since
+        with server.connect() as connection:
+            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+            assert connection.execute("SHOW search_path").fetchone() == ("public, pg_catalog",)
+        assert server.facts().settings_changed["work_mem"] == "7MB"
+    with theirs.connect("measured") as connection:
+        assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+
+
+def test_settings_of_a_point_are_the_databases_too(theirs: Server, home: Home) -> None:
+    with open_target("far", spec(theirs, settings={"work_mem": "7MB"}), home=home, progress=SilentProgress()) as server:
+        done = server.configure({"work_mem": "8192kB", "random_page_cost": "2"})
+        assert done is not None
+        assert (done.restarted, done.values) == (False, {"work_mem": "8MB", "random_page_cost": "2"})
+        assert server.configure({"work_mem": "8192kB", "random_page_cost": "2"}) is None
+        with pytest.raises(TargetError, match="cannot set shared_buffers"):
+            server.configure({"shared_buffers": "1GB"})
+        server.configure({"work_mem": "7MB"})
+        with server.connect() as connection:
+            assert connection.execute("SHOW random_page_cost").fetchone() == ("4",)
+            assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"shared_buffers": "1GB"}, "taken up when the server starts"),
+        ({"max_wal_size": "1GB"}, "belongs to the server's configuration file"),
+        ({"wrk_mem": "1GB"}, "the server has no such setting"),
+    ],
+)
+def test_settings_that_cannot_be_had_are_known_before_anything_runs(
+    theirs: Server, home: Home, settings: dict[str, str], why: str
+) -> None:
+    with pytest.raises(TargetError, match=why):
+        fetch_target("far", spec(theirs, settings=settings), home=home, progress=SilentProgress())
+
+
+def test_a_value_that_the_server_refuses(theirs: Server, home: Home) -> None:
+    wanted = spec(theirs, settings={"work_mem": "much"})
+    with (
+        pytest.raises(TargetError, match=r"cannot change settings of the database measured: invalid value"),
+        open_target("far", wanted, home=home, progress=SilentProgress()),
+    ):
+        pass
+
+
+def test_the_password_may_come_from_the_service_file(
+    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "services"
+    file.write_text(f"[far]\nhost={theirs.host}\nport={theirs.port}\nuser=bench\npassword={PASSWORD}\n")
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    wanted = spec(theirs, dsn="service=far", password_env=None)
+    with open_target("far", wanted, home=home, progress=SilentProgress()) as server:
+        # resolved: the engine gets what the service says, and not its name
+        assert "PGSERVICE" not in server.environment()
+        assert PASSWORD not in server.conninfo()
+        assert PASSWORD not in repr(server)
+        assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
+
+
+def test_a_password_from_the_password_file(
+    theirs: Server, home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "pgpass"
+    file.write_text(f"*:*:*:bench:{PASSWORD}\n")
+    file.chmod(0o600)
+    monkeypatch.setenv("PGPASSFILE", str(file))
+    with open_target("far", spec(theirs, password_env=None), home=home, progress=SilentProgress()) as server:
+        assert "PGPASSWORD" not in server.environment()
+        assert preparer(server).prepare(SMALL).steps[0].detail == "pgbench at scale 1"
+
+
+def test_a_wrong_password_is_not_told(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BENCH_PASSWORD", "wrong one")
+    with pytest.raises(TargetError, match="password authentication failed") as caught:
+        fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
+    assert "wrong one" not in caught.value.message
+
+
+def test_one_pgdyno_at_a_time(theirs: Server, home: Home) -> None:
+    reached = fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
+    assert isinstance(reached, Reached)
+    # as another process would: its sessions have another name
+    with theirs.connect("postgres") as other:
+        other.execute("SET application_name = 'pgdyno 0badcafe 17@elsewhere slow'")
+        other.execute("SELECT pg_advisory_lock_shared(%s, %s)", LOCK_KEY)
+        with pytest.raises(TargetError, match=r"another pgdyno is measuring this server: .*17@elsewhere slow") as busy:
+            fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
+        assert "--wait" in str(busy.value.hint)
+        alongside = Use("far", WhenBusy.ALONGSIDE)
+        with open_target("far", spec(theirs), home=home, progress=SilentProgress(), use=alongside) as server:
+            assert "measured alongside" in server.notes[0]
+    with server_in_use(reached.address, "postgres", Use("far"), SilentProgress()) as note:
+        assert note is None
+        # ourselves at a second target of the same server
+        with server_in_use(reached.address, "template1", Use("far"), SilentProgress()) as second:
+            assert second is None
+
+
+def test_waiting_for_another(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgdyno.target.lock.POLL_S", 0.01)
+    with theirs.connect("postgres") as other:
+        other.execute("SELECT pg_advisory_lock_shared(%s, %s)", LOCK_KEY)
+
+        class Told(SilentProgress):
+            said: list[str] = []  # noqa: RUF012
+
+            def step(self, text: str) -> None:
+                if text.startswith("waiting: another pgdyno is measuring this server"):
+                    self.said.append(text)
+                    other.close()
+
+        waiting = Use("far", WhenBusy.WAIT)
+        with open_target("far", spec(theirs), home=home, progress=Told(), use=waiting) as server:
+            assert server.notes == []
+        assert len(Told.said) == 1
+
+
+def run(theirs: Server, folder: Path, checkpoint: str = "false") -> list[Outcome]:
+    path = folder / "far.toml"
+    path.write_text(PLAN.format(dsn=dsn(theirs), checkpoint=checkpoint))
+    with live_view(Console(file=io.StringIO()), quiet=True) as view:
+        finished = run_experiment(load_plan(path), folder / "runs", view)
+    for file in finished.folder.path.rglob("*"):
+        assert not file.is_file() or PASSWORD.encode() not in file.read_bytes()
+    return [record.outcome for record in finished.records]
+
+
+def test_a_run_over_the_network(theirs: Server, tmp_path: Path) -> None:
+    assert run(theirs, tmp_path) == [Outcome.FINISHED] * 2
+    with theirs.connect("measured") as connection:
+        assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (100,)
+        assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+
+
+def test_what_the_role_may_not_do_is_told_with_its_line(theirs: Server, tmp_path: Path) -> None:
+    with pytest.raises(PlanError) as caught:
+        run(theirs, tmp_path, checkpoint="true")
+    (problem,) = caught.value.problems
+    assert (problem.path, problem.line) == ("reset.checkpoint", 18)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_template_of_somebodys_is_not_dropped(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute("CREATE DATABASE measured_template OWNER bench")
+    with (
+        open_target("far", spec(theirs), home=home, progress=SilentProgress()) as server,
+        pytest.raises(TargetError, match="there is one without the mark of a dataset"),
+    ):
+        preparer(server, method="template").prepare(SMALL)

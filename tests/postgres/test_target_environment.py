@@ -1,0 +1,156 @@
+"""Where a server's files are: on a path of the plan's, in memory, its WAL elsewhere; and that nothing of it stays."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+import pgdyno.target.places
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.run import find_engine
+from pgdyno.target import Home, SilentProgress, open_target, sweep_leftovers
+from pgdyno.target.claim import RECORD, InstanceRecord
+from pgdyno.target.places import available_memory, remove_places
+from pgdyno.target.processes import servers_in
+
+QUICK = {"fsync": "off", "shared_buffers": "16MB"}
+
+
+def spec(**environment: object) -> EmbeddedTarget:
+    fields = {"kind": "embedded", "version": "18", "settings": QUICK, "environment": environment}
+    return EmbeddedTarget.model_validate(fields)
+
+
+def folder(scratch: Path, name: str) -> Path:
+    path = scratch / name
+    path.mkdir(0o755)
+    path.chmod(0o755)
+    (path / "precious").write_text("not ours")
+    return path
+
+
+def only_precious(path: Path) -> bool:
+    return [entry.name for entry in path.iterdir()] == ["precious"]
+
+
+def test_data_and_wal_on_paths_of_the_plan(home: Home, scratch: Path) -> None:
+    data, wal = folder(scratch, "data"), folder(scratch, "wal")
+    wanted = spec(data=str(data), wal=str(wal))
+    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+        assert server.data_directory.parent.parent == data
+        link = server.data_directory / "pg_wal"
+        assert link.is_symlink()
+        assert link.resolve().parent.parent == wal
+        assert [each for each in link.iterdir() if len(each.name) == 24]
+        # what a reset does to files finds both
+        asked = Reset(restart=True, drop_cache="files", prewarm="read")
+        preparer = Preparer(server, find_engine(), SilentProgress(), asked, {"tpcb-like"})
+        assert preparer.prepare(Dataset("pgbench", 1)).dataset_bytes
+        assert server.log_path.is_relative_to(home.instances)
+    assert only_precious(data)
+    assert only_precious(wal)
+    assert servers_in(server.data_directory) == []
+
+
+def test_memory_without_a_size(home: Home) -> None:
+    with open_target("t", spec(data="tmpfs"), home=home, progress=SilentProgress()) as server:
+        place = server.data_directory.parent
+        assert place.parent == Path("/dev/shm")
+        assert server.facts().data_checksums
+    assert not place.exists()
+
+
+def test_memory_of_a_size(home: Home) -> None:
+    with open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=home, progress=SilentProgress()) as server:
+        place = server.data_directory.parent
+        if os.path.ismount(place):
+            # held to its size
+            assert shutil.disk_usage(place).total == 300 << 20
+        else:
+            assert place.parent == Path("/dev/shm")
+            assert os.geteuid() != 0 or "nothing holds it to 300MB" in " ".join(server.notes)
+    assert not place.exists()
+    assert str(place) not in Path("/proc/mounts").read_text()
+
+
+def test_more_memory_than_there_is(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pgdyno.target.places, "available_memory", lambda: 100 << 20)
+    with (
+        pytest.raises(TargetError, match=r"cannot have 300MB for a cluster in memory: 100\.0 MiB are available"),
+        open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=home, progress=SilentProgress()),
+    ):
+        pass
+    assert available_memory() > 100 << 20
+
+
+def test_a_path_that_is_closed_to_the_servers_user(home: Home, scratch: Path) -> None:
+    closed = folder(scratch, "closed")
+    closed.chmod(0o700)
+    if os.geteuid() != 0:
+        pytest.skip("servers run as ourselves, who may go there")
+    with (
+        pytest.raises(
+            TargetError, match=f"cannot put files of a server in {closed}: {closed} is closed to user nobody"
+        ),
+        open_target("t", spec(data=str(closed)), home=home, progress=SilentProgress()),
+    ):
+        pass
+    assert only_precious(closed)
+
+
+def test_the_servers_own_variables(home: Home) -> None:
+    wanted = spec(variables={"MALLOC_ARENA_MAX": 2, "TZ": "Asia/Tokyo"})
+    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+        pid = (server.data_directory / "postmaster.pid").read_text().split()[0]
+        seen = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        assert b"MALLOC_ARENA_MAX=2" in seen
+        assert b"TZ=Asia/Tokyo" in seen
+
+
+def test_what_a_killed_run_left_elsewhere_is_swept(warm_home: Home, scratch: Path) -> None:
+    data, wal = folder(scratch, "data"), folder(scratch, "wal")
+    pid = os.fork()
+    if pid == 0:
+        # a run that is killed while its server runs
+        with open_target("t", spec(data=str(data), wal=str(wal)), home=warm_home, progress=SilentProgress()):
+            os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    (place,) = [entry for entry in data.iterdir() if entry.name != "precious"]
+    assert servers_in(place / "data")
+    said = sweep_leftovers(warm_home)
+    assert len(said) == 1
+    assert said[0].startswith("stopped the server of target t")
+    assert servers_in(place / "data") == []
+    assert only_precious(data)
+    assert only_precious(wal)
+
+
+def test_memory_that_a_killed_run_left_is_swept(warm_home: Home) -> None:
+    pid = os.fork()
+    if pid == 0:
+        with open_target("t", spec(data="tmpfs", tmpfs_size="300MB"), home=warm_home, progress=SilentProgress()):
+            os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    (record,) = [
+        InstanceRecord.model_validate_json(path.read_bytes()) for path in warm_home.instances.glob(f"*/{RECORD}")
+    ]
+    place = Path(record.data_directory).parent
+    assert place.is_dir()
+    assert len(sweep_leftovers(warm_home)) == 1
+    assert not place.exists()
+    assert str(warm_home.root) not in Path("/proc/mounts").read_text()
+    assert not list(warm_home.instances.iterdir())
+
+
+def test_a_record_cannot_have_other_folders_removed(warm_home: Home, scratch: Path) -> None:
+    precious = folder(scratch, "pgdyno-precious")
+    with open_target("t", spec(), home=warm_home, progress=SilentProgress()) as server:
+        record = InstanceRecord.model_validate_json((server.log_path.parent / RECORD).read_bytes())
+    assert record.places == []
+    remove_places([str(precious), str(scratch / "none")], str(precious))
+    assert only_precious(precious)

@@ -1,0 +1,170 @@
+"""Streaming standbys: made when the dataset is there, waited for, gone with the run."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget, LocalTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.records import Preparation
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, open_target, sweep_leftovers
+from pgdyno.target.claim import RECORD, InstanceRecord
+from pgdyno.target.processes import servers_in
+
+QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}
+SMALL = Dataset("pgbench", 1)
+
+
+def spec(version: str = "18", **fields: object) -> EmbeddedTarget:
+    replicas = {"count": 1}
+    given = {"kind": "embedded", "version": version, "settings": QUICK, "replicas": replicas, **fields}
+    return EmbeddedTarget.model_validate(given)
+
+
+def preparer(server: Server, **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"tpcb-like"})
+
+
+def step(prepared: Preparation, name: str) -> str:
+    (found,) = [each for each in prepared.steps if each.name == name]
+    return str(found.detail)
+
+
+def on_replica(server: Server, query: str, number: int = 0) -> object:
+    environment = server.replica_environments()[number]
+    with psycopg.connect(
+        host=environment["PGHOST"],
+        port=environment["PGPORT"],
+        user=environment["PGUSER"],
+        password=environment["PGPASSWORD"],
+        dbname=environment["PGDATABASE"],
+    ) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+def on_primary(server: Server, query: str) -> object:
+    with server.connect() as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+@pytest.mark.parametrize("version", ["18", "13", "10"])
+def test_standbys_of_any_version_show_the_dataset(home: Home, version: str) -> None:
+    with open_target("t", spec(version), home=home, progress=SilentProgress()) as server:
+        assert server.replica_environments() == []
+        trials = preparer(server)
+        made = step(trials.prepare(SMALL), "replicas")
+        assert made.startswith("1 by the backup functions: ")
+        assert made.endswith("/s")
+        assert on_replica(server, "SELECT pg_is_in_recovery()") is True
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
+        assert on_replica(server, "SHOW work_mem") == "7MB"
+        with server.connect() as connection:
+            connection.execute("UPDATE pgbench_branches SET bbalance = 5")
+        again = trials.prepare(SMALL)
+        assert step(again, "replicas") == "they were there"
+        assert step(again, "catch up").endswith(" behind")
+        assert on_replica(server, "SELECT sum(bbalance) FROM pgbench_branches") == 5
+        standby = server.data_directory.with_name("replica-1") / "data"
+        assert servers_in(standby)
+    assert servers_in(standby) == []
+    assert not standby.exists()
+
+
+def test_two_that_commits_wait_for(home: Home) -> None:
+    wanted = spec(replicas={"count": 2, "synchronous": "remote_apply"}, connect="tcp")
+    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+        trials = preparer(server, restart=True, method="template")
+        assert step(trials.prepare(SMALL), "replicas").startswith("2 by ")
+        assert on_primary(server, "SHOW synchronous_standby_names") == "2 (pgdyno_1, pgdyno_2)"
+        assert on_primary(server, "SHOW synchronous_commit") == "remote_apply"
+        for number in range(50):
+            with server.connect() as connection:
+                connection.execute("UPDATE pgbench_branches SET bbalance = %s", [number])
+            # applied there when the commit returned
+            for place in range(2):
+                assert on_replica(server, "SELECT bbalance FROM pgbench_branches", place) == number
+        trials.prepare(SMALL)
+        assert on_replica(server, "SELECT bbalance FROM pgbench_branches", 1) == 0
+        states = on_primary(server, "SELECT array_agg(sync_state) FROM pg_stat_replication")
+        assert states == ["sync", "sync"]
+
+
+def test_made_by_pg_basebackup_where_there_is_one(home: Home) -> None:
+    # embedded builds lack it; `make test-packages` installs a PostgreSQL that has it
+    (*_, program) = sorted(Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup"))
+    fields = {"kind": "local", "bin": str(program.parent), "settings": QUICK, "replicas": {"count": 1}}
+    wanted = LocalTarget.model_validate(fields)
+    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+        assert step(preparer(server).prepare(SMALL), "replicas").startswith("1 by pg_basebackup: ")
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
+
+
+def test_they_find_a_primary_whose_port_was_taken(home: Home) -> None:
+    with open_target(
+        "t", spec(replicas={"count": 1, "synchronous": "on"}), home=home, progress=SilentProgress()
+    ) as server:
+        trials = preparer(server)
+        trials.prepare(SMALL)
+        before = server.port
+        server.stop()
+        with socket.socket() as other:
+            other.bind(("127.0.0.1", before))
+            server.start()
+        assert server.port != before
+        with server.connect() as connection:
+            connection.execute("UPDATE pgbench_branches SET bbalance = 3")
+        server.wait_for_replicas()
+        assert on_replica(server, "SELECT bbalance FROM pgbench_branches") == 3
+
+
+def test_a_kept_cluster_has_no_slots_left(warm_home: Home) -> None:
+    kept = spec(keep_data=True)
+    with open_target("t", kept, home=warm_home, progress=SilentProgress()) as server:
+        preparer(server).prepare(SMALL)
+        assert on_primary(server, "SELECT count(*) FROM pg_replication_slots") == 1
+    alone = kept.model_copy(update={"replicas": None})
+    with open_target("t", alone, home=warm_home, progress=SilentProgress()) as server:
+        assert on_primary(server, "SELECT count(*) FROM pg_replication_slots") == 0
+        assert not server.has_replicas
+    with open_target("t", kept, home=warm_home, progress=SilentProgress()) as server:
+        assert step(preparer(server).prepare(SMALL), "load") == "it was there"
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
+
+
+def test_what_a_killed_run_left_is_swept(warm_home: Home) -> None:
+    pid = os.fork()
+    if pid == 0:
+        with open_target("t", spec(), home=warm_home, progress=SilentProgress()) as server:
+            preparer(server).prepare(SMALL)
+            os.kill(os.getpid(), 9)
+    os.waitpid(pid, 0)
+    (path,) = warm_home.instances.glob(f"*/{RECORD}")
+    record = InstanceRecord.model_validate_json(path.read_bytes())
+    (standby,) = record.replicas
+    assert servers_in(Path(standby))
+    assert len(sweep_leftovers(warm_home)) == 1
+    assert servers_in(Path(standby)) == []
+    assert servers_in(Path(record.data_directory)) == []
+    assert not list(warm_home.instances.iterdir())
+
+
+def test_a_standby_that_dies_is_told_of(home: Home) -> None:
+    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        trials = preparer(server)
+        trials.prepare(SMALL)
+        for process in servers_in(server.data_directory.with_name("replica-1") / "data"):
+            process.send(signal.SIGKILL)
+        with pytest.raises(TargetError):
+            trials.prepare(SMALL)

@@ -1,0 +1,178 @@
+"""Targets of a plan: what cannot be had is refused at once, with its line and a remedy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError, Problem
+from pgdyno.plan import load_plan
+from pgdyno.plan.setting_contexts import NEEDS_RELOAD, NEEDS_START, network_refusal
+from pgdyno.plan.target_words import describe_target
+
+REST = """\
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 200
+[trial]
+duration = "10s"
+"""
+HEAD = 'name = "mine"\n[target.far]\n'
+FIRST = HEAD.count("\n") + 1
+"""Line of the first key of the target."""
+DSN = 'kind = "dsn"\ndsn = "host=db.example.net user=bench"\n'
+EMBEDDED = 'kind = "embedded"\nversion = "18"\nsettings = { max_connections = 300 }\n'
+
+
+def write(folder: Path, target: str, reset: str = "") -> Path:
+    path = folder / "mine.toml"
+    path.write_text(HEAD + target + REST + ("[reset]\n" + reset if reset else ""))
+    return path
+
+
+def problems(folder: Path, target: str, reset: str = "") -> list[Problem]:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write(folder, target, reset))
+    return caught.value.problems
+
+
+def test_a_server_over_the_network(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, DSN + '[target.far.settings]\nwork_mem = "7MB"\n')).plan
+    assert plan.as_resolved()["target"]["far"] == {
+        "kind": "dsn",
+        "dsn": "host=db.example.net user=bench",
+        "password_env": None,
+        "database": "pgdyno",
+        "allow_existing": False,
+        "settings": {"work_mem": "7MB"},
+    }
+    words = describe_target(plan.target["far"])
+    assert words == "over the network, host=db.example.net user=bench, database pgdyno"
+
+
+def dsn(text: str) -> str:
+    return f'kind = "dsn"\ndsn = "{text}"\n'
+
+
+REFUSED = [
+    # keys of the target, field, line counted from its first key, part of the message, part of the hint
+    (dsn("host=x password=pw1"), "dsn", 1, "password may not stand here: it would get into the results", "PGPASSWORD"),
+    (dsn("postgresql://me:pw1@x/db"), "dsn", 1, "password may not stand here", "password_env"),
+    (dsn("host=x sslpassword=pw1"), "dsn", 1, "sslpassword may not stand here", "remove it"),
+    (dsn("host=x sslpassword = pw1 pw2"), "dsn", 1, "is no connection string", "such as"),
+    (dsn("hst=x"), "dsn", 1, 'is no connection string: invalid connection option "hst"', "such as"),
+    (dsn("host=x keepalives=1"), "dsn", 1, "keepalives cannot be handed to the engine", "remove keepalives"),
+    (DSN + 'password_env = "NOT_SET_ANYWHERE"\n', "password_env", 2, "has no variable NOT_SET_ANYWHERE", "set it"),
+    (DSN + "allow_existing = true\n", "", -1, "needs the database by name", "add database"),
+    (DSN + f'database = "{"x" * 55}"\n', "", -1, "name is too long", "54 bytes at most"),
+    (DSN + 'settings = { shared_buffers = "1GB" }\n', "settings.shared_buffers", 2, "when the server starts", "remove"),
+    (DSN + 'settings = { max_wal_size = "1GB" }\n', "settings.max_wal_size", 2, "configuration file", "remove"),
+    (DSN + 'version = "18"\n', "version", 2, "no such key", 'kind = "embedded"'),
+    (DSN + "keep_data = true\n", "keep_data", 2, "no such key", 'kind = "embedded"'),
+]
+
+
+@pytest.mark.parametrize(("target", "field", "line", "said", "hint"), REFUSED)
+def test_what_cannot_be_had(tmp_path: Path, target: str, field: str, line: int, said: str, hint: str) -> None:
+    (found,) = problems(tmp_path, target)
+    assert (found.path, found.line) == (f"target.far{'.' if field else ''}{field}", FIRST + line)
+    assert said in found.message
+    assert hint in (found.hint or "")
+    assert "pw1" not in f"{found.message} {found.hint}"
+
+
+OVER_NETWORK = [
+    ('method = "snapshot"', "method", "its data directory cannot be copied"),
+    ("restart = true", "restart", "it cannot be restarted"),
+    ('drop_cache = "files"', "drop_cache", "the page cache is its host's"),
+]
+
+
+@pytest.mark.parametrize(("reset", "field", "said"), OVER_NETWORK)
+def test_what_cannot_be_reset_over_the_network(tmp_path: Path, reset: str, field: str, said: str) -> None:
+    (found,) = problems(tmp_path, DSN, reset)
+    assert found.path == f"reset.{field}"
+    assert "target far is only reached over the network" in found.message
+    assert said in found.message
+
+
+def test_a_database_of_somebody_is_not_dropped(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, DSN + 'database = "theirs"\nallow_existing = true\n', 'method = "template"')
+    assert (found.path, found.hint) == ("reset.method", 'set method = "reload", or remove allow_existing')
+
+
+def test_two_targets_with_one_database(tmp_path: Path) -> None:
+    (found,) = problems(tmp_path, DSN + f"[target.near]\n{DSN}")
+    assert found.path == "target.near"
+    assert found.message == "target far has the same database on the same server"
+
+
+def test_settings_of_the_lists_are_refused_in_any_case() -> None:
+    assert not NEEDS_START & NEEDS_RELOAD
+    assert "when the server starts" in str(network_refusal("Shared_Buffers"))
+    assert network_refusal("work_mem") is None
+    assert network_refusal("some.extension") is None
+
+
+ENVIRONMENT = [
+    ('data = "{folder}/none"', "data", "there is no folder", "mount"),
+    ('data = "nvme"', "data", "nvme is not an absolute path", "/mnt/nvme"),
+    ('wal = "{folder}/none"', "wal", "there is no folder", "mount"),
+    ('tmpfs_size = "1GB"', "tmpfs_size", 'goes only with data = "tmpfs"', "remove it"),
+    ('data = "tmpfs"\ntmpfs_size = "9000TB"', "tmpfs_size", "more than this machine's memory", ""),
+    ('data = "tmpfs"\ntmpfs_size = "9 sacks"', "tmpfs_size", "is not a size", "512MB"),
+    ("variables = { PGDATA = 1 }", "variables.PGDATA", "an option of its own", "settings"),
+    ('variables = { "a-b" = 1 }', "variables.a-b", "is not a variable of an environment", "letters"),
+    ("dta = 1", "dta", "no such key", "did you mean data?"),
+]
+
+
+@pytest.mark.parametrize(("lines", "field", "said", "hint"), ENVIRONMENT)
+def test_an_environment_that_cannot_be_had(tmp_path: Path, lines: str, field: str, said: str, hint: str) -> None:
+    text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
+    (found,) = problems(tmp_path, text)
+    assert found.path == f"target.far.environment.{field}"
+    assert said in found.message
+    assert hint in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("lines", "reset", "path"),
+    [
+        ("wal = '{folder}'", 'method = "snapshot"', "reset.method"),
+        ('data = "tmpfs"', 'drop_cache = "files"', "reset.drop_cache"),
+    ],
+)
+def test_a_reset_that_the_environment_forbids(tmp_path: Path, lines: str, reset: str, path: str) -> None:
+    text = EMBEDDED + "[target.far.environment]\n" + lines.replace("{folder}", str(tmp_path)) + "\n"
+    (found,) = problems(tmp_path, text, reset)
+    assert found.path == path
+
+
+def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
+    text = EMBEDDED + f"keep_data = true\nenvironment = {{ data = '{tmp_path}' }}\n"
+    (found,) = problems(tmp_path, text)
+    assert found.path == "target.far.environment.data"
+    assert "does not go with keep_data" in found.message
+
+
+def test_replicas(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, EMBEDDED + "[target.far.replicas]\ncount = 2\n")).plan
+    assert describe_target(plan.target["far"]) == "PostgreSQL 18, embedded, 2 replicas"
+    (found,) = problems(tmp_path, EMBEDDED + "replicas = { count = 1 }\n", 'method = "snapshot"')
+    assert "cannot follow a cluster that is put back" in found.message
+    (found,) = problems(tmp_path, EMBEDDED + "replicas = { synchronous = 'on' }\n")
+    assert (found.path, found.message) == ("target.far.replicas.count", "is missing")
+    text = EMBEDDED.replace("max_", "synchronous_standby_names = '*', max_") + "replicas = { count = 1 }\n"
+    (found,) = problems(tmp_path, text)
+    assert found.path == "target.far.settings.synchronous_standby_names"
+
+
+def test_the_environment_is_looked_at_for_the_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_PASSWORD", "pw1")
+    plan = load_plan(write(tmp_path, DSN + 'password_env = "MY_PASSWORD"\n')).plan
+    assert "pw1" not in str(plan.as_resolved())
+    assert os.environ["MY_PASSWORD"] == "pw1"
