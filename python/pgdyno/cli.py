@@ -100,6 +100,9 @@ def run(
     json: Annotated[
         bool, typer.Option("--json", help='No table; the last line is {"run": path, "trials": n, "failed": n}.')
     ] = False,
+    no_preflight: Annotated[
+        bool, typer.Option("--no-preflight", help="Begin without looking at the machine as `pgdyno doctor` does.")
+    ] = False,
 ) -> None:
     """Run a plan: fetch or find its servers, load them, measure every trial, report.
 
@@ -114,10 +117,25 @@ def run(
             raise UsageError("there is nothing to run", hint="name a plan, or --resume a run")
         if redo_failed:
             raise UsageError("--redo-failed goes only with --resume")
-        raise typer.Exit(run_plan(plan, overrides or [], runs, output, budget, busy))
+        raise typer.Exit(run_plan(plan, overrides or [], runs, output, budget, busy, check_first=not no_preflight))
     if plan is not None or overrides or budget:
         raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
     raise typer.Exit(resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy))
+
+
+@app.command()
+def doctor(
+    plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help="The plan that is to be run.")] = None,
+    overrides: SetOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Look at this machine before a run: what is found, what it means, how to change it; exit with 9 at a stop.
+
+    Nothing is changed: a file is synced where data will lie, and a load runs for some seconds.
+    """
+    from pgdyno.commands.doctor import doctor as look
+
+    raise typer.Exit(look(plan, overrides or [], json=json))
 
 
 @app.command("list")

@@ -21,6 +21,7 @@ class ExitCode(IntEnum):
     STORE = 6
     ENGINE = 7
     STOPPED = 8
+    PREFLIGHT = 9
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143
@@ -90,3 +91,9 @@ class EngineError(PgdynoError):
     """pgdrive is missing, of another version, or broke off without saying why."""
 
     exit_code = ExitCode.ENGINE
+
+
+class PreflightError(PgdynoError):
+    """The machine cannot carry the plan: no room, no files, no memory."""
+
+    exit_code = ExitCode.PREFLIGHT

@@ -11,7 +11,18 @@ import pytest
 from pgdyno.errors import ExitCode
 from tests.cli.conftest import Run
 
-COMMANDS = ["run", "list", "show", "report", "plan check", "plan show", "plan list", "plan new", "plan schema"]
+COMMANDS = [
+    "run",
+    "doctor",
+    "list",
+    "show",
+    "report",
+    "plan check",
+    "plan show",
+    "plan list",
+    "plan new",
+    "plan schema",
+]
 
 THREE_MISTAKES = """\
 name = "three mistakes"

@@ -25,6 +25,8 @@ MAY_IMPORT = {
     "target": {"plan"},
     "run": {"plan"},
     "prepare": {"plan", "run", "target"},
+    "doctor": {"plan", "run", "target"},
+    "fingerprint": {"doctor", "plan", "prepare", "run", "target"},
     "store": set(),
     "analyse": {"store"},
     "report": {"analyse", "store"},

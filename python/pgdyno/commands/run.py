@@ -61,6 +61,8 @@ def run_plan(
     output: Output,
     budget: str | None = None,
     when_busy: WhenBusy = WhenBusy.REFUSE,
+    *,
+    check_first: bool = True,
 ) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
@@ -68,7 +70,7 @@ def run_plan(
     """
     loaded = within_budget(load_plan(source, overrides), budget)
     use = Use(loaded.plan.name, when_busy)
-    return _show(output, use, lambda view, use: run_experiment(loaded, runs, view, use))
+    return _show(output, use, lambda view, use: run_experiment(loaded, runs, view, use, check_first=check_first))
 
 
 def resume_run(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pgdyno import __version__
 from pgdyno.experiment.attempts import new_attempt
+from pgdyno.experiment.conditions import look_first
 from pgdyno.experiment.course import Finished, carry_out
 from pgdyno.experiment.ground import Ground, prepare_ground
 from pgdyno.experiment.search.course import search_trials
@@ -21,15 +22,18 @@ from pgdyno.target import Use
 from pgdyno.units import format_duration
 
 
-def run_experiment(loaded: LoadedPlan, parent: Path, view: LiveView, use: Use | None = None) -> Finished:
+def run_experiment(
+    loaded: LoadedPlan, parent: Path, view: LiveView, use: Use | None = None, *, check_first: bool = True
+) -> Finished:
     """Runs every trial of the plan, in a new folder under `parent`; see `carry_out`.
 
-    Raises PgdynoError when the run cannot begin.
+    Raises PgdynoError when the run cannot begin; with `check_first` also when the machine cannot carry the plan.
     """
     ground = prepare_ground(loaded, view, use)
     seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
     trials = planned_trials(loaded.plan, seed)
-    manifest = _manifest(loaded, ground, trials, seed)
+    conditions = look_first(loaded, ground, seed, view, check_first=check_first)
+    manifest = _manifest(loaded, ground, trials, seed).model_copy(update=conditions)
     folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
     with folder.locked():
         ground.guard.watch("the run's folder", folder.path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pgdyno.errors import TargetError
+from pgdyno.experiment.conditions import keep_mark, keep_server
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.scripts import scripts_that_run
@@ -51,7 +52,9 @@ def _start(state: RunState, target: str) -> Server:
     )
     for note in server.notes:
         state.note(f"target {target}: {note}")
-    _keep_facts(state, target, server.facts())
+    facts = server.facts()
+    _keep_facts(state, target, facts)
+    keep_server(state, target, server, facts)
     return server
 
 
@@ -96,4 +99,6 @@ def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
 def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
     assert trial.point.scale is not None
     dataset = Dataset.of(state.plan.workload, trial.point.scale)
-    return state.preparers[trial.target].prepare(dataset)
+    prepared = state.preparers[trial.target].prepare(dataset)
+    keep_mark(state, trial.target, dataset)
+    return prepared

@@ -1,0 +1,53 @@
+"""`pgdyno doctor`."""
+
+from __future__ import annotations
+
+import json as json_module
+import os
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
+from pgdyno.doctor.remote import reach_servers
+from pgdyno.errors import ExitCode
+from pgdyno.plan import BUILTIN_SCRIPTS, load_plan
+from pgdyno.records import Check, CheckVerdict
+from pgdyno.report.checks import check_lines
+from pgdyno.run import find_engine, script_options
+from pgdyno.target import Home
+
+FORMAT = 1
+"""Of the JSON."""
+CLIENTS_A_CORE = 2
+"""What the generator is tried with when no plan says how many."""
+
+
+def doctor(source: str | None, overrides: Sequence[str], *, json: bool) -> ExitCode:
+    """Looks at the machine, for the plan `source` or for itself, and prints what it finds. Raises PgdynoError."""
+    engine, home = find_engine(), Home.locate()
+    loaded = None if source is None else load_plan(source, overrides)
+    if loaded is None:
+        needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))
+    else:
+        needs = needs_of_plan(loaded, home, script_options(loaded.plan.workload.scripts, BUILTIN_SCRIPTS))
+    with Console(stderr=True, highlight=False).status("looking") as status:
+        servers, away = reach_servers(loaded.plan, status.update) if loaded else ({}, [])
+        checks = [*examine(needs, engine, THOROUGH, status.update, servers=servers), *away]
+    if json:
+        print(_document(source, checks))
+    else:
+        console = Console(highlight=False)
+        for line in check_lines(checks, console.width if console.is_terminal else None):
+            console.print(line, soft_wrap=True)
+    return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK
+
+
+def _document(source: str | None, checks: Sequence[Check]) -> str:
+    found = {
+        "format": FORMAT,
+        "plan": source,
+        "worst": worst(checks).value,
+        "checks": [check.model_dump(mode="json") for check in checks],
+    }
+    return json_module.dumps(found, indent=2, ensure_ascii=False)

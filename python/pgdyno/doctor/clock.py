@@ -1,0 +1,76 @@
+"""The clock that every latency is read from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise, repeat
+
+from pgdyno.doctor.check import good, graded, note, unknown, warning
+from pgdyno.doctor.system import System
+from pgdyno.records import Check
+
+FOLDER = "sys/devices/system/clocksource/clocksource0"
+SLOW_SOURCES = ("hpet", "acpi_pm", "pit", "jiffies", "refined-jiffies")
+"""Read by a system call and a slow device, never in user space."""
+CALLS, PASSES = 50_000, 5
+COST_NOTE_NS, COST_WARNING_NS = 100, 300
+"""PostgreSQL's documentation of pg_test_timing: under 100 ns, nine of ten calls under 1 us."""
+LEAST_SHARE = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class ClockCost:
+    """What reading the time costs."""
+
+    ns: float
+    """A call, without the loop around it."""
+    under_1_us: float
+    """Share of calls that ended within 1 us of the one before."""
+
+
+def measure_cost() -> ClockCost:
+    """The best of some passes, as others on the machine can only make it worse."""
+    clock = time.CLOCK_MONOTONIC
+    # both loops run in C and differ by the clock alone
+    loop_ns = min(_loop_ns(abs, clock)[0] for _ in range(PASSES))
+    took_ns, readings = min((_loop_ns(time.clock_gettime_ns, clock) for _ in range(PASSES)), key=lambda pair: pair[0])
+    steps = [later - earlier for earlier, later in pairwise(readings)]
+    return ClockCost(max(took_ns - loop_ns, 0.0), sum(step < 1000 for step in steps) / len(steps))
+
+
+def _loop_ns(function: Callable[[int], int], argument: int) -> tuple[float, list[int]]:
+    begin = time.perf_counter_ns()
+    results = list(map(function, repeat(argument, CALLS)))
+    return (time.perf_counter_ns() - begin) / CALLS, results
+
+
+def source(system: System) -> Check:
+    """`clock.source`: the kernel's, and what else it could take."""
+    name = "clock.source"
+    current = system.text(f"{FOLDER}/current_clocksource")
+    available = (system.text(f"{FOLDER}/available_clocksource") or "").split()
+    if not current:
+        return unknown(name, "the kernel does not name it")
+    others = [other for other in available if other != current]
+    found = f"{current}; available: {', '.join(others) or 'no other'}"
+    change = f"echo tsc > /{FOLDER}/current_clocksource, or clocksource=tsc at boot" if "tsc" in others else ""
+    if current in SLOW_SOURCES:
+        means = "each reading is a system call: EXPLAIN ANALYZE, track_io_timing and the generator pay for it"
+        return warning(name, found, means, change or "look in the kernel's log why it left the faster one")
+    if "tsc" in others and current not in ("kvm-clock", "hyperv_clocksource_tsc_page"):
+        return note(name, found, "the processor's own counter would be cheaper", change)
+    return good(name, found)
+
+
+def cost(measured: ClockCost) -> Check:
+    """`clock.cost`: a call, and the share under 1 us."""
+    found = f"{measured.ns:.0f} ns a call, {100 * measured.under_1_us:.1f} % under 1 µs"
+    values = {"call_ns": round(measured.ns, 1), "under_1_us_share": round(measured.under_1_us, 5)}
+    means = "the clock is a part of short latencies, and of what EXPLAIN ANALYZE and track_io_timing cost"
+    change = "see clock.source"
+    if measured.under_1_us < LEAST_SHARE:
+        return warning("clock.cost", found, means, change, values)
+    limits = [(COST_NOTE_NS, note), (COST_WARNING_NS, warning)]
+    return graded("clock.cost", measured.ns, limits, found, means, change, values)

@@ -1,0 +1,122 @@
+"""All checks in their order, each by itself: what fails becomes unknown and stops no other."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pgdyno.doctor import clock, cpu, generator, machine, memory, storage, sync
+from pgdyno.doctor.check import CHECKS, unknown
+from pgdyno.doctor.needs import Needs, Place
+from pgdyno.doctor.system import System
+from pgdyno.errors import EngineError
+from pgdyno.records import Check
+from pgdyno.run import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long is measured, in seconds."""
+
+    idle_s: float
+    sync_s: float
+    load_s: float
+
+
+THOROUGH = Patience(idle_s=1.0, sync_s=1.5, load_s=2.0)
+"""For `pgdyno doctor`."""
+BRIEF = Patience(idle_s=0.3, sync_s=0.3, load_s=1.0)
+"""For the start of a run."""
+
+
+Servers = Mapping[str, Mapping[str, str]]
+"""Servers that are up already, by target: variables with which libpq finds each."""
+
+
+def examine(
+    needs: Needs,
+    engine: Engine,
+    patience: Patience,
+    say: Callable[[str], None],
+    *,
+    servers: Servers | None = None,
+    system: System | None = None,
+) -> list[Check]:
+    """Looks at everything and changes nothing; `say` is told what is being measured. Checks are in CHECKS' order.
+
+    `servers` are asked how far away they are; without any, pgnull is. Files are written and removed again where
+    data and WAL will lie; a pgnull and a pgdrive run for a moment.
+    """
+    checks = list(_all(needs, engine, patience, say, servers or {}, system or System()))
+    order = list(CHECKS)
+    return sorted(checks, key=lambda check: order.index(check.id))
+
+
+def _all(
+    needs: Needs, engine: Engine, patience: Patience, say: Callable[[str], None], servers: Servers, system: System
+) -> Iterator[Check]:
+    # before anything of ours makes load
+    say("watching the idle machine")
+    before = cpu.cpu_times(system)
+    time.sleep(patience.idle_s)
+    yield machine.load(system, before, cpu.cpu_times(system))
+    yield machine.others(system, os.getpid())
+    yield machine.open_files(system, needs)
+    yield cpu.cores(system, needs)
+    yield cpu.governor(system)
+    yield cpu.turbo(system)
+    yield memory.size(system, needs)
+    yield memory.dataset(system, needs)
+    yield memory.swap(system)
+    yield memory.huge_pages(system, needs)
+    yield memory.transparent(system)
+    yield clock.source(system)
+    say("reading the clock")
+    yield clock.cost(clock.measure_cost())
+    for place in needs.places:
+        say(f"syncing {place.path}")
+        yield from _storage(system, place, needs, patience)
+    say("driving a server that answers at once")
+    yield from _generator(system, needs, engine, patience)
+    say("going to the server and back")
+    yield from _round_trips(needs, engine, servers)
+
+
+def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> Iterator[Check]:
+    yield storage.file_system(system, place)
+    yield storage.mount_options(system, place)
+    try:
+        yield storage.free(place, *storage.free_bytes(place.path))
+    except OSError as error:
+        yield unknown("storage.free", f"{place.title}: {error.strerror}")
+    if not place.wal:
+        return
+    try:
+        yield sync.sync_time(place, needs, sync.measure_sync(place.path, patience.sync_s))
+    except OSError as error:
+        yield unknown("storage.fsync", f"{place.title}: cannot write there: {error.strerror}")
+
+
+def _generator(system: System, needs: Needs, engine: Engine, patience: Patience) -> Iterator[Check]:
+    count = system.cpus_allowed() or 1
+    before = cpu.cpu_times(system)
+    try:
+        yield generator.ceiling(needs, generator.measure_ceiling(engine, needs, count, patience.load_s))
+    except (EngineError, OSError) as error:
+        yield generator.not_measured("generator.ceiling", error)
+    # a hypervisor takes time only from processors that want it
+    yield cpu.steal(system, before, cpu.cpu_times(system), "while the generator ran")
+
+
+def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Check]:
+    try:
+        for target, environment in servers.items():
+            median_us = generator.round_trip_us(engine, environment, needs.protocol)
+            yield generator.round_trip(needs, median_us, f"to {target} at {environment.get('PGHOST', 'its host')}")
+        if needs.on_this_host:
+            way = "over loopback" if needs.tcp else "over a socket of this machine"
+            yield generator.round_trip(needs, generator.measure_round_trip(engine, needs), f"to pgnull {way}")
+    except (EngineError, OSError) as error:
+        yield generator.not_measured("network.round-trip", error)

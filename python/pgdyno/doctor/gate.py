@@ -1,0 +1,34 @@
+"""The same checks at the start of a run: what is not fine is said, what cannot work stops it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pgdyno.doctor.check import not_fine
+from pgdyno.doctor.examine import BRIEF, Servers, examine
+from pgdyno.doctor.needs import Needs
+from pgdyno.errors import PreflightError
+from pgdyno.records import Check, CheckVerdict
+from pgdyno.run import Engine
+
+
+def preflight(
+    needs: Needs, engine: Engine, servers: Servers, say: Callable[[str], None], step: Callable[[str], None]
+) -> list[Check]:
+    """Every check, for the manifest.
+
+    `servers` are up already; `say` is told what is not fine, `step` what is being measured. Raises
+    PreflightError when the plan cannot be run on this machine.
+    """
+    checks = examine(needs, engine, BRIEF, step, servers=servers)
+    for check in not_fine(checks):
+        say(f"{check.verdict.value}: {check.id}: {check.found}: {check.means}")
+    stops = [check for check in checks if check.verdict is CheckVerdict.STOP]
+    if stops:
+        reasons = "; ".join(f"{check.id}: {check.found}: {check.means}" for check in stops)
+        hint = "; ".join(dict.fromkeys(check.change for check in stops))
+        raise PreflightError(
+            f"the plan {needs.plan} cannot be run on this machine: {reasons}",
+            hint=f"{hint}; --no-preflight runs it all the same",
+        )
+    return checks

@@ -1,0 +1,186 @@
+"""How fast the generator itself is here: pgdrive against pgnull, which answers at once."""
+
+from __future__ import annotations
+
+import os
+import select
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.doctor.check import good, graded, note, unknown, warning
+from pgdyno.doctor.needs import Needs
+from pgdyno.errors import EngineError
+from pgdyno.records import Check
+from pgdyno.run import Engine
+from pgdyno.run.process import running_engine
+from pgdyno.run.stream import Event
+
+PROGRAM = "pgnull"
+ENVIRONMENT = "PGDYNO_PGNULL"
+READY = "pgnull: ready on "
+READY_S = 10.0
+SOCKET = ".s.PGSQL.5432"
+LONGEST_FOLDER = 90
+"""Bytes of a folder's path that leave room for a socket's name in sun_path of Linux (108)."""
+ROUND_TRIP_S = 0.3
+RATE_NOTE, RATE_WARNING = 0.5, 0.8
+"""Shares of the ceiling that an open loop's rate may reach."""
+TRIP_NOTE_US, TRIP_WARNING_US = 200, 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """What a generator reached."""
+
+    tps: float
+    p50_us: float
+    clients: int
+    workers: int
+    threads: int
+    """Of pgnull; 0 against a real server."""
+
+
+def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) -> Ceiling:
+    """The plan's clients with its protocol and, if they are built in, its scripts. Raises EngineError."""
+    workers = min(needs.workers or max(cores // 2, 1), needs.clients)
+    threads = min(max(cores - workers, 1), needs.clients)
+    scripts = needs.scripts or ("-b", "select-only")
+    with null_server(engine, threads, tcp=needs.tcp) as environment:
+        options = [f"--client={needs.clients}", f"--jobs={workers}", f"--protocol={needs.protocol}", *scripts]
+        end = drive(engine, options, environment, seconds)
+    return Ceiling(end["tps"], _p50_us(end), needs.clients, workers, threads)
+
+
+def measure_round_trip(engine: Engine, needs: Needs) -> float:
+    """Median of one client's `SELECT` against pgnull, microseconds. Raises EngineError."""
+    with null_server(engine, 1, tcp=needs.tcp) as environment:
+        return round_trip_us(engine, environment, needs.protocol)
+
+
+def round_trip_us(engine: Engine, environment: Mapping[str, str], protocol: str) -> float:
+    """Median of the shortest statement at the server of `environment`, microseconds. Raises EngineError."""
+    with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
+        script.write("SELECT 1;\n")
+        script.flush()
+        options = ["--client=1", "--jobs=1", f"--protocol={protocol}", f"--file={script.name}"]
+        return _p50_us(drive(engine, options, environment, ROUND_TRIP_S))
+
+
+def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str], seconds: float) -> Event:
+    """The last event of an engine that ran for `seconds`. Raises EngineError when it did not come to its end."""
+    always = ["--events=-", "--parent-lease", "--no-vacuum", f"--time={seconds:g}"]
+    with tempfile.TemporaryFile() as errors:
+        with running_engine(engine, [*always, *options], environment, errors) as (process, stream):
+            events = list(stream)
+            process.wait()
+        errors.seek(0)
+        said = errors.read().decode(errors="replace").strip().splitlines()
+    end = events[-1] if events and events[-1]["event"] == "end" else None
+    if end is None or end["outcome"] != "finished" or not end["succeeded"]:
+        raise EngineError(f"the engine did not come to its end: {said[-1] if said else 'it said nothing'}")
+    return end
+
+
+def _p50_us(end: Event) -> float:
+    return float(end["latency_ns"]["p50"]) / 1e3
+
+
+@contextmanager
+def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str, str]]:
+    """A pgnull, and the variables with which the engine finds it. Raises EngineError."""
+    program = _find_null(engine)
+    with tempfile.TemporaryDirectory(prefix="pgdyno-null-") as folder:
+        over_tcp = tcp or len(os.fsencode(folder)) > LONGEST_FOLDER
+        where = ["--listen=127.0.0.1", "--port=0"] if over_tcp else [f"--socket-dir={folder}", "--port=5432"]
+        process = subprocess.Popen(
+            [str(program), *where, f"--threads={threads}", "--parent-lease"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            yield _environment(_ready(process), folder)
+        finally:
+            process.kill()
+            process.communicate()
+
+
+def _ready(process: subprocess.Popen[bytes]) -> str:
+    """Where it listens."""
+    assert process.stdout is not None
+    came, _, _ = select.select([process.stdout], [], [], READY_S)
+    line = process.stdout.readline().decode(errors="replace").strip() if came else ""
+    if not line.startswith(READY):
+        raise EngineError(f"{PROGRAM} does not start: {line or 'it said nothing'}")
+    return line.removeprefix(READY)
+
+
+def _environment(address: str, folder: str) -> dict[str, str]:
+    host, _, port = (folder, "", "5432") if address.startswith("/") else address.rpartition(":")
+    # what the user's own environment says of connections is about another server
+    return {"PGHOST": host, "PGPORT": port, "PGUSER": "pgdyno", "PGDATABASE": "pgdyno", "PGSSLMODE": "disable"}
+
+
+def _find_null(engine: Engine) -> Path:
+    """What `PGDYNO_PGNULL` names, else the one beside the engine, else on the PATH."""
+    beside = engine.path.with_name(PROGRAM)
+    found = os.environ.get(ENVIRONMENT) or (str(beside) if beside.is_file() else shutil.which(PROGRAM))
+    if found is None:
+        raise EngineError(f"{PROGRAM} is not installed", hint=f"install pgdyno anew, or set {ENVIRONMENT} to its path")
+    return Path(found)
+
+
+def ceiling(needs: Needs, reached: Ceiling) -> Check:
+    """`generator.ceiling`: what was reached, against the rate that the plan asks for."""
+    name = "generator.ceiling"
+    what = " ".join(needs.scripts[1::2]) if needs.scripts else "select-only, in place of the plan's files"
+    found = (
+        f"{_rounded(reached.tps)} transactions a second ({what}; {needs.protocol}) with "
+        f"{_count(reached.clients, 'client')} on {_count(reached.workers, 'worker')}, "
+        f"beside {_count(reached.threads, 'thread')} of pgnull"
+    )
+    measured = {"tps": round(reached.tps, 1), "workers": reached.workers, "threads": reached.threads}
+    change = "use more workers, or more machines to make the load"
+    if needs.rate_per_s is not None:
+        found += f"; the plan asks for {_rounded(needs.rate_per_s)}"
+        means = "close to its own limit the generator is late, and that shows as latency"
+        limits = [(RATE_NOTE, note), (RATE_WARNING, warning)]
+        return graded(name, needs.rate_per_s / max(reached.tps, 1), limits, found, means, change, measured)
+    means = f"a trial near {_rounded(0.7 * reached.tps)} measures the generator as much as the server"
+    return good(name, found, measured, means)
+
+
+def round_trip(needs: Needs, median_us: float, to: str) -> Check:
+    """`network.round-trip`: what a statement takes without any work, and so a transaction."""
+    name = "network.round-trip"
+    found = f"{median_us:.3g} µs {to}"
+    least_us = median_us * needs.statements
+    if needs.statements > 1:
+        means = f"a transaction of {needs.statements} statements takes at least {least_us:.3g} µs"
+    else:
+        means = f"no statement is faster; a client does at most {_rounded(1e6 / median_us)} a second"
+    change = "move the generator closer to the server (the same zone or rack)"
+    limits = [(TRIP_NOTE_US, note), (TRIP_WARNING_US, warning)]
+    check = graded(name, median_us, limits, found, means, change, {"median_us": round(median_us, 2)})
+    return check.model_copy(update={"means": means})
+
+
+def not_measured(name: str, error: Exception) -> Check:
+    """What could not be tried, and why."""
+    why = error.message if isinstance(error, EngineError) else str(error)
+    hint = error.hint or "" if isinstance(error, EngineError) else ""
+    return unknown(name, f"not measured: {why}", change=hint)
+
+
+def _rounded(number: float) -> str:
+    return f"{float(f'{number:.3g}'):,.0f}"
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one if number == 1 else one + 's'}"

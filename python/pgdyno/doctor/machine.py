@@ -1,0 +1,134 @@
+"""What else runs on the machine, and what limits processes here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pgdyno.doctor.check import good, graded, note, stop, unknown, warning
+from pgdyno.doctor.cpu import CpuTimes
+from pgdyno.doctor.needs import Needs
+from pgdyno.doctor.system import System
+from pgdyno.records import Check
+
+BUSY_NOTE, BUSY_WARNING = 0.03, 0.10
+"""Shares of all processors."""
+SERVERS = frozenset({"postgres", "postmaster", "mysqld", "mariadbd"})
+GENERATORS = frozenset({"pgdyno", "pgdrive", "pgbench", "sysbench", "hammerdbcli", "pgnull"})
+SPARE_FILES = 64
+"""Files of the engine beside its connections."""
+SPARE_TASKS = 64
+"""Processes of a server and of pgdyno beside the backends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One of /proc."""
+
+    pid: int
+    name: str
+    parent: int
+
+
+def processes(system: System) -> dict[int, Process]:
+    """All that can be seen, by number."""
+    found = {}
+    for text in system.texts("proc/[0-9]*/stat"):
+        # the name is in parentheses and may hold any character (proc(5))
+        head, _, tail = text.rpartition(")")
+        number, _, name = head.partition(" (")
+        fields = tail.split()
+        if number.isdigit() and len(fields) >= 2:
+            found[int(number)] = Process(int(number), name, int(fields[1]))
+    return found
+
+
+def load(system: System, before: CpuTimes | None, after: CpuTimes | None) -> Check:
+    """`machine.load`: what others used of the processors while we did nothing."""
+    name = "machine.load"
+    average = (system.text("proc/loadavg") or "").split()
+    if before is None or after is None or after.total <= before.total or not average:
+        return unknown(name, "the kernel does not tell")
+    share = (after.busy - before.busy) / (after.total - before.total)
+    return graded(
+        name,
+        share,
+        [(BUSY_NOTE, note), (BUSY_WARNING, warning)],
+        f"{100 * share:.1f} % of the processors busy, load average {' '.join(average[:3])}",
+        "something else computes here, and trials compete with it",
+        "find it with top and end it, or wait",
+        {"busy_share": round(share, 4), "load_1_min": float(average[0])},
+    )
+
+
+def others(system: System, own: int) -> Check:
+    """`machine.others`: servers and load generators that are not the process `own` nor above it."""
+    name = "machine.others"
+    seen = processes(system)
+    if not seen:
+        return unknown(name, "processes are not to be seen")
+    counts = _counts(seen, _family(seen, own))
+    if not counts:
+        return good(name, "no other server or load generator is seen")
+    found = ", ".join(f"{count} {program}" for program, count in sorted(counts.items()))
+    means = "even an idle server takes memory and may begin a vacuum or a checkpoint in the middle of a trial"
+    change = "stop what is not needed; two runs of pgdyno at once disturb each other"
+    make = warning if counts.keys() & GENERATORS else note
+    if make is warning:
+        means = "another load or run takes processors, memory and disk from this one"
+    return make(name, found, means, change)
+
+
+def _family(seen: Mapping[int, Process], own: int) -> set[int]:
+    """`own` and its parents."""
+    family: set[int] = set()
+    while own in seen and own not in family:
+        family.add(own)
+        own = seen[own].parent
+    return family
+
+
+def _counts(seen: Mapping[int, Process], family: set[int]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for process in seen.values():
+        parent = seen.get(process.parent)
+        # a server's processes are one server
+        child = parent is not None and parent.name == process.name
+        if process.name in SERVERS | GENERATORS and process.pid not in family and not child:
+            counts[process.name] = counts.get(process.name, 0) + 1
+    return counts
+
+
+def open_files(system: System, needs: Needs) -> Check:
+    """`limits.open-files`: files for the engine's connections, processes for the server's backends."""
+    name = "limits.open-files"
+    limits = _limits(system)
+    if "Max open files" not in limits:
+        return unknown(name, "the kernel does not tell")
+    soft, hard = limits["Max open files"]
+    wanted, tasks = needs.clients + SPARE_FILES, system.tasks_limit()
+    clients = f"{needs.clients} client{'s' if needs.clients != 1 else ''}"
+    found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} want about {wanted}"
+    if hard is not None and hard < wanted:
+        means = "the engine cannot open a connection for every client"
+        return stop(name, found, means, f"ulimit -Hn {wanted}, or LimitNOFILE of the service")
+    backends = needs.clients + SPARE_TASKS
+    if needs.on_this_host and tasks is not None and tasks < backends:
+        found += f"; the control group allows {tasks} processes"
+        return stop(name, found, "the server cannot start a backend for every client", f"pids.max = {backends} or more")
+    return good(name, found)
+
+
+def _limits(system: System) -> dict[str, tuple[int | None, int | None]]:
+    """Soft and hard limit by name; None is unlimited."""
+    found = {}
+    for line in system.lines("proc/self/limits")[1:]:
+        name, values = line[:26].strip(), line[26:].split()
+        if len(values) >= 2:
+            soft, hard = (int(value) if value.isdigit() else None for value in values[:2])
+            found[name] = (soft, hard)
+    return found
+
+
+def _shown(limit: int | None) -> str:
+    return "unlimited" if limit is None else str(limit)

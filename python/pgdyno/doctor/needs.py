@@ -1,0 +1,248 @@
+"""What a plan asks of the machine: clients, memory, room, and where its files go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pgdyno.plan import LoadedPlan, Plan
+from pgdyno.plan.costs import BYTES_A_SCALE, dataset_bytes
+from pgdyno.plan.phases import ends
+from pgdyno.plan.scripts import scripts_that_run
+from pgdyno.plan.target_checks import TMPFS
+from pgdyno.plan.targets import OwnTarget
+from pgdyno.records import Point
+from pgdyno.target import Home
+from pgdyno.target.places import SHARED_MEMORY
+from pgdyno.units import parse_bytes
+
+MIB = 1 << 20
+CLUSTER_BYTES = 64 * MIB
+"""An empty cluster and its first segments of WAL."""
+READ_ONLY = frozenset({"select-only"})
+"""Built-in scripts that write nothing. What a file does is not known: it is taken to write."""
+DEFAULTS = {"shared_buffers": "128MB", "max_wal_size": "1GB", "huge_pages": "try"}
+"""As initdb leaves them."""
+UNITS = {"shared_buffers": 8192, "max_wal_size": MIB}
+"""What a number without a unit counts."""
+OFF = frozenset({"off", "false", "no", "0"})
+
+_SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(B|kB|MB|GB|TB)?\s*")
+_FACTORS = {"B": 1, "kB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder on this machine that servers of the plan use."""
+
+    path: Path
+    """The nearest folder that is there."""
+    roles: tuple[str, ...]
+    """`data of pg18`, `WAL of pg18`."""
+    bytes: int = 0
+    """Room that the plan needs there, by estimate; 0 when nothing tells."""
+    wal: bool = True
+    """Whether commits wait for it."""
+    in_memory: bool = False
+    """Whether the plan wants it in memory."""
+    limit_bytes: int | None = None
+    """What the plan lets it take there; None: no limit of its own."""
+    kept: bool = False
+    """Whether part of the room may be in use already, by a kept cluster."""
+
+    @property
+    def title(self) -> str:
+        """`/var/lib/x (data and WAL of pg18)`."""
+        return f"{self.path} ({'; '.join(self.roles)})" if self.roles else str(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What there must be room and time for. Sizes are estimates."""
+
+    plan: str = ""
+    """Its source; empty when only the machine is asked about."""
+    clients: int = 1
+    """The most of a point."""
+    workers: int | None = None
+    """Engine threads of that point; None: the engine's choice."""
+    protocol: str = "simple"
+    tcp: bool = False
+    """Whether clients come over TCP rather than a socket of this machine."""
+    scripts: tuple[str, ...] = ()
+    """Options of the engine, when all are built in; empty otherwise."""
+    statements: int = 1
+    """Round trips of a transaction, the most of the built-in scripts."""
+    writes: bool = True
+    durable: bool = True
+    """Whether a commit waits for the disk."""
+    rate_per_s: float | None = None
+    """The highest that is asked for; None in a closed loop."""
+    datasets: tuple[int, ...] = ()
+    """Bytes of each scale, ascending; empty when nothing tells."""
+    servers: int = 0
+    """That run at the same time on this host."""
+    targets_here: int = 0
+    """Targets whose servers they are: a standby is a server, too."""
+    shared_buffers: tuple[int, ...] = ()
+    """Bytes of each server's, the largest that is swept."""
+    huge_pages: str = "try"
+    """The strictest of the servers."""
+    places: tuple[Place, ...] = ()
+
+    @property
+    def on_this_host(self) -> bool:
+        """Whether a server runs beside the generator."""
+        return self.servers > 0 or not self.plan
+
+
+STATEMENTS = {"tpcb-like": 7, "simple-update": 5, "select-only": 1}
+"""Round trips of the built-in scripts, BEGIN and END counted."""
+
+
+def needs_of_machine(home: Home, clients: int) -> Needs:
+    """What is looked at without a plan: the machine, and the folder where servers would be."""
+    place = Place(existing(home.root), ("servers of pgdyno",))
+    return Needs(clients=clients, protocol="prepared", scripts=("-b", "select-only"), places=(place,))
+
+
+def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Needs:
+    """What the plan asks for; `scripts` are the engine's options for its scripts."""
+    plan = loaded.plan
+    points = plan.points()
+    most = max(points, key=lambda point: point.clients)
+    names = scripts_that_run(plan)
+    builtin = names <= STATEMENTS.keys()
+    started = {name: spec for name, spec in plan.target.items() if isinstance(spec, OwnTarget)}
+    # standbys have the settings of their primary
+    settings = [_settings(spec.settings, points) for spec in started.values() for _ in range(_servers(spec))]
+    datasets = _datasets(plan, points)
+    return Needs(
+        plan=loaded.source,
+        clients=most.clients,
+        workers=most.workers,
+        protocol=most.protocol,
+        tcp=any(spec.connect == "tcp" for spec in started.values()),
+        scripts=tuple(scripts) if builtin else (),
+        statements=max((STATEMENTS[name] for name in names), default=1) if builtin else 1,
+        writes=not names <= READ_ONLY,
+        durable=not settings or any(_waits_for_disk(each, points) for each in settings),
+        rate_per_s=_rate(plan, points),
+        datasets=datasets,
+        servers=len(settings),
+        targets_here=len(started),
+        shared_buffers=tuple(size_of(each, "shared_buffers") for each in settings),
+        huge_pages=max((each["huge_pages"] for each in settings), key=["off", "try", "on"].index, default="try"),
+        places=_places(plan, started, points, home),
+    )
+
+
+def size_of(settings: Mapping[str, str], name: str) -> int:
+    """Bytes of a setting, its default when it is not set or not a size."""
+    for text in (settings.get(name, ""), DEFAULTS[name]):
+        match = _SIZE.fullmatch(text)
+        if match:
+            return int(float(match[1]) * (_FACTORS[match[2]] if match[2] else UNITS[name]))
+    raise AssertionError("defaults are sizes")
+
+
+def existing(path: Path) -> Path:
+    """`path`, or the nearest folder above it that is there."""
+    at = path.absolute()
+    while not _is_folder(at) and at != at.parent:
+        at = at.parent
+    return at.resolve()
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # a folder above it is closed to us
+        return False
+
+
+def _servers(spec: OwnTarget) -> int:
+    """A primary with its standbys."""
+    return 1 + (spec.replicas.count if spec.replicas else 0)
+
+
+def _settings(asked: Mapping[str, str], points: Sequence[Point]) -> dict[str, str]:
+    """Of one server over all points: the target's, and of what is swept the largest."""
+    found = DEFAULTS | {name.lower(): value for name, value in asked.items()}
+    for point in points:
+        swept = {name.lower(): value for name, value in point.settings.items()}
+        for name in UNITS.keys() & swept.keys():
+            if size_of(swept, name) > size_of(found, name):
+                found[name] = swept[name]
+    if found["huge_pages"] not in ("off", "try", "on"):
+        # true, yes, 1 and their opposites
+        found["huge_pages"] = "off" if found["huge_pages"].lower() in OFF else "on"
+    return found
+
+
+def _waits_for_disk(settings: Mapping[str, str], points: Sequence[Point]) -> bool:
+    """Whether commits do, at any of the points."""
+    every = [{**settings, **{name.lower(): value for name, value in point.settings.items()}} for point in points]
+    names = ("fsync", "synchronous_commit")
+    return any(all(each.get(name, "on").lower() not in OFF for name in names) for each in every)
+
+
+def _datasets(plan: Plan, points: Sequence[Point]) -> tuple[int, ...]:
+    if plan.workload.dataset != "pgbench":
+        return ()
+    return tuple(sorted({BYTES_A_SCALE * (point.scale or plan.workload.scale) for point in points}))
+
+
+def _rate(plan: Plan, points: Sequence[Point]) -> float | None:
+    rates = [point.rate for point in points if point.rate is not None]
+    rates += [max(ends(phase.rate)) for phase in plan.phase if phase.rate is not None]
+    return max(rates, default=None)
+
+
+def _places(plan: Plan, targets: Mapping[str, OwnTarget], points: Sequence[Point], home: Home) -> tuple[Place, ...]:
+    """Folders of data and WAL; those on one file system are one place, and its room is their sum."""
+    found: dict[int, Place] = {}
+    stored = dataset_bytes(plan, max(point.scale or plan.workload.scale for point in points))
+    for name, spec in targets.items():
+        data = _servers(spec) * (CLUSTER_BYTES + stored)
+        wal = _servers(spec) * size_of(_settings(spec.settings, points), "max_wal_size")
+        wanted = spec.environment
+        in_memory = wanted.data == TMPFS
+        limit = parse_bytes(wanted.tmpfs_size) if in_memory and wanted.tmpfs_size else None
+        at = _data_folder(spec, home)
+        both = Place(at, (f"data and WAL of {name}",), data + wal, True, in_memory, limit, spec.keep_data)
+        if wanted.wal is None:
+            _add(found, both)
+        else:
+            _add(found, replace(both, roles=(f"data of {name}",), bytes=data, wal=False))
+            _add(found, Place(existing(Path(wanted.wal).expanduser()), (f"WAL of {name}",), wal))
+    return tuple(found.values())
+
+
+def _data_folder(spec: OwnTarget, home: Home) -> Path:
+    if spec.environment.data == TMPFS:
+        return existing(SHARED_MEMORY)
+    if spec.environment.data is not None:
+        return existing(Path(spec.environment.data).expanduser())
+    return existing(home.clusters if spec.keep_data else home.instances)
+
+
+def _add(found: dict[int, Place], place: Place) -> None:
+    device = place.path.stat().st_dev
+    before = found.get(device)
+    if before is None:
+        found[device] = place
+        return
+    limits = [each.limit_bytes for each in (before, place) if each.limit_bytes is not None]
+    found[device] = Place(
+        before.path,
+        (*before.roles, *place.roles),
+        before.bytes + place.bytes,
+        before.wal or place.wal,
+        before.in_memory or place.in_memory,
+        sum(limits) if len(limits) == 2 else None,
+        before.kept or place.kept,
+    )

@@ -1,0 +1,170 @@
+"""File systems under data and WAL: their kind, their options, their room."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from pgdyno.doctor.check import good, note, stop, unknown, warning
+from pgdyno.doctor.needs import Place
+from pgdyno.doctor.system import System
+from pgdyno.records import Check
+from pgdyno.units import format_bytes
+
+MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "ceph", "glusterfs", "lustre", "gpfs", "ocfs2", "gfs2", "afs", "9p", "virtiofs"}
+)
+COPY_ON_WRITE = frozenset({"btrfs", "zfs", "bcachefs"})
+NO_BARRIER = frozenset({"nobarrier", "barrier=0", "barrier=off"})
+VIRTUAL = ("/dev/vd", "/dev/xvd")
+SYNCHRONOUS = frozenset({"sync", "dirsync"})
+TIGHT = 0.8
+"""Share of what is free that a plan may need before it is called tight."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of /proc/self/mountinfo."""
+
+    point: str
+    kind: str
+    device: str
+    number: str
+    """`major:minor`."""
+    options: frozenset[str]
+    """Of the mount and of the file system."""
+
+
+def mounts(system: System) -> list[Mount]:
+    """All that is mounted here, in the order of mounting (proc(5))."""
+    found = []
+    for line in system.lines("proc/self/mountinfo"):
+        before, dash, after = line.partition(" - ")
+        left, right = before.split(), after.split(" ")
+        if dash and len(left) >= 6 and len(right) >= 3:
+            options = frozenset([*left[5].split(","), *right[2].split(",")])
+            found.append(Mount(_unescaped(left[4]), right[0], _unescaped(right[1]), left[2], options))
+    return found
+
+
+def mount_of(system: System, path: Path) -> Mount | None:
+    """What `path`, which is resolved, lies on: the longest mount point above it, the last of equals."""
+    above = {str(path), *(str(parent) for parent in PurePosixPath(path).parents)}
+    under = [mount for mount in mounts(system) if mount.point in above]
+    return max(enumerate(under), key=lambda pair: (len(pair[1].point), pair[0]))[1] if under else None
+
+
+def disk_kind(system: System, mount: Mount) -> str | None:
+    """`solid state, write back cache`; None when there is no block device behind it."""
+    device = system.root / "sys/dev/block" / mount.number
+    # a partition has its queue one folder up
+    for folder in (device, device.resolve().parent):
+        try:
+            rotational = (folder / "queue/rotational").read_text().strip()
+        except OSError:
+            continue
+        cache = system.text(str((folder / "queue/write_cache").relative_to(system.root)))
+        # virtual disks call themselves rotating, whatever is behind them
+        virtual = mount.device.startswith(VIRTUAL)
+        kind = "virtual disk" if virtual else "rotating disk" if rotational == "1" else "solid state"
+        return f"{kind}, {cache} cache" if cache else kind
+    return None
+
+
+def described(system: System, mount: Mount) -> str:
+    """`ext4 on /dev/vda, virtual disk, write back cache`."""
+    disk = disk_kind(system, mount)
+    return f"{mount.kind} on {mount.device}" + (f", {disk}" if disk else "")
+
+
+def file_system(system: System, place: Place) -> Check:
+    """`storage.file-system`: what `place` lies on."""
+    name = "storage.file-system"
+    mount = mount_of(system, place.path)
+    if mount is None:
+        return unknown(name, f"{place.title}: what it lies on is not to be seen")
+    found = f"{place.title}: {described(system, mount)}"
+    kind = mount.kind
+    if kind in MEMORY and place.in_memory:
+        means = "as the plan wants it: nothing is durable, and a commit waits for no disk"
+        return note(name, found, means, "compare only with runs in memory")
+    if kind in MEMORY:
+        means = "nothing is durable, a commit waits for no disk, and the dataset takes memory"
+        return warning(name, found, means, "compare only with runs in memory, or move the data")
+    if kind in NETWORK or (kind.startswith("fuse") and kind != "fuseblk"):
+        means = "each write and sync crosses a network or another program, which others use, too"
+        return warning(name, found, means, "put data and WAL on a local file system, such as ext4 or XFS")
+    if kind == "overlay":
+        means = "the first write to a file copies it, and a container's layer is slower than a volume"
+        return warning(name, found, means, "put data and WAL on a volume of the container")
+    if kind in COPY_ON_WRITE:
+        means = "blocks move at every write: figures change as the file system ages, and full_page_writes cost twice"
+        return note(name, found, means, "give every run a fresh file system, or use ext4 or XFS")
+    return good(name, found)
+
+
+def mount_options(system: System, place: Place) -> Check:
+    """`storage.mount-options`: those that weaken durability or cost time."""
+    name = "storage.mount-options"
+    mount = mount_of(system, place.path)
+    if mount is None:
+        return unknown(name, f"{place.title}: its options are not to be seen")
+    found = f"{mount.point}: {', '.join(sorted(mount.options))}"
+    options = mount.options
+    if "ro" in options:
+        return stop(name, found, "nothing can be written there", f"mount -o remount,rw {mount.point}")
+    if options & NO_BARRIER:
+        means = "syncs do not reach the disk: commits are fast and lost when power fails"
+        return warning(name, found, means, f"mount -o remount,barrier=1 {mount.point}")
+    if options & SYNCHRONOUS:
+        means = "each write waits for the disk, not only syncs"
+        return warning(name, found, means, f"mount -o remount,async {mount.point}")
+    if "data=journal" in options:
+        return note(name, found, "each page is written twice, first into the journal", "use data=ordered")
+    if not options & {"noatime", "relatime"} and mount.kind not in MEMORY:
+        means = "each read of a file writes the time of access"
+        return note(name, found, means, f"mount -o remount,noatime {mount.point}")
+    if "discard" in options:
+        means = "files that are removed (old WAL, dropped tables) trim the disk at once, in the middle of trials"
+        return note(name, found, means, "mount without discard and run fstrim between runs")
+    return good(name, found)
+
+
+def free_bytes(path: Path) -> tuple[int, int]:
+    """Bytes that an ordinary user may still write at `path`, and bytes of the whole. Raises OSError."""
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize, status.f_blocks * status.f_frsize
+
+
+def free(place: Place, free_now: int, whole: int) -> Check:
+    """`storage.free`: `free_now` of `whole` bytes against what the plan needs in `place`."""
+    name = "storage.free"
+    found = f"{place.title}: {format_bytes(free_now)} of {format_bytes(whole)} free"
+    if place.limit_bytes is not None:
+        free_now = min(free_now, place.limit_bytes)
+        found += f", of which the plan allows {format_bytes(place.limit_bytes)}"
+    measured = {"free_bytes": free_now, "needed_bytes": place.bytes}
+    if place.bytes:
+        found += f"; the plan needs about {format_bytes(place.bytes)}"
+    change = "free some room, put the cluster on a larger disk (environment.data), or choose a smaller scale"
+    if place.limit_bytes is not None:
+        change = "raise tmpfs_size, or choose a smaller scale"
+    if place.bytes > free_now:
+        if place.kept:
+            means = "it may suffice, as a kept cluster may hold the dataset already"
+            return warning(name, found, means, change, measured)
+        return stop(name, found, "loads fail when the disk is full, and a full WAL ends the server", change, measured)
+    if place.bytes > TIGHT * free_now:
+        means = "WAL may pass max_wal_size under load; a full disk ends the server"
+        return warning(name, found, means, change, measured)
+    if free_now < 0.05 * whole:
+        return note(name, found, "file systems that are almost full write slower, in pieces", change, measured)
+    return good(name, found, measured)
+
+
+def _unescaped(text: str) -> str:
+    for code, character in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
+        text = text.replace(code, character)
+    return text

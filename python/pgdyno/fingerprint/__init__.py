@@ -1,0 +1,15 @@
+"""What must be equal for two runs to be comparable: taken while a run goes on, compared afterwards."""
+
+from pgdyno.fingerprint.compare import Difference, Severity, comparable
+from pgdyno.fingerprint.host import host_print
+from pgdyno.fingerprint.take import take_fingerprint, with_mark, with_server
+
+__all__ = [
+    "Difference",
+    "Severity",
+    "comparable",
+    "host_print",
+    "take_fingerprint",
+    "with_mark",
+    "with_server",
+]

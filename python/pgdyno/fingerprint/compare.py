@@ -1,0 +1,170 @@
+"""Whether two runs can be compared: every difference of their fingerprints, and how much it weighs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pgdyno.records import Fingerprint, ServerPrint
+
+MEMORY_TOLERANCE = 0.01
+"""A kernel takes a little memory for itself, another little with every version."""
+
+
+class Severity(StrEnum):
+    """What a difference does to a comparison, the heaviest first."""
+
+    REFUSED = "refused"
+    """Figures measure something else, unless this difference is what is compared."""
+    CAUTION = "caution"
+    """It can move figures by more than noise."""
+    HARMLESS = "harmless"
+    """It is as it should be between two runs, or moves nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One field in which two fingerprints differ."""
+
+    field: str
+    """`host.cpu_model`, `servers.pg18.settings_changed.shared_buffers`."""
+    a: str | None
+    """Its value in the first; None: it has none."""
+    b: str | None
+    severity: Severity
+    why: str
+
+
+RULES: tuple[tuple[str, Severity, str], ...] = (
+    ("host.architecture", Severity.REFUSED, "another architecture"),
+    ("host.cpu_model", Severity.REFUSED, "another processor"),
+    ("host.cores", Severity.REFUSED, "another number of processors"),
+    ("host.threads_per_core", Severity.REFUSED, "processors share cores in one of them"),
+    ("host.cpu_limit", Severity.REFUSED, "another limit of processor time"),
+    ("host.memory_bytes", Severity.REFUSED, "another size of memory"),
+    ("host.memory_limit_bytes", Severity.REFUSED, "another limit of memory"),
+    ("host.virtualisation", Severity.REFUSED, "another hypervisor, or none"),
+    ("host.disks", Severity.REFUSED, "other storage, or other options of it"),
+    ("host.numa_nodes", Severity.CAUTION, "memory is spread differently"),
+    ("host.kernel", Severity.CAUTION, "another kernel"),
+    ("host.os", Severity.HARMLESS, "another release of the system; the kernel counts by itself"),
+    ("host.boot", Severity.CAUTION, "the kernel was booted differently"),
+    ("host.tuning", Severity.CAUTION, "the kernel is tuned differently"),
+    ("pgdyno", Severity.HARMLESS, "another version of the laboratory"),
+    ("pgdrive", Severity.CAUTION, "another version of the generator"),
+    ("generator", Severity.REFUSED, "the load comes from somewhere else"),
+    ("seed", Severity.HARMLESS, "other random values, of the same distribution"),
+    ("workload", Severity.REFUSED, "another workload"),
+    ("reset", Severity.REFUSED, "trials begin in another state"),
+    ("servers.*.version", Severity.CAUTION, "another version of the server"),
+    ("servers.*.version_full", Severity.CAUTION, "another build of the server"),
+    ("servers.*.configure", Severity.CAUTION, "the server was built differently"),
+    ("servers.*.data_checksums", Severity.CAUTION, "pages carry checksums in one of them"),
+    ("servers.*.dataset_marks", Severity.REFUSED, "another dataset"),
+    ("servers.*.settings_changed", Severity.CAUTION, "another setting of the server"),
+    ("servers", Severity.HARMLESS, "only one of the runs has this target"),
+)
+"""By the beginning of a field's name, where `*` stands for a target; the longest that fits counts."""
+
+HEAVY_SETTINGS = frozenset(
+    [
+        "fsync",
+        "synchronous_commit",
+        "full_page_writes",
+        "wal_level",
+        "shared_buffers",
+        "huge_pages",
+        "max_wal_size",
+        "checkpoint_timeout",
+        "autovacuum",
+        "synchronous_standby_names",
+        "shared_preload_libraries",
+        "io_method",
+        "jit",
+    ]
+)
+"""Settings that decide what a commit waits for, what is cached, and what runs beside the load."""
+
+
+def comparable(a: Fingerprint, b: Fingerprint) -> list[Difference]:
+    """How `a` and `b` differ, the heaviest first; empty when nothing does.
+
+    Two runs can be compared when no difference is refused; one that is the very thing compared, such as a
+    setting or the version, is for the caller to leave out. Targets are matched by name, and two runs of one
+    target each by that.
+    """
+    left, right = _flat(a), _flat(b)
+    mine, other = _matched(a, b)
+    left |= _servers(mine)
+    right |= _servers(other)
+    found = list(_differences(left, right))
+    if a.servers and b.servers and not mine.keys() & other.keys():
+        names = (", ".join(a.servers), ", ".join(b.servers))
+        found.append(Difference("servers", *names, Severity.REFUSED, "the runs have no target in common"))
+    order = list(Severity)
+    return sorted(found, key=lambda each: (order.index(each.severity), each.field))
+
+
+def _matched(a: Fingerprint, b: Fingerprint) -> tuple[Mapping[str, ServerPrint], Mapping[str, ServerPrint]]:
+    """The servers of both by a name that they share."""
+    if len(a.servers) == len(b.servers) == 1:
+        (name,), (server,) = a.servers, b.servers.values()
+        return a.servers, {name: server}
+    return a.servers, b.servers
+
+
+def _flat(of: Fingerprint) -> dict[str, str]:
+    return dict(_fields("", of.model_dump(mode="json", exclude={"servers"})))
+
+
+def _servers(servers: Mapping[str, ServerPrint]) -> dict[str, str]:
+    return dict(_fields("servers.", {name: each.model_dump(mode="json") for name, each in servers.items()}))
+
+
+def _fields(prefix: str, values: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Every value by its full name; what is None is absent."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _fields(f"{prefix}{name}.", value)
+        elif value is not None:
+            text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+            yield f"{prefix}{name}", text
+
+
+def _differences(left: Mapping[str, str], right: Mapping[str, str]) -> Iterator[Difference]:
+    shared = {_server_of(field) for field in left} & {_server_of(field) for field in right}
+    for field in sorted(left.keys() | right.keys()):
+        a, b = left.get(field), right.get(field)
+        server = _server_of(field)
+        if a == b or (field == "host.memory_bytes" and _alike(a, b)):
+            continue
+        if server is not None and server not in shared:
+            # one line for a target that only one has, not one for each of its fields
+            if field.endswith(".version"):
+                yield Difference(f"servers.{server}", a, b, *_rule("servers"))
+            continue
+        yield Difference(field, a, b, *_rule(field))
+
+
+def _server_of(field: str) -> str | None:
+    parts = field.split(".")
+    return parts[1] if parts[0] == "servers" and len(parts) > 1 else None
+
+
+def _alike(a: str | None, b: str | None) -> bool:
+    return a is not None and b is not None and abs(int(a) - int(b)) <= MEMORY_TOLERANCE * max(int(a), int(b))
+
+
+def _rule(field: str) -> tuple[Severity, str]:
+    parts = field.split(".")
+    if parts[0] == "servers" and len(parts) > 2:
+        parts[1] = "*"
+    if parts[2:3] == ["settings_changed"] and parts[-1] in HEAVY_SETTINGS:
+        return Severity.REFUSED, "a setting that decides what a commit waits for, or what is cached"
+    general = ".".join(parts)
+    fitting = [rule for rule in RULES if general == rule[0] or general.startswith(f"{rule[0]}.")]
+    if not fitting:
+        return Severity.CAUTION, "what it does is not known to this version of pgdyno"
+    _, severity, why = max(fitting, key=lambda rule: len(rule[0]))
+    return severity, why

@@ -1,0 +1,146 @@
+"""The machine's part of a fingerprint."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.doctor import Place, System
+from pgdyno.doctor.clock import FOLDER as CLOCK
+from pgdyno.doctor.cpu import numa_nodes, threads_per_core, virtualised
+from pgdyno.doctor.memory import THP
+from pgdyno.doctor.storage import described, mount_of
+from pgdyno.records import Host, HostPrint
+
+BOOT = frozenset(
+    [
+        "amd_iommu",
+        "amd_pstate",
+        "clocksource",
+        "default_hugepagesz",
+        "elevator",
+        "gather_data_sampling",
+        "hugepages",
+        "hugepagesz",
+        "idle",
+        "init_on_alloc",
+        "init_on_free",
+        "intel_idle.max_cstate",
+        "intel_iommu",
+        "intel_pstate",
+        "iommu",
+        "isolcpus",
+        "kpti",
+        "l1tf",
+        "maxcpus",
+        "mds",
+        "mem",
+        "mitigations",
+        "nohz",
+        "nohz_full",
+        "nopti",
+        "nosmt",
+        "nospectre_v1",
+        "nospectre_v2",
+        "numa",
+        "numa_balancing",
+        "nvme_core.default_ps_max_latency_us",
+        "page_poison",
+        "preempt",
+        "processor.max_cstate",
+        "pti",
+        "rcu_nocbs",
+        "retbleed",
+        "skew_tick",
+        "slub_debug",
+        "spec_store_bypass_disable",
+        "spectre_v2",
+        "srso",
+        "swiotlb",
+        "threadirqs",
+        "transparent_hugepage",
+        "tsc",
+        "tsx",
+    ]
+)
+"""Parameters of the kernel's command line that change how fast it is; the rest is nobody's business."""
+
+NUMBERS = {
+    "dirty_background_bytes": "proc/sys/vm/dirty_background_bytes",
+    "dirty_background_ratio": "proc/sys/vm/dirty_background_ratio",
+    "dirty_bytes": "proc/sys/vm/dirty_bytes",
+    "dirty_ratio": "proc/sys/vm/dirty_ratio",
+    "huge_pages": "proc/sys/vm/nr_hugepages",
+    "no_turbo": "sys/devices/system/cpu/intel_pstate/no_turbo",
+    "boost": "sys/devices/system/cpu/cpufreq/boost",
+    "numa_balancing": "proc/sys/kernel/numa_balancing",
+    "overcommit_memory": "proc/sys/vm/overcommit_memory",
+    "swappiness": "proc/sys/vm/swappiness",
+    "zone_reclaim_mode": "proc/sys/vm/zone_reclaim_mode",
+    "clock_source": f"{CLOCK}/current_clocksource",
+}
+"""Files of one word, by the name that they have in a fingerprint."""
+CHOICES = {"thp": f"{THP}/enabled", "thp_defrag": f"{THP}/defrag"}
+"""Files that mark one word of several."""
+GOVERNORS = "sys/devices/system/cpu/cpu*/cpufreq/scaling_governor"
+
+
+def host_print(host: Host, places: Sequence[Place], system: System | None = None) -> HostPrint:
+    """`host` with what the kernel says of limits, tuning and of the disks under `places`."""
+    seen = system or System()
+    return HostPrint(
+        cpu_model=host.cpu_model,
+        cores=host.cores,
+        numa_nodes=numa_nodes(seen),
+        threads_per_core=threads_per_core(seen),
+        memory_bytes=host.memory_bytes,
+        cpu_limit=seen.cpu_limit(),
+        memory_limit_bytes=seen.memory_limit_bytes(),
+        virtualisation=virtualisation(seen),
+        architecture=host.architecture,
+        kernel=host.kernel,
+        os=host.os,
+        boot=boot_parameters(seen),
+        tuning=tuning(seen),
+        disks=disks(seen, places),
+    )
+
+
+def virtualisation(system: System) -> str | None:
+    """`none`, what the firmware says of the virtual machine, or `unknown hypervisor`; None: not to be told."""
+    below = virtualised(system)
+    if not below:
+        return None if below is None else "none"
+    named = [system.text(f"sys/class/dmi/id/{name}") for name in ("sys_vendor", "product_name")]
+    kind = system.text("sys/hypervisor/type")
+    return " ".join(name for name in named if name) or kind or "unknown hypervisor"
+
+
+def boot_parameters(system: System) -> dict[str, str]:
+    """Those of `BOOT` that were given, up to the `--` behind which arguments of init stand."""
+    found = {}
+    for word in (system.text("proc/cmdline") or "").split():
+        if word == "--":
+            break
+        name, _, value = word.partition("=")
+        if name in BOOT:
+            found[name] = value
+    return found
+
+
+def tuning(system: System) -> dict[str, str]:
+    """Settings of the kernel that can be changed while it runs."""
+    found = {name: system.text(path) for name, path in NUMBERS.items()}
+    found |= {name: system.chosen(path) for name, path in CHOICES.items()}
+    found["governor"] = ",".join(sorted(set(system.texts(GOVERNORS)))) or None
+    return {name: value for name, value in sorted(found.items()) if value is not None}
+
+
+def disks(system: System, places: Sequence[Place]) -> dict[str, str]:
+    """What lies under each of `places`, with the options of its mount."""
+    found: dict[str, str] = {}
+    for place in places:
+        mount = mount_of(system, place.path)
+        if mount is not None:
+            text = f"{described(system, mount)} ({','.join(sorted(mount.options))})"
+            found |= dict.fromkeys(place.roles, text)
+    return found

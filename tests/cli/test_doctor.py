@@ -1,0 +1,159 @@
+"""pgdyno doctor on the machine that the tests run on."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.doctor import CHECKS
+from pgdyno.errors import ExitCode
+from pgdyno.report.checks import STYLES
+from tests.cli.conftest import Run
+
+PLAN = """\
+name = "asked"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["tpcb-like"]
+scale = {scale}
+[sweep]
+clients = [2, 5]
+protocol = "prepared"
+[trial]
+duration = "1s"
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    path = tmp_path / "asked.toml"
+    path.write_text(PLAN.format(scale=1))
+    return path
+
+
+@pytest.fixture
+def impossible(tmp_path: Path) -> Path:
+    """A plan whose dataset needs 14 PiB."""
+    path = tmp_path / "impossible.toml"
+    path.write_text(PLAN.format(scale=10**9))
+    return path
+
+
+def by_id(text: str) -> dict[str, dict[str, Any]]:
+    return {check["id"]: check for check in json.loads(text)["checks"]}
+
+
+def test_a_plan_is_looked_at_with_every_check(run: Run, plan: Path) -> None:
+    done = run("pgdyno", "doctor", plan.name, "--json")
+    assert done.returncode in (ExitCode.OK, ExitCode.PREFLIGHT), done.stderr
+    checks = by_id(done.stdout)
+    assert checks.keys() == CHECKS.keys()
+    measured = {name: check["measured"] for name, check in checks.items()}
+    assert measured["generator.ceiling"]["tps"] > 100
+    assert 0 < measured["network.round-trip"]["median_us"] < 1e6
+    assert 0 < measured["storage.fsync"]["median_us"] <= measured["storage.fsync"]["p99_us"]
+    assert measured["clock.cost"]["call_ns"] > 0
+    assert measured["memory.dataset"]["most_bytes"] == 15_000_000
+    assert "tpcb-like; prepared) with 5 clients" in checks["generator.ceiling"]["found"]
+    assert "of 7 statements" in checks["network.round-trip"]["means"]
+    assert "data and WAL of pg18" in checks["storage.free"]["found"]
+    for check in checks.values():
+        # what is not good says what it means, and what is unknown why
+        assert check["found"]
+        assert check["means"] or check["verdict"] in ("good", "unknown")
+
+
+def test_clients_over_tcp_have_a_longer_way(run: Run, plan: Path) -> None:
+    done = run("pgdyno", "doctor", plan.name, "--json", "--set", 'target.pg18.connect="tcp"')
+    assert "to pgnull over loopback" in by_id(done.stdout)["network.round-trip"]["found"]
+
+
+def test_the_machine_is_looked_at_without_a_plan(run: Run) -> None:
+    done = run("pgdyno", "doctor")
+    assert done.returncode in (ExitCode.OK, ExitCode.PREFLIGHT), done.stderr
+    shown = {words[1] for line in done.stdout.splitlines() if len(words := line.split()) > 1}
+    assert CHECKS.keys() <= shown
+    assert re.search(r"^\d+ checks: ", done.stdout, re.MULTILINE)
+    assert "\x1b[" not in done.stdout
+
+
+def test_a_plan_that_the_machine_cannot_carry(run: Run, impossible: Path, tmp_path: Path) -> None:
+    looked = run("pgdyno", "doctor", impossible.name, "--json")
+    assert looked.returncode == ExitCode.PREFLIGHT
+    assert by_id(looked.stdout)["storage.free"]["verdict"] == json.loads(looked.stdout)["worst"] == "stop"
+    ran = run("pgdyno", "run", impossible.name)
+    assert ran.returncode == ExitCode.PREFLIGHT, ran.stderr
+    assert "error: the plan impossible.toml cannot be run on this machine: storage.free: " in ran.stderr
+    assert "--no-preflight" in ran.stderr
+    assert not (tmp_path / "pgdyno-runs").exists()
+
+
+def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
+    nowhere = plan.read_text().replace(
+        'kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=127.0.0.1 port=1"'
+    )
+    plan.write_text(nowhere)
+    done = run("pgdyno", "doctor", plan.name, "--json")
+    assert done.returncode == ExitCode.PREFLIGHT, done.stderr
+    found = by_id(done.stdout)
+    assert found["network.round-trip"]["verdict"] == "stop"
+    assert "pg18: cannot connect" in found["network.round-trip"]["found"]
+    # the server's disk and memory are not to be seen from here
+    assert "storage.free" not in found
+
+
+def test_a_wrong_plan_is_said_first(run: Run, plan: Path) -> None:
+    plan.write_text(PLAN.format(scale=0))
+    assert run("pgdyno", "doctor", plan.name).returncode == ExitCode.PLAN
+
+
+def test_without_pgnull_the_generator_is_unknown(run: Run, plan: Path) -> None:
+    done = run("pgdyno", "doctor", plan.name, "--json", env={"PGDYNO_PGNULL": "/bin/false"})
+    checks = by_id(done.stdout)
+    for name in ("generator.ceiling", "network.round-trip"):
+        assert checks[name]["verdict"] == "unknown"
+        assert "pgnull does not start" in checks[name]["found"]
+
+
+def in_terminal(columns: int) -> str:
+    """What a terminal of that width is shown."""
+    master, slave = pty.openpty()
+    clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "PGDYNO_PGNULL")}
+    environment = {**clean, "COLUMNS": str(columns), "TERM": "xterm"}
+    program = Path(sys.executable).parent / "pgdyno"
+    process = subprocess.Popen([program, "doctor"], stdout=slave, stderr=subprocess.DEVNULL, env=environment)
+    os.close(slave)
+    shown, end = b"", time.monotonic() + 120
+    while time.monotonic() < end:
+        if not select.select([master], [], [], 1)[0]:
+            continue
+        try:
+            shown += os.read(master, 65536)
+        except OSError:
+            # the other end is closed: all was said
+            break
+    os.close(master)
+    process.wait(timeout=30)
+    return shown.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize("columns", [60, 160])
+def test_a_terminal_gets_colours_and_no_line_too_long(columns: int) -> None:
+    shown = in_terminal(columns)
+    assert "\x1b[32mgood" in shown
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    assert max(map(len, plain.splitlines())) <= columns
+    begins = {line.split()[0] for line in plain.splitlines() if line and not line.startswith(" ")}
+    assert begins - {"20"} <= {verdict.value for verdict in STYLES}

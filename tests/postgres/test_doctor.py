@@ -1,0 +1,64 @@
+"""The doctor beside a server that is up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.doctor import BRIEF, CHECKS, Needs, Place, examine
+from pgdyno.doctor.generator import round_trip_us
+from pgdyno.doctor.remote import reach_servers
+from pgdyno.plan import load_plan
+from pgdyno.records import CheckVerdict
+from pgdyno.run import find_engine
+from pgdyno.target import Server
+
+NEEDS = Needs(plan="p", clients=2, scripts=("-b", "select-only"), places=(Place(Path("/var/tmp"), ("data of a",)),))
+
+AWAY = """\
+name = "away"
+[target.away]
+kind = "dsn"
+dsn = "{dsn}"
+password_env = "SECRET"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 2
+[trial]
+duration = "1s"
+"""
+
+
+def test_the_way_to_a_server_is_measured(server: Server) -> None:
+    checks = examine(NEEDS, find_engine(), BRIEF, lambda _: None, servers={"pg18": server.environment()})
+    found = {check.id: check for check in checks}
+    assert [check.id for check in checks] == list(CHECKS)
+    trip = found["network.round-trip"]
+    assert trip.found.endswith(f"to pg18 at {server.host}")
+    # a real statement through a real backend: longer than a system call, shorter than a network
+    assert 5 < float(trip.measured["median_us"]) < 100_000
+    assert "postgres" in found["machine.others"].found
+    assert server.environment()["PGPASSWORD"] not in str(checks)
+
+
+def test_a_plans_server_over_the_network_is_reached(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    libpq = server.environment()
+    monkeypatch.setenv("SECRET", libpq["PGPASSWORD"])
+    dsn = f"host={libpq['PGHOST']} port={libpq['PGPORT']} user={libpq['PGUSER']}"
+    (tmp_path / "away.toml").write_text(AWAY.format(dsn=dsn))
+    servers, checks = reach_servers(load_plan(tmp_path / "away.toml").plan, lambda _: None)
+    assert checks == []
+    median_us = round_trip_us(find_engine(), servers["away"], "prepared")
+    assert 5 < median_us < 100_000
+
+
+def test_a_server_that_is_gone_is_unknown(server: Server) -> None:
+    gone = {**server.environment(), "PGPORT": "1"}
+    checks = examine(NEEDS, find_engine(), BRIEF, lambda _: None, servers={"pg18": gone})
+    (trip,) = [check for check in checks if check.id == "network.round-trip"]
+    assert trip.verdict is CheckVerdict.UNKNOWN
+    assert trip.found.startswith("not measured: ")

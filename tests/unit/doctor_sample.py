@@ -1,0 +1,27 @@
+"""Made trees of /proc and /sys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from pgdyno.doctor import System
+
+CGROUP_2 = {"proc/self/cgroup": "0::/a/b\n"}
+CGROUP_1 = {"proc/self/cgroup": "3:cpu,cpuacct:/x\n2:memory:/x\n1:pids:/\n0::/\n"}
+
+
+def tree(root: Path, files: Mapping[str, str]) -> System:
+    """A system whose root has these files."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return System(root)
+
+
+def meminfo(**values: int) -> dict[str, str]:
+    """/proc/meminfo with these lines: those of kB, and numbers of huge pages."""
+    counts = {"HugePages_Total", "HugePages_Free", "HugePages_Rsvd"}
+    lines = [f"{name}: {value:8}{'' if name in counts else ' kB'}" for name, value in values.items()]
+    return {"proc/meminfo": "\n".join(lines) + "\n"}

@@ -1,0 +1,203 @@
+"""What a plan needs of the machine, the order of checks, and their page in the docs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pgdyno.doctor import CHECKS, Needs, needs, not_fine, preflight, worst
+from pgdyno.doctor.check import good, note, stop, unknown, warning
+from pgdyno.doctor.needs import needs_of_plan, size_of
+from pgdyno.errors import ExitCode, PreflightError
+from pgdyno.plan import load_plan
+from pgdyno.records import Check
+from pgdyno.run import Engine
+from pgdyno.target import Home
+
+PLAN = """\
+name = "two"
+[target.a]
+kind = "embedded"
+version = "17"
+settings = {{ shared_buffers = "2GB", fsync = "{fsync}" }}
+[target.b]
+kind = "embedded"
+version = "18"
+keep_data = true
+connect = "tcp"
+settings = {{ Shared_Buffers = 1000, max_wal_size = "3GB", huge_pages = "yes" }}
+[workload]
+scripts = ["{script}"]
+[sweep]
+clients = [4, 32]
+scale = [1, 10]
+[trial]
+duration = "1s"
+[reset]
+method = "{method}"
+"""
+
+SWEPT = """\
+name = "swept"
+[target.a]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 2
+{settings}
+[trial]
+duration = "1s"
+"""
+
+
+def asked(folder: Path, *, script: str = "tpcb-like", method: str = "vacuum", fsync: str = "on") -> Needs:
+    path = folder / "two.toml"
+    path.write_text(PLAN.format(script=script, method=method, fsync=fsync))
+    return needs_of_plan(load_plan(path), Home.locate(folder / "home"), ["-b", script])
+
+
+def test_needs_of_a_plan(tmp_path: Path) -> None:
+    found = asked(tmp_path)
+    assert (found.clients, found.protocol, found.servers, found.statements) == (32, "simple", 2, 7)
+    assert found.scripts == ("-b", "tpcb-like")
+    assert found.shared_buffers == (2 << 30, 1000 * 8192)
+    assert (found.huge_pages, found.tcp, found.writes, found.durable) == ("on", True, True, True)
+    assert found.datasets == (15_000_000, 150_000_000)
+
+
+def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
+    path = tmp_path / "fast.toml"
+    path.write_text(SWEPT.format(settings='"settings.fsync" = ["off"]'))
+    home = Home.locate(tmp_path / "home")
+    assert not needs_of_plan(load_plan(path), home, []).durable
+    path.write_text(SWEPT.format(settings='"settings.fsync" = ["off", "on"]'))
+    assert needs_of_plan(load_plan(path), home, []).durable
+
+
+def test_of_what_is_swept_the_largest_counts(tmp_path: Path) -> None:
+    path = tmp_path / "swept.toml"
+    path.write_text(SWEPT.format(settings='"settings.shared_buffers" = ["1GB", "4GB", "512MB"]\nrate = [100, 2500]'))
+    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
+    assert found.shared_buffers == (4 << 30,)
+    assert found.rate_per_s == 2500
+
+
+ELSEWHERE = """\
+name = "elsewhere"
+[target.memory]
+kind = "embedded"
+version = "18"
+environment = {{ data = "tmpfs", tmpfs_size = "2GB" }}
+[target.disk]
+kind = "embedded"
+version = "18"
+environment = {{ data = "{folder}/data", wal = "{folder}/wal" }}
+[target.away]
+kind = "dsn"
+dsn = "host=db.example.net"
+[workload]
+scripts = ["select-only"]
+scale = 10
+[sweep]
+clients = 2
+[trial]
+duration = "1s"
+"""
+
+
+def test_folders_elsewhere_and_servers_elsewhere(tmp_path: Path) -> None:
+    for name in ("data", "wal"):
+        (tmp_path / name).mkdir()
+    path = tmp_path / "elsewhere.toml"
+    path.write_text(ELSEWHERE.format(folder=tmp_path))
+    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
+    assert (found.servers, found.targets_here, found.on_this_host) == (2, 2, True)
+    memory, disk = sorted(found.places, key=lambda place: not place.in_memory)
+    assert (str(memory.path), memory.roles, memory.limit_bytes) == ("/dev/shm", ("data and WAL of memory",), 2 << 30)
+    # both on the same file system here
+    assert (disk.roles, disk.in_memory, disk.wal) == (("data of disk", "WAL of disk"), False, True)
+    assert disk.bytes == needs.CLUSTER_BYTES + 150_000_000 + (1 << 30)
+
+
+def test_a_server_elsewhere_needs_nothing_here(tmp_path: Path) -> None:
+    path = tmp_path / "away.toml"
+    text = ELSEWHERE.format(folder=tmp_path)
+    path.write_text(text[: text.index("[target.memory]")] + text[text.index("[target.away]") :])
+    found = needs_of_plan(load_plan(path), Home.locate(tmp_path / "home"), [])
+    assert (found.servers, found.on_this_host, found.places, found.shared_buffers) == (0, False, (), ())
+
+
+def test_room_is_a_sum_where_servers_share_a_folder(tmp_path: Path) -> None:
+    (place,) = asked(tmp_path).places
+    assert place.roles == ("data and WAL of a", "data and WAL of b")
+    assert place.bytes == 2 * (needs.CLUSTER_BYTES + 150_000_000) + (1 << 30) + (3 << 30)
+    assert (place.kept, place.wal) == (True, True)
+    assert place.path.is_dir()
+
+
+def test_a_template_takes_room_twice(tmp_path: Path) -> None:
+    more = asked(tmp_path, method="template").places[0].bytes - asked(tmp_path).places[0].bytes
+    assert more == 2 * 150_000_000
+
+
+def test_what_does_not_write(tmp_path: Path) -> None:
+    assert not asked(tmp_path, script="select-only").writes
+
+
+def test_what_a_file_does_is_not_known(tmp_path: Path) -> None:
+    (tmp_path / "mine.sql").write_text("SELECT 1;\n")
+    found = asked(tmp_path, script="mine.sql")
+    assert (found.scripts, found.writes) == ((), True)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1GB", 1 << 30), ("16384", 128 << 20), ("1.5GB", 3 << 29), ("512kB", 1 << 19), ("", 128 << 20), ("x", 128 << 20)],
+)
+def test_sizes_of_settings(text: str, count: int) -> None:
+    assert size_of({"shared_buffers": text}, "shared_buffers") == count
+
+
+def test_of_several_verdicts_the_worst_counts() -> None:
+    checks = [good("cpu.cores", "8"), unknown("cpu.turbo", "?"), note("cpu.steal", "1 %", "means")]
+    assert worst(checks) == "note"
+    assert worst([*checks, stop("storage.free", "0", "means", "change"), warning("machine.load", "1", "m")]) == "stop"
+    assert worst([]) == "good"
+    assert [check.id for check in not_fine(checks)] == ["cpu.steal"]
+
+
+def test_a_stop_is_said_and_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    checks = [
+        note("cpu.cores", "2 processors", "shared"),
+        good("cpu.steal", "none"),
+        stop("storage.free", "1 GiB free", "full", "free some room"),
+    ]
+
+    def found(*_: object, **__: object) -> list[Check]:
+        return checks
+
+    monkeypatch.setattr("pgdyno.doctor.gate.examine", found)
+    said: list[str] = []
+    with pytest.raises(PreflightError) as caught:
+        preflight(Needs(plan="big.toml"), Engine(Path("pgdrive"), "1"), {}, said.append, said.append)
+    assert caught.value.exit_code is ExitCode.PREFLIGHT
+    assert "big.toml cannot be run on this machine: storage.free: 1 GiB free: full" in caught.value.message
+    assert "free some room; --no-preflight" in (caught.value.hint or "")
+    assert said == ["note: cpu.cores: 2 processors: shared", "stop: storage.free: 1 GiB free: full"]
+
+
+def test_every_check_is_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
+    table = page.partition("## Checks")[2].partition("## JSON")[0]
+    rows = re.findall(r"^\| `([a-z.-]+)` \| ([^|]+) \|", table, re.MULTILINE)
+    assert dict(rows) == dict(CHECKS)
+
+
+def test_verdicts_are_documented() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "doctor.md").read_text()
+    for verdict in ("good", "unknown", "note", "warning", "stop"):
+        assert f"| {verdict} |" in page

@@ -1,0 +1,205 @@
+"""Checks of file systems, room and syncs: on made trees, and the measuring itself here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.doctor import Needs, Place, storage, sync
+from pgdyno.doctor.storage import free_bytes, mount_of
+from pgdyno.doctor.sync import SyncTime
+from pgdyno.doctor.system import System
+from tests.unit.doctor_sample import tree
+
+GIB = 1 << 30
+PLACE = Place(Path("/data/pg"), ("data and WAL of pg18",))
+
+
+def mountinfo(kind: str = "ext4", options: str = "rw,relatime", device: str = "/dev/sda1", super_: str = "rw") -> str:
+    return (
+        "22 27 0:21 / /proc rw,relatime - proc proc rw\n"
+        "27 1 8:2 / / rw,relatime - ext4 /dev/root rw\n"
+        f"30 27 8:1 / /data {options} shared:1 - {kind} {device} {super_}\n"
+        "31 27 8:3 / /database rw - xfs /dev/other rw\n"
+        "32 27 8:4 / /with\\040space rw - xfs /dev/space rw\n"
+    )
+
+
+def mounted(root: Path, **kind: str) -> System:
+    return tree(root, {"proc/self/mountinfo": mountinfo(**kind)})
+
+
+def test_the_nearest_mount_above(tmp_path: Path) -> None:
+    system = mounted(tmp_path)
+    found = {path: mount_of(system, Path(path)) for path in ("/data", "/data/pg", "/dat", "/with space/x", "/database")}
+    devices = {path: mount.device if mount else None for path, mount in found.items()}
+    assert devices == {
+        "/data": "/dev/sda1",
+        "/data/pg": "/dev/sda1",
+        "/dat": "/dev/root",
+        "/with space/x": "/dev/space",
+        "/database": "/dev/other",
+    }
+
+
+def test_of_two_on_one_point_the_last_is_seen(tmp_path: Path) -> None:
+    text = mountinfo() + "40 30 0:50 / /data rw - tmpfs none rw\n"
+    mount = mount_of(tree(tmp_path, {"proc/self/mountinfo": text}), Path("/data/x"))
+    assert mount is not None
+    assert mount.kind == "tmpfs"
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict"),
+    [
+        ("ext4", "good"),
+        ("xfs", "good"),
+        ("fuseblk", "good"),
+        ("btrfs", "note"),
+        ("zfs", "note"),
+        ("tmpfs", "warning"),
+        ("overlay", "warning"),
+        ("nfs4", "warning"),
+        ("fuse.sshfs", "warning"),
+        ("9p", "warning"),
+    ],
+)
+def test_file_systems(tmp_path: Path, kind: str, verdict: str) -> None:
+    check = storage.file_system(mounted(tmp_path, kind=kind), PLACE)
+    assert check.verdict == verdict
+    assert f"{kind} on /dev/sda1" in check.found
+    assert bool(check.means) == (verdict != "good")
+
+
+@pytest.mark.parametrize(
+    ("device", "folder", "rotational", "kind"),
+    [
+        ("/dev/nvme0n1", "8:1", "0", "solid state, write back cache"),
+        ("/dev/sda", "8:1", "1", "rotating disk, write back cache"),
+        ("/dev/vda", "8:1", "1", "virtual disk, write back cache"),
+    ],
+)
+def test_disks(tmp_path: Path, device: str, folder: str, rotational: str, kind: str) -> None:
+    queue = f"sys/dev/block/{folder}/queue"
+    files = {f"{queue}/rotational": f"{rotational}\n", f"{queue}/write_cache": "write back\n"}
+    files["proc/self/mountinfo"] = mountinfo(device=device)
+    assert storage.file_system(tree(tmp_path, files), PLACE).found.endswith(f"{device}, {kind}")
+
+
+def test_a_partition_has_its_disks_queue(tmp_path: Path) -> None:
+    system = tree(
+        tmp_path,
+        {
+            "proc/self/mountinfo": mountinfo(),
+            "sys/block/sda/queue/rotational": "0\n",
+            "sys/block/sda/sda1/partition": "1\n",
+        },
+    )
+    (tmp_path / "sys/dev/block").mkdir(parents=True)
+    (tmp_path / "sys/dev/block/8:1").symlink_to(tmp_path / "sys/block/sda/sda1")
+    assert storage.file_system(system, PLACE).found.endswith("/dev/sda1, solid state")
+
+
+@pytest.mark.parametrize(
+    ("options", "super_", "verdict", "remedy"),
+    [
+        ("rw,noatime", "rw", "good", ""),
+        ("rw,relatime", "rw", "good", ""),
+        ("rw", "rw", "note", "noatime"),
+        ("rw,relatime", "rw,discard", "note", "fstrim"),
+        ("rw,relatime", "rw,data=journal", "note", "data=ordered"),
+        ("rw,relatime", "rw,nobarrier", "warning", "barrier=1"),
+        ("rw,relatime", "rw,barrier=0", "warning", "barrier=1"),
+        ("rw,relatime,sync", "rw", "warning", "async"),
+        ("ro,relatime", "rw", "stop", "remount,rw"),
+    ],
+)
+def test_mount_options(tmp_path: Path, options: str, super_: str, verdict: str, remedy: str) -> None:
+    check = storage.mount_options(mounted(tmp_path, options=options, super_=super_), PLACE)
+    assert check.verdict == verdict
+    assert remedy in check.change
+
+
+def test_memory_needs_no_time_of_access(tmp_path: Path) -> None:
+    assert storage.mount_options(mounted(tmp_path, kind="tmpfs", options="rw"), PLACE).verdict == "good"
+
+
+def test_mounts_that_nobody_tells(tmp_path: Path) -> None:
+    assert storage.file_system(System(tmp_path), PLACE).verdict == "unknown"
+    assert storage.mount_options(System(tmp_path), PLACE).verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("needed", "free", "kept", "verdict"),
+    [
+        (0, 50 * GIB, False, "good"),
+        (10 * GIB, 50 * GIB, False, "good"),
+        (45 * GIB, 50 * GIB, False, "warning"),
+        (51 * GIB, 50 * GIB, False, "stop"),
+        (51 * GIB, 50 * GIB, True, "warning"),
+        (0, 4 * GIB, False, "note"),
+    ],
+)
+def test_room(needed: int, free: int, kept: bool, verdict: str) -> None:
+    check = storage.free(Place(Path("/x"), ("data of a",), bytes=needed, kept=kept), free, 100 * GIB)
+    assert check.verdict == verdict
+    assert check.measured == {"free_bytes": free, "needed_bytes": needed}
+
+
+@pytest.mark.parametrize(("limit", "verdict"), [(12 * GIB, "warning"), (9 * GIB, "stop"), (50 * GIB, "good")])
+def test_room_that_the_plan_limits(limit: int, verdict: str) -> None:
+    place = Place(Path("/x"), ("data of a",), bytes=10 * GIB, in_memory=True, limit_bytes=limit)
+    check = storage.free(place, 60 * GIB, 100 * GIB)
+    assert (check.verdict, "tmpfs_size" in check.change) == (verdict, verdict != "good")
+
+
+def test_memory_that_the_plan_wants_is_a_note(tmp_path: Path) -> None:
+    place = Place(PLACE.path, PLACE.roles, in_memory=True)
+    assert storage.file_system(mounted(tmp_path, kind="tmpfs"), place).verdict == "note"
+    assert sync.sync_time(place, Needs(plan="p", servers=1), SyncTime(1, 2, 1000)).verdict == "good"
+
+
+def test_room_here(tmp_path: Path) -> None:
+    free, whole = free_bytes(tmp_path)
+    assert 0 < free <= whole
+
+
+@pytest.mark.parametrize(
+    ("median", "p99", "verdict"),
+    [
+        (150, 400, "good"),
+        (3, 9, "warning"),
+        (2_500, 4_000, "note"),
+        (12_000, 15_000, "warning"),
+        (150, 1_900, "good"),
+        (150, 5_000, "note"),
+        (150, 30_000, "warning"),
+    ],
+)
+def test_syncs(median: float, p99: float, verdict: str) -> None:
+    check = sync.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(median, p99, 1000))
+    assert check.verdict == verdict
+    assert check.measured == {"median_us": median, "p99_us": p99, "n": 1000}
+
+
+def test_a_good_disk_still_limits_a_client() -> None:
+    check = sync.sync_time(PLACE, Needs(plan="p", servers=1), SyncTime(200, 400, 1000))
+    assert check.means.startswith("one client commits at most 5,000 times a second")
+
+
+@pytest.mark.parametrize(("needs"), [Needs(plan="p", writes=False), Needs(plan="p", durable=False)])
+def test_slow_syncs_that_nobody_waits_for(needs: Needs) -> None:
+    assert sync.sync_time(PLACE, needs, SyncTime(50_000, 90_000, 100)).verdict == "good"
+
+
+def test_syncs_are_measured_and_nothing_stays(tmp_path: Path) -> None:
+    took = sync.measure_sync(tmp_path, 0.05)
+    assert 0 < took.median_us <= took.p99_us
+    assert took.count >= 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No such file"):
+        sync.measure_sync(tmp_path / "nowhere", 0.05)

@@ -1,0 +1,167 @@
+"""Fingerprints: what is taken of a made machine, and which differences count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.doctor import Place
+from pgdyno.fingerprint import Difference, Severity, comparable, host_print
+from pgdyno.fingerprint.compare import RULES
+from pgdyno.records import Fingerprint, Host, HostPrint, Manifest, ServerPrint
+from tests.unit.doctor_sample import CGROUP_2, tree
+
+HOST = Host(cpu_model="X 9000", cores=8, memory_bytes=16 << 30, kernel="6.1", os="Debian", architecture="x86_64")
+FILES = CGROUP_2 | {
+    "proc/cmdline": "root=/dev/sda secret=42 mitigations=off isolcpus=2-3 nosmt quiet -- mitigations=init\n",
+    "proc/cpuinfo": "flags : fpu hypervisor\n",
+    "proc/sys/vm/swappiness": "1\n",
+    "proc/self/mountinfo": "27 1 8:2 / / rw,noatime - ext4 /dev/root rw\n",
+    "sys/class/dmi/id/sys_vendor": "QEMU\n",
+    "sys/class/dmi/id/product_name": "Standard PC\n",
+    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
+    "sys/devices/system/node/online": "0-1\n",
+    "sys/fs/cgroup/a/b/cpu.max": "400000 100000\n",
+    "sys/kernel/mm/transparent_hugepage/enabled": "always [madvise] never\n",
+}
+
+
+def test_a_host(tmp_path: Path) -> None:
+    found = host_print(HOST, [Place(Path("/x"), ("data of a", "WAL of b"))], tree(tmp_path, FILES))
+    assert found.boot == {"mitigations": "off", "isolcpus": "2-3", "nosmt": ""}
+    assert found.tuning == {"governor": "performance", "swappiness": "1", "thp": "madvise"}
+    assert found.disks == dict.fromkeys(("data of a", "WAL of b"), "ext4 on /dev/root (noatime,rw)")
+    assert (found.virtualisation, found.numa_nodes, found.cpu_limit) == ("QEMU Standard PC", 2, 4.0)
+    assert (found.cpu_model, found.cores, found.memory_limit_bytes) == ("X 9000", 8, None)
+
+
+@pytest.mark.parametrize(
+    ("files", "found"),
+    [
+        ({"proc/cpuinfo": "flags : fpu\n"}, "none"),
+        ({"proc/cpuinfo": "flags : hypervisor\n"}, "unknown hypervisor"),
+        ({"proc/cpuinfo": "Features : fp\n"}, None),
+        ({"sys/hypervisor/type": "xen\n"}, "xen"),
+    ],
+)
+def test_hypervisors(tmp_path: Path, files: dict[str, str], found: str | None) -> None:
+    assert host_print(HOST, [], tree(tmp_path, files)).virtualisation == found
+
+
+SERVER = ServerPrint(
+    version="18.6",
+    version_full="PostgreSQL 18.6 on x",
+    configure="--with-icu",
+    settings_changed={"shared_buffers": "1GB", "work_mem": "4MB"},
+    dataset_marks=["pgbench scale 10"],
+)
+BASE = Fingerprint(
+    host=HostPrint(
+        cpu_model="X", cores=8, memory_bytes=16 << 30, architecture="x86_64", kernel="6.1", os="Debian",
+        boot={"mitigations": "off"}, tuning={"swappiness": "1"}, disks={"data of pg18": "ext4"},
+    ),
+    pgdyno="1.0", pgdrive="1.0", generator="the same machine", seed=1,
+    workload={"scripts": ["select-only"], "scale": 10}, reset={"method": "vacuum"}, servers={"pg18": SERVER},
+)  # fmt: skip
+
+
+def changed(**updates: object) -> Fingerprint:
+    """BASE with other fields: of the host by `host_`, of the server by `server_`."""
+    host = {name.removeprefix("host_"): value for name, value in updates.items() if name.startswith("host_")}
+    server = {name.removeprefix("server_"): value for name, value in updates.items() if name.startswith("server_")}
+    rest = {name: value for name, value in updates.items() if not name.startswith(("host_", "server_"))}
+    parts = {
+        "host": BASE.host.model_copy(update=host),
+        "servers": {"pg18": SERVER.model_copy(update=server)},
+    }
+    return BASE.model_copy(update=parts | rest)
+
+
+def test_a_run_is_comparable_with_itself() -> None:
+    assert comparable(BASE, Fingerprint.model_validate_json(BASE.model_dump_json())) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "field", "severity"),
+    [
+        (changed(host_cpu_model="Y"), "host.cpu_model", "refused"),
+        (changed(host_cores=16), "host.cores", "refused"),
+        (changed(host_memory_bytes=8 << 30), "host.memory_bytes", "refused"),
+        (changed(host_cpu_limit=2.5), "host.cpu_limit", "refused"),
+        (changed(host_disks={"data of pg18": "xfs"}), "host.disks.data of pg18", "refused"),
+        (changed(host_kernel="6.2"), "host.kernel", "caution"),
+        (changed(host_boot={}), "host.boot.mitigations", "caution"),
+        (changed(host_tuning={"swappiness": "60"}), "host.tuning.swappiness", "caution"),
+        (changed(host_os="Fedora"), "host.os", "harmless"),
+        (changed(seed=2), "seed", "harmless"),
+        (changed(pgdrive="1.1"), "pgdrive", "caution"),
+        (changed(generator="another"), "generator", "refused"),
+        (changed(workload={"scripts": ["tpcb-like"], "scale": 10}), "workload.scripts", "refused"),
+        (changed(reset={"method": "template"}), "reset.method", "refused"),
+        (changed(server_version="17.2"), "servers.pg18.version", "caution"),
+        (changed(server_configure="--with-llvm"), "servers.pg18.configure", "caution"),
+        (changed(server_data_checksums=True), "servers.pg18.data_checksums", "caution"),
+        (changed(server_dataset_marks=["pgbench scale 20"]), "servers.pg18.dataset_marks", "refused"),
+    ],
+)
+def test_a_difference(other: Fingerprint, field: str, severity: str) -> None:
+    (found,) = comparable(BASE, other)
+    assert (found.field, found.severity) == (field, severity)
+    assert found.why
+
+
+def test_settings_that_count_and_others() -> None:
+    settings = {"shared_buffers": "2GB", "work_mem": "8MB"}
+    found = comparable(BASE, changed(server_settings_changed=settings))
+    assert [(each.field.split(".")[-1], each.a, each.b, each.severity) for each in found] == [
+        ("shared_buffers", "1GB", "2GB", Severity.REFUSED),
+        ("work_mem", "4MB", "8MB", Severity.CAUTION),
+    ]
+
+
+def test_a_setting_that_only_one_changed() -> None:
+    (found,) = comparable(BASE, changed(server_settings_changed=SERVER.settings_changed | {"fsync": "off"}))
+    assert (found.a, found.b, found.severity) == (None, "off", Severity.REFUSED)
+
+
+def test_a_little_memory_is_the_kernels() -> None:
+    assert comparable(BASE, changed(host_memory_bytes=(16 << 30) - (100 << 20))) == []
+
+
+def test_two_runs_of_one_target_each_are_matched_whatever_they_are_called() -> None:
+    other = BASE.model_copy(update={"servers": {"mine": SERVER.model_copy(update={"version": "17.2"})}})
+    (found,) = comparable(BASE, other)
+    assert (found.field, found.a, found.b) == ("servers.pg18.version", "18.6", "17.2")
+
+
+def test_a_target_that_only_one_has_is_one_line() -> None:
+    other = BASE.model_copy(update={"servers": {"pg18": SERVER, "pg17": SERVER}})
+    assert comparable(BASE, other) == [
+        Difference("servers.pg17", None, "18.6", Severity.HARMLESS, "only one of the runs has this target")
+    ]
+
+
+def test_no_target_in_common() -> None:
+    other = BASE.model_copy(update={"servers": {"x": SERVER, "y": SERVER}})
+    first = comparable(BASE, other)[0]
+    assert (first.field, first.severity, first.b) == ("servers", Severity.REFUSED, "x, y")
+
+
+def test_what_a_later_version_knows_is_a_caution() -> None:
+    later = Fingerprint.model_validate({**BASE.model_dump(), "weather": "rain"})
+    (found,) = comparable(BASE, later)
+    assert (found.field, found.severity) == ("weather", Severity.CAUTION)
+
+
+def test_every_rule_is_about_a_field() -> None:
+    fields = {f"host.{name}" for name in HostPrint.model_fields} | {
+        f"servers.*.{name}" for name in ServerPrint.model_fields
+    }
+    fields |= Fingerprint.model_fields.keys() - {"host"}
+    assert {rule[0] for rule in RULES} == fields
+
+
+def test_a_manifest_of_before_has_none() -> None:
+    assert Manifest.model_fields["fingerprint"].default is None
+    assert Manifest.model_fields["preflight"].is_required() is False
