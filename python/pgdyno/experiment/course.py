@@ -105,20 +105,26 @@ def _how(error: BaseException) -> str:
 
 def _close(state: RunState, ended: str) -> None:
     """Stops the servers, runs after_run, writes the manifest's end."""
-    done = state.folder.trials()
-    numbers = {record.number for record in done}
-    left = [trial for trial in state.trials if trial.number not in numbers]
-    outcome = _outcome(done, complete=not left, ended=ended)
     try:
         state.contexts.close()
-        _after(state, outcome)
     finally:
-        now = datetime.now(UTC)
-        attempts = state.folder.manifest.attempts
-        last = attempts[-1].model_copy(update={"ended_at": now, "ended": ended})
-        state.folder.update_manifest(ended_at=now, outcome=outcome, attempts=[*attempts[:-1], last])
+        done = state.folder.trials()
+        numbers = {record.number for record in done}
+        left = [trial for trial in state.trials if trial.number not in numbers]
+        outcome = _outcome(done, complete=not left, ended=ended)
+        try:
+            _after(state, outcome)
+        finally:
+            _write_end(state, ended, outcome)
         if left:
             state.view.note(f"pgdyno run --resume {state.folder.path} goes on with trial {left[0].number}")
+
+
+def _write_end(state: RunState, ended: str, outcome: Outcome) -> None:
+    now = datetime.now(UTC)
+    attempts = state.folder.manifest.attempts
+    last = attempts[-1].model_copy(update={"ended_at": now, "ended": ended})
+    state.folder.update_manifest(ended_at=now, outcome=outcome, attempts=[*attempts[:-1], last])
 
 
 def _after(state: RunState, outcome: Outcome) -> None:

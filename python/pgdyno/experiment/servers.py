@@ -61,7 +61,6 @@ def _start(state: RunState, target: str) -> Server:
 def _keep_facts(state: RunState, target: str, facts: ServerFacts) -> None:
     """Notes what a target is, on disk at once: a run that is killed later has it, too."""
     before = known_facts(state.folder.manifest.targets).get(target)
-    state.facts[target] = facts
     if before is not None and before.version_full != facts.version_full:
         state.note(f"target {target} is {facts.version_full} now, and was {before.version_full} in earlier trials")
     records = [

@@ -10,7 +10,6 @@ from pgdyno.errors import PgdynoError
 from pgdyno.experiment.ground import Ground
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.prepare import Preparer
-from pgdyno.records import ServerFacts
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.target import Server
@@ -38,8 +37,6 @@ class RunState:
     unavailable: dict[str, PgdynoError] = field(default_factory=dict)
     """Targets that could not be started, and are not tried again."""
     contexts: ExitStack = field(default_factory=ExitStack)
-    facts: dict[str, ServerFacts] = field(default_factory=dict)
-    """What the targets turned out to be that were started in this attempt."""
 
     def __post_init__(self) -> None:
         """Names the trials."""
