@@ -113,11 +113,22 @@ def test_a_database_that_it_did_not_make_is_not_touched(theirs: Server, home: Ho
         connection.execute("CREATE DATABASE measured OWNER bench")
     with (
         pytest.raises(TargetError, match="target far: cannot use the database measured: pgdyno did not make it"),
-        open_target("far", spec(theirs), home=home, progress=SilentProgress()),
     ):
-        pass
+        # known before anything runs
+        fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
     with theirs.connect("measured") as connection:
         assert connection.execute("SELECT count(*) FROM pg_namespace WHERE nspname = 'pgdyno'").fetchone() == (0,)
+
+
+def test_a_role_that_may_not_make_databases(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute("ALTER ROLE bench NOCREATEDB")
+        try:
+            with pytest.raises(TargetError, match="the role may not make databases") as caught:
+                fetch_target("far", spec(theirs), home=home, progress=SilentProgress())
+        finally:
+            connection.execute("ALTER ROLE bench CREATEDB")
+    assert "CREATEDB" in str(caught.value.hint)
 
 
 def test_a_database_that_was_renamed_is_somebodys(theirs: Server, home: Home) -> None:

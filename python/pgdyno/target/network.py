@@ -17,9 +17,7 @@ from pgdyno.target.lock import Use, server_in_use
 from pgdyno.target.progress import Progress
 from pgdyno.target.reach import Reached
 from pgdyno.target.server import Server
-
-SCHEMA = "pgdyno"
-"""In every database that pgdyno made; its comment is the sign of that."""
+from pgdyno.target.sign import check_signed, sign
 
 
 @contextmanager
@@ -63,39 +61,9 @@ def get_database(server: Server, spec: DsnTarget, progress: Progress) -> bool:
         if known is None:
             progress.step(f"making the database {server.dbname}")
             connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(server.dbname)))
-            _sign(server)
+            sign(server.address, server.dbname)
             return True
-    if is_signed(server):
-        return True
-    if not spec.allow_existing:
-        raise TargetError(
-            f"cannot use the database {server.dbname}: pgdyno did not make it",
-            hint="name another by database, drop it, or let pgdyno replace tables in it by allow_existing = true",
-        )
-    return False
-
-
-def is_signed(server: Server) -> bool:
-    """Whether pgdyno made the workload's database: its sign is in it, with its name. Raises TargetError."""
-    with server.connect() as connection:
-        row = connection.execute(
-            "SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = %s", [SCHEMA]
-        ).fetchone()
-    # a copy under another name, or one that was renamed, is somebody's
-    return row is not None and row[0] == _sign_of(server.dbname)
-
-
-def _sign(server: Server) -> None:
-    with server.connect() as connection, connection.transaction():
-        connection.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(SCHEMA)))
-        comment = sql.SQL("COMMENT ON SCHEMA {} IS {}")
-        connection.execute(comment.format(sql.Identifier(SCHEMA), sql.Literal(_sign_of(server.dbname))))
-        comment = sql.SQL("COMMENT ON DATABASE {} IS {}")
-        connection.execute(comment.format(sql.Identifier(server.dbname), sql.Literal("made by pgdyno")))
-
-
-def _sign_of(dbname: str) -> str:
-    return f"pgdyno made the database {dbname} and may drop it"
+    return check_signed(server.address, spec)
 
 
 def _forget_settings(server: Server) -> None:

@@ -17,6 +17,7 @@ from pgdyno.target.address import Address, variables_of_libpq
 from pgdyno.target.database_settings import check_contexts
 from pgdyno.target.lock import HINT, Use, WhenBusy, server_holder
 from pgdyno.target.server import MAINTENANCE
+from pgdyno.target.sign import check_signed
 from pgdyno.target.version import OLDEST_MAJOR
 
 _NOT_PASSED_ON = ("dbname", "password", "service", "servicefile", "application_name", "fallback_application_name")
@@ -50,7 +51,7 @@ def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -
     """Connects to the server of `spec` and asks what it can do; nothing is changed there.
 
     Raises TargetError when it cannot be reached, is too old, a standby, or measured by another pgdyno that `use`
-    does not want to wait for; and when a setting of `spec` cannot be had.
+    does not want to wait for; and when a setting of `spec`, or its database, cannot be had.
     """
     environ = os.environ if environ is None else environ
     given = {name: str(value) for name, value in conninfo_to_dict(spec.dsn).items()}
@@ -66,7 +67,9 @@ def reach(spec: DsnTarget, use: Use, environ: Mapping[str, str] | None = None) -
         assert version is not None
         abilities = _abilities(connection)
         check_contexts(connection, spec.settings)
-        return Reached(_resolved(connection), maintenance, version[0].split()[0], major, abilities)
+        address = _resolved(connection)
+        _check_database(connection, address, spec, abilities)
+        return Reached(address, maintenance, version[0].split()[0], major, abilities)
 
 
 def _password(spec: DsnTarget, environ: Mapping[str, str]) -> str | None:
@@ -91,6 +94,19 @@ def _resolved(connection: psycopg.Connection[tuple[Any, ...]]) -> Address:
     }
     password = options["password"]
     return Address(parameters, password.decode() if password else None)
+
+
+def _check_database(
+    connection: psycopg.Connection[tuple[Any, ...]], address: Address, spec: DsnTarget, abilities: Abilities
+) -> None:
+    """Raises TargetError when the workload's database can neither be made nor used."""
+    if connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [spec.database]).fetchone() is not None:
+        check_signed(address, spec)
+    elif not abilities.may_make_databases:
+        raise TargetError(
+            f"cannot make the database {spec.database}: the role may not make databases",
+            hint="grant it CREATEDB, or name a database that is there, with allow_existing = true",
+        )
 
 
 def _abilities(connection: psycopg.Connection[tuple[Any, ...]]) -> Abilities:
