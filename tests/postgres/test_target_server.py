@@ -14,6 +14,7 @@ from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.target import Home, Server, SilentProgress, open_target
 from pgdyno.target import instance as instance_module
+from pgdyno.target import start as start_module
 from pgdyno.target.endpoint import free_port
 from pgdyno.target.postmaster import Deadlines
 from pgdyno.target.processes import descendants, identify, servers_in
@@ -258,7 +259,7 @@ def test_a_port_that_was_taken_is_not_the_end(home: Home, monkeypatch: pytest.Mo
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         ports = [taken.getsockname()[1]]
-        monkeypatch.setattr(instance_module, "free_port", lambda: ports.pop() if ports else free_port())
+        monkeypatch.setattr(start_module, "free_port", lambda: ports.pop() if ports else free_port())
         with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
             assert server.port != taken.getsockname()[1]
             assert server.facts().version.startswith("18.")
