@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from pgdyno.analyse.series import following
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
-from pgdyno.plan.budget import Room, fit, thin
+from pgdyno.plan.budget import Room, fit
 from pgdyno.plan.costs import needed_s
+from pgdyno.plan.thinning import thin
 from pgdyno.records import Point
 
 GIB = 1024**3
@@ -113,6 +114,20 @@ def test_a_curve_keeps_both_ends_and_an_even_spread() -> None:
 def test_one_client_belongs_to_the_curve_of_its_proportion() -> None:
     points = [Point(clients=clients, workers=max(1, clients // 2)) for clients in (1, 4, 16, 32, 48, 64, 80, 96)]
     assert [point.clients for point in thin(points, 3)][::2] == [1, 96]
+
+
+def test_axes_stay_crossed_when_curves_have_to_go() -> None:
+    points = [
+        Point(clients=clients, workers=clients // share, scale=scale)
+        for scale in (100, 300, 1000, 3000)
+        for share in (1, 2)
+        for clients in range(2, 162, 2)
+    ]
+    kept = thin(points, 18)
+    assert {(point.scale, point.workers == point.clients) for point in kept if point.clients > 2} == {
+        (scale, alone) for scale in (100, 3000) for alone in (True, False)
+    }
+    assert len(kept) == 18
 
 
 @settings(max_examples=60, deadline=None)

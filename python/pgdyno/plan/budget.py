@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 from pgdyno.errors import UsageError
 from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, trial_count
@@ -17,13 +16,12 @@ from pgdyno.plan.model import Plan
 from pgdyno.plan.phases import trial_s
 from pgdyno.plan.points import is_computed
 from pgdyno.plan.sweep import PointSpec, Sweep
+from pgdyno.plan.thinning import thin
 from pgdyno.records import Point
 from pgdyno.units import format_bytes, format_duration
 
 SHORTEST_TRIAL_S = 5.0
 FEWEST_REPEATS = 2
-FEWEST_CLIENTS = 4
-"""Client counts that a curve keeps, if it has so many."""
 LOADING_SHARE = 0.25
 """Of the time that loading may take before the dataset is made smaller."""
 DISK_SHARE = 0.7
@@ -214,65 +212,6 @@ def _computed(sweep: Sweep) -> dict[str, object]:
     for group in ("settings", "variables"):
         kept[group] = {name: items for name, items in getattr(sweep, group).items() if one(items)}
     return kept
-
-
-def thin(points: Sequence[Point], count: int) -> list[Point]:
-    """`count` of `points`, in their order: of every curve the ends and what lies evenly between them.
-
-    A curve is what differs in the number of clients only, workers in proportion. When there are more curves
-    than points, whole curves go, evenly too.
-    """
-
-    def rest(point: Point) -> str:
-        return point.model_dump_json(exclude={"clients", "workers"})
-
-    def share(point: Point) -> float:
-        return point.workers / point.clients if point.workers else 0.0
-
-    # one client has one worker whatever the proportion
-    shares = {rest(point): share(point) for point in points if point.clients > 1}
-
-    def curve(point: Point) -> tuple[str, float]:
-        proportion = shares.get(rest(point), 0.0) if point.clients == 1 else share(point)
-        return rest(point), round(proportion, 2)
-
-    curves = [list(group) for _, group in groupby(sorted(points, key=curve), key=curve)]
-    curves.sort(key=lambda each: points.index(each[0]))
-    least = min(FEWEST_CLIENTS, max(len(each) for each in curves))
-    kept_curves = _spread(curves, max(1, min(len(curves), count // least)))
-    each_curve, more = divmod(count, len(kept_curves))
-    kept = [
-        point
-        for place, points_of in enumerate(kept_curves)
-        for point in _spread_clients(points_of, each_curve + (1 if place < more else 0))
-    ]
-    return [point for point in points if point in kept]
-
-
-def _spread(items: list[list[Point]], count: int) -> list[list[Point]]:
-    if count >= len(items):
-        return items
-    if count == 1:
-        return [items[-1]]
-    return [items[round(place * (len(items) - 1) / (count - 1))] for place in range(count)]
-
-
-def _spread_clients(curve: list[Point], count: int) -> list[Point]:
-    """`count` points of a curve whose clients lie as evenly as they can on a logarithmic axis, both ends kept."""
-    if count >= len(curve):
-        return curve
-    by_clients = sorted(curve, key=lambda point: point.clients)
-    low, high = by_clients[0].clients, by_clients[-1].clients
-    if count == 1 or low == high:
-        return by_clients[-count:]
-    left = list(by_clients)
-    chosen = []
-    for place in range(count):
-        wanted = low * (high / low) ** (place / (count - 1))
-        nearest = min(left, key=lambda point: abs(point.clients - wanted))
-        left.remove(nearest)
-        chosen.append(nearest)
-    return chosen
 
 
 def _least_s(plan: Plan) -> float:
