@@ -81,7 +81,7 @@ def test_what_fails_is_refused_and_not_there(own: OwnServer, tmp_path: Path) -> 
     ledger = result["ledger"]
     assert (ledger["acknowledged"], ledger["refused"]) == (result["succeeded"], result["failed"])
     with own.connect() as connection:
-        heard = pages(result)
+        heard = pages([{"event": "end", **result}])
         assert heard is not None
         found = check_ledger(heard, connection)
     assert (found.acknowledged, found.missing, found.refused_present) == (result["succeeded"], 0, 0)

@@ -63,7 +63,10 @@ def test_only_the_first_hundred_ranges_are_kept_and_all_are_counted() -> None:
 
 
 def test_an_engine_without_a_ledger_has_no_pages() -> None:
-    assert pages({"event": "end", "ledger": None}) is None
-    assert pages({"event": "end"}) is None
+    assert pages([{"event": "end", "ledger": None}]) is None
+    assert pages([{"event": "end"}]) is None
+    # one that was killed: that a ledger was asked for is no ledger
+    assert pages([{"event": "start", "ledger": True}]) is None
+    assert pages([]) is None
     clients = [{"client": 2, "last": 9, "unknown": [[3, 4]], "refused": []}]
-    assert pages({"event": "end", "ledger": {"clients": clients}}) == {2: Page(9, [(3, 4)], [])}
+    assert pages([{"event": "end", "ledger": {"clients": clients}}]) == {2: Page(9, [(3, 4)], [])}

@@ -21,7 +21,7 @@ def settle(state: RunState, server: Server, result: TrialResult) -> LedgerRecord
 
     Raises StageFailedError.
     """
-    heard = pages(result.events[-1]) if result.events else None
+    heard = pages(result.events)
     if state.plan.reconnect() != "off":
         stage(Stage.VERIFY, lambda: wait_accepting(server))
     if heard is None:

@@ -53,9 +53,10 @@ class Island:
     rows: int
 
 
-def pages(end: Event) -> dict[int, Page] | None:
-    """The clients' pages of the engine's `end` event, by client; None when it kept no ledger."""
-    ledger = end.get("ledger")
+def pages(events: Sequence[Event]) -> dict[int, Page] | None:
+    """The clients' pages in the engine's `end`, by client; None when it kept no ledger, or never came to its end."""
+    end = events[-1] if events else {}
+    ledger = end.get("ledger") if end.get("event") == "end" else None
     if ledger is None:
         return None
     return {
