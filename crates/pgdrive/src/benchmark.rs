@@ -9,11 +9,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use pgdyno_connect::{Env, Params, Sources};
 use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
-use pgdyno_engine::ledger::Ledger;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram, share_of};
+use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
 use serde_json::Value;
@@ -47,7 +46,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         Err(failure) => return refuse(&failure, messages),
     };
     if options.check {
-        return match check(options) {
+        return match scripts::check(options) {
             Ok(()) => Exit::Well,
             Err(failure) => refuse(&failure, messages),
         };
@@ -89,25 +88,6 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
     }
 }
 
-/// `--check`
-fn check(options: &Benchmark) -> Result<(), Failure> {
-    let mut symbols = Symbols::new();
-    let programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
-    ledger(options, &programs, &symbols)?;
-    options.pacing.resolve(&programs).map(|_| ())
-}
-
-fn ledger(
-    options: &Benchmark,
-    programs: &[WeightedProgram],
-    symbols: &Symbols,
-) -> Result<Option<Ledger>, Failure> {
-    let wanted = options.ledger;
-    wanted
-        .then(|| ledger::of(programs, symbols, &options.variables))
-        .transpose()
-}
-
 fn refuse(failure: &Failure, messages: &Messages) -> Exit {
     failure.say(messages);
     Exit::NotBegun
@@ -129,7 +109,7 @@ fn prepare(
     descriptors::allow(options.clients, options.workers.upper(options.clients))?;
     let mut symbols = Symbols::new();
     let programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
-    let ledger = ledger(options, &programs, &symbols)?;
+    let ledger = ledger::wanted(options, &programs, &symbols)?;
     let pacing = options.pacing.resolve(&programs)?;
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();

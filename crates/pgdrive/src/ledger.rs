@@ -7,6 +7,7 @@ use pgdyno_script::{Source, Symbols};
 use serde_json::{Value, json};
 
 use crate::messages::Failure;
+use crate::options::Benchmark;
 
 /// What a built-in script does before its end.
 const WRITE: &str = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);";
@@ -27,11 +28,26 @@ pub fn in_builtin(source: Source) -> Source {
     Source { text, ..source }
 }
 
+/// The ledger that the options ask for; None without `--ledger`.
+///
+/// # Errors
+/// See [`of`].
+pub fn wanted(
+    options: &Benchmark,
+    programs: &[WeightedProgram],
+    symbols: &Symbols,
+) -> Result<Option<Ledger>, Failure> {
+    let wanted = options.ledger;
+    wanted
+        .then(|| of(programs, symbols, &options.variables))
+        .transpose()
+}
+
 /// The ledger of `programs`.
 ///
 /// # Errors
 /// None of them writes into it: nothing would be checked. `given` (-D) takes its variables away.
-pub fn of(
+fn of(
     programs: &[WeightedProgram],
     symbols: &Symbols,
     given: &[(String, String)],

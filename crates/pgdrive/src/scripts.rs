@@ -8,7 +8,7 @@ use pgdyno_script::{Builtin, QueryMode, Source, Symbols, builtin, builtin_list, 
 use crate::exit::Exit;
 use crate::ledger;
 use crate::messages::{Failure, Messages};
-use crate::options::{Origin, ScriptChoice};
+use crate::options::{Benchmark, Origin, ScriptChoice};
 
 /// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts write
 /// into it.
@@ -36,6 +36,17 @@ pub fn load(
             })
         })
         .collect()
+}
+
+/// `--check`
+///
+/// # Errors
+/// What a load would refuse before it connects.
+pub fn check(options: &Benchmark) -> Result<(), Failure> {
+    let mut symbols = Symbols::new();
+    let programs = load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+    ledger::wanted(options, &programs, &symbols)?;
+    options.pacing.resolve(&programs).map(|_| ())
 }
 
 /// What each of `choices` is called on the command line, whole, and what the summary calls it.
