@@ -2,6 +2,7 @@
 
 mod auto_pipeline;
 mod commands;
+mod driven;
 mod failures;
 mod life;
 mod pauses;
@@ -16,6 +17,7 @@ use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend
 use self::auto_pipeline::Batch;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
+use crate::driver::Event;
 use crate::interval::Consequence;
 use crate::message::Parsed;
 use crate::pacing;
@@ -129,6 +131,8 @@ pub struct Client {
     wakes_at: Nanos,
     /// From a lost connection to the first success after it.
     absence: Option<Box<reconnect::Absence>>,
+    /// What decides in place of a script.
+    driven: Option<Box<driven::Driven>>,
 }
 
 impl Client {
@@ -179,6 +183,10 @@ impl Client {
             ended: 0,
             wakes_at: 0,
             absence: None,
+            driven: spec
+                .drivers
+                .as_ref()
+                .map(|drivers| driven::Driven::new(drivers.driver(shared.worker, id))),
         }
     }
 
@@ -225,6 +233,9 @@ impl Client {
     /// Begins the first transaction, now that everybody is connected.
     pub fn begin(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         shared.begin(now);
+        if self.driven.is_some() {
+            return self.open_driven(now, shared);
+        }
         self.choose(now, shared)
     }
 
@@ -263,7 +274,7 @@ impl Client {
                 self.sleep_until(self.transaction.intended, shared);
                 Next::Wait
             }
-            State::Departing if shared.stops(now) => self.finish(),
+            State::Departing if shared.stops(now) => self.finish(shared),
             State::Departing => self.choose(now, shared),
             _ => Next::Wait,
         }
@@ -278,6 +289,7 @@ impl Client {
             State::Scheduled if shared.roster.is_some() => self.turn_came(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
             State::Keying | State::Thinking => self.paused(now, shared),
+            State::Sleeping if self.driven.is_some() => self.drive(Event::Woken, now, shared),
             State::Sleeping => {
                 self.end_command(now, shared);
                 self.run(now, shared)
@@ -358,7 +370,11 @@ impl Client {
     fn end_copy(&mut self, shared: &Shared<'_>) -> Next {
         self.out.clear();
         frontend::copy_done(&mut self.out);
-        if !shared.is_simple {
+        let is_simple = match &self.driven {
+            Some(driven) => !driven.is_extended(),
+            None => shared.is_simple,
+        };
+        if !is_simple {
             frontend::sync(&mut self.out);
         }
         Next::Send
@@ -423,7 +439,10 @@ impl Client {
         matches!(shared.spec.limit, Limit::Transactions(most) if self.ended >= most)
     }
 
-    fn finish(&mut self) -> Next {
+    fn finish(&mut self, shared: &mut Shared<'_>) -> Next {
+        if let Some(next) = self.close_driven(shared) {
+            return next;
+        }
         self.state = State::Finished;
         self.out.clear();
         frontend::terminate(&mut self.out);
@@ -436,6 +455,7 @@ impl Client {
         self.transaction.waited = true;
         shared.debug(|| format!("client {} receiving", self.id));
         match self.state {
+            State::Waiting if self.driven.is_some() => self.driven_answered(now, shared),
             State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
             State::Waiting if self.error.is_some() => self.statement_failed(now, shared),
             State::Waiting => {

@@ -174,6 +174,7 @@ fn prepare(
     let spec = Spec {
         params,
         programs,
+        drivers: None,
         symbols: Arc::new(symbols),
         initial,
         mode: options.mode,

@@ -39,12 +39,12 @@ impl Client {
                 intended = shared.schedule.next_start(now);
             }
             if self.limit_reached(shared) {
-                return self.finish();
+                return self.finish(shared);
             }
         }
         if shared.schedule.is_open() && shared.deadline.is_some_and(|deadline| intended > deadline)
         {
-            return self.finish();
+            return self.finish(shared);
         }
         self.transaction.intended = intended;
         if intended > now {
@@ -128,13 +128,13 @@ impl Client {
         if self.absence.is_some() && ending == Ending::Succeeded {
             self.end_absence(now, shared);
         }
-        if self.tx_status != TxStatus::Idle {
+        if self.tx_status != TxStatus::Idle && self.driven.is_none() {
             let open = "end of script reached without completing the last transaction";
             let why = Abort::new(Form::AtEnd, open);
             return self.abort(&why, Consequence::ClientAborted, shared);
         }
         if self.limit_reached(shared) || shared.stops(now) {
-            return self.finish();
+            return self.finish(shared);
         }
         if shared.pauses
             && !shared.reconnects
