@@ -239,6 +239,12 @@ impl Client {
         self.choose(now, shared)
     }
 
+    /// Transactions that have ended, those of a warm-up among them.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
+    }
+
     /// Its number.
     #[must_use]
     pub fn id(&self) -> usize {

@@ -153,7 +153,20 @@ impl<'a> Outgoing<'a> {
     /// # Errors
     /// A text holds a zero byte or is too long.
     pub fn parse(&mut self, name: &str, sql: impl AsRef<[u8]>) -> Result<(), EncodeError> {
-        frontend::parse(self.out, name, sql, &[])?;
+        self.parse_typed(name, sql, &[])
+    }
+
+    /// Likewise, with the OIDs of the parameters' types; those that are left out the server infers.
+    ///
+    /// # Errors
+    /// A text holds a zero byte or is too long, or there are more than 65,535 types.
+    pub fn parse_typed(
+        &mut self,
+        name: &str,
+        sql: impl AsRef<[u8]>,
+        types: &[u32],
+    ) -> Result<(), EncodeError> {
+        frontend::parse(self.out, name, sql, types)?;
         self.extended();
         Ok(())
     }

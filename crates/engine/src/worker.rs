@@ -308,6 +308,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 load.shared.last_end
             },
             phase_ends,
+            ended: load.clients.iter().flatten().map(Client::ended).collect(),
             commands: load.shared.recorder.commands,
             failure,
         };

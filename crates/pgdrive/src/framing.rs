@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use crate::events::{self, Events};
 use crate::exit::Exit;
 use crate::health::{self, Footprint};
+use crate::lua;
 use crate::messages::Failure;
 use crate::options::Benchmark;
 use crate::outages;
@@ -164,6 +165,9 @@ pub fn end_event(
         "steal_us": footprint.steal_us,
         "memory": footprint.memory(spec.clients),
     });
+    if spec.drivers.is_some() {
+        end["statements"] = lua::end_fields(report);
+    }
     if let (Some(outages), Some(end)) = (&report.outages, end.as_object_mut())
         && let Value::Object(fields) = outages::end_fields(outages, events.origin())
     {

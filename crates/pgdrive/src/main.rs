@@ -15,6 +15,7 @@ mod host;
 mod initialize;
 mod lease;
 mod log_options;
+mod lua;
 mod messages;
 mod options;
 mod outages;

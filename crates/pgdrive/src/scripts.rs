@@ -3,9 +3,12 @@
 use std::io::{self, Read, Write};
 
 use pgdyno_engine::spec::WeightedProgram;
-use pgdyno_script::{Builtin, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse};
+use pgdyno_script::{
+    Builtin, Program, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse,
+};
 
 use crate::exit::Exit;
+use crate::lua;
 use crate::messages::{Failure, Messages};
 use crate::options::{Origin, ScriptChoice};
 
@@ -21,7 +24,14 @@ pub fn load(
     choices
         .iter()
         .map(|choice| {
-            let source = source(&choice.origin)?;
+            let source = match &choice.origin {
+                Origin::Lua(name) => {
+                    let program = Program::driven(name, [lua::STATEMENTS]);
+                    let weight = choice.weight;
+                    return Ok(WeightedProgram { program, weight });
+                }
+                origin => source(origin)?,
+            };
             let script = parse(&source).map_err(Failure::new)?;
             let program = compile(&script, mode, symbols).map_err(Failure::new)?;
             Ok(WeightedProgram {
@@ -42,7 +52,7 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
             let builtin = find(prefix)?;
             Ok((builtin.name.to_owned(), builtin.source().name))
         }
-        Origin::File(path) => Ok((path.clone(), path.clone())),
+        Origin::File(path) | Origin::Lua(path) => Ok((path.clone(), path.clone())),
     };
     choices.iter().map(name).collect()
 }
@@ -50,7 +60,7 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
 fn source(origin: &Origin) -> Result<Source, Failure> {
     match origin {
         Origin::Builtin(prefix) => Ok(find(prefix)?.source()),
-        Origin::File(path) => Ok(Source {
+        Origin::File(path) | Origin::Lua(path) => Ok(Source {
             name: path.clone(),
             text: read(path)?,
         }),

@@ -39,6 +39,8 @@ pub struct WorkerEnd {
     pub last_end: Nanos,
     /// The same by phase, in a run with phases.
     pub phase_ends: Vec<Nanos>,
+    /// By client that it had at the end: transactions that ended in it.
+    pub ended: Vec<u64>,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
 }
@@ -55,6 +57,7 @@ impl WorkerEnd {
             last_end: 0,
             phase_ends: Vec::new(),
             unstarted: Vec::new(),
+            ended: Vec::new(),
             failure,
         }
     }
