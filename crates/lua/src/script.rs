@@ -113,7 +113,7 @@ fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Function> {
     lua.load(&text).set_name(&name).into_function()?;
     lua.load(format!("return function(...) {text}\nend"))
         .set_name(&name)
-        .call(())
+        .into_function()
 }
 
 /// Where modules are looked for: beside the script, in LUA_PATH's folders, here, where sysbench is.

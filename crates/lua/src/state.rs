@@ -69,7 +69,8 @@ impl State {
     /// # Errors
     /// The script does not compile.
     pub fn new(making: &Making) -> mlua::Result<Self> {
-        let options = LuaOptions::new().catch_rust_panics(false);
+        // Lua's own pcall and xpcall: a coroutine gives way inside of them
+        let options = LuaOptions::new().catch_rust_panics(true);
         // SAFETY: the user's own script runs with the user's rights, as under sysbench: it may call C
         // through ffi. What the crate itself loads does not break Lua's rules.
         let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };

@@ -53,8 +53,8 @@ impl Script {
 }
 
 /// Names of all workloads.
-#[must_use]
-pub fn names() -> Vec<&'static str> {
+#[cfg(test)]
+fn names() -> Vec<&'static str> {
     WORKLOADS.iter().map(|(name, _)| *name).collect()
 }
 

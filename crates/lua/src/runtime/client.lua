@@ -123,7 +123,12 @@ local function with_trace(message)
    if type(message) == "table" then
       return message
    end
-   return { message = tostring(message), where = engine.where() }
+   local text = tostring(message)
+   if type(message) == "userdata" then
+      -- an error of the engine's own functions, with frames that are not the script's
+      text = text:gsub("\nstack traceback:.*", ""):gsub("^runtime error: ", "")
+   end
+   return { message = text, where = engine.where() }
 end
 
 local function words_of(reason)
