@@ -1,6 +1,6 @@
 //! What the server answered to a driver's request: results, rows where they were wanted, an error.
 
-use pgdyno_wire::{CommandTag, Reply, Row, ServerError, TxStatus};
+use pgdyno_wire::{Capture, CommandTag, Exchange, Reply, Row, ServerError, TxStatus};
 
 use crate::recorder::Statements;
 
@@ -97,6 +97,25 @@ impl<'a> Rows<'a> {
 }
 
 impl Answer {
+    /// What the engine makes of the server's `bytes`, up to ReadyForQuery; for tests of drivers.
+    ///
+    /// # Panics
+    /// When the bytes are no answer.
+    #[must_use]
+    pub fn read(mut bytes: &[u8]) -> Self {
+        let mut exchange = Exchange::new(Capture::Rows, true);
+        let mut answer = Self::default();
+        let mut error = None;
+        while let Some(reply) = exchange.next(&mut bytes).expect("an answer") {
+            match reply {
+                Reply::Error(refused) => error = Some(refused),
+                Reply::Ready(status) => answer.end(error.take(), status),
+                reply => answer.take(&reply),
+            }
+        }
+        answer
+    }
+
     /// Results of the statements that succeeded, in order. The next one is the failed one, if there
     /// is an error.
     #[must_use]
@@ -207,21 +226,10 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pgdyno_wire::{Capture, Exchange};
-
-    fn answer(bytes: &[u8]) -> Answer {
-        let mut answer = Answer::default();
-        let mut exchange = Exchange::new(Capture::Rows, true);
-        let mut input = bytes;
-        while let Ok(Some(reply)) = exchange.next(&mut input) {
-            answer.take(&reply);
-        }
-        answer
-    }
 
     #[test]
     fn results_of_a_pipeline_have_their_own_rows() {
-        let answer = answer(
+        let answer = Answer::read(
             b"D\0\0\0\x0b\0\x01\0\0\0\x017D\0\0\0\x0a\0\x01\xff\xff\xff\xffC\0\0\0\x0dSELECT 2\0\
               C\0\0\0\x0dUPDATE 0\0D\0\0\0\x0b\0\x01\0\0\0\x019C\0\0\0\x0dSELECT 1\0C\0\0\0\x0dDELETE 3\0",
         );
@@ -247,7 +255,7 @@ mod tests {
     #[test]
     fn a_result_that_was_described_has_its_columns() {
         let described = b"T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0C\0\0\0\x0dSELECT 0\0";
-        let answer = answer(described);
+        let answer = Answer::read(described);
         assert_eq!(answer.results()[0].columns, Some(1));
         assert_eq!(answer.results()[0].affected, Some(0));
         assert_eq!(answer.value(0, 0), None);

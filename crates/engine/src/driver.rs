@@ -109,7 +109,8 @@ pub(crate) struct Asked {
 }
 
 impl<'a> Outgoing<'a> {
-    pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+    /// Appends to `out`; the engine makes it, and tests of drivers.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
         Self {
             out,
             asked: Asked::default(),

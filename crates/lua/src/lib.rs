@@ -20,6 +20,9 @@ mod watchdog;
 mod workload;
 mod workloads;
 
+#[cfg(test)]
+mod runtime_tests;
+
 pub use error::ScriptError;
 pub use options::OptionValue;
 pub use script::Script;

@@ -107,95 +107,95 @@ function result_methods:free()
    self.nrows, self.rows = 0, nil
 end
 
--- Parameters
+-- Parameters and statements. There may be very many of both, a set for each client, so they are
+-- arrays: a table with names takes three times the memory.
+
+local VALUE, IS_TEMPLATE, OID = 1, 2, 3
 
 local parameter_methods = {}
 parameter_methods.__index = parameter_methods
 
 function parameter_methods:set(value)
-   self.value, self.template = value, false
+   self[VALUE], self[IS_TEMPLATE] = value, false
 end
 
 function parameter_methods:set_rand_str(template)
-   self.value, self.template = template, true
+   self[VALUE], self[IS_TEMPLATE] = template, true
 end
 
--- Prepared statements
+local CON, QUERY, NUMBER, COUNT, IS_CLOSED = 1, 2, 3, 4, 5
+-- The first parameter is behind it.
+local PARAMS = 5
 
 local statement_methods = {}
 statement_methods.__index = statement_methods
 
-function statement_methods:bind_create(kind, bytes)
+function statement_methods:bind_create(kind)
    if type(kind) ~= "number" or oids[kind] == nil then
       error("there is no parameter type " .. tostring(kind), 2)
    end
-   return setmetatable({ oid = oids[kind], template = false, bytes = bytes }, parameter_methods)
-end
-
-function statement_methods:bind_param(...)
-   self.count = select("#", ...)
-   self.params = { ... }
-   for number = 1, self.count do
-      if getmetatable(self.params[number]) ~= parameter_methods then
-         error("parameter " .. number .. " was not made by bind_create()", 2)
-      end
-   end
-   self:make()
+   return setmetatable({ false, false, oids[kind] }, parameter_methods)
 end
 
 -- Prepares it, now that the types of its parameters are known.
-function statement_methods:make()
+local function make(statement)
    local types = {}
-   for number = 1, self.count do
-      types[number] = self.params[number].oid
+   for at = 1, statement[COUNT] do
+      types[at] = statement[PARAMS + at][OID]
    end
-   self:drop()
-   local con = self.con
-   local number = engine.statement(self.query, types)
-   con.statements[self] = number
-   self.number = number
-   ask(con, self.query, asks.PREPARE, number)
+   local con, query = statement[CON], statement[QUERY]
+   local number = engine.statement(query, types)
+   statement[NUMBER] = number
+   con.prepared[number + 1] = query
+   ask(con, query, asks.PREPARE, number)
 end
 
--- The session keeps it: there may be many clients that close many statements at the end of a load,
--- and one that is prepared again is found there.
-function statement_methods:drop()
-   self.con.statements[self] = nil
-   self.number = nil
+function statement_methods:bind_param(...)
+   local count = select("#", ...)
+   for at = 1, count do
+      local param = select(at, ...)
+      if getmetatable(param) ~= parameter_methods then
+         error("parameter " .. at .. " was not made by bind_create()", 2)
+      end
+      self[PARAMS + at] = param
+   end
+   self[COUNT] = count
+   make(self)
 end
 
 function statement_methods:execute()
-   if self.number == nil then
-      if self.closed then
+   if not self[NUMBER] then
+      if self[IS_CLOSED] then
          error("the statement is closed", 2)
       end
-      self:make()
+      make(self)
    end
-   local con, count, params = self.con, self.count, self.params
+   local con, query, number, count = self[CON], self[QUERY], self[NUMBER], self[COUNT]
    if count == 0 then
-      return ask(con, self.query, asks.EXECUTE, self.number, 0)
+      return ask(con, query, asks.EXECUTE, number, 0)
    end
    local templates = 0
-   for number = 1, count do
-      if params[number].template then
-         templates = templates + 2 ^ (number - 1)
+   for at = 1, count do
+      if self[PARAMS + at][IS_TEMPLATE] then
+         templates = templates + 2 ^ (at - 1)
       end
    end
    if count > FEW then
       local values = {}
-      for number = 1, count do
-         values[number] = params[number].value
+      for at = 1, count do
+         values[at] = self[PARAMS + at][VALUE]
       end
-      return ask(con, self.query, asks.EXECUTE_MANY, self.number, templates, count, values)
+      return ask(con, query, asks.EXECUTE_MANY, number, templates, count, values)
    end
-   local p1, p2, p3, p4 = params[1], params[2], params[3], params[4]
-   return ask(con, self.query, asks.EXECUTE, self.number, templates,
-      p1.value, p2 and p2.value, p3 and p3.value, p4 and p4.value)
+   local p1, p2, p3, p4 = self[PARAMS + 1], self[PARAMS + 2], self[PARAMS + 3], self[PARAMS + 4]
+   return ask(con, query, asks.EXECUTE, number, templates,
+      p1[VALUE], p2 and p2[VALUE], p3 and p3[VALUE], p4 and p4[VALUE])
 end
 
+-- The session keeps it: there may be many clients that close many statements at the end of a load,
+-- and one that is prepared again is found there.
 function statement_methods:close()
-   self:drop()
-   self.closed = true
+   self[NUMBER], self[IS_CLOSED] = false, true
 end
 
 statement_methods.free = statement_methods.close
@@ -230,7 +230,7 @@ end
 
 function connection_methods:prepare(query)
    check_open(self)
-   return setmetatable({ con = self, query = query, count = 0, params = {} }, statement_methods)
+   return setmetatable({ self, query, false, 0, false }, statement_methods)
 end
 
 function connection_methods:disconnect()
@@ -239,7 +239,7 @@ function connection_methods:disconnect()
    end
    self.is_open = false
    self.was_used = true
-   self.statements = {}
+   self.prepared = {}
 end
 
 connection_methods.free = connection_methods.disconnect
@@ -308,7 +308,8 @@ function session.connection(sysbench, generator)
       sysbench = sysbench,
       generator = generator,
       error = 0,
-      statements = {},
+      -- Texts of what is prepared, by number.
+      prepared = {},
       result = setmetatable({ nrows = 0, nfields = 0, at = 0 }, result_methods),
    }
    return setmetatable(con, connection_methods)
@@ -331,8 +332,8 @@ end
 
 -- Prepares again what the session before had prepared.
 function session.restore(con)
-   for statement, number in pairs(con.statements) do
-      ask(con, statement.query, asks.PREPARE, number)
+   for number, query in pairs(con.prepared) do
+      ask(con, query, asks.PREPARE, number - 1)
    end
 end
 

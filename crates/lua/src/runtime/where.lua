@@ -9,8 +9,8 @@ return function()
          break
       end
       if info.source:sub(1, 1) == "@" and info.currentline > 0 then
-         local what = info.name and string.format(" in function '%s'", info.name) or ""
-         lines[#lines + 1] = string.format("\n  %s:%d:%s", info.short_src, info.currentline, what)
+         local what = info.name and string.format(": in function '%s'", info.name) or ""
+         lines[#lines + 1] = string.format("\n  %s:%d%s", info.short_src, info.currentline, what)
       end
       level = level + 1
    end
