@@ -25,7 +25,12 @@ pub(super) struct Driven {
     error: Option<Box<ServerError>>,
     /// Whether the transaction is tried again whatever the error was.
     ignores_error: bool,
+    /// Transactions in a row that asked nothing of the server.
+    silent: u32,
 }
+
+/// Transactions that ask nothing of the server may follow each other so often before others run.
+const MOST_SILENT: u32 = 32;
 
 /// What [`Request::Done`] ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +61,7 @@ impl Driven {
             asked: Asked::default(),
             error: None,
             ignores_error: false,
+            silent: 0,
         })
     }
 
@@ -199,7 +205,15 @@ impl Client {
         match self.driven.as_ref().map(|driven| driven.stage) {
             Some(Stage::Opening) => self.choose(now, shared),
             Some(Stage::Reopening) => self.run_driven(now, shared),
-            Some(Stage::Transaction) => self.end_transaction(Ending::Succeeded, now, shared),
+            Some(Stage::Transaction) => {
+                // one that asked nothing took time, too
+                let now = if self.transaction.waited {
+                    now
+                } else {
+                    shared.clock.now()
+                };
+                self.end_transaction(Ending::Succeeded, now, shared)
+            }
             Some(Stage::Closing) | None => self.finish(shared),
         }
     }
@@ -232,6 +246,18 @@ impl Client {
         statements.ignored_errors += u64::from(refused.ignorable);
         self.failed = Some(Failed { error, words });
         self.roll_back(ending, now, shared)
+    }
+
+    /// Whether the next transaction may follow one that asked nothing of the server, at once.
+    pub(super) fn goes_on_silently(&mut self) -> bool {
+        let Some(driven) = &mut self.driven else {
+            return false;
+        };
+        driven.silent += 1;
+        if driven.silent >= MOST_SILENT {
+            driven.silent = 0;
+        }
+        driven.silent > 0
     }
 
     /// Whether the script wants another try after any error.

@@ -145,7 +145,7 @@ impl Client {
         if shared.reconnects {
             return self.leave(now, shared);
         }
-        if !self.transaction.waited {
+        if !self.transaction.waited && !self.goes_on_silently() {
             // a script of meta commands alone must let others run, and see the deadline
             self.state = State::Yielded;
             self.wake_at(now, shared);

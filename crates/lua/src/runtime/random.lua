@@ -78,18 +78,16 @@ local function gaussian(a, b)
    return floor(a + (b - a + 1) * sum / iterations)
 end
 
--- A share of the draws falls evenly on a few values in the middle, the rest as a gaussian.
+-- A share of the draws falls evenly on few values about the middle, the rest as a gaussian. As in
+-- sysbench one number decides both, so that of the few those below the middle are fewer.
 local function special(a, b)
-   if fraction() >= special_odds then
+   local u = fraction()
+   if u < 1 - special_odds then
       return gaussian(a, b)
    end
    local width = b - a
    local few = width * special_share
-   if few < 1 then
-      few = 1
-   end
-   local value = floor(a + width / 2 - few / 2 + fraction() * few)
-   return value < a and a or value > b and b or value
+   return floor(a + width / 2 - few / 2 + u * (few + 1))
 end
 
 local function pareto(a, b)

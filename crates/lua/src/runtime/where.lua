@@ -10,7 +10,7 @@ return function()
       end
       if info.source:sub(1, 1) == "@" and info.currentline > 0 then
          local what = info.name and string.format(": in function '%s'", info.name) or ""
-         lines[#lines + 1] = string.format("\n  %s:%d%s", info.short_src, info.currentline, what)
+         lines[#lines + 1] = string.format("\n  %s:%d%s", info.source:sub(2), info.currentline, what)
       end
       level = level + 1
    end
