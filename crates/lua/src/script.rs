@@ -130,7 +130,7 @@ fn folders_of(name: &str) -> Vec<PathBuf> {
         .filter_map(|pattern| pattern.strip_suffix("?.lua"));
     folders.extend(given.map(PathBuf::from));
     folders.push(PathBuf::from("."));
-    let below = INSTALLED.iter().map(|folder| PathBuf::from(folder));
+    let below = INSTALLED.iter().map(PathBuf::from);
     folders.extend(below.filter(|folder| folder.is_dir()));
     folders
 }

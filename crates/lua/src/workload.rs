@@ -54,7 +54,14 @@ pub struct Workload {
     help: Vec<String>,
     /// The script's main state: `init()` and `done()` are called here, once.
     main: Main,
-    workers: Mutex<HashMap<usize, (Arc<State>, Arc<Watch>)>>,
+    workers: Mutex<HashMap<usize, Place>>,
+}
+
+/// Where the clients of one worker run.
+#[derive(Clone)]
+struct Place {
+    state: Arc<State>,
+    watch: Arc<Watch>,
 }
 
 impl fmt::Debug for Workload {
@@ -215,23 +222,25 @@ impl Workload {
     #[must_use]
     pub fn stuck(&self, now: Nanos) -> Nanos {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-        let stuck = workers.values().map(|(_, watch)| watch.stuck(now));
+        let stuck = workers.values().map(|place| place.watch.stuck(now));
         stuck.max().unwrap_or(0)
     }
 
-    fn make(&self, worker: usize, client: usize) -> mlua::Result<Session> {
-        let (state, watch) = {
-            let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
-            match workers.get(&worker) {
-                Some((state, watch)) => (Arc::clone(state), Arc::clone(watch)),
-                None => {
-                    let state = Arc::new(State::new(&self.making)?);
-                    let watch = Arc::new(Watch::default());
-                    workers.insert(worker, (Arc::clone(&state), Arc::clone(&watch)));
-                    (state, watch)
-                }
-            }
+    fn place(&self, worker: usize) -> mlua::Result<Place> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = workers.get(&worker) {
+            return Ok(place.clone());
+        }
+        let place = Place {
+            state: Arc::new(State::new(&self.making)?),
+            watch: Arc::default(),
         };
+        workers.insert(worker, place.clone());
+        Ok(place)
+    }
+
+    fn make(&self, worker: usize, client: usize) -> mlua::Result<Session> {
+        let Place { state, watch } = self.place(worker)?;
         let kind = match self.task {
             Task::Load => "run",
             _ => "command",
