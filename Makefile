@@ -62,11 +62,12 @@ test-packages:
 	@command -v openssl >/dev/null || { \
 	  echo "installing openssl for the tests' certificates"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends openssl; }
+	@command -v sysbench >/dev/null || { \
+	  echo "installing sysbench, whose scripts pgdrive runs"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysbench; }
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
-	@command -v sysbench >/dev/null || { \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysbench; }
 
 # the crates' own tests, among them those that need a server: its path is passed to them
 test-rust: build

@@ -91,6 +91,7 @@ ORDINARY = Rival("pgbench", "tpcb-like")
 PIPELINE = Rival("pgbench", "tpcb-pipelined")
 BARE = Rival("bare_loop", "select-only")
 BARE_TPCB = Rival("bare_loop", "tpcb-like")
+OLTP = Rival("sysbench", "oltp_read_write")
 
 CASES = [
     Case("select-only, unix", "select-only", "unix", (Goal("cpu_us", 1.15, BARE),), others=(PGBENCH, SYSBENCH)),
@@ -101,6 +102,15 @@ CASES = [
         "tpcb-pipelined",
         "unix",
         (Goal("cpu_us", 0.65, PIPELINE), Goal("cpu_us", 0.15, ORDINARY)),
+    ),
+    Case("sysbench's oltp_read_write.lua, unix", "oltp_read_write", "unix", (Goal("cpu_us", 0.40, OLTP),)),
+    Case(
+        "sysbench's oltp_read_write.lua, 2,000 connections, null server",
+        "oltp_read_write",
+        "null",
+        (Goal("peak_bytes", 100e6, None),),
+        clients=2_000,
+        transactions=5,
     ),
     Case("select-only, null server", "select-only", "null", (Goal("tps", 1.0, BARE),), others=(PGBENCH, SYSBENCH)),
     Case(

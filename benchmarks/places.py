@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
 
+from programs import OLTP_ROWS, OLTP_TABLES
+
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.run import find_engine
 from pgdyno.target import Home, SilentProgress, open_target
@@ -22,13 +24,15 @@ VERSION = "18"
 
 @contextmanager
 def places(scale: int, clients: int) -> Iterator[dict[Place, Environment]]:
-    """A PostgreSQL with pgbench's tables over a unix socket and TCP, and the null server."""
+    """A PostgreSQL with the tables of pgbench and of sysbench over a unix socket and TCP, and the null server."""
     settings = {"shared_buffers": "512MB", "max_connections": str(clients + 20), "synchronous_commit": "off"}
     spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=settings)
     with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
         unix = server.environment()
         load = [str(find_engine().path), "-i", "-q", "-s", str(scale)]
-        subprocess.run(load, env={**os.environ, **unix}, check=True, stderr=subprocess.DEVNULL)
+        tables = [load[0], "-i", "-q", "--dataset=sbtest", f"--tables={OLTP_TABLES}", f"--table-size={OLTP_ROWS}"]
+        for command in (load, tables):
+            subprocess.run(command, env={**os.environ, **unix}, check=True, stderr=subprocess.DEVNULL)
         with _null_server(scale) as null:
             yield {"unix": unix, "tcp": {**unix, "PGHOST": "127.0.0.1"}, "null": null}
 

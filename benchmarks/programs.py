@@ -20,7 +20,11 @@ SCRIPTS = Path(__file__).parent / "scripts"
 BARE_LOOP = Path(__file__).parents[1] / "target/release/examples/bare_loop"
 
 Kind = Literal["pgdrive", "pgbench", "sysbench", "bare_loop"]
-Workload = Literal["select-only", "tpcb-like", "tpcb-pipelined"]
+Workload = Literal["select-only", "tpcb-like", "tpcb-pipelined", "oltp_read_write"]
+
+OLTP_TABLES, OLTP_ROWS = 4, 100_000
+"""Of dataset sbtest, which sysbench's own script works on. Rows are drawn uniformly: with sysbench's
+default, three quarters of them from a hundredth of the rows, transactions wait for each other's locks."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,10 @@ class Programs:
         if load.program == "bare_loop":
             return [self.bare_loop, load.workload, str(load.clients), str(load.limit.seconds), str(load.scale)]
         path = self.pgdrive if load.program == "pgdrive" else self.pgbench
+        if load.workload == "oltp_read_write":
+            named = {"tables": OLTP_TABLES, "table-size": OLTP_ROWS, "rand-type": "uniform"}
+            given = [f"--lua-opt={name}={value}" for name, value in named.items()]
+            return [path, "--lua=oltp_read_write", *given, "--jobs=1", f"--client={load.clients}", load.limit.option()]
         what = {
             "select-only": ["--builtin=select-only"],
             "tpcb-like": ["--builtin=tpcb-like"],
@@ -105,17 +113,23 @@ class Programs:
 
     def _sysbench(self, load: Load, environment: Mapping[str, str]) -> list[str]:
         assert self.sysbench is not None
-        assert load.workload == "select-only"
         where = {name: environment[f"PG{name.upper()}"] for name in ("host", "port", "user")}
+        script, options = {
+            "select-only": (str(SCRIPTS / "select_only.lua"), [f"--scale={load.scale}"]),
+            "oltp_read_write": (
+                "oltp_read_write",
+                [f"--tables={OLTP_TABLES}", f"--table-size={OLTP_ROWS}", "--rand-type=uniform"],
+            ),
+        }[load.workload]
         return [
             self.sysbench,
-            str(SCRIPTS / "select_only.lua"),
+            script,
             "--db-driver=pgsql",
             *(f"--pgsql-{name}={value}" for name, value in where.items()),
             f"--pgsql-db={environment['PGDATABASE']}",
             f"--threads={load.clients}",
             f"--time={load.limit.seconds}",
-            f"--scale={load.scale}",
+            *options,
             "run",
         ]
 

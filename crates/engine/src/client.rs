@@ -2,6 +2,7 @@
 
 mod auto_pipeline;
 mod commands;
+mod driven;
 mod failures;
 mod life;
 mod pauses;
@@ -16,6 +17,7 @@ use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend
 use self::auto_pipeline::Batch;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
+use crate::driver::Event;
 use crate::interval::Consequence;
 use crate::ledger::{Fate, Page};
 use crate::message::Parsed;
@@ -132,6 +134,8 @@ pub struct Client {
     absence: Option<Box<reconnect::Absence>>,
     /// What became of its transactions (--ledger).
     page: Option<Box<Page>>,
+    /// What decides in place of a script.
+    driven: Option<Box<driven::Driven>>,
 }
 
 impl Client {
@@ -183,6 +187,10 @@ impl Client {
             wakes_at: 0,
             absence: None,
             page: spec.ledger.as_ref().map(|_| Box::new(Page::new(id))),
+            driven: spec
+                .drivers
+                .as_ref()
+                .map(|drivers| driven::Driven::new(drivers.driver(shared.worker, id))),
         }
     }
 
@@ -241,7 +249,16 @@ impl Client {
     /// Begins the first transaction, now that everybody is connected.
     pub fn begin(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         shared.begin(now);
+        if self.driven.is_some() {
+            return self.open_driven(now, shared);
+        }
         self.choose(now, shared)
+    }
+
+    /// Transactions that have ended, those of a warm-up among them.
+    #[must_use]
+    pub fn ended(&self) -> u64 {
+        self.ended
     }
 
     /// Its number.
@@ -279,7 +296,7 @@ impl Client {
                 self.sleep_until(self.transaction.intended, shared);
                 Next::Wait
             }
-            State::Departing if shared.stops(now) => self.finish(),
+            State::Departing if shared.stops(now) => self.finish(shared),
             State::Departing => self.choose(now, shared),
             _ => Next::Wait,
         }
@@ -294,6 +311,7 @@ impl Client {
             State::Scheduled if shared.roster.is_some() => self.turn_came(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
             State::Keying | State::Thinking => self.paused(now, shared),
+            State::Sleeping if self.driven.is_some() => self.drive(Event::Woken, now, shared),
             State::Sleeping => {
                 self.end_command(now, shared);
                 self.run(now, shared)
@@ -374,7 +392,11 @@ impl Client {
     fn end_copy(&mut self, shared: &Shared<'_>) -> Next {
         self.out.clear();
         frontend::copy_done(&mut self.out);
-        if !shared.is_simple {
+        let is_simple = match &self.driven {
+            Some(driven) => !driven.is_extended(),
+            None => shared.is_simple,
+        };
+        if !is_simple {
             frontend::sync(&mut self.out);
         }
         Next::Send
@@ -439,7 +461,10 @@ impl Client {
         matches!(shared.spec.limit, Limit::Transactions(most) if self.ended >= most)
     }
 
-    fn finish(&mut self) -> Next {
+    fn finish(&mut self, shared: &mut Shared<'_>) -> Next {
+        if let Some(next) = self.close_driven(shared) {
+            return next;
+        }
         self.state = State::Finished;
         self.out.clear();
         frontend::terminate(&mut self.out);
@@ -452,6 +477,7 @@ impl Client {
         self.transaction.waited = true;
         shared.debug(|| format!("client {} receiving", self.id));
         match self.state {
+            State::Waiting if self.driven.is_some() => self.driven_answered(now, shared),
             State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
             State::Waiting if self.error.is_some() => self.statement_failed(now, shared),
             State::Waiting => {

@@ -46,6 +46,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         params: Params::resolve(Some("host=/nowhere user=u dbname=d"), &[], &env)
             .expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
+        drivers: None,
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,
@@ -115,6 +116,7 @@ macro_rules! bench {
 }
 
 mod auto_pipeline;
+mod driven;
 mod ledger;
 mod pacing;
 mod reconnect;

@@ -282,6 +282,7 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
     Spec {
         params: params.expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
+        drivers: None,
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,

@@ -9,12 +9,14 @@
 //! ```
 
 mod abort;
+mod answer;
 mod client;
 #[cfg(test)]
 mod client_tests;
 pub mod clock;
 mod connecting;
 mod crew;
+pub mod driver;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handover;

@@ -229,6 +229,37 @@ pub struct ScriptRecord {
     pub keying: Moments,
     /// Thinking after one, in full (--think-time).
     pub think: Moments,
+    /// Statements by what they did; of driven clients only.
+    pub statements: Statements,
+}
+
+/// Statements of driven clients by what they did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Statements {
+    /// Gave rows.
+    pub reads: u64,
+    /// Changed rows.
+    pub writes: u64,
+    /// All others that succeeded.
+    pub others: u64,
+    /// Errors that the script ignores: the transaction was tried again, or given up.
+    pub ignored_errors: u64,
+}
+
+impl Statements {
+    /// Adds `other` to these.
+    pub fn add(&mut self, other: &Self) {
+        self.reads += other.reads;
+        self.writes += other.writes;
+        self.others += other.others;
+        self.ignored_errors += other.ignored_errors;
+    }
+
+    /// Reads, writes and others.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.reads + self.writes + self.others
+    }
 }
 
 impl ScriptRecord {
@@ -240,6 +271,7 @@ impl ScriptRecord {
         self.connecting.add(&other.connecting);
         self.keying.add(&other.keying);
         self.think.add(&other.think);
+        self.statements.add(&other.statements);
     }
 
     /// Empties without giving memory back.
@@ -250,6 +282,7 @@ impl ScriptRecord {
         self.connecting = Moments::default();
         self.keying = Moments::default();
         self.think = Moments::default();
+        self.statements = Statements::default();
     }
 }
 

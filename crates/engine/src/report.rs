@@ -9,7 +9,7 @@ use crate::ledger::Page;
 use crate::outage::Outages;
 use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
 use crate::phases::Phases;
-use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord};
+use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord, Statements};
 
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,11 +61,23 @@ pub struct Report {
     pub ledger: Option<Vec<Page>>,
     /// The phases of a run that has some, in order; those with a result come to the figures above.
     pub phases: Vec<PhaseReport>,
+    /// Transactions by client, those of a warm-up among them: whether all had their share.
+    pub fairness: Moments,
     /// How the generator fared.
     pub health: Healths,
 }
 
 impl Report {
+    /// Statements of all scripts together; of driven clients only.
+    #[must_use]
+    pub fn statements(&self) -> Statements {
+        let mut sum = Statements::default();
+        self.scripts
+            .iter()
+            .for_each(|script| sum.add(&script.statements));
+        sum
+    }
+
     /// All scripts together.
     #[must_use]
     pub fn counts(&self) -> Counts {
@@ -225,6 +237,7 @@ impl<'a> Totals<'a> {
             outages: None,
             ledger: None,
             phases,
+            fairness: end.fairness,
             health: self.health,
         }
     }
@@ -243,4 +256,6 @@ pub struct End {
     pub measured: Nanos,
     /// Time to connect.
     pub connecting: Nanos,
+    /// See [`Report::fairness`].
+    pub fairness: Moments,
 }

@@ -4,6 +4,7 @@ use pgdyno_script::{Capture, InvalidName, SlotId, Symbols, Vars};
 use pgdyno_wire::Reply;
 
 use crate::abort::{Abort, Form};
+use crate::answer::Answer;
 
 /// What is done with the rows of the statement under way.
 #[derive(Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Rows {
     results: usize,
     /// None in a client whose scripts want no rows: there may be many thousand of these.
     wanted: Option<Box<Wanted>>,
+    /// What a driver is to get; None in a client that has none.
+    answer: Option<Box<Answer>>,
 }
 
 /// Rows on their way into variables.
@@ -58,6 +61,24 @@ impl Rows {
         }
     }
 
+    /// Statements of a driver are about to be sent.
+    pub fn begin_answer(&mut self) {
+        self.wish = Wish::Nothing;
+        self.results = 0;
+        self.answer.get_or_insert_default().clear();
+    }
+
+    /// What a driver is to get.
+    pub fn take_answer(&mut self) -> Box<Answer> {
+        self.answer.take().unwrap_or_default()
+    }
+
+    /// It has it: the room serves the next one.
+    pub fn return_answer(&mut self, mut answer: Box<Answer>) {
+        answer.clear();
+        self.answer = Some(answer);
+    }
+
     /// Whether rows are wanted at all.
     #[must_use]
     pub fn wanted(&self) -> bool {
@@ -79,6 +100,9 @@ impl Rows {
     /// Takes a reply that is not the end of the exchange.
     pub fn take(&mut self, reply: &Reply<'_>, symbols: &Symbols) {
         self.results += usize::from(matches!(reply, Reply::Complete(_) | Reply::EmptyQuery));
+        if let Some(answer) = &mut self.answer {
+            answer.take(reply);
+        }
         if let (Wish::One | Wish::Any, Some(wanted)) = (self.wish, &mut self.wanted) {
             wanted.take(reply, self.wish, symbols);
         }

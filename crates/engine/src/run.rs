@@ -22,7 +22,7 @@ use crate::outage::{OutageNote, OutageTracker};
 use crate::phase_report::PhaseEnd;
 use crate::poller::{self, Epoll, Poller, Uring};
 use crate::reconnect::{Connector, Returning};
-use crate::recorder::ScriptRecord;
+use crate::recorder::{Moments, ScriptRecord};
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec, share_of};
@@ -443,7 +443,12 @@ fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
 
 fn sum_up(ends: &[WorkerEnd], begun: &Begun) -> End {
     let last_end = ends.iter().map(|end| end.last_end).max().unwrap_or(0);
+    let mut fairness = Moments::default();
+    for ended in ends.iter().flat_map(|end| &end.ended) {
+        fairness.record(*ended);
+    }
     End {
+        fairness,
         in_flight: ends.iter().map(|end| end.in_flight.len() as u64).sum(),
         unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),

@@ -25,6 +25,8 @@ use crate::spec::{OnLoss, Pipelining, Sessions, Spec, Timing};
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
 pub struct Shared<'a> {
+    /// Number of the worker.
+    pub worker: usize,
     /// What is run.
     pub spec: &'a Spec,
     /// By script and statement.
@@ -98,6 +100,7 @@ impl<'a> Shared<'a> {
             })
             .collect();
         Self {
+            worker,
             spec,
             templates,
             clock,

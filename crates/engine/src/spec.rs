@@ -6,6 +6,7 @@ use std::time::Duration;
 use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
+use crate::driver::Drivers;
 use crate::ledger::Ledger;
 use crate::log::LogSpec;
 use crate::pacing::Pacing;
@@ -135,6 +136,9 @@ pub struct Spec {
     pub params: Params,
     /// Scripts; at least one, with a sum of weights above zero.
     pub programs: Vec<WeightedProgram>,
+    /// What decides in place of the programs, which then have names and commands only
+    /// ([`Program::driven`]); None when the programs are what is run.
+    pub drivers: Option<Arc<dyn Drivers>>,
     /// Names of the programs' variables.
     pub symbols: Arc<Symbols>,
     /// Variables as every client starts with them.

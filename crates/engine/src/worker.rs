@@ -312,6 +312,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             },
             phase_ends,
             pages,
+            ended: load.clients.iter().flatten().map(Client::ended).collect(),
             commands: load.shared.recorder.commands,
             failure,
         };

@@ -42,6 +42,7 @@ fn spec(server: &Server, io: Io) -> Spec {
     Spec {
         params: Params::resolve(Some(&target), &[], &Env::empty("u")).expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
+        drivers: None,
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,

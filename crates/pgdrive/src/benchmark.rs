@@ -13,6 +13,7 @@ use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
+use pgdyno_lua::Workload;
 use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
 use pgdyno_wire::printable;
 use serde_json::Value;
@@ -28,6 +29,7 @@ use crate::histogram_log::HistogramLog;
 use crate::host::peak_resident_bytes;
 use crate::lease::Lease;
 use crate::ledger;
+use crate::lua;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
 use crate::outages::OutageTeller;
@@ -45,6 +47,11 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         Ok(options) => options,
         Err(failure) => return refuse(&failure, messages),
     };
+    if let Some(choice) = &options.lua
+        && let Some(exit) = lua::without_server(options, choice, messages)
+    {
+        return exit;
+    }
     if options.check {
         return match scripts::check(options) {
             Ok(()) => Exit::Well,
@@ -98,6 +105,8 @@ pub struct Load {
     pub spec: Spec,
     pub database: Database,
     pub scale: i64,
+    /// The Lua script that is run, if it is one.
+    pub workload: Option<Arc<Workload>>,
 }
 
 fn prepare(
@@ -125,12 +134,15 @@ fn prepare(
         most_workers,
         !defined("default_seed"),
     );
+    let workload = lua::open(options, &seeds)?;
     let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
     events
         .write("start", start)
         .map_err(|error| Failure::new(format!("could not write events: {error}")))?;
     let mut session = setup::connect(&params)?;
-    banner(options, messages, &session.server_version);
+    if workload.as_ref().is_none_or(|workload| workload.is_load()) {
+        banner(options, messages, &session.server_version);
+    }
     if options.debug {
         say_target(options, &params, messages);
     }
@@ -175,9 +187,12 @@ fn prepare(
             log.open(workers, most_workers, options.failures_detailed)
         })
         .transpose()?;
-    let spec = Spec {
+    let mut spec = Spec {
         params,
         programs,
+        drivers: workload
+            .clone()
+            .map(|workload| workload as Arc<dyn pgdyno_engine::driver::Drivers>),
         symbols: Arc::new(symbols),
         initial,
         mode: options.mode,
@@ -205,10 +220,14 @@ fn prepare(
         exit_on_abort: options.exit_on_abort,
         seeds,
     };
+    if let Some(workload) = &workload {
+        lua::shape(&mut spec, workload.task());
+    }
     Ok(Load {
         spec,
         database,
         scale,
+        workload,
     })
 }
 
@@ -355,6 +374,9 @@ fn measure(
         broken: None,
     };
     let before_bytes = peak_resident_bytes();
+    if let Some(workload) = &load.workload {
+        lua::watch(workload, &load.spec, clock, &lease.stop, messages);
+    }
     let result = pgdyno_engine::run(&load.spec, clock, &lease.stop, &mut watcher);
     let broken = watcher.broken.take();
     let first_aborted = watcher.first_aborted;
@@ -410,6 +432,16 @@ fn measure(
         origin: events.origin(),
         says_automatic: messages.called_as() == CalledAs::Pgdrive,
     };
+    if let Some(workload) = &load.workload {
+        if let Err(error) = workload.done() {
+            Failure::from(error).say(messages);
+        }
+        if !workload.is_load() {
+            // a reader of events that is gone has nothing to lose
+            let _ = events.write("end", end);
+            return exit;
+        }
+    }
     let written = summary::write(&mut summary_out(options), &shown, &report)
         .and_then(|()| files.json.map_or(Ok(()), |file| write_json(file, &end)))
         .and_then(|()| events.write("end", end));

@@ -16,6 +16,7 @@ use crate::events::{self, Events};
 use crate::exit::Exit;
 use crate::health::{self, Footprint};
 use crate::ledger;
+use crate::lua;
 use crate::messages::Failure;
 use crate::options::Benchmark;
 use crate::outages;
@@ -167,6 +168,9 @@ pub fn end_event(
         "steal_us": footprint.steal_us,
         "memory": footprint.memory(spec.clients),
     });
+    if spec.drivers.is_some() {
+        end["statements"] = lua::end_fields(report);
+    }
     if let (Some(outages), Some(end)) = (&report.outages, end.as_object_mut())
         && let Value::Object(fields) = outages::end_fields(outages, events.origin())
     {

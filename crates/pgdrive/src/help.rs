@@ -217,6 +217,22 @@ pub const BENCHMARK: &[Opt] = &[
         "FILE",
         "write an HdrHistogram interval log, one line a second",
     ),
+    long_arg(
+        "lua",
+        "SCRIPT",
+        "run a Lua script of sysbench: a file, or one that is\ninstalled with it (oltp_read_write)",
+    ),
+    long_arg(
+        "lua-command",
+        "COMMAND",
+        "run (default), prepare, cleanup, prewarm, help or\na command of the script",
+    ),
+    long_arg("lua-opt", "NAME=VALUE", "set an option of the script"),
+    long_arg(
+        "workload",
+        "NAME",
+        "run sysbench's workload of that name, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size)",
+    ),
     long_arg("json", "FILE", "write the results as one JSON object"),
     long_arg(
         "warmup",
@@ -294,7 +310,7 @@ pub const BENCHMARK: &[Opt] = &[
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results,
 /// and loads no pgbench loads.
-const NOT_PGBENCHS: [&str; 13] = [
+const NOT_PGBENCHS: [&str; 17] = [
     "arrivals",
     "auto-pipeline",
     "dataset",
@@ -302,12 +318,16 @@ const NOT_PGBENCHS: [&str; 13] = [
     "ledger",
     "load-chunk",
     "load-workers",
+    "lua",
+    "lua-command",
+    "lua-opt",
     "phases",
     "resume",
     "table-size",
     "tables",
     "think-time",
     "timer-tick",
+    "workload",
 ];
 
 /// Whether the program has the option under this name.

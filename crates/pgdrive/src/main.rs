@@ -16,6 +16,7 @@ mod initialize;
 mod lease;
 mod ledger;
 mod log_options;
+mod lua;
 mod messages;
 mod options;
 mod outages;

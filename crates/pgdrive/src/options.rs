@@ -2,6 +2,7 @@
 
 mod given;
 mod load;
+mod lua;
 pub mod pacing;
 mod reconnect;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::percentiles::Percentiles;
 use crate::workers::Workers;
 use given::{Given, resolve, take};
 pub use load::DatasetChoice;
+pub use lua::{LuaChoice, LuaSource};
 use pacing::PacingChoice;
 use values::seed;
 
@@ -148,6 +150,8 @@ pub struct Benchmark {
     pub parent_lease: bool,
     /// --check
     pub check: bool,
+    /// --lua, --workload
+    pub lua: Option<LuaChoice>,
 }
 
 /// A script by name or file, with its weight.
@@ -166,6 +170,8 @@ pub enum Origin {
     Builtin(String),
     /// A file; `-` is standard input.
     File(String),
+    /// A Lua script, or a workload of our own: see [`Benchmark::lua`].
+    Lua(String),
 }
 
 /// What is vacuumed before a load.

@@ -3,10 +3,13 @@
 use std::io::{self, Read, Write};
 
 use pgdyno_engine::spec::WeightedProgram;
-use pgdyno_script::{Builtin, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse};
+use pgdyno_script::{
+    Builtin, Program, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse,
+};
 
 use crate::exit::Exit;
 use crate::ledger;
+use crate::lua;
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Origin, ScriptChoice};
 
@@ -24,9 +27,14 @@ pub fn load(
     choices
         .iter()
         .map(|choice| {
-            let source = match (source(&choice.origin)?, &choice.origin) {
-                (source, Origin::Builtin(_)) if has_ledger => ledger::in_builtin(source),
-                (source, _) => source,
+            let source = match &choice.origin {
+                Origin::Lua(name) => {
+                    let program = Program::driven(name, [lua::STATEMENTS]);
+                    let weight = choice.weight;
+                    return Ok(WeightedProgram { program, weight });
+                }
+                Origin::Builtin(_) if has_ledger => ledger::in_builtin(source(&choice.origin)?),
+                origin => source(origin)?,
             };
             let script = parse(&source).map_err(Failure::new)?;
             let program = compile(&script, mode, symbols).map_err(Failure::new)?;
@@ -59,7 +67,7 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
             let builtin = find(prefix)?;
             Ok((builtin.name.to_owned(), builtin.source().name))
         }
-        Origin::File(path) => Ok((path.clone(), path.clone())),
+        Origin::File(path) | Origin::Lua(path) => Ok((path.clone(), path.clone())),
     };
     choices.iter().map(name).collect()
 }
@@ -67,7 +75,7 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
 fn source(origin: &Origin) -> Result<Source, Failure> {
     match origin {
         Origin::Builtin(prefix) => Ok(find(prefix)?.source()),
-        Origin::File(path) => Ok(Source {
+        Origin::File(path) | Origin::Lua(path) => Ok(Source {
             name: path.clone(),
             text: read(path)?,
         }),

@@ -9,8 +9,8 @@ use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
+use crate::lua;
 use crate::outages;
-
 use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::phase_summary;
@@ -110,6 +110,9 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
         percentiles.write(out, "", &report.latency())?;
     }
     throughput(out, shown, report)?;
+    if shown.spec.drivers.is_some() {
+        lua::summary(out, report)?;
+    }
     outages(out, shown, report)?;
     scripts(out, shown, report, total)?;
     match &shown.spec.phases {
@@ -147,7 +150,9 @@ fn head(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<
         _ => "multiple scripts",
     };
     writeln!(out, "transaction type: {name}")?;
-    writeln!(out, "scaling factor: {}", shown.scale)?;
+    if shown.spec.drivers.is_none() {
+        writeln!(out, "scaling factor: {}", shown.scale)?;
+    }
     if let Some(partitions) = shown.partitions {
         writeln!(
             out,
@@ -160,7 +165,9 @@ fn head(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<
         QueryMode::Extended => "extended",
         QueryMode::Prepared => "prepared",
     };
-    writeln!(out, "query mode: {mode}")?;
+    if shown.spec.drivers.is_none() {
+        writeln!(out, "query mode: {mode}")?;
+    }
     if shown.spec.pipelining == Pipelining::Auto {
         writeln!(out, "pipelining: auto")?;
     }

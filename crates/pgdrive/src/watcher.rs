@@ -140,7 +140,8 @@ fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
         ..
     } = note;
     let sqlstate = match (&note.sqlstate, messages.called_as()) {
-        (Some(sqlstate), CalledAs::Pgdrive) => sqlstate,
+        // a Lua script's own words say where in it
+        (Some(sqlstate), CalledAs::Pgdrive) if spec.drivers.is_none() => sqlstate,
         _ => return note.lines.iter().for_each(|line| messages.error(line)),
     };
     let severity = note.severity.as_deref().unwrap_or("ERROR");

@@ -204,6 +204,34 @@ pub struct Program {
 }
 
 impl Program {
+    /// A script that has no steps of its own: what its transactions do is decided while they run.
+    /// `commands` are the names under which its statements are reported; at least one.
+    pub fn driven<'a>(name: &str, commands: impl IntoIterator<Item = &'a str>) -> Self {
+        let commands: Vec<Command> = commands
+            .into_iter()
+            .enumerate()
+            .map(|(number, text)| Command {
+                line: 1,
+                word: "SQL".into(),
+                text: text.into(),
+                statement: Some(number),
+            })
+            .collect();
+        Self {
+            name: name.into(),
+            ops: Vec::new(),
+            statements: Vec::new(),
+            op_commands: (0..commands.len() as u32).collect(),
+            commands,
+        }
+    }
+
+    /// The step `op`, or the last one where there are not so many.
+    #[must_use]
+    pub fn clamp_step(&self, op: usize) -> usize {
+        op.min(self.op_commands.len().saturating_sub(1))
+    }
+
     /// Number of a step's command, from 0: pgbench's "aborted in command 3".
     #[inline]
     pub fn command_number(&self, op: usize) -> usize {

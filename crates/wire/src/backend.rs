@@ -70,7 +70,10 @@ pub struct Row<'a> {
 
 impl<'a> Row<'a> {
     /// Reads the body of a DataRow; all lengths are checked here, once.
-    pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
+    ///
+    /// # Errors
+    /// The lengths of the values do not fit the body.
+    pub fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         let bad = malformed(b'D', "lengths of values do not fit the row");
         let (columns, values) = split_u16(body).ok_or(bad)?;
         let mut rest = values;
@@ -83,6 +86,12 @@ impl<'a> Row<'a> {
         } else {
             Err(bad)
         }
+    }
+
+    /// Appends the body that [`Row::parse`] reads, to keep the row for later.
+    pub fn append_to(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.columns.to_be_bytes());
+        out.extend_from_slice(self.values);
     }
 
     /// Number of values.

@@ -86,18 +86,18 @@ pub fn sasl_response(out: &mut Vec<u8>, message: &[u8]) -> Encoded {
 ///
 /// # Errors
 /// The text holds a zero byte or is too long.
-pub fn query(out: &mut Vec<u8>, sql: &str) -> Encoded {
-    framed(out, Some(b'Q'), |out| cstr(out, sql))
+pub fn query(out: &mut Vec<u8>, sql: impl AsRef<[u8]>) -> Encoded {
+    framed(out, Some(b'Q'), |out| cstr_bytes(out, sql.as_ref()))
 }
 
 /// Parse: prepares a statement; `types` may name the types of fewer parameters than there are.
 ///
 /// # Errors
 /// A string holds a zero byte or is too long; more than 65,535 types.
-pub fn parse(out: &mut Vec<u8>, name: &str, sql: &str, types: &[u32]) -> Encoded {
+pub fn parse(out: &mut Vec<u8>, name: &str, sql: impl AsRef<[u8]>, types: &[u32]) -> Encoded {
     framed(out, Some(b'P'), |out| {
         cstr(out, name)?;
-        cstr(out, sql)?;
+        cstr_bytes(out, sql.as_ref())?;
         let count = u16::try_from(types.len()).map_err(|_| EncodeError::TooLong)?;
         out.extend_from_slice(&count.to_be_bytes());
         for oid in types {
@@ -158,6 +158,48 @@ pub fn bind_with(
                 out[at..at + 4].copy_from_slice(&length);
             } else {
                 out.truncate(at + 4);
+            }
+        }
+        out.extend_from_slice(&[0, 0]);
+        Ok(())
+    })
+}
+
+/// A value of a parameter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Param<'a> {
+    /// NULL.
+    Null,
+    /// As text.
+    Text(&'a [u8]),
+    /// In the binary format of its type.
+    Binary(&'a [u8]),
+}
+
+/// Bind: each parameter in its own format, text results out.
+///
+/// # Errors
+/// A name holds a zero byte, a value is too long, or there are more than 65,535 values.
+pub fn bind_params(
+    out: &mut Vec<u8>,
+    portal: &str,
+    statement: &str,
+    params: &[Param<'_>],
+) -> Encoded {
+    let count = u16::try_from(params.len()).map_err(|_| EncodeError::TooLong)?;
+    framed(out, Some(b'B'), |out| {
+        cstr(out, portal)?;
+        cstr(out, statement)?;
+        out.extend_from_slice(&count.to_be_bytes());
+        for param in params {
+            let format = u16::from(matches!(param, Param::Binary(_)));
+            out.extend_from_slice(&format.to_be_bytes());
+        }
+        out.extend_from_slice(&count.to_be_bytes());
+        for param in params {
+            match param {
+                Param::Null => out.extend_from_slice(&(-1i32).to_be_bytes()),
+                Param::Text(bytes) | Param::Binary(bytes) => value(out, bytes)?,
             }
         }
         out.extend_from_slice(&[0, 0]);
@@ -386,6 +428,15 @@ mod tests {
             b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0"
         );
         assert_eq!(listed, written);
+    }
+
+    #[test]
+    fn every_parameter_has_its_format() {
+        let params = [Param::Text(b"7"), Param::Binary(&[0, 7]), Param::Null];
+        assert_eq!(
+            encoded(|o| bind_params(o, "", "s", &params)),
+            b"B\0\0\0\x24\0s\0\0\x03\0\0\0\x01\0\0\0\x03\0\0\0\x017\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0"
+        );
     }
 
     #[test]

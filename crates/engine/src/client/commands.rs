@@ -67,6 +67,9 @@ impl Client {
                 self.end_command(now, shared);
             }
         }
+        if self.driven.is_some() {
+            return self.run_driven(now, shared);
+        }
         if self.in_pipeline {
             let why = Abort::new(Form::AtEnd, "end of script reached with pipeline open");
             return self.abort(&why, Consequence::ClientAborted, shared);
@@ -256,16 +259,21 @@ impl Client {
     /// when no rows are wanted, too.
     pub(super) fn capture(&mut self, capture: &Capture, counts: bool) {
         self.rows.begin(capture);
-        if self.rows.wanted() != self.captures {
-            self.captures = self.rows.wanted();
-            let rows = if self.captures {
+        self.report(self.rows.wanted(), counts);
+    }
+
+    /// From here on the exchange hands rows over, and tells of every result, as it is said.
+    pub(super) fn report(&mut self, rows: bool, counts: bool) {
+        if rows != self.captures {
+            self.captures = rows;
+            let rows = if rows {
                 wire::Capture::Rows
             } else {
                 wire::Capture::None
             };
             self.exchange.set_capture(rows);
         }
-        let completions = self.captures || counts;
+        let completions = rows || counts;
         if completions != self.completions {
             self.completions = completions;
             self.exchange.set_completions(completions);

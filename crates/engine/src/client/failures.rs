@@ -33,6 +33,16 @@ impl Client {
         // the note is written when it is known whether there is another try
         let words = self.error_in_words(shared);
         self.failed = self.error.take().map(|error| Failed { error, words });
+        self.roll_back(ending, now, shared)
+    }
+
+    /// Ends the block that is open, if one is, before the next try or transaction.
+    pub(super) fn roll_back(
+        &mut self,
+        ending: Ending,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) -> Next {
         if self.tx_status == TxStatus::Idle {
             return self.after_failure(ending, now, shared);
         }
@@ -47,7 +57,7 @@ impl Client {
         let late = shared
             .latency_limit
             .is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
-        ending != Ending::OtherFailure
+        (ending != Ending::OtherFailure || self.ignores_error())
             && shared.spec.tries.allows_another(self.transaction.tries)
             && !late
             && !shared.stops(now)
@@ -190,7 +200,7 @@ impl Client {
         }
         let program = &shared.spec.programs[self.script].program;
         // a client that could not connect has not come to a command yet
-        let command = self.command.min(program.ops.len().saturating_sub(1));
+        let command = program.clamp_step(self.command);
         let query = match why.form {
             Form::Rows => self.rows.last_query(),
             _ => self.rows.query(),
@@ -206,7 +216,7 @@ impl Client {
         self.give_up(why.reason().to_owned(), lines, consequence, shared)
     }
 
-    fn give_up(
+    pub(super) fn give_up(
         &mut self,
         message: String,
         lines: Vec<String>,
@@ -248,7 +258,7 @@ impl Client {
         shared: &Shared<'_>,
     ) -> ErrorNote {
         let program = &shared.spec.programs[self.script].program;
-        let op = self.command.min(program.ops.len().saturating_sub(1));
+        let op = program.clamp_step(self.command);
         let command = program.command(op);
         let error = self.error.as_deref();
         ErrorNote {

@@ -41,12 +41,12 @@ impl Client {
                 intended = shared.schedule.next_start(now);
             }
             if self.limit_reached(shared) {
-                return self.finish();
+                return self.finish(shared);
             }
         }
         if shared.schedule.is_open() && shared.deadline.is_some_and(|deadline| intended > deadline)
         {
-            return self.finish();
+            return self.finish(shared);
         }
         self.transaction.intended = intended;
         if intended > now {
@@ -142,13 +142,13 @@ impl Client {
                 self.end_absence(now, shared);
             }
         }
-        if self.tx_status != TxStatus::Idle {
+        if self.tx_status != TxStatus::Idle && self.driven.is_none() {
             let open = "end of script reached without completing the last transaction";
             let why = Abort::new(Form::AtEnd, open);
             return self.abort(&why, Consequence::ClientAborted, shared);
         }
         if self.limit_reached(shared) || shared.stops(now) {
-            return self.finish();
+            return self.finish(shared);
         }
         if shared.pauses
             && !shared.reconnects
@@ -159,7 +159,7 @@ impl Client {
         if shared.reconnects {
             return self.leave(now, shared);
         }
-        if !self.transaction.waited {
+        if !self.transaction.waited && !self.goes_on_silently() {
             // a script of meta commands alone must let others run, and see the deadline
             self.state = State::Yielded;
             self.wake_at(now, shared);

@@ -46,7 +46,7 @@ impl Client {
         if shared.stops(now) {
             // it was there until now: the run is not over with its last transaction
             shared.last_end = shared.last_end.max(shared.deadline.unwrap_or(0).min(now));
-            return self.finish();
+            return self.finish(shared);
         }
         let paused = now.saturating_sub(self.transaction.started);
         let record = &mut shared.recorder.scripts[self.record];

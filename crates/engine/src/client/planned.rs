@@ -13,7 +13,7 @@ impl Client {
         if shared.stops(now) {
             // those who stand by are to hear of it, too
             self.pass_turn(now, shared);
-            return self.finish();
+            return self.finish(shared);
         }
         if let Some(next) = self.rest_unless_in_use(now, shared) {
             return next;

@@ -80,7 +80,7 @@ impl Client {
         self.forget_session();
         self.go_away(now, has_chosen, shared);
         if self.limit_reached(shared) || shared.stops(now) {
-            self.finish();
+            self.finish(shared);
         } else {
             self.wait_to_connect(now, shared);
         }
@@ -122,6 +122,9 @@ impl Client {
         self.tx_status = TxStatus::Idle;
         self.error = None;
         self.failed = None;
+        if let Some(driven) = &mut self.driven {
+            driven.forget_session();
+        }
     }
 
     fn go_away(&mut self, now: Nanos, has_chosen: bool, shared: &mut Shared<'_>) {
@@ -167,7 +170,7 @@ impl Client {
         };
         if now >= absence.gives_up_at {
             if shared.stops(now) {
-                self.finish();
+                self.finish(shared);
                 return Next::Close;
             }
             let waited_s = now.saturating_sub(absence.since) as f64 / 1e9;
@@ -202,7 +205,7 @@ impl Client {
             Ok(()) => {
                 let has_chosen = self.come_back(now, shared);
                 if shared.stops(now) {
-                    return self.finish();
+                    return self.finish(shared);
                 }
                 if shared.spec.sessions == Sessions::PerTransaction {
                     return self.connected(Ok(()), since, shared);

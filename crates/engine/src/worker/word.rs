@@ -42,6 +42,8 @@ pub struct WorkerEnd {
     pub phase_ends: Vec<Nanos>,
     /// What its clients know of their transactions (--ledger).
     pub pages: Vec<Page>,
+    /// By client that it had at the end: transactions that ended in it.
+    pub ended: Vec<u64>,
     /// A failure of the worker itself, such as a poller that does not work.
     pub failure: Option<io::Error>,
 }
@@ -59,6 +61,7 @@ impl WorkerEnd {
             phase_ends: Vec::new(),
             unstarted: Vec::new(),
             pages: Vec::new(),
+            ended: Vec::new(),
             failure,
         }
     }

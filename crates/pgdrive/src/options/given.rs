@@ -10,6 +10,7 @@ use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use super::load::LoadOptions;
+use super::lua::{LuaOptions, fixing};
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::values::{
@@ -88,11 +89,15 @@ pub(super) struct Given {
     pub(super) partition_method: Option<Method>,
     pub(super) quiet: bool,
     pub(super) load: LoadOptions,
+    pub(super) lua: LuaOptions,
 }
 
 pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
     if INITIALIZE.iter().any(|option| option.long == name)
-        && !matches!(name, "initialize" | "no-vacuum" | "scale")
+        && !matches!(
+            name,
+            "initialize" | "no-vacuum" | "scale" | "tables" | "table-size"
+        )
     {
         given.initialize_option = true;
     }
@@ -117,6 +122,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "partition-method" => given.partition_method = Some(partition_method(&value)?),
         "quiet" => given.quiet = true,
         name if LoadOptions::NAMES.contains(&name) => given.load.take(name, value)?,
+        name if LuaOptions::NAMES.contains(&name) => given.lua.take(name, value)?,
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
         "file" => given.scripts.push(script(&value, Origin::File)?),
         "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
@@ -326,7 +332,41 @@ fn agree_with_phases(given: &Given) -> Result<(), Failure> {
     Ok(())
 }
 
+/// What cannot be given with a Lua script: whether it was, its name, what to do instead.
+fn against_lua(given: &Given) -> [(bool, &'static str, &'static str); 4] {
+    [
+        (
+            !given.scripts.is_empty(),
+            "-f/--file and -b/--builtin",
+            "A Lua script is the only script of its load.",
+        ),
+        (
+            given.mode.is_some(),
+            "-M/--protocol",
+            "The script says itself what is prepared.",
+        ),
+        (
+            given.auto_pipeline,
+            "--auto-pipeline",
+            "A Lua script waits for every answer.",
+        ),
+        (
+            !given.variables.is_empty(),
+            "-D/--define",
+            "Give options of the script with --lua-opt NAME=VALUE.",
+        ),
+    ]
+}
+
 fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
+    let against = against_lua(&given);
+    let lua = std::mem::take(&mut given.lua).resolve(&given.load, &against)?;
+    if let Some(lua) = &lua {
+        given.scripts.push(lua.script());
+        given.no_vacuum = true;
+        // errors that a script ignores are tried again until the end of the load
+        given.tries = given.tries.or(Some(Tries::Unlimited));
+    }
     if given.scripts.is_empty() {
         given.scripts.push(ScriptChoice {
             origin: Origin::Builtin("tpcb-like".to_owned()),
@@ -359,7 +399,8 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     }
     let tries = given.tries.unwrap_or(Tries::AtMost(1));
     let ends_by_time = given.duration.is_some() || given.phases_file.is_some();
-    if tries == Tries::Unlimited && given.latency_limit.is_none() && !ends_by_time {
+    if tries == Tries::Unlimited && lua.is_none() && given.latency_limit.is_none() && !ends_by_time
+    {
         return Err(Failure::new(
             "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
         ));
@@ -375,7 +416,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let fixing = match (&given.phases_file, &given.reconnect) {
         (Some(_), _) => Some("--phases"),
         (None, Some(_)) => Some("--reconnect"),
-        (None, None) => None,
+        (None, None) => fixing(lua.as_ref(), given.called_as),
     };
     let workers = Workers::resolve(
         number(given.workers),
@@ -444,5 +485,6 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         events: given.events,
         parent_lease: given.parent_lease,
         check: given.check,
+        lua,
     })
 }

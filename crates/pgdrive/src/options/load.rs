@@ -80,6 +80,15 @@ impl LoadOptions {
         Ok(())
     }
 
+    /// Sizes of sysbench's tables, as options of a workload.
+    pub fn sizes(&self) -> Vec<(String, String)> {
+        let sizes = [("tables", self.tables), ("table_size", self.table_size)];
+        sizes
+            .into_iter()
+            .filter_map(|(name, size)| Some((name.to_owned(), size?.to_string())))
+            .collect()
+    }
+
     /// The dataset. `pgbench_option` says that one was given which only pgbench's tables have.
     pub fn dataset(
         &self,

@@ -1,0 +1,263 @@
+//! What the server answered to a driver's request: results, rows where they were wanted, an error.
+
+use pgdyno_wire::{Capture, CommandTag, Exchange, Reply, Row, ServerError, TxStatus};
+
+use crate::recorder::Statements;
+
+/// Buffers up to this size stay with their client; there may be many thousand.
+const KEPT_BYTES: usize = 512;
+
+/// The answer to all that was sent in one go.
+#[derive(Debug, Default)]
+pub struct Answer {
+    results: Vec<StatementResult>,
+    /// Bodies of rows, one behind the other.
+    data: Vec<u8>,
+    /// Where each row begins in `data`.
+    starts: Vec<usize>,
+    error: Option<Box<ServerError>>,
+    tx_status: Option<TxStatus>,
+    /// Columns of the result under way.
+    columns: Option<u16>,
+    /// Number of the first row of the result under way.
+    first_row: usize,
+}
+
+/// The result of one statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StatementResult {
+    /// Columns, of a statement with rows whose columns were described.
+    pub columns: Option<u16>,
+    /// Rows affected or returned, of a command that says it.
+    pub affected: Option<u64>,
+    /// What the command did.
+    pub kind: Kind,
+    first_row: usize,
+    rows: usize,
+}
+
+/// What a statement did, as far as its command tag says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Gave rows.
+    Read,
+    /// Changed at least one row.
+    Write,
+    /// Neither: COMMIT, CREATE TABLE, an UPDATE of no row…
+    Other,
+}
+
+impl Kind {
+    fn of(tag: &CommandTag<'_>, has_columns: bool) -> Self {
+        const WRITES: [&[u8]; 5] = [b"INSERT", b"UPDATE", b"DELETE", b"MERGE", b"COPY"];
+        const READS: [&[u8]; 2] = [b"SELECT", b"FETCH"];
+        let bytes = tag.as_bytes();
+        let verb = bytes.split(|&byte| byte == b' ').next().unwrap_or(bytes);
+        if WRITES.contains(&verb) {
+            match tag.rows() {
+                Some(0) | None => Self::Other,
+                Some(_) => Self::Write,
+            }
+        } else if has_columns || READS.contains(&verb) {
+            Self::Read
+        } else {
+            Self::Other
+        }
+    }
+}
+
+/// Rows of one result.
+#[derive(Debug, Clone)]
+pub struct Rows<'a> {
+    data: &'a [u8],
+    starts: &'a [usize],
+    end: usize,
+}
+
+impl<'a> Rows<'a> {
+    /// How many.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.starts.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// A row, from 0.
+    #[must_use]
+    pub fn get(&self, number: usize) -> Option<Row<'a>> {
+        let from = *self.starts.get(number)?;
+        let to = self.starts.get(number + 1).copied().unwrap_or(self.end);
+        Row::parse(self.data.get(from..to)?).ok()
+    }
+}
+
+impl Answer {
+    /// What the engine makes of the server's `bytes`, up to ReadyForQuery; for tests of drivers.
+    ///
+    /// # Panics
+    /// When the bytes are no answer.
+    #[must_use]
+    pub fn read(mut bytes: &[u8]) -> Self {
+        let mut exchange = Exchange::new(Capture::Rows, true);
+        let mut answer = Self::default();
+        let mut error = None;
+        while let Some(reply) = exchange.next(&mut bytes).expect("an answer") {
+            match reply {
+                Reply::Error(refused) => error = Some(refused),
+                Reply::Ready(status) => answer.end(error.take(), status),
+                reply => answer.take(&reply),
+            }
+        }
+        answer
+    }
+
+    /// Results of the statements that succeeded, in order. The next one is the failed one, if there
+    /// is an error.
+    #[must_use]
+    pub fn results(&self) -> &[StatementResult] {
+        &self.results
+    }
+
+    /// The first error.
+    #[must_use]
+    pub fn error(&self) -> Option<&ServerError> {
+        self.error.as_deref()
+    }
+
+    /// Whether a transaction block is open behind it; it may have failed.
+    #[must_use]
+    pub fn in_block(&self) -> bool {
+        self.tx_status
+            .is_some_and(|status| status != TxStatus::Idle)
+    }
+
+    /// Rows of result number `result`; none unless rows were to be kept.
+    #[must_use]
+    pub fn rows(&self, result: usize) -> Rows<'_> {
+        let (from, count) = match self.results.get(result) {
+            Some(result) => (result.first_row, result.rows),
+            None => (0, 0),
+        };
+        let end = self.starts.get(from + count).copied();
+        Rows {
+            data: &self.data,
+            starts: &self.starts[from..from + count],
+            end: end.unwrap_or(self.data.len()),
+        }
+    }
+
+    /// A value of the first row of result number `result`: None when there is no such row or column,
+    /// or it is NULL.
+    #[must_use]
+    pub fn value(&self, result: usize, column: usize) -> Option<&[u8]> {
+        self.rows(result).get(0)?.get(column)?
+    }
+
+    /// Takes a reply that is not the end of the answer.
+    pub(crate) fn take(&mut self, reply: &Reply<'_>) {
+        match reply {
+            Reply::RowDescription(columns) => self.columns = Some(columns.len() as u16),
+            Reply::Row(row) => {
+                self.starts.push(self.data.len());
+                row.append_to(&mut self.data);
+            }
+            Reply::Complete(tag) => {
+                let kind = Kind::of(tag, self.columns.is_some());
+                self.complete(kind, tag.rows());
+            }
+            Reply::EmptyQuery => self.complete(Kind::Other, None),
+            _ => {}
+        }
+    }
+
+    fn complete(&mut self, kind: Kind, affected: Option<u64>) {
+        self.results.push(StatementResult {
+            columns: self.columns.take(),
+            affected,
+            kind,
+            first_row: self.first_row,
+            rows: self.starts.len() - self.first_row,
+        });
+        self.first_row = self.starts.len();
+    }
+
+    /// The answer is complete.
+    pub(crate) fn end(&mut self, error: Option<Box<ServerError>>, tx_status: TxStatus) {
+        self.error = error;
+        self.tx_status = Some(tx_status);
+    }
+
+    /// Gives up the error: it is to be told of.
+    pub(crate) fn take_error(&mut self) -> Option<Box<ServerError>> {
+        self.error.take()
+    }
+
+    /// Counts the statements by what they did.
+    pub(crate) fn count(&self, statements: &mut Statements) {
+        for result in &self.results {
+            match result.kind {
+                Kind::Read => statements.reads += 1,
+                Kind::Write => statements.writes += 1,
+                Kind::Other => statements.others += 1,
+            }
+        }
+    }
+
+    /// Empties it for the next answer.
+    pub(crate) fn clear(&mut self) {
+        self.results.clear();
+        self.starts.clear();
+        self.data.clear();
+        if self.data.capacity() > KEPT_BYTES {
+            self.data = Vec::new();
+            self.starts = Vec::new();
+        }
+        self.error = None;
+        self.columns = None;
+        self.first_row = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_of_a_pipeline_have_their_own_rows() {
+        let answer = Answer::read(
+            b"D\0\0\0\x0b\0\x01\0\0\0\x017D\0\0\0\x0a\0\x01\xff\xff\xff\xffC\0\0\0\x0dSELECT 2\0\
+              C\0\0\0\x0dUPDATE 0\0D\0\0\0\x0b\0\x01\0\0\0\x019C\0\0\0\x0dSELECT 1\0C\0\0\0\x0dDELETE 3\0",
+        );
+        assert_eq!(answer.results().len(), 4);
+        assert_eq!(answer.rows(0).len(), 2);
+        assert_eq!(answer.value(0, 0), Some(&b"7"[..]));
+        assert_eq!(
+            answer.rows(0).get(1).and_then(|row| row.get(0)),
+            Some(None),
+            "NULL"
+        );
+        assert!(answer.rows(1).is_empty());
+        assert_eq!(answer.value(2, 0), Some(&b"9"[..]));
+        assert!(answer.rows(9).is_empty());
+        let mut statements = Statements::default();
+        answer.count(&mut statements);
+        assert_eq!(
+            (statements.reads, statements.writes, statements.others),
+            (2, 1, 1)
+        );
+    }
+
+    #[test]
+    fn a_result_that_was_described_has_its_columns() {
+        let described = b"T\0\0\0\x1a\0\x01a\0\0\0\0\0\0\0\0\0\0\x17\0\x04\xff\xff\xff\xff\0\0C\0\0\0\x0dSELECT 0\0";
+        let answer = Answer::read(described);
+        assert_eq!(answer.results()[0].columns, Some(1));
+        assert_eq!(answer.results()[0].affected, Some(0));
+        assert_eq!(answer.value(0, 0), None);
+    }
+}

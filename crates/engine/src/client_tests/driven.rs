@@ -1,0 +1,213 @@
+//! Clients whose transactions a driver decides.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use pgdyno_script::Program;
+
+use super::*;
+use crate::clock::Nanos;
+use crate::driver::{Driver, Drivers, Event, Outgoing, Refused, Request};
+
+/// What is done at each event, in order; what happened is written down.
+type Step = fn(&mut Outgoing<'_>) -> Request;
+
+#[derive(Debug, Default)]
+struct Played {
+    steps: Arc<Mutex<Vec<Step>>>,
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Drivers for Played {
+    fn driver(&self, _worker: usize, _client: usize) -> Box<dyn Driver> {
+        Box::new(Self {
+            steps: Arc::clone(&self.steps),
+            seen: Arc::clone(&self.seen),
+        })
+    }
+}
+
+impl Driver for Played {
+    fn resume(&mut self, event: Event<'_>, _now: Nanos, out: &mut Outgoing<'_>) -> Request {
+        let words = match event {
+            Event::Answered(answer) => {
+                let error = answer.error().map(|error| error.message.clone());
+                let value = answer.value(0, 0).map(String::from_utf8_lossy);
+                format!("answered {value:?} {error:?} {}", answer.in_block())
+            }
+            other => format!("{other:?}"),
+        };
+        self.seen.lock().expect("no panic").push(words);
+        let step = self.steps.lock().expect("no panic").remove(0);
+        step(out)
+    }
+}
+
+fn driven(steps: Vec<Step>) -> (Spec, Arc<Mutex<Vec<String>>>) {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.programs[0].program = Program::driven("played", ["read", "write"]);
+    let played = Played {
+        steps: Arc::new(Mutex::new(steps)),
+        seen: Arc::default(),
+    };
+    let seen = Arc::clone(&played.seen);
+    spec.drivers = Some(Arc::new(played));
+    (spec, seen)
+}
+
+fn done(_: &mut Outgoing<'_>) -> Request {
+    Request::Done
+}
+
+fn ask(out: &mut Outgoing<'_>) -> Request {
+    out.keep_rows();
+    out.command(1);
+    out.query("SELECT 7").expect("short");
+    Request::Await
+}
+
+fn refused(_: &mut Outgoing<'_>) -> Request {
+    Request::Refused(Refused::default())
+}
+
+fn ignorable(_: &mut Outgoing<'_>) -> Request {
+    Request::Refused(Refused {
+        ignorable: true,
+        words: None,
+    })
+}
+
+const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+fn refusal(sqlstate: &str, ready: &[u8]) -> Vec<u8> {
+    [&error(sqlstate)[..], ready].concat()
+}
+
+#[test]
+fn a_driver_is_told_of_its_session_its_transactions_and_their_answers() {
+    let (spec, seen) = driven(vec![done, ask, done, done, done]);
+    bench!(bench, spec);
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
+    assert!(bench.client.in_flight());
+    // the second transaction asks nothing
+    assert_eq!(bench.answer(ROW), Next::Send);
+    assert_eq!(bench.sent(), "X\0\0\0\x04");
+    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert_eq!(
+        *seen.lock().expect("no panic"),
+        [
+            "Connected",
+            "Begin { script: 0, tries: 1 }",
+            "answered Some(\"7\") None false",
+            "Begin { script: 0, tries: 1 }",
+            "Ending"
+        ]
+    );
+    let record = &bench.shared.recorder.scripts[0];
+    assert_eq!(record.counts.succeeded, 2);
+    assert_eq!(record.statements.reads, 1);
+    let command = bench.shared.recorder.commands[0][1].as_ref();
+    assert_eq!(command.expect("it is timed").latency.moments.count, 1);
+}
+
+#[test]
+fn a_pipeline_has_one_sync_unless_the_driver_says_more() {
+    fn pipeline(out: &mut Outgoing<'_>) -> Request {
+        out.parse("a", "SELECT 1").expect("short");
+        out.sync();
+        out.parse("b", "SELECT 2").expect("short");
+        Request::Await
+    }
+    let (spec, seen) = driven(vec![pipeline, done, done]);
+    bench!(bench, spec);
+    assert_eq!(bench.begin(), Next::Send);
+    assert_eq!(bench.sent().matches("S\0\0\0\x04").count(), 2);
+    assert_eq!(bench.answer(b"1\0\0\0\x04Z\0\0\0\x05I"), Next::Wait);
+    assert_eq!(seen.lock().expect("no panic").len(), 1, "one is awaited");
+    bench.answer(b"1\0\0\0\x04Z\0\0\0\x05I");
+    assert_eq!(seen.lock().expect("no panic").len(), 3);
+}
+
+#[test]
+fn an_error_ends_the_client_unless_it_may_be_tried_again() {
+    let (spec, _) = driven(vec![done, ask, refused]);
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.answer(&refusal("42P01", READY)), Next::Close);
+    assert!(bench.client.aborted());
+    assert_eq!(bench.shared.notes[0].sqlstate.as_deref(), Some("42P01"));
+
+    let (mut spec, seen) = driven(vec![done, ask, refused, ask]);
+    spec.tries = Tries::AtMost(2);
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.answer(&refusal("40001", READY_FAILED)), Next::Send);
+    assert_eq!(bench.sent(), "Q\0\0\0\x0dROLLBACK\0");
+    bench.answer(b"C\0\0\0\x0dROLLBACK\0Z\0\0\0\x05I");
+    assert_eq!(bench.sent(), "Q\0\0\0\x0dSELECT 7\0");
+    assert_eq!(
+        seen.lock().expect("no panic").last().map(String::as_str),
+        Some("Begin { script: 0, tries: 2 }")
+    );
+}
+
+#[test]
+fn an_ignorable_error_is_counted_and_tried_again() {
+    let (mut spec, _) = driven(vec![done, ask, ignorable, ask, done, done, done]);
+    spec.tries = Tries::AtMost(2);
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.answer(&refusal("23505", READY)), Next::Send);
+    bench.answer(ROW);
+    let record = &bench.shared.recorder.scripts[0];
+    assert_eq!(record.statements.ignored_errors, 1);
+    assert_eq!((record.counts.retries, record.counts.succeeded), (1, 2));
+}
+
+#[test]
+fn a_driver_sleeps_stops_and_gives_up() {
+    fn sleep(_: &mut Outgoing<'_>) -> Request {
+        Request::Sleep(Duration::from_nanos(1))
+    }
+    fn stop(_: &mut Outgoing<'_>) -> Request {
+        Request::Stop
+    }
+    let (spec, seen) = driven(vec![done, sleep, stop, done]);
+    bench!(bench, spec);
+    assert_eq!(bench.begin(), Next::Wait);
+    let now = bench.shared.clock.now() + 1000;
+    assert_eq!(bench.client.woken(now, &mut bench.shared), Next::Send);
+    assert!(bench.client.stopped() && !bench.client.aborted());
+    assert_eq!(bench.shared.recorder.scripts[0].counts.ended(), 0);
+    assert_eq!(seen.lock().expect("no panic")[2], "Woken");
+
+    fn abort(_: &mut Outgoing<'_>) -> Request {
+        Request::Abort("a.lua:3: no".into())
+    }
+    let (spec, _) = driven(vec![done, abort]);
+    bench!(bench, spec);
+    assert_eq!(bench.begin(), Next::Close);
+    assert_eq!(
+        bench.shared.notes[0].lines,
+        ["client 0 aborted: a.lua:3: no"]
+    );
+}
+
+#[test]
+fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
+    let (mut spec, seen) = driven(vec![ask, done, ask]);
+    spec.sessions = Sessions::PerTransaction;
+    bench!(bench, spec);
+    assert_eq!(bench.begin(), Next::Wait);
+    assert_eq!(
+        bench.client.connected(Ok(()), 0, &mut bench.shared),
+        Next::Send
+    );
+    assert_eq!(seen.lock().expect("no panic")[0], "Connected");
+    bench.answer(ROW);
+    assert_eq!(
+        seen.lock().expect("no panic").last().map(String::as_str),
+        Some("Begin { script: 0, tries: 1 }")
+    );
+}

@@ -1,0 +1,314 @@
+//! A client's coroutine as a [`Driver`]: what happened goes in, what the script asks for comes out.
+
+use std::io::Write;
+use std::sync::{Arc, PoisonError};
+
+use mlua::{String as LuaString, Table, Thread, Value};
+use pgdyno_engine::clock::Nanos;
+use pgdyno_engine::driver::{Answer, Driver, Event, Outgoing, Refused, Request};
+
+use crate::error::words;
+use crate::state::{State, ask, code};
+use crate::template::Letters;
+use crate::watchdog::Watch;
+
+/// What a coroutine yields: a request and what it is about.
+type Asked = (i64, Value, Value, Value, Value, Value, Value);
+
+/// One client's script.
+pub(crate) struct Session {
+    state: Arc<State>,
+    thread: Thread,
+    /// The client, until the coroutine has it.
+    client: Option<Table>,
+    /// By number of the statement: whether this connection has it prepared.
+    prepared: Vec<bool>,
+    in_block: bool,
+    letters: Letters,
+    watch: Arc<Watch>,
+}
+
+/// What a coroutine is resumed with.
+enum Word {
+    Code(i64),
+    /// Rows and columns, of an answer with rows.
+    Rows(usize, u16),
+    Failure {
+        sqlstate: LuaString,
+        message: LuaString,
+        in_block: bool,
+    },
+    Fetched(Value),
+}
+
+/// What came of a request.
+enum Step {
+    /// It is the engine's to carry out.
+    Ask(Request),
+    /// It was carried out at once.
+    Answer(Word),
+}
+
+impl Session {
+    pub fn new(
+        state: Arc<State>,
+        thread: Thread,
+        client: Table,
+        seed: u64,
+        watch: Arc<Watch>,
+    ) -> Self {
+        Self {
+            state,
+            thread,
+            client: Some(client),
+            prepared: Vec::new(),
+            in_block: false,
+            letters: Letters::new(seed),
+            watch,
+        }
+    }
+
+    fn word(&mut self, event: &Event<'_>) -> mlua::Result<Word> {
+        Ok(match event {
+            Event::Connected => {
+                self.prepared.clear();
+                self.in_block = false;
+                Word::Code(code::CONNECTED)
+            }
+            Event::Begin { .. } => Word::Code(code::BEGIN),
+            Event::Ending => Word::Code(code::ENDING),
+            Event::Woken => Word::Code(code::ANSWERED),
+            Event::Answered(answer) => {
+                self.in_block = answer.in_block();
+                self.answered(answer)?
+            }
+        })
+    }
+
+    fn answered(&self, answer: &Answer) -> mlua::Result<Word> {
+        if let Some(error) = answer.error() {
+            return Ok(Word::Failure {
+                sqlstate: self.state.lua.create_string(error.sqlstate().as_str())?,
+                message: self.state.lua.create_string(&error.message)?,
+                in_block: answer.in_block(),
+            });
+        }
+        // of several statements in one query the last result counts
+        let last = answer.results().len().wrapping_sub(1);
+        let columns = answer.results().last().and_then(|result| result.columns);
+        Ok(match columns {
+            Some(columns) => Word::Rows(answer.rows(last).len(), columns),
+            None => Word::Code(code::ANSWERED),
+        })
+    }
+
+    fn resume_thread(&mut self, word: Word) -> mlua::Result<Asked> {
+        if let Some(client) = self.client.take() {
+            client.get::<Table>("con")?.set("thread", &self.thread)?;
+            return self.thread.resume(client);
+        }
+        match word {
+            Word::Code(code) => self.thread.resume(code),
+            Word::Rows(rows, columns) => self.thread.resume((code::ANSWERED, rows, columns)),
+            Word::Failure {
+                sqlstate,
+                message,
+                in_block,
+            } => self
+                .thread
+                .resume((code::REFUSED, sqlstate, message, in_block)),
+            Word::Fetched(rows) => self.thread.resume(rows),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        asked: Asked,
+        answer: Option<&Answer>,
+        out: &mut Outgoing<'_>,
+    ) -> mlua::Result<Step> {
+        let (op, a, b, c, d, e, f) = asked;
+        let request = match op {
+            ask::DONE => Request::Done,
+            ask::STOP => Request::Stop,
+            ask::QUERY => {
+                let Value::String(sql) = &a else {
+                    return Err(not_text(&a));
+                };
+                out.query(sql.as_bytes()).map_err(mlua::Error::runtime)?;
+                Request::Await
+            }
+            ask::PREPARE => return self.prepare(number(&a)?, out),
+            ask::EXECUTE => self.execute(number(&a)?, number(&b)?, &[c, d, e, f], out)?,
+            ask::EXECUTE_MANY => {
+                let count = number(&c)?;
+                let Value::Table(values) = d else {
+                    return Err(mlua::Error::runtime("the values are no table"));
+                };
+                let values: mlua::Result<Vec<Value>> =
+                    (1..=count).map(|at| values.get(at)).collect();
+                self.execute(number(&a)?, number(&b)?, &values?, out)?
+            }
+            ask::FETCH => {
+                return self
+                    .fetch(answer)
+                    .map(|rows| Step::Answer(Word::Fetched(rows)));
+            }
+            ask::RESET => {
+                if self.in_block {
+                    out.query("ROLLBACK").map_err(mlua::Error::runtime)?;
+                }
+                out.query("DISCARD ALL").map_err(mlua::Error::runtime)?;
+                self.prepared.clear();
+                Request::Await
+            }
+            ask::REFUSED => Request::Refused(Refused {
+                ignorable: matches!(a, Value::Boolean(true)),
+                words: Some(text(&b)),
+            }),
+            _ => Request::Abort(text(&a)),
+        };
+        Ok(Step::Ask(request))
+    }
+
+    fn prepare(&mut self, number: usize, out: &mut Outgoing<'_>) -> mlua::Result<Step> {
+        if self.prepared.len() <= number {
+            self.prepared.resize(number + 1, false);
+        }
+        if std::mem::replace(&mut self.prepared[number], true) {
+            return Ok(Step::Answer(Word::Code(code::ANSWERED)));
+        }
+        let statements = self
+            .state
+            .statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
+        out.parse_typed(&statement.name, &statement.sql, &statement.types)
+            .map_err(mlua::Error::runtime)?;
+        Ok(Step::Ask(Request::Await))
+    }
+
+    fn execute(
+        &mut self,
+        number: usize,
+        templates: usize,
+        values: &[Value],
+        out: &mut Outgoing<'_>,
+    ) -> mlua::Result<Request> {
+        let statements = self
+            .state
+            .statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
+        let letters = &mut self.letters;
+        let mut wrong = None;
+        let written = out.execute(&statement.bind, |index, out| {
+            let index = usize::from(index);
+            let is_template = index < 64 && templates >> index & 1 == 1;
+            match values.get(index) {
+                Some(Value::String(template)) if is_template => {
+                    letters.fill(&template.as_bytes(), out)
+                }
+                Some(value) => {
+                    return write_value(value, out).unwrap_or_else(|what| {
+                        wrong = Some((index + 1, what));
+                        false
+                    });
+                }
+                None => return false,
+            }
+            true
+        });
+        written.map_err(mlua::Error::runtime)?;
+        match wrong {
+            Some((index, what)) => Err(mlua::Error::runtime(format!(
+                "parameter {index} is a {what}, which is no value of SQL"
+            ))),
+            None => Ok(Request::Await),
+        }
+    }
+
+    /// All rows of the last result, as tables.
+    fn fetch(&self, answer: Option<&Answer>) -> mlua::Result<Value> {
+        let Some(answer) = answer else {
+            return Ok(Value::Nil);
+        };
+        let rows = answer.rows(answer.results().len().wrapping_sub(1));
+        let table = self.state.lua.create_table_with_capacity(rows.len(), 0)?;
+        for at in 0..rows.len() {
+            let Some(row) = rows.get(at) else { break };
+            let values = self.state.lua.create_table_with_capacity(row.len(), 0)?;
+            for (column, value) in row.values().enumerate() {
+                if let Some(value) = value {
+                    values.raw_set(column + 1, self.state.lua.create_string(value)?)?;
+                }
+            }
+            table.raw_set(at + 1, values)?;
+        }
+        Ok(Value::Table(table))
+    }
+
+    fn go_on(&mut self, event: &Event<'_>, out: &mut Outgoing<'_>) -> mlua::Result<Request> {
+        let answer = match event {
+            Event::Answered(answer) => Some(*answer),
+            _ => None,
+        };
+        let mut word = self.word(event)?;
+        out.keep_rows();
+        loop {
+            let asked = self.resume_thread(word)?;
+            match self.carry_out(asked, answer, out)? {
+                Step::Ask(request) => return Ok(request),
+                Step::Answer(next) => word = next,
+            }
+        }
+    }
+}
+
+impl Driver for Session {
+    fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request {
+        self.watch.enter(now);
+        let request = self.go_on(&event, out);
+        self.watch.leave();
+        request.unwrap_or_else(|error| Request::Abort(words(&error)))
+    }
+}
+
+/// Appends a value as text; false is NULL.
+fn write_value(value: &Value, out: &mut Vec<u8>) -> Result<bool, &'static str> {
+    match value {
+        Value::Nil => return Ok(false),
+        Value::Boolean(value) => out.push(if *value { b't' } else { b'f' }),
+        // a vector takes all that is written
+        Value::Integer(value) => drop(write!(out, "{value}")),
+        Value::Number(value) => drop(write!(out, "{value}")),
+        Value::String(value) => out.extend_from_slice(&value.as_bytes()),
+        Value::Other(_) => return Err("cdata"),
+        other => return Err(other.type_name()),
+    }
+    Ok(true)
+}
+
+fn number(value: &Value) -> mlua::Result<usize> {
+    value
+        .as_usize()
+        .ok_or_else(|| mlua::Error::runtime("the script's runtime asks for no number"))
+}
+
+fn no_statement(number: usize) -> mlua::Error {
+    mlua::Error::runtime(format!("there is no statement number {number}"))
+}
+
+fn not_text(value: &Value) -> mlua::Error {
+    let kind = value.type_name();
+    mlua::Error::runtime(format!("a query is a string, not a {kind}"))
+}
+
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.to_string_lossy(),
+        other => other.type_name().to_owned(),
+    }
+}

@@ -1,0 +1,52 @@
+//! What is wrong with a script or its options, in words.
+
+use std::fmt;
+
+/// Why a script cannot be run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptError {
+    /// What is wrong, with file and line where it is in a file.
+    pub message: String,
+    /// What helps.
+    pub hint: Option<String>,
+}
+
+impl ScriptError {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for ScriptError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ScriptError {}
+
+impl From<mlua::Error> for ScriptError {
+    fn from(error: mlua::Error) -> Self {
+        Self::new(words(&error))
+    }
+}
+
+/// What Lua said, without Rust's frames around it.
+pub(crate) fn words(error: &mlua::Error) -> String {
+    match error {
+        mlua::Error::SyntaxError { message, .. } | mlua::Error::RuntimeError(message) => {
+            let end = message.find("\nstack traceback:").unwrap_or(message.len());
+            message[..end].to_owned()
+        }
+        mlua::Error::CallbackError { cause, .. } => words(cause),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,29 @@
+//! sysbench's Lua scripts on pgdrive's clients.
+//!
+//! ```text
+//! Script → Workload (options, command) → a State a worker → a coroutine a client
+//! coroutine: user's event() → con:query() → yield → Session → Request → engine
+//! ```
+//!
+//! One LuaJIT state a worker serves all its clients. A client is a coroutine with globals of its own;
+//! the code of the script is compiled once a state. `runtime/` holds the part of the API that is
+//! written in Lua.
+
+mod driver;
+mod error;
+mod options;
+mod script;
+mod state;
+mod statements;
+mod template;
+mod watchdog;
+mod workload;
+mod workloads;
+
+#[cfg(test)]
+mod runtime_tests;
+
+pub use error::ScriptError;
+pub use options::OptionValue;
+pub use script::Script;
+pub use workload::{Settings, Task, Workload};

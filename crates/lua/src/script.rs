@@ -1,0 +1,159 @@
+//! A script's file: found as sysbench finds it, read, and made into a chunk that clients share.
+
+use std::path::{Path, PathBuf};
+
+use mlua::{Function, Lua};
+
+use crate::error::ScriptError;
+
+/// Where sysbench's own scripts are installed.
+const INSTALLED: [&str; 2] = ["/usr/share/sysbench", "/usr/local/share/sysbench"];
+
+/// The text of a script, and where it and its modules are looked for.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// What it is called in messages and results.
+    pub name: String,
+    /// Its file; a workload of this crate has none.
+    pub path: Option<PathBuf>,
+    text: String,
+    /// Folders of modules, in order.
+    folders: Vec<PathBuf>,
+    /// Modules of this crate, by name; they come first.
+    modules: &'static [(&'static str, &'static str)],
+}
+
+impl Script {
+    /// Reads the script `name`: a path, with or without `.lua`, or the name of one that is installed
+    /// with sysbench.
+    ///
+    /// # Errors
+    /// There is no such file, or it cannot be read.
+    pub fn find(name: &str) -> Result<Self, ScriptError> {
+        let folders = folders_of(name);
+        let path = candidates(name, &folders)
+            .into_iter()
+            .find(|path| path.is_file())
+            .ok_or_else(|| not_found(name, &folders))?;
+        let text = std::fs::read(&path).map_err(|error| {
+            ScriptError::new(format!(
+                "could not read script \"{}\": {error}",
+                path.display()
+            ))
+        })?;
+        Ok(Self {
+            name: name.to_owned(),
+            path: Some(path),
+            text: String::from_utf8_lossy(&text).into_owned(),
+            folders,
+            modules: &[],
+        })
+    }
+
+    /// A script of this crate.
+    #[must_use]
+    pub fn own(name: &str, text: &str, modules: &'static [(&'static str, &'static str)]) -> Self {
+        Self {
+            name: name.to_owned(),
+            path: None,
+            text: text.to_owned(),
+            folders: Vec::new(),
+            modules,
+        }
+    }
+
+    /// The function that makes a new instance of the script, and shares its code with all others.
+    ///
+    /// # Errors
+    /// The script does not compile.
+    pub fn maker(&self, lua: &Lua) -> mlua::Result<Function> {
+        let shown = match &self.path {
+            Some(path) => path.display().to_string(),
+            None => self.name.clone(),
+        };
+        maker(lua, &self.text, &shown)
+    }
+
+    /// Likewise, of the module `name`; None when there is no file for it.
+    ///
+    /// # Errors
+    /// The module does not compile, or cannot be read.
+    pub fn module(&self, lua: &Lua, name: &str) -> mlua::Result<Option<Function>> {
+        if let Some((name, text)) = self.modules.iter().find(|(known, _)| *known == name) {
+            return maker(lua, text, name).map(Some);
+        }
+        let file = format!("{}.lua", name.replace('.', "/"));
+        let Some(path) = self
+            .folders
+            .iter()
+            .map(|folder| folder.join(&file))
+            .find(|path| path.is_file())
+        else {
+            return Ok(None);
+        };
+        let text = std::fs::read(&path).map_err(mlua::Error::external)?;
+        maker(
+            lua,
+            &String::from_utf8_lossy(&text),
+            &path.display().to_string(),
+        )
+        .map(Some)
+    }
+}
+
+/// Compiles `text` as the body of a function that a function gives: each call gives a closure of its
+/// own, with the same code.
+fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Function> {
+    let text = match text.strip_prefix("#!") {
+        Some(rest) => format!("--{rest}"),
+        None => text.to_owned(),
+    };
+    let name = format!("@{shown}");
+    // what is wrong with the text is said of the text as it is
+    lua.load(&text).set_name(&name).into_function()?;
+    lua.load(format!("return function(...) {text}\nend"))
+        .set_name(&name)
+        .into_function()
+}
+
+/// Where modules are looked for: beside the script, in LUA_PATH's folders, here, where sysbench is.
+fn folders_of(name: &str) -> Vec<PathBuf> {
+    let mut folders = Vec::new();
+    if let Some(parent) = Path::new(name).parent()
+        && parent != Path::new("")
+    {
+        folders.push(parent.to_owned());
+    }
+    let given = std::env::var("LUA_PATH").unwrap_or_default();
+    let given = given
+        .split(';')
+        .filter_map(|pattern| pattern.strip_suffix("?.lua"));
+    folders.extend(given.map(PathBuf::from));
+    folders.push(PathBuf::from("."));
+    let below = INSTALLED.iter().map(PathBuf::from);
+    folders.extend(below.filter(|folder| folder.is_dir()));
+    folders
+}
+
+fn candidates(name: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
+    let with_suffix = format!("{name}.lua");
+    let mut paths = vec![PathBuf::from(name), PathBuf::from(&with_suffix)];
+    if !name.contains('/') {
+        for folder in folders {
+            paths.push(folder.join(name));
+            paths.push(folder.join(&with_suffix));
+        }
+    }
+    paths
+}
+
+fn not_found(name: &str, folders: &[PathBuf]) -> ScriptError {
+    let looked: Vec<String> = folders
+        .iter()
+        .map(|folder| folder.display().to_string())
+        .collect();
+    ScriptError::new(format!("there is no Lua script \"{name}\"")).hint(format!(
+        "Looked for it and \"{name}.lua\" in: {}. sysbench's own scripts come with the package sysbench.",
+        looked.join(", ")
+    ))
+}

@@ -1,0 +1,253 @@
+//! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
+
+use crate::options::{OptionValue, OptionValues};
+use crate::script::Script;
+use crate::statements::Statements;
+use crate::template::Letters;
+
+const RANDOM: &str = include_str!("runtime/random.lua");
+const SESSION: &str = include_str!("runtime/session.lua");
+const CLIENT: &str = include_str!("runtime/client.lua");
+const WHERE: &str = include_str!("runtime/where.lua");
+
+/// Garbage is collected when there is this much more memory, in percent, than after the last time:
+/// thousands of clients that keep much and drop little share one state.
+const GC_PAUSE_PERCENT: i32 = 120;
+
+/// What the engine tells a coroutine; the first value that it is resumed with.
+pub(crate) mod code {
+    pub const ANSWERED: i64 = 1;
+    pub const REFUSED: i64 = 2;
+    pub const BEGIN: i64 = 3;
+    pub const ENDING: i64 = 4;
+    pub const CONNECTED: i64 = 5;
+}
+
+/// What a coroutine asks of the engine; the first value that it yields.
+pub(crate) mod ask {
+    pub const DONE: i64 = 1;
+    pub const QUERY: i64 = 2;
+    pub const PREPARE: i64 = 3;
+    pub const EXECUTE: i64 = 4;
+    pub const EXECUTE_MANY: i64 = 5;
+    pub const FETCH: i64 = 6;
+    pub const RESET: i64 = 7;
+    pub const REFUSED: i64 = 8;
+    pub const STOP: i64 = 9;
+    pub const ABORT: i64 = 10;
+}
+
+/// What all states of a run are made with.
+#[derive(Debug)]
+pub(crate) struct Making {
+    pub script: Script,
+    /// `run`, `prepare`…
+    pub command: String,
+    pub options: OptionValues,
+    /// What `sysbench.opt` has beside them.
+    pub settings: OptionValues,
+    /// For `sysbench.rand.unique`: over all workers.
+    pub unique: Arc<AtomicU64>,
+}
+
+/// A Lua state with the API in it.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub lua: Lua,
+    pub client: Table,
+    pub statements: Arc<Mutex<Statements>>,
+}
+
+impl State {
+    /// A state of its own, with `making`'s script compiled.
+    ///
+    /// # Errors
+    /// The script does not compile.
+    pub fn new(making: &Making) -> mlua::Result<Self> {
+        // Lua's own pcall and xpcall: a coroutine gives way inside of them
+        let options = LuaOptions::new().catch_rust_panics(true);
+        // SAFETY: the user's own script runs with the user's rights, as under sysbench: it may call C
+        // through ffi. What the crate itself loads does not break Lua's rules.
+        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };
+        lua.globals()
+            .get::<Function>("collectgarbage")?
+            .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
+        let statements = Arc::new(Mutex::new(Statements::default()));
+        let engine = engine_table(&lua, making, &statements)?;
+        let own = |name: &str, text: &str| {
+            lua.load(text)
+                .set_name(format!("=[{name}]"))
+                .into_function()
+        };
+        let place: Function = own("where", WHERE)?.call(())?;
+        engine.set("where", place)?;
+        let random: Table = own("random", RANDOM)?.call(&engine)?;
+        let session: Table = own("session", SESSION)?.call((&engine, &random))?;
+        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session))?;
+        Ok(Self {
+            lua,
+            client,
+            statements,
+        })
+    }
+
+    /// A client as scripts see it, before its text has run.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn client_table(&self, tid: usize, seed: u64, command: &str) -> mlua::Result<Table> {
+        let new: Function = self.client.get("new")?;
+        new.call((tid, (seed >> 11) as f64, command))
+    }
+
+    /// A coroutine, not begun: `body` is the function of the runtime that it runs.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn coroutine(&self, body: &str) -> mlua::Result<Thread> {
+        self.lua.create_thread(self.client.get(body)?)
+    }
+}
+
+fn engine_table(
+    lua: &Lua,
+    making: &Making,
+    statements: &Arc<Mutex<Statements>>,
+) -> mlua::Result<Table> {
+    let engine = lua.create_table()?;
+    engine.set("options", table_of(lua, &making.options)?)?;
+    let opt = table_of(lua, &making.options)?;
+    for (name, value) in &making.settings {
+        opt.set(name.as_str(), value.clone())?;
+    }
+    engine.set("opt", opt)?;
+    engine.set("argv", lua.create_table()?)?;
+    let path = making.script.path.as_ref();
+    let shown = path.map_or_else(
+        || making.script.name.clone(),
+        |path| path.display().to_string(),
+    );
+    engine.set("script_path", shown)?;
+    engine.set("codes", codes(lua)?)?;
+    engine.set("asks", asks(lua)?)?;
+    let maker = making.script.maker(lua)?;
+    let script = lua.create_function(move |_, ()| maker.call::<Function>(()))?;
+    engine.set("script", script)?;
+    engine.set("module", modules(lua, making.script.clone())?)?;
+    let fill = lua.create_function(|lua, (template, seed): (LuaString, f64)| {
+        let mut out = Vec::new();
+        Letters::new(seed as u64).fill(&template.as_bytes(), &mut out);
+        lua.create_string(&out)
+    })?;
+    engine.set("fill", fill)?;
+    let unique = Arc::clone(&making.unique);
+    let unique = lua.create_function(move |_, ()| {
+        let number = unique.fetch_add(1, Ordering::Relaxed);
+        Ok(f64::from(scattered(number as u32)))
+    })?;
+    engine.set("unique", unique)?;
+    let known = Arc::clone(statements);
+    let statement = lua.create_function(move |_, (text, types): (LuaString, Vec<u32>)| {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .number(&text.as_bytes(), types)
+            .map_err(mlua::Error::runtime)
+    })?;
+    engine.set("statement", statement)?;
+    Ok(engine)
+}
+
+/// Modules are compiled once a state, and made anew for each client.
+fn modules(lua: &Lua, script: Script) -> mlua::Result<Function> {
+    let known = lua.create_table()?;
+    lua.create_function(move |lua, name: String| {
+        let maker = match known.get::<Value>(name.as_str())? {
+            Value::Function(maker) => maker,
+            Value::Boolean(_) => return Ok(None),
+            _ => match script.module(lua, &name)? {
+                Some(maker) => {
+                    known.set(name, &maker)?;
+                    maker
+                }
+                None => {
+                    known.set(name, false)?;
+                    return Ok(None);
+                }
+            },
+        };
+        maker.call::<Function>(()).map(Some)
+    })
+}
+
+/// A number of 32 bits that is another for every other one, without an order that shows: quadratic
+/// residues of a prime that is 3 modulo 4.
+fn scattered(number: u32) -> u32 {
+    const PRIME: u64 = 4_294_967_291;
+    let permute = |x: u32| {
+        let wide = u64::from(x);
+        if wide >= PRIME {
+            return x;
+        }
+        let residue = (wide * wide % PRIME) as u32;
+        if wide <= PRIME / 2 {
+            residue
+        } else {
+            (PRIME - u64::from(residue)) as u32
+        }
+    };
+    permute(permute(number) ^ 0x5bf0_3635)
+}
+
+fn codes(lua: &Lua) -> mlua::Result<Table> {
+    let numbers = [
+        ("ANSWERED", code::ANSWERED),
+        ("REFUSED", code::REFUSED),
+        ("BEGIN", code::BEGIN),
+        ("ENDING", code::ENDING),
+        ("CONNECTED", code::CONNECTED),
+    ];
+    lua.create_table_from(numbers)
+}
+
+fn asks(lua: &Lua) -> mlua::Result<Table> {
+    let numbers = [
+        ("DONE", ask::DONE),
+        ("QUERY", ask::QUERY),
+        ("PREPARE", ask::PREPARE),
+        ("EXECUTE", ask::EXECUTE),
+        ("EXECUTE_MANY", ask::EXECUTE_MANY),
+        ("FETCH", ask::FETCH),
+        ("RESET", ask::RESET),
+        ("REFUSED", ask::REFUSED),
+        ("STOP", ask::STOP),
+        ("ABORT", ask::ABORT),
+    ];
+    lua.create_table_from(numbers)
+}
+
+fn table_of(lua: &Lua, values: &[(String, OptionValue)]) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in values {
+        table.set(name.as_str(), value.clone())?;
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_numbers_are_all_different() {
+        let mut seen: Vec<u32> = (0..100_000).map(scattered).collect();
+        assert!(seen.windows(2).filter(|pair| pair[0] < pair[1]).count() < 60_000);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 100_000);
+    }
+}

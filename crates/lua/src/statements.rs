@@ -1,0 +1,89 @@
+//! Prepared statements of a worker's scripts: each text is translated and formatted once for all
+//! clients.
+
+use std::collections::HashMap;
+
+use pgdyno_wire::{BindTemplate, Columns, EncodeError};
+
+/// One statement text with the types of its parameters.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    /// Its name in every session.
+    pub name: String,
+    /// The text with `$1`, `$2`…
+    pub sql: Vec<u8>,
+    /// OIDs of the parameters' types.
+    pub types: Vec<u32>,
+    /// Bind, Describe and Execute.
+    pub bind: BindTemplate,
+}
+
+/// All that were prepared in a worker.
+#[derive(Debug, Default)]
+pub(crate) struct Statements {
+    by_text: HashMap<(Vec<u8>, Vec<u32>), usize>,
+    all: Vec<Statement>,
+}
+
+impl Statements {
+    /// The number of a statement, whose text has a `?` for each parameter.
+    ///
+    /// # Errors
+    /// It has too many parameters.
+    pub fn number(&mut self, text: &[u8], types: Vec<u32>) -> Result<usize, EncodeError> {
+        let key = (text.to_vec(), types);
+        if let Some(number) = self.by_text.get(&key) {
+            return Ok(*number);
+        }
+        let number = self.all.len();
+        let name = format!("sb_{number}");
+        let parameters = u16::try_from(key.1.len()).map_err(|_| EncodeError::TooLong)?;
+        self.all.push(Statement {
+            bind: BindTemplate::new(&name, parameters, Columns::Described)?,
+            name,
+            sql: with_numbers(text),
+            types: key.1.clone(),
+        });
+        self.by_text.insert(key, number);
+        Ok(number)
+    }
+
+    /// A statement by its number.
+    pub fn get(&self, number: usize) -> Option<&Statement> {
+        self.all.get(number)
+    }
+}
+
+/// Every `?` becomes the next `$n`, wherever it stands, as sysbench's driver does it.
+fn with_numbers(text: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(text.len() + 8);
+    let mut number = 0;
+    for byte in text {
+        if *byte == b'?' {
+            number += 1;
+            out.extend_from_slice(format!("${number}").as_bytes());
+        } else {
+            out.push(*byte);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_translated_once() {
+        let mut statements = Statements::default();
+        let text = b"SELECT c FROM t WHERE id BETWEEN ? AND ?";
+        assert_eq!(statements.number(text, vec![23, 23]), Ok(0));
+        assert_eq!(statements.number(b"BEGIN", vec![]), Ok(1));
+        assert_eq!(statements.number(text, vec![23, 23]), Ok(0));
+        assert_eq!(statements.number(text, vec![20, 20]), Ok(2));
+        let statement = statements.get(0).expect("it is there");
+        assert_eq!(statement.sql, b"SELECT c FROM t WHERE id BETWEEN $1 AND $2");
+        assert_eq!(statement.name, "sb_0");
+        assert!(statements.get(3).is_none());
+    }
+}

@@ -1,0 +1,335 @@
+//! A script with its options and a command, ready to be driven by the engine.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use mlua::{Function, Table, ThreadStatus, Value};
+use pgdyno_engine::clock::Nanos;
+use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
+
+use crate::driver::Session;
+use crate::error::{ScriptError, words};
+use crate::options::{OptionValue, declared, describe, resolve};
+use crate::script::Script;
+use crate::state::{Making, State};
+use crate::watchdog::Watch;
+
+/// What is asked for on the command line, beside the script.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// `run`, `prepare`, `cleanup`, `prewarm`, `help` or a command of the script.
+    pub command: String,
+    /// Options of the script, `name=value`.
+    pub options: Vec<(String, String)>,
+    /// Clients.
+    pub threads: usize,
+    /// Length of the load in seconds; 0 when transactions are counted.
+    pub time_s: u64,
+    /// Transactions per second; 0 in a closed loop.
+    pub rate_per_s: f64,
+    /// One a client.
+    pub seeds: Vec<u64>,
+}
+
+/// What the command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Task {
+    /// The load: transactions are calls of `event()`.
+    Load,
+    /// A function of the script that is called once.
+    Once,
+    /// A function of the script that every client calls once.
+    OnceEach,
+    /// The options are to be told; nothing is run.
+    Help,
+}
+
+/// A script that can be run.
+pub struct Workload {
+    making: Making,
+    seeds: Vec<u64>,
+    task: Task,
+    help: Vec<String>,
+    /// The script's main state: `init()` and `done()` are called here, once.
+    main: Main,
+    workers: Mutex<HashMap<usize, Place>>,
+}
+
+/// Where the clients of one worker run.
+#[derive(Clone)]
+struct Place {
+    state: Arc<State>,
+    watch: Arc<Watch>,
+}
+
+impl fmt::Debug for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut workload = f.debug_struct("Workload");
+        workload
+            .field("making", &self.making)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A state that is no client's.
+struct Main {
+    state: State,
+    client: Table,
+}
+
+impl Main {
+    /// Runs the text of the script.
+    fn open(making: &Making) -> Result<Self, ScriptError> {
+        let state = State::new(making)?;
+        let client = state.client_table(0, 0, &making.command)?;
+        let main = Self { state, client };
+        main.run(main.state.client.get("load")?)?;
+        Ok(main)
+    }
+
+    /// Calls a function in a coroutine of its own, with the client.
+    fn run(&self, function: Function) -> Result<(), ScriptError> {
+        let thread = self.state.coroutine("attempt")?;
+        let con: Table = self.client.get("con")?;
+        con.set("thread", &thread)?;
+        let failure: Value = thread.resume((function, &self.client))?;
+        match (thread.status(), failure) {
+            (ThreadStatus::Resumable, _) => Err(ScriptError::new(
+                "the script sends statements before its clients are there",
+            )
+            .hint("Connect in thread_init(), or in the function of a command.")),
+            (_, Value::String(words)) => Err(ScriptError::new(words.to_string_lossy())),
+            _ => Ok(()),
+        }
+    }
+
+    fn sysbench(&self) -> Result<Table, ScriptError> {
+        Ok(self.client.get("sysbench")?)
+    }
+
+    fn cmdline(&self, field: &str) -> Result<Table, ScriptError> {
+        let cmdline: Table = self.sysbench()?.get("cmdline")?;
+        match cmdline.get(field)? {
+            Value::Table(table) => Ok(table),
+            other => Err(ScriptError::new(format!(
+                "sysbench.cmdline.{field} is a {}, not a table",
+                other.type_name()
+            ))),
+        }
+    }
+
+    fn global(&self, name: &str) -> Result<Option<Function>, ScriptError> {
+        let env: Table = self.client.get("env")?;
+        match env.get(name)? {
+            Value::Function(function) => Ok(Some(function)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Calls a global function of the script, if there is one.
+    fn call(&self, name: &str) -> Result<(), ScriptError> {
+        match self.global(name)? {
+            Some(function) => self.run(function),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Workload {
+    /// Reads what `script` declares, gives its options their values, and finds the command.
+    ///
+    /// # Errors
+    /// The script fails, an option or the command is not known, or a value has another type.
+    pub fn open(script: Script, settings: Settings) -> Result<Self, ScriptError> {
+        let unique = Arc::new(AtomicU64::new(0));
+        let name = script.name.clone();
+        let mut making = Making {
+            script,
+            command: settings.command.clone(),
+            options: resolve(&name, &[], &[])?,
+            settings: Vec::new(),
+            unique,
+        };
+        let specs = declared(&Main::open(&making)?.cmdline("options")?)?;
+        making.options = resolve(&name, &specs, &settings.options)?;
+        making.settings = sysbench_settings(&settings);
+        let main = Main::open(&making)?;
+        let task = task(&main, &name, &settings.command)?;
+        if task == Task::Load {
+            main.call("init")?;
+        }
+        let help = describe(&specs);
+        Ok(Self {
+            making,
+            seeds: settings.seeds,
+            task,
+            help,
+            main,
+            workers: Mutex::default(),
+        })
+    }
+
+    /// What the command does.
+    #[must_use]
+    pub fn task(&self) -> Task {
+        self.task
+    }
+
+    /// Whether transactions are run, not a command.
+    #[must_use]
+    pub fn is_load(&self) -> bool {
+        self.task == Task::Load
+    }
+
+    /// What the script is called.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.making.script.name
+    }
+
+    /// Values of the script's options, as text.
+    #[must_use]
+    pub fn options(&self) -> &[(String, OptionValue)] {
+        &self.making.options
+    }
+
+    /// Tells the options: by the script's own `help()`, or a line each.
+    ///
+    /// # Errors
+    /// Its `help()` fails.
+    pub fn help(&self) -> Result<Vec<String>, ScriptError> {
+        if self.main.global("help")?.is_some() {
+            self.main.call("help")?;
+            return Ok(Vec::new());
+        }
+        Ok(self.help.clone())
+    }
+
+    /// The load is over.
+    ///
+    /// # Errors
+    /// The script's `done()` fails.
+    pub fn done(&self) -> Result<(), ScriptError> {
+        match self.task {
+            Task::Load => self.main.call("done"),
+            _ => Ok(()),
+        }
+    }
+
+    /// The longest time that a worker has been in a script at `now`, without a statement.
+    #[must_use]
+    pub fn stuck(&self, now: Nanos) -> Nanos {
+        let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let stuck = workers.values().map(|place| place.watch.stuck(now));
+        stuck.max().unwrap_or(0)
+    }
+
+    fn place(&self, worker: usize) -> mlua::Result<Place> {
+        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(place) = workers.get(&worker) {
+            return Ok(place.clone());
+        }
+        let place = Place {
+            state: Arc::new(State::new(&self.making)?),
+            watch: Arc::default(),
+        };
+        workers.insert(worker, place.clone());
+        Ok(place)
+    }
+
+    fn make(&self, worker: usize, client: usize) -> mlua::Result<Session> {
+        let Place { state, watch } = self.place(worker)?;
+        let kind = match self.task {
+            Task::Load => "run",
+            _ => "command",
+        };
+        let seed = self.seeds.get(client).copied().unwrap_or(client as u64);
+        let table = state.client_table(client, seed, &self.making.command)?;
+        let thread = state.coroutine(kind)?;
+        Ok(Session::new(state, thread, table, seed, watch))
+    }
+}
+
+impl Drivers for Workload {
+    fn driver(&self, worker: usize, client: usize) -> Box<dyn Driver> {
+        match self.make(worker, client) {
+            Ok(session) => Box::new(session),
+            Err(error) => Box::new(Broken(words(&error))),
+        }
+    }
+}
+
+/// A client that could not be made.
+struct Broken(String);
+
+impl Driver for Broken {
+    fn resume(&mut self, _event: Event<'_>, _now: Nanos, _out: &mut Outgoing<'_>) -> Request {
+        Request::Abort(self.0.clone())
+    }
+}
+
+fn task(main: &Main, script: &str, command: &str) -> Result<Task, ScriptError> {
+    if command == "help" {
+        return Ok(Task::Help);
+    }
+    if command == "run" {
+        return match main.global("event")? {
+            Some(_) => Ok(Task::Load),
+            None => Err(
+                ScriptError::new(format!("script \"{script}\" has no function event()")).hint(
+                    "A load calls event() for every transaction. Is it a module of other scripts?",
+                ),
+            ),
+        };
+    }
+    let find: Function = main.state.client.get("find_command")?;
+    let (routine, each): (Option<Function>, bool) = find.call((&main.client, command))?;
+    match (routine, each) {
+        (None, _) => Err(unknown_command(main, script, command)?),
+        (Some(_), true) => Ok(Task::OnceEach),
+        (Some(_), false) => Ok(Task::Once),
+    }
+}
+
+fn unknown_command(main: &Main, script: &str, command: &str) -> Result<ScriptError, ScriptError> {
+    let mut known = vec!["run".to_owned(), "help".to_owned()];
+    for name in ["prepare", "prewarm", "cleanup"] {
+        if main.global(name)?.is_some() {
+            known.push(name.to_owned());
+        }
+    }
+    for pair in main.cmdline("commands")?.pairs::<String, Value>() {
+        known.push(pair?.0);
+    }
+    known.sort();
+    known.dedup();
+    Ok(
+        ScriptError::new(format!("script \"{script}\" has no command \"{command}\""))
+            .hint(format!("It has: {}.", known.join(", "))),
+    )
+}
+
+/// sysbench's own options as `sysbench.opt` has them.
+fn sysbench_settings(settings: &Settings) -> Vec<(String, OptionValue)> {
+    let threads = settings.threads as i64;
+    let named = [
+        ("threads", OptionValue::Int(threads)),
+        ("num_threads", OptionValue::Int(threads)),
+        ("time", OptionValue::Int(settings.time_s as i64)),
+        ("events", OptionValue::Int(0)),
+        ("rate", OptionValue::Int(settings.rate_per_s as i64)),
+        ("report_interval", OptionValue::Int(0)),
+        ("percentile", OptionValue::Int(95)),
+        ("db_driver", OptionValue::Text("pgsql".into())),
+        ("db_ps_mode", OptionValue::Text("auto".into())),
+        ("verbosity", OptionValue::Int(3)),
+        ("debug", OptionValue::Bool(false)),
+        ("histogram", OptionValue::Bool(false)),
+    ];
+    named
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect()
+}

@@ -1,0 +1,218 @@
+//! Loads that a Lua script decides: `--lua` and `--workload`.
+
+use std::io::{self, Write};
+use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use pgdyno_engine::clock::{Clock, Nanos, SECOND};
+use pgdyno_engine::report::Report;
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::{Limit, Seeds, Spec};
+use pgdyno_lua::{Script, ScriptError, Settings, Task, Workload};
+use serde_json::{Value, json};
+
+use crate::exit::Exit;
+use crate::messages::{Failure, Messages};
+use crate::options::{Benchmark, LuaChoice, LuaSource};
+
+/// Under which the statements of a script are reported: they are known only while it runs.
+pub const STATEMENTS: &str = "statements of the script";
+
+/// How long a script may run on without a statement when the load is to be over.
+const STUCK_AFTER: Nanos = 5 * SECOND;
+
+impl From<ScriptError> for Failure {
+    fn from(error: ScriptError) -> Self {
+        let failure = Self::new(error.message);
+        match error.hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+}
+
+/// The script of `options` with its options and command, if the load has one.
+///
+/// # Errors
+/// The script, an option or the command is wrong.
+pub fn open(options: &Benchmark, seeds: &Seeds) -> Result<Option<Arc<Workload>>, Failure> {
+    let Some(choice) = &options.lua else {
+        return Ok(None);
+    };
+    let script = match &choice.source {
+        LuaSource::File(name) => Script::find(name)?,
+        LuaSource::Own(name) => Script::workload(name)?,
+    };
+    let settings = Settings {
+        command: choice.command.clone(),
+        options: choice.options.clone(),
+        threads: options.clients,
+        time_s: match options.limit {
+            Limit::Duration(duration) => duration.as_secs(),
+            Limit::Transactions(_) => 0,
+        },
+        rate_per_s: match options.arrivals {
+            Arrivals::Poisson { rate_per_s } | Arrivals::Regular { rate_per_s } => rate_per_s,
+            Arrivals::Closed | Arrivals::Phased(_) => 0.0,
+        },
+        seeds: seeds.clients.clone(),
+    };
+    Ok(Some(Arc::new(Workload::open(script, settings)?)))
+}
+
+/// What needs no server: `help`, and `--check`.
+pub fn without_server(
+    options: &Benchmark,
+    choice: &LuaChoice,
+    messages: &Messages,
+) -> Option<Exit> {
+    if choice.command != "help" && !options.check {
+        return None;
+    }
+    let seeds = Seeds {
+        clients: vec![0],
+        choice: vec![],
+        arrivals: vec![],
+        sampling: vec![],
+    };
+    let opened = open(options, &seeds).and_then(|workload| match workload {
+        Some(workload) if workload.task() == Task::Help => Ok(workload.help()?),
+        _ => Ok(Vec::new()),
+    });
+    Some(match opened {
+        Ok(lines) => {
+            if !lines.is_empty() {
+                // a closed output leaves nobody to tell
+                let _ = writeln!(io::stdout(), "{}\n{}", heading(choice), lines.join("\n"));
+            }
+            Exit::Well
+        }
+        Err(failure) => {
+            failure.say(messages);
+            Exit::NotBegun
+        }
+    })
+}
+
+fn heading(choice: &LuaChoice) -> String {
+    format!("options of {}, with their defaults:", choice.name())
+}
+
+/// Makes a load whose command is not `run` one call of its function.
+pub fn shape(spec: &mut Spec, task: Task) {
+    if task == Task::Load {
+        return;
+    }
+    if task == Task::Once {
+        spec.clients = 1;
+        spec.workers = 1;
+    }
+    spec.limit = Limit::Transactions(1);
+    spec.arrivals = Arrivals::Closed;
+    spec.warmup = Duration::ZERO;
+    spec.drain_limit = None;
+}
+
+/// Ends the process when a script runs on and on, and the load should be over: nothing else can, for
+/// its worker does not come back from it.
+pub fn watch(
+    workload: &Arc<Workload>,
+    spec: &Spec,
+    clock: Clock,
+    stop: &Arc<AtomicBool>,
+    messages: &Messages,
+) {
+    let deadline = match spec.limit {
+        // connecting is not in it; that only makes it come late by STUCK_AFTER at most
+        Limit::Duration(duration) => {
+            Some(clock.now() + (spec.warmup + duration).as_nanos() as Nanos)
+        }
+        Limit::Transactions(_) => None,
+    };
+    let (workload, stop, messages) = (Arc::clone(workload), Arc::clone(stop), messages.clone());
+    std::thread::spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_millis(200));
+            let now = clock.now();
+            let is_over =
+                deadline.is_some_and(|deadline| now > deadline) || stop.load(Ordering::Relaxed);
+            if is_over && workload.stuck(now) > STUCK_AFTER {
+                messages.error(format!(
+                    "script \"{}\" runs on without a statement, {} s after the load was to end",
+                    workload.name(),
+                    STUCK_AFTER / SECOND
+                ));
+                messages.hint("It has an endless loop; there are no results of this load.");
+                process::exit(Exit::Aborted.code().into());
+            }
+        }
+    });
+}
+
+/// Adds what sysbench says to the summary.
+///
+/// # Errors
+/// When `out` cannot be written to.
+pub fn summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let statements = report.statements();
+    let per_s = |count: u64| count as f64 / report.measured_s().max(f64::MIN_POSITIVE);
+    writeln!(
+        out,
+        "number of statements: {} ({} reads, {} writes, {} others; {:.2} per second)",
+        statements.total(),
+        statements.reads,
+        statements.writes,
+        statements.others,
+        per_s(statements.total()),
+    )?;
+    writeln!(
+        out,
+        "number of ignored errors: {} ({:.2} per second)",
+        statements.ignored_errors,
+        per_s(statements.ignored_errors),
+    )?;
+    writeln!(out, "number of reconnects: {}", reconnects(report))?;
+    let p95_ms = report.latency().histogram.value_at_quantile(0.95) as f64 / 1e6;
+    writeln!(out, "latency 95th percentile = {p95_ms:.3} ms")?;
+    let fairness = &report.fairness;
+    writeln!(
+        out,
+        "transactions per client: average {:.2}, stddev {:.2}, from {} to {}",
+        fairness.mean(),
+        fairness.stddev(),
+        fairness.min,
+        fairness.max,
+    )
+}
+
+/// Likewise, to the `end` event.
+#[must_use]
+pub fn end_fields(report: &Report) -> Value {
+    let statements = report.statements();
+    let fairness = &report.fairness;
+    json!({
+        "reads": statements.reads,
+        "writes": statements.writes,
+        "others": statements.others,
+        "queries": statements.total(),
+        "ignored_errors": statements.ignored_errors,
+        "reconnects": reconnects(report),
+        "p95_ns": report.latency().histogram.value_at_quantile(0.95),
+        "fairness": {
+            "mean": fairness.mean(),
+            "stddev": fairness.stddev(),
+            "min": fairness.min,
+            "max": fairness.max,
+        },
+    })
+}
+
+/// Connections that replaced lost ones.
+fn reconnects(report: &Report) -> u64 {
+    report
+        .outages
+        .as_ref()
+        .map_or(0, |outages| outages.tally.reconnects)
+}
