@@ -231,7 +231,7 @@ pub const BENCHMARK: &[Opt] = &[
     long_arg(
         "workload",
         "NAME",
-        "run sysbench's workload of that name, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size)",
+        "run a workload of sysbench's, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size)",
     ),
     long_arg("json", "FILE", "write the results as one JSON object"),
     long_arg(
