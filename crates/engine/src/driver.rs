@@ -15,7 +15,7 @@ use std::time::Duration;
 use pgdyno_wire::frontend::{self, Param};
 use pgdyno_wire::{BindTemplate, Columns, EncodeError};
 
-pub use crate::answer::{Answer, Rows, StatementResult};
+pub use crate::answer::{Answer, Kind, Rows, StatementResult};
 use crate::clock::Nanos;
 
 /// Makes the drivers of a run.

@@ -1,11 +1,12 @@
 //! A client's coroutine as a [`Driver`]: what happened goes in, what the script asks for comes out.
 
 use std::io::Write;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use mlua::{String as LuaString, Table, Thread, Value};
 use pgdyno_engine::clock::Nanos;
-use pgdyno_engine::driver::{Answer, Driver, Event, Outgoing, Refused, Request};
+use pgdyno_engine::driver::{Answer, Driver, Event, Kind, Outgoing, Refused, Request};
 
 use crate::error::words;
 use crate::state::{State, ask, code};
@@ -94,11 +95,12 @@ impl Session {
             });
         }
         // of several statements in one query the last result counts
-        let last = answer.results().len().wrapping_sub(1);
-        let columns = answer.results().last().and_then(|result| result.columns);
-        Ok(match columns {
-            Some(columns) => Word::Rows(answer.rows(last).len(), columns),
-            None => Word::Code(code::ANSWERED),
+        Ok(match answer.results().last() {
+            Some(result) if result.columns.is_some() || result.kind == Kind::Read => {
+                let rows = result.affected.unwrap_or(0) as usize;
+                Word::Rows(rows, result.columns.unwrap_or(0))
+            }
+            _ => Word::Code(code::ANSWERED),
         })
     }
 
@@ -203,8 +205,9 @@ impl Session {
             .unwrap_or_else(PoisonError::into_inner);
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
         let letters = &mut self.letters;
+        let rows = self.state.reads_rows.load(Ordering::Relaxed);
         let mut wrong = None;
-        let written = out.execute(&statement.bind, |index, out| {
+        let written = out.execute(statement.bind(rows), |index, out| {
             let index = usize::from(index);
             let is_template = index < 64 && templates >> index & 1 == 1;
             match values.get(index) {
@@ -256,9 +259,11 @@ impl Session {
             _ => None,
         };
         let mut word = self.word(event)?;
-        out.keep_rows();
         loop {
             let asked = self.resume_thread(word)?;
+            if self.state.reads_rows.load(Ordering::Relaxed) {
+                out.keep_rows();
+            }
             match self.carry_out(asked, answer, out)? {
                 Step::Ask(request) => return Ok(request),
                 Step::Answer(next) => word = next,

@@ -144,6 +144,29 @@ fn rows_are_what_the_script_prints() {
 }
 
 #[test]
+fn rows_that_a_script_cannot_look_at_are_not_described() {
+    let text = |look: &str| {
+        format!(
+            "function thread_init()
+                stmt = sysbench.sql.driver():connect():prepare('SELECT 1')
+                stmt:execute()
+             end
+             function event() assert(stmt:execute().nrows == 3) {look} end"
+        )
+    };
+    for (look, is_described) in [("", false), ("local f = 'fetch_row'", true)] {
+        let workload = open(&text(look), "run", &[]);
+        let mut client = Client::of(&workload);
+        client.connect();
+        client.answer(b"1\0\0\0\x04");
+        assert_eq!(client.sent().contains("D\0\0\0\x06P\0"), is_described);
+        assert!(client.answer(&message(b'C', b"SELECT 3\0")).is_done());
+        assert!(!client.begin().is_done());
+        assert!(client.answer(&message(b'C', b"SELECT 3\0")).is_done());
+    }
+}
+
+#[test]
 fn a_statement_is_prepared_once_a_session_and_bound_in_place() {
     let workload = open(
         "function thread_init()

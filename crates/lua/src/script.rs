@@ -6,6 +6,30 @@ use mlua::{Function, Lua};
 
 use crate::error::ScriptError;
 
+/// Without one of these words in its text, a script cannot look at rows: by their own names, or by
+/// code from elsewhere.
+const WORDS_OF_ROWS: [&str; 6] = [
+    "fetch_row",
+    "query_row",
+    "nfields",
+    "dofile",
+    "loadfile",
+    "loadstring",
+];
+
+/// Whether code with this text may look at rows.
+fn reads_rows(text: &str) -> bool {
+    WORDS_OF_ROWS.iter().any(|word| text.contains(word))
+}
+
+/// A function that makes instances of a script or a module.
+pub(crate) struct Maker {
+    /// Gives a function, whose call is the script.
+    pub function: Function,
+    /// Whether it may look at rows.
+    pub reads_rows: bool,
+}
+
 /// Where sysbench's own scripts are installed.
 const INSTALLED: [&str; 2] = ["/usr/share/sysbench", "/usr/local/share/sysbench"];
 
@@ -66,7 +90,7 @@ impl Script {
     ///
     /// # Errors
     /// The script does not compile.
-    pub fn maker(&self, lua: &Lua) -> mlua::Result<Function> {
+    pub(crate) fn maker(&self, lua: &Lua) -> mlua::Result<Maker> {
         let shown = match &self.path {
             Some(path) => path.display().to_string(),
             None => self.name.clone(),
@@ -78,7 +102,7 @@ impl Script {
     ///
     /// # Errors
     /// The module does not compile, or cannot be read.
-    pub fn module(&self, lua: &Lua, name: &str) -> mlua::Result<Option<Function>> {
+    pub(crate) fn module(&self, lua: &Lua, name: &str) -> mlua::Result<Option<Maker>> {
         if let Some((name, text)) = self.modules.iter().find(|(known, _)| *known == name) {
             return maker(lua, text, name).map(Some);
         }
@@ -103,7 +127,7 @@ impl Script {
 
 /// Compiles `text` as the body of a function that a function gives: each call gives a closure of its
 /// own, with the same code.
-fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Function> {
+fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Maker> {
     let text = match text.strip_prefix("#!") {
         Some(rest) => format!("--{rest}"),
         None => text.to_owned(),
@@ -111,9 +135,14 @@ fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Function> {
     let name = format!("@{shown}");
     // what is wrong with the text is said of the text as it is
     lua.load(&text).set_name(&name).into_function()?;
-    lua.load(format!("return function(...) {text}\nend"))
+    let function = lua
+        .load(format!("return function(...) {text}\nend"))
         .set_name(&name)
-        .into_function()
+        .into_function()?;
+    Ok(Maker {
+        function,
+        reads_rows: reads_rows(&text),
+    })
 }
 
 /// Where modules are looked for: beside the script, in LUA_PATH's folders, here, where sysbench is.

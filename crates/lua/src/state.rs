@@ -1,6 +1,6 @@
 //! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
@@ -61,6 +61,8 @@ pub(crate) struct State {
     pub lua: Lua,
     pub client: Table,
     pub statements: Arc<Mutex<Statements>>,
+    /// Whether any code that was loaded may look at rows: else they are skipped unread.
+    pub reads_rows: Arc<AtomicBool>,
 }
 
 impl State {
@@ -78,7 +80,8 @@ impl State {
             .get::<Function>("collectgarbage")?
             .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
         let statements = Arc::new(Mutex::new(Statements::default()));
-        let engine = engine_table(&lua, making, &statements)?;
+        let reads_rows = Arc::new(AtomicBool::new(false));
+        let engine = engine_table(&lua, making, &statements, &reads_rows)?;
         let own = |name: &str, text: &str| {
             lua.load(text)
                 .set_name(format!("=[{name}]"))
@@ -93,6 +96,7 @@ impl State {
             lua,
             client,
             statements,
+            reads_rows,
         })
     }
 
@@ -118,6 +122,7 @@ fn engine_table(
     lua: &Lua,
     making: &Making,
     statements: &Arc<Mutex<Statements>>,
+    reads_rows: &Arc<AtomicBool>,
 ) -> mlua::Result<Table> {
     let engine = lua.create_table()?;
     engine.set("options", table_of(lua, &making.options)?)?;
@@ -136,9 +141,11 @@ fn engine_table(
     engine.set("codes", codes(lua)?)?;
     engine.set("asks", asks(lua)?)?;
     let maker = making.script.maker(lua)?;
-    let script = lua.create_function(move |_, ()| maker.call::<Function>(()))?;
+    reads_rows.store(maker.reads_rows, Ordering::Relaxed);
+    let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
     engine.set("script", script)?;
-    engine.set("module", modules(lua, making.script.clone())?)?;
+    let modules = modules(lua, making.script.clone(), Arc::clone(reads_rows))?;
+    engine.set("module", modules)?;
     let fill = lua.create_function(|lua, (template, seed): (LuaString, f64)| {
         let mut out = Vec::new();
         Letters::new(seed as u64).fill(&template.as_bytes(), &mut out);
@@ -163,7 +170,7 @@ fn engine_table(
 }
 
 /// Modules are compiled once a state, and made anew for each client.
-fn modules(lua: &Lua, script: Script) -> mlua::Result<Function> {
+fn modules(lua: &Lua, script: Script, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
     let known = lua.create_table()?;
     lua.create_function(move |lua, name: String| {
         let maker = match known.get::<Value>(name.as_str())? {
@@ -171,10 +178,14 @@ fn modules(lua: &Lua, script: Script) -> mlua::Result<Function> {
             Value::Boolean(_) => return Ok(None),
             _ => match script.module(lua, &name)? {
                 Some(maker) => {
-                    known.set(name, &maker)?;
-                    maker
+                    reads_rows.fetch_or(maker.reads_rows, Ordering::Relaxed);
+                    known.set(name, &maker.function)?;
+                    maker.function
                 }
                 None => {
+                    // what LuaJIT finds itself may do anything; its own libraries have no rows
+                    let own = ["ffi", "bit", "jit", "string.buffer"].contains(&name.as_str());
+                    reads_rows.fetch_or(!own, Ordering::Relaxed);
                     known.set(name, false)?;
                     return Ok(None);
                 }

@@ -14,8 +14,17 @@ pub(crate) struct Statement {
     pub sql: Vec<u8>,
     /// OIDs of the parameters' types.
     pub types: Vec<u32>,
+    /// Bind and Execute.
+    bind: BindTemplate,
     /// Bind, Describe and Execute.
-    pub bind: BindTemplate,
+    described: BindTemplate,
+}
+
+impl Statement {
+    /// What executes it, for those who want rows or not.
+    pub fn bind(&self, rows: bool) -> &BindTemplate {
+        if rows { &self.described } else { &self.bind }
+    }
 }
 
 /// All that were prepared in a worker.
@@ -39,7 +48,8 @@ impl Statements {
         let name = format!("sb_{number}");
         let parameters = u16::try_from(key.1.len()).map_err(|_| EncodeError::TooLong)?;
         self.all.push(Statement {
-            bind: BindTemplate::new(&name, parameters, Columns::Described)?,
+            bind: BindTemplate::new(&name, parameters, Columns::Undescribed)?,
+            described: BindTemplate::new(&name, parameters, Columns::Described)?,
             name,
             sql: with_numbers(text),
             types: key.1.clone(),

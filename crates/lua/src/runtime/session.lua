@@ -98,6 +98,9 @@ function result_methods:fetch_row()
       rows = yield(asks.FETCH)
       self.rows = rows
    end
+   if rows == nil or rows[self.at + 1] == nil then
+      error("the rows of this result are not there any more", 2)
+   end
    local at = self.at + 1
    self.at = at
    return rows[at]
