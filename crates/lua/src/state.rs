@@ -51,6 +51,8 @@ pub(crate) struct Making {
     pub options: OptionValues,
     /// What `sysbench.opt` has beside them.
     pub settings: OptionValues,
+    /// Whether what scripts print goes to standard error.
+    pub spares_stdout: bool,
     /// For `sysbench.rand.unique`: over all workers.
     pub unique: Arc<AtomicU64>,
 }
@@ -131,6 +133,7 @@ fn engine_table(
         opt.set(name.as_str(), value.clone())?;
     }
     engine.set("opt", opt)?;
+    engine.set("spares_stdout", making.spares_stdout)?;
     engine.set("argv", lua.create_table()?)?;
     let path = making.script.path.as_ref();
     let shown = path.map_or_else(

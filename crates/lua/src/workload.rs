@@ -31,6 +31,8 @@ pub struct Settings {
     pub rate_per_s: f64,
     /// One a client.
     pub seeds: Vec<u64>,
+    /// Whether what scripts print goes to standard error.
+    pub spares_stdout: bool,
 }
 
 /// What the command does.
@@ -150,6 +152,7 @@ impl Workload {
             command: settings.command.clone(),
             options: resolve(&name, &[], &[])?,
             settings: Vec::new(),
+            spares_stdout: settings.spares_stdout,
             unique,
         };
         let specs = declared(&Main::open(&making)?.cmdline("options")?)?;

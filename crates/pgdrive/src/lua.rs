@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::messages::{Failure, Messages};
-use crate::options::{Benchmark, LuaChoice, LuaSource};
+use crate::options::{Benchmark, EventSink, LuaChoice, LuaSource};
 
 /// Under which the statements of a script are reported: they are known only while it runs.
 pub const STATEMENTS: &str = "statements of the script";
@@ -58,6 +58,7 @@ pub fn open(options: &Benchmark, seeds: &Seeds) -> Result<Option<Arc<Workload>>,
             Arrivals::Closed | Arrivals::Phased(_) => 0.0,
         },
         seeds: seeds.clients.clone(),
+        spares_stdout: options.events == Some(EventSink::Stdout),
     };
     Ok(Some(Arc::new(Workload::open(script, settings)?)))
 }

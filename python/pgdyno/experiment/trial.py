@@ -157,7 +157,7 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
     state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
     return run_trial(
         state.ground.engine,
-        [*options, *scripts_of(state.loaded)],
+        [*scripts_of(state.loaded), *options],
         server.environment(),
         state.loaded.folder,
         writer.log / "engine.log",

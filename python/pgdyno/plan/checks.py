@@ -163,6 +163,12 @@ def _published(document: Document) -> Iterator[Problem]:
 
 
 def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    if workload.is_lua:
+        # the engine knows its options; it is asked before anything runs
+        if workload.variables:
+            message = "a Lua script has options, not variables"
+            yield document.problem(("workload", "variables"), message, "put them in workload.options")
+        return
     choices: list[ScriptChoice] = []
     for place, text in enumerate(workload.scripts):
         path = ("workload", "scripts", place)

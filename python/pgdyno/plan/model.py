@@ -94,10 +94,16 @@ Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { f
 
 
 class Workload(Model):
-    """A dataset and weighted scripts."""
+    """A dataset and weighted scripts, or what takes their place."""
 
     scripts: list[str] = Field(min_length=1)
-    """Built-in names or files, with `@weight` behind them when it is not 1."""
+    """Built-in names or files, with `@weight` behind them when it is not 1; else what `lua` or `name` says."""
+    lua: str | None = None
+    """A Lua script of sysbench: a file, or the name of an installed one."""
+    name: str | None = None
+    """One of sysbench's workloads that the engine brings."""
+    options: dict[str, Setting] = Field(default_factory=dict)
+    """Of `lua` or `name`."""
     dataset: Literal["pgbench", "sbtest", "none"] = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
@@ -105,6 +111,26 @@ class Workload(Model):
     table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
     """Rows in each table of sbtest, whose unit of size it is."""
     variables: dict[str, Setting] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_place_of_scripts(cls, table: object) -> object:
+        if not isinstance(table, dict):
+            return table
+        given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
+        if not given:
+            if table.get("options"):
+                raise ValueError("options are those of lua or name, and neither is given")
+            return table
+        if len(given) > 1 or table.get("scripts", given) != given:
+            raise ValueError("give one of scripts, lua and name")
+        dataset = "none" if table.get("lua") is not None else "sbtest"
+        return {"dataset": dataset, **table, "scripts": given}
+
+    @property
+    def is_lua(self) -> bool:
+        """Whether a Lua script decides what transactions do."""
+        return self.lua is not None or self.name is not None
 
     @property
     def size(self) -> int:
@@ -295,7 +321,9 @@ class Plan(Model):
             resolved["trial"]["reconnect"] = self.reconnect()
         else:
             del resolved["event"]
-        foreign = ("scale",) if self.workload.dataset == "sbtest" else ("tables", "table_size")
+        foreign: tuple[str, ...] = ("scale",) if self.workload.dataset == "sbtest" else ("tables", "table_size")
+        if not self.workload.is_lua:
+            foreign += ("lua", "name", "options")
         for name in foreign:
             del resolved["workload"][name]
         return resolved

@@ -45,6 +45,9 @@ def scripts_that_run(plan: Plan) -> set[str]:
 
 
 def script_files(plan: Plan) -> list[str]:
-    """Files that `plan` names, as it names them, each once."""
+    """Files that `plan` names, as it names them, each once; not those that are installed with sysbench."""
+    if plan.workload.is_lua:
+        lua = plan.workload.lua or ""
+        return [lua] if lua.endswith(".lua") else []
     choices = map(parse_script, plan.workload.scripts)
     return list(dict.fromkeys(choice.name for choice in choices if not choice.builtin))

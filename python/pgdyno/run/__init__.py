@@ -1,6 +1,6 @@
 """Runs trials: starts the engine, reads its events, gives back the raw record."""
 
-from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options
+from pgdyno.run.engine import Engine, check_scripts, find_engine, workload_options
 from pgdyno.run.hooks import Hook, HookError, run_hook
 from pgdyno.run.inject import Injector
 from pgdyno.run.ledger import check_ledger, pages
@@ -21,5 +21,5 @@ __all__ = [
     "phases_toml",
     "run_hook",
     "run_trial",
-    "script_options",
+    "workload_options",
 ]

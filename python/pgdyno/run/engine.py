@@ -6,12 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EngineError, PlanError, Problem
-from pgdyno.plan.model import Plan
+from pgdyno.plan.model import Plan, Workload
 from pgdyno.records import Point
 
 PROGRAM = "pgdrive"
@@ -73,6 +73,20 @@ def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
     return options
 
 
+def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
+    """The plan's scripts, or the Lua script that takes their place with its options."""
+    if not workload.is_lua:
+        return script_options(workload.scripts, builtin)
+    what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"
+    return [what, *lua_options(workload.options)]
+
+
+def lua_options(values: Mapping[str, object]) -> list[str]:
+    """`--lua-opt`; true and false as sysbench has them."""
+    words = {True: "on", False: "off"}
+    return [f"--lua-opt={name}={words[value] if isinstance(value, bool) else value}" for name, value in values.items()]
+
+
 def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: Path) -> None:
     """Lets the engine read and compile the scripts of `options`, for the plan `source` in `folder`.
 
@@ -96,6 +110,17 @@ def _failure_options(plan: Plan) -> list[str]:
     return options
 
 
+def _values(workload: Workload, point: Point) -> list[str]:
+    """What scripts are told of the dataset, and of the point; the last of a name wins."""
+    sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
+    told = sizes if workload.dataset == "sbtest" else {}
+    if workload.is_lua:
+        return lua_options(told | point.variables)
+    # the plan's own variables come behind the sizes
+    variables = [*told.items(), *(workload.variables | point.variables).items()]
+    return [f"--define={name}={value}" for name, value in variables]
+
+
 def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str]:
     """Options of pgdrive for one trial of `plan` at `point`; scripts are apart.
 
@@ -107,8 +132,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         "--parent-lease",
         "--no-vacuum",
         f"--client={point.clients}",
-        f"--protocol={point.protocol}",
     ]
+    if not plan.workload.is_lua:
+        options += [f"--protocol={point.protocol}"]
     options += [f"--random-seed={seed}", *_failure_options(plan)]
     if plan.trial.max_errors is not None:
         # errors are counted: none of them ends a client
@@ -123,11 +149,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         options += [f"--transactions={plan.trial.transactions}"]
     if point.rate is not None:
         options += [f"--rate={point.rate!r}"]
-    if plan.workload.dataset == "sbtest":
-        # for scripts; the plan's own variables come behind them, and win
-        options += [f"--define=tables={plan.workload.tables}", f"--define=table_size={point.scale}"]
-    for name, value in (plan.workload.variables | point.variables).items():
-        options += [f"--define={name}={value}"]
-    if plan.workload.dataset == "none" and point.scale is not None:
+    options += _values(plan.workload, point)
+    if plan.workload.dataset == "none" and not plan.workload.is_lua and point.scale is not None:
         options += [f"--scale={point.scale}"]
     return options

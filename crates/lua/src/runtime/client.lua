@@ -2,6 +2,7 @@
 local engine, random, session = ...
 
 local yield = coroutine.yield
+local concat = table.concat
 local codes, asks = engine.codes, engine.asks
 
 local client = {}
@@ -12,6 +13,17 @@ for name, value in pairs(_G) do
    shared[name] = value
 end
 shared._G = nil
+if engine.spares_stdout then
+   -- standard output is for events
+   io.output(io.stderr)
+   shared.print = function(...)
+      local words = { ... }
+      for at = 1, select("#", ...) do
+         words[at] = tostring(words[at])
+      end
+      io.stderr:write(concat(words, "\t"), "\n")
+   end
+end
 
 -- Names of sysbench 0.5, which 1.0 still has.
 local api = random.api

@@ -1,0 +1,73 @@
+"""A plan whose transactions a Lua script decides: its keys, what is refused, and the engine's options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan, planned_trials
+from pgdyno.plan.model import Plan
+from pgdyno.run.engine import trial_options, workload_options
+
+HEAD = """\
+name = "lua"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[sweep]
+clients = 2
+variables.range_size = [10, 20]
+[trial]
+duration = "1s"
+[workload]
+"""
+
+
+def loaded(folder: Path, workload: str) -> Plan:
+    path = folder / "lua.toml"
+    path.write_text(HEAD + workload)
+    return load_plan(path, []).plan
+
+
+def test_a_workload_has_its_tables_and_its_options(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, 'name = "oltp-read-write"\ntables = 4\noptions = { skip_trx = true, point_selects = 3 }\n')
+    assert plan.workload.dataset == "sbtest"
+    assert workload_options(plan.workload, ()) == [
+        "--workload=oltp-read-write",
+        "--lua-opt=skip_trx=on",
+        "--lua-opt=point_selects=3",
+    ]
+    second = planned_trials(plan)[1]
+    options = trial_options(plan, second.point, 1, tmp_path)
+    assert {"--lua-opt=tables=4", "--lua-opt=table_size=10000", "--lua-opt=range_size=20"} <= set(options)
+    assert not any(option.startswith(("--define", "--protocol")) for option in options)
+
+
+def test_a_script_needs_no_dataset(tmp_path: Path) -> None:
+    plan = loaded(tmp_path, 'lua = "mine.lua"\n')
+    assert plan.workload.dataset == "none"
+    assert workload_options(plan.workload, ()) == ["--lua=mine.lua"]
+    again = Plan.from_resolved(plan.as_resolved())
+    assert again.workload == plan.workload
+
+
+@pytest.mark.parametrize(
+    ("workload", "message"),
+    [
+        ('lua = "a.lua"\nname = "oltp-insert"\n', "give one of scripts, lua and name"),
+        ('lua = "a.lua"\nscripts = ["select-only"]\n', "give one of scripts, lua and name"),
+        ('scripts = ["select-only"]\noptions = { a = 1 }\n', "options are those of lua or name"),
+        ('lua = "a.lua"\nvariables = { a = 1 }\n', "a Lua script has options, not variables"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, workload: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        loaded(tmp_path, workload)
+    assert any(message in problem.message for problem in caught.value.problems)
+
+
+def test_other_plans_say_nothing_of_it(tmp_path: Path) -> None:
+    workload = loaded(tmp_path, 'scripts = ["select-only"]\n').as_resolved()["workload"]
+    assert not {"lua", "name", "options"} & workload.keys()
