@@ -4,6 +4,8 @@ use super::*;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
 use pgdyno_engine::log::Detail;
 
+mod lua;
+
 fn request(args: &[&str]) -> Result<Request, String> {
     request_as(CalledAs::Pgdrive, args)
 }

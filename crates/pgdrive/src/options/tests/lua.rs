@@ -1,0 +1,57 @@
+//! `--lua` and `--workload`.
+
+use super::*;
+
+#[test]
+fn a_lua_script_is_the_only_script_of_its_load() {
+    let load = load(&["--lua", "oltp_insert", "--lua-opt", "tables=4", "-c", "8"]);
+    let lua = load.lua.expect("it was given");
+    assert_eq!(lua.source, LuaSource::File("oltp_insert".into()));
+    assert_eq!(lua.command, "run");
+    assert_eq!(lua.options, [("tables".to_owned(), "4".to_owned())]);
+    assert_eq!(load.scripts.len(), 1);
+    assert_eq!(load.scripts[0].origin, Origin::Lua("oltp_insert".into()));
+    assert_eq!(load.tries, Tries::Unlimited);
+    assert_eq!(load.workers.first(), 1);
+}
+
+#[test]
+fn sizes_of_tables_are_options_of_a_workload() {
+    let load = load(&["--workload=oltp-insert", "--tables=4", "--table-size=50"]);
+    let options = load.lua.expect("it was given").options;
+    let size = ("table_size".to_owned(), "50".to_owned());
+    assert_eq!(options, [("tables".to_owned(), "4".to_owned()), size]);
+}
+
+#[test]
+fn what_does_not_go_together_is_refused() {
+    for (args, message) in [
+        (
+            &["--lua=a", "-S"][..],
+            "-f/--file and -b/--builtin cannot be used with --lua and --workload",
+        ),
+        (
+            &["--lua=a", "-M", "prepared"],
+            "-M/--protocol cannot be used with --lua and --workload",
+        ),
+        (
+            &["--lua=a", "--workload=oltp-insert"],
+            "give one --lua or --workload: a load has one Lua script",
+        ),
+        (
+            &["--lua=a", "--tables=3"],
+            "--tables and --table-size cannot be used with --lua",
+        ),
+        (
+            &["--lua-opt", "a=1"],
+            "--lua-opt and --lua-command need --lua or --workload",
+        ),
+        (
+            &["--lua=a", "--lua-opt", "a"],
+            "invalid option of a script: \"a\"",
+        ),
+    ] {
+        assert_eq!(request(args), Err(message.to_owned()), "{args:?}");
+    }
+    assert!(request_as(CalledAs::Pgbench, &["--lua=a"]).is_err());
+}
