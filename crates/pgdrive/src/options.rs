@@ -7,6 +7,7 @@ pub mod pacing;
 mod reconnect;
 #[cfg(test)]
 mod tests;
+mod tpcc;
 mod values;
 
 use std::time::Duration;
@@ -19,7 +20,7 @@ use pgdyno_script::QueryMode;
 
 use crate::called_as::CalledAs;
 use crate::getopt::{Found, Opt, parse};
-use crate::help::{BENCHMARK, COMMON, INITIALIZE, is_known_as};
+use crate::help::{BENCHMARK, COMMON, INITIALIZE, TPCC, is_known_as};
 use crate::log_options::LogChoice;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
@@ -28,6 +29,7 @@ use given::{Given, resolve, take};
 pub use load::DatasetChoice;
 pub use lua::{LuaChoice, LuaSource};
 use pacing::PacingChoice;
+pub use tpcc::TpccCheck;
 use values::seed;
 
 /// What the command line asks for.
@@ -42,7 +44,9 @@ pub enum Request {
     /// `--show-script`
     ShowScript(String),
     /// `-i`
-    Initialize(Initialize),
+    Initialize(Box<Initialize>),
+    /// `--tpcc-check` without `-i`
+    TpccCheck(TpccCheck),
     /// Everything else.
     Benchmark(Box<Benchmark>),
 }
@@ -212,6 +216,8 @@ pub struct Initialize {
     pub way: Way,
     /// -q
     pub quiet: bool,
+    /// --tpcc-check
+    pub check: Option<TpccCheck>,
     /// --events
     pub events: Option<EventSink>,
     /// --parent-lease
@@ -277,7 +283,7 @@ pub fn read(
 #[must_use]
 pub fn table(called_as: CalledAs) -> Vec<Opt> {
     let mut all: Vec<Opt> = Vec::new();
-    for option in [INITIALIZE, BENCHMARK, COMMON].concat() {
+    for option in [INITIALIZE, BENCHMARK, TPCC, COMMON].concat() {
         // -n stands in both parts of the help
         let is_new = !all.iter().any(|known| known.long == option.long);
         if is_new && is_known_as(called_as, &option) {

@@ -13,13 +13,14 @@ use super::load::LoadOptions;
 use super::lua::{LuaOptions, fixing};
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
+use super::tpcc::TpccOptions;
 use super::values::{
     I32, arrivals, definition, io, partition_method, positive, protocol, sampling_rate, script,
     seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
 };
 use super::{
-    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, UsageError,
-    Vacuum,
+    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, TpccCheck,
+    UsageError, Vacuum,
 };
 use crate::called_as::CalledAs;
 use crate::help::{BENCHMARK, INITIALIZE};
@@ -90,6 +91,7 @@ pub(super) struct Given {
     pub(super) quiet: bool,
     pub(super) load: LoadOptions,
     pub(super) lua: LuaOptions,
+    pub(super) tpcc: TpccOptions,
 }
 
 pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
@@ -123,6 +125,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "quiet" => given.quiet = true,
         name if LoadOptions::NAMES.contains(&name) => given.load.take(name, value)?,
         name if LuaOptions::NAMES.contains(&name) => given.lua.take(name, value)?,
+        name if TpccOptions::NAMES.contains(&name) => given.tpcc.take(name, &value)?,
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
         "file" => given.scripts.push(script(&value, Origin::File)?),
         "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
@@ -218,8 +221,12 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
             ))
             .into());
     }
+    given.tpcc.agree()?;
     if given.initialize {
-        return Ok(Request::Initialize(initialize(given)?));
+        return Ok(Request::Initialize(Box::new(initialize(given)?)));
+    }
+    if given.tpcc.is_check() {
+        return Ok(Request::TpccCheck(tpcc_check(given)?));
     }
     if given.initialize_option {
         return Err(Failure::new(
@@ -274,9 +281,16 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
         index_tablespace: given.index_tablespace,
     };
     let seed = given.random_seed_option.then_some(given.seed).flatten();
-    let dataset = given.load.dataset(schema, pgbench_option, seed)?;
+    let dataset = given
+        .load
+        .dataset(schema, pgbench_option, seed, &given.tpcc)?;
+    let check = given.tpcc.is_check().then(|| {
+        let connection = given.connection.clone();
+        given.tpcc.check(connection, None, false)
+    });
     Ok(Initialize {
         connection: given.connection,
+        check,
         steps,
         way: given.load.way(given.called_as, dataset.dataset()),
         dataset,
@@ -284,6 +298,18 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
         events: given.events,
         parent_lease: given.parent_lease,
     })
+}
+
+fn tpcc_check(given: Given) -> Result<TpccCheck, Failure> {
+    if given.initialize_option || given.benchmark_option {
+        return Err(Failure::new(
+            "some of the specified options cannot be used with --tpcc-check",
+        ));
+    }
+    let Given {
+        tpcc, connection, ..
+    } = given;
+    Ok(tpcc.check(connection, given.events, given.parent_lease))
 }
 
 /// What `--phases` says itself, and what `--arrivals` needs.

@@ -1,0 +1,3 @@
+//! TPC-C: its checks, and its load.
+
+pub mod check;
