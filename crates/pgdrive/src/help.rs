@@ -311,14 +311,33 @@ pub const BENCHMARK: &[Opt] = &[
 /// Options of TPC-C.
 pub const TPCC: &[Opt] = &[
     long_arg(
-        "warehouses",
-        "NUM",
-        "warehouses of dataset tpcc (default with -i: 1; else\nwhat the database's mark says)",
+        "workload",
+        "tpcc",
+        "run TPC-C's transactions in place of scripts",
     ),
     long_arg(
         "tpcc-profile",
         "hammerdb|spec",
-        "go by HammerDB's rules or by the standard's (default\nwith -i: hammerdb; else what the database's mark says)",
+        "go by HammerDB's rules or by the standard's\n(default: hammerdb)",
+    ),
+    long_arg(
+        "tpcc-variant",
+        "VARIANT",
+        "how transactions reach the server: functions,\nprocedures, sql or sql-pipelined (default: functions)",
+    ),
+    long_arg(
+        "warehouses",
+        "NUM",
+        "warehouses to make (default: 1), or to use (default:\nall that the database has)",
+    ),
+    long(
+        "all-warehouses",
+        "a client changes its warehouse with every transaction",
+    ),
+    long_arg(
+        "tpcc-pauses",
+        "on|off",
+        "keying and think time as the standard has it\n(default: on for spec, off for hammerdb)",
     ),
     long_arg(
         "order-line-partitions",

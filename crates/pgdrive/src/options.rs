@@ -28,8 +28,8 @@ use crate::workers::Workers;
 use given::{Given, resolve, take};
 pub use load::DatasetChoice;
 pub use lua::{LuaChoice, LuaSource};
-use pacing::PacingChoice;
-pub use tpcc::TpccCheck;
+pub use pacing::PacingChoice;
+pub use tpcc::{TpccCheck, TpccLoad};
 use values::seed;
 
 /// What the command line asks for.
@@ -76,6 +76,8 @@ pub struct Benchmark {
     pub connection: Connection,
     /// What is run, in order.
     pub scripts: Vec<ScriptChoice>,
+    /// --workload=tpcc
+    pub tpcc: Option<TpccLoad>,
     /// -c
     pub clients: usize,
     /// -j, --max-workers
@@ -176,6 +178,13 @@ pub enum Origin {
     File(String),
     /// A Lua script, or a workload of our own: see [`Benchmark::lua`].
     Lua(String),
+    /// Decided while it runs: only its name and those of its statements are known.
+    Driven {
+        /// Of the script.
+        name: String,
+        /// What its statements are called.
+        commands: Vec<String>,
+    },
 }
 
 /// What is vacuumed before a load.

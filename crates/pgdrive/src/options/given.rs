@@ -221,7 +221,7 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
             ))
             .into());
     }
-    given.tpcc.agree()?;
+    given.tpcc.agree(given.initialize)?;
     if given.initialize {
         return Ok(Request::Initialize(Box::new(initialize(given)?)));
     }
@@ -393,6 +393,16 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         // errors that a script ignores are tried again until the end of the load
         given.tries = given.tries.or(Some(Tries::Unlimited));
     }
+    let tpcc = given.tpcc.load();
+    if let Some(tpcc) = &tpcc {
+        if !given.scripts.is_empty() {
+            return Err(Failure::new(
+                "-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts",
+            ));
+        }
+        given.scripts = tpcc.scripts();
+        given.no_vacuum = true;
+    }
     if given.scripts.is_empty() {
         given.scripts.push(ScriptChoice {
             origin: Origin::Builtin("tpcb-like".to_owned()),
@@ -454,6 +464,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     Ok(Benchmark {
         connection: given.connection,
         scripts: given.scripts,
+        tpcc,
         clients,
         workers,
         busy_share: given

@@ -1,12 +1,14 @@
-//! Options of TPC-C: its dataset and its checks.
+//! Options of TPC-C: its dataset, its checks and its load.
 
 use pgdyno_dataset::Tpcc;
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::conditions::Depth;
 
 use super::values::{I32, whole};
-use super::{Connection, EventSink};
+use super::{Connection, EventSink, Origin, ScriptChoice};
 use crate::messages::Failure;
+use crate::tpcc::Variant;
+use crate::tpcc::mix::Kind;
 
 /// The standard has no largest number; ids of order lines' rows are 64 bits wide here.
 const WAREHOUSES_MOST: i64 = I32;
@@ -19,6 +21,45 @@ pub(super) struct TpccOptions {
     order_line_partitions: Option<u32>,
     check: bool,
     thorough: bool,
+    workload: bool,
+    variant: Option<Variant>,
+    all_warehouses: bool,
+    pauses: Option<bool>,
+}
+
+/// `--workload=tpcc`: who the clients are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TpccLoad {
+    /// --warehouses; None for all that the database has.
+    pub warehouses: Option<u32>,
+    /// --tpcc-profile
+    pub profile: Profile,
+    /// --tpcc-variant
+    pub variant: Variant,
+    /// Whether a client stays in one warehouse: not with --all-warehouses.
+    pub is_bound: bool,
+    /// --tpcc-pauses
+    pauses: Option<bool>,
+}
+
+impl TpccLoad {
+    /// Whether users pause as the standard has it; HammerDB's do not unless it is asked for.
+    #[must_use]
+    pub fn pauses(&self) -> bool {
+        self.pauses.unwrap_or(self.profile == Profile::Spec)
+    }
+
+    /// The scripts of the load.
+    pub(super) fn scripts(&self) -> Vec<ScriptChoice> {
+        let script = |kind: Kind| ScriptChoice {
+            origin: Origin::Driven {
+                name: kind.name().to_owned(),
+                commands: kind.commands(self.variant, self.profile),
+            },
+            weight: kind.weight(self.profile),
+        };
+        Kind::ALL.map(script).into()
+    }
 }
 
 /// `--tpcc-check`: looks whether a database is consistent.
@@ -40,7 +81,11 @@ pub struct TpccCheck {
 
 impl TpccOptions {
     /// Names of the options.
-    pub const NAMES: [&'static str; 5] = [
+    pub const NAMES: [&'static str; 9] = [
+        "workload",
+        "tpcc-variant",
+        "all-warehouses",
+        "tpcc-pauses",
         "warehouses",
         "tpcc-profile",
         "order-line-partitions",
@@ -60,6 +105,24 @@ impl TpccOptions {
                 let count = whole(value, "--order-line-partitions", 1, 10_000)?;
                 self.order_line_partitions = Some(count as u32);
             }
+            "workload" => match value {
+                "tpcc" => self.workload = true,
+                other => {
+                    let failure = Failure::new(format!("unrecognized workload \"{other}\""));
+                    return Err(failure.hint("There is \"tpcc\"; scripts are given by -b and -f."));
+                }
+            },
+            "tpcc-variant" => self.variant = Some(variant(value)?),
+            "all-warehouses" => self.all_warehouses = true,
+            "tpcc-pauses" => {
+                self.pauses = Some(match value {
+                    "on" => true,
+                    "off" => false,
+                    _ => {
+                        return Err(Failure::new("--tpcc-pauses is either \"on\" or \"off\""));
+                    }
+                });
+            }
             "tpcc-check" => self.check = true,
             _ => self.thorough = true,
         }
@@ -76,14 +139,47 @@ impl TpccOptions {
         self.check
     }
 
-    /// Refuses --thorough where nothing is checked.
-    pub fn agree(&self) -> Result<(), Failure> {
-        if self.thorough && !self.check {
-            return Err(Failure::new(
+    /// Refuses options that say nothing beside the others.
+    pub fn agree(&self, initialize: bool) -> Result<(), Failure> {
+        let of_load = self.variant.is_some() || self.all_warehouses || self.pauses.is_some();
+        for (is_wrong, message) in [
+            (
+                self.thorough && !self.check,
                 "--thorough can only be used with --tpcc-check",
-            ));
+            ),
+            (
+                self.workload && (initialize || self.check),
+                "--workload cannot be used with -i or --tpcc-check",
+            ),
+            (
+                of_load && !self.workload,
+                "--tpcc-variant, --all-warehouses and --tpcc-pauses can only be used with --workload=tpcc",
+            ),
+            (
+                self.order_line_partitions.is_some() && !initialize,
+                "--order-line-partitions can only be used with -i",
+            ),
+            (
+                !initialize && !self.check && !self.workload && self.of_load(),
+                "--warehouses and --tpcc-profile can only be used with -i, --tpcc-check or --workload=tpcc",
+            ),
+        ] {
+            if is_wrong {
+                return Err(Failure::new(message));
+            }
         }
         Ok(())
+    }
+
+    /// The load, if it is one of TPC-C.
+    pub fn load(&self) -> Option<TpccLoad> {
+        self.workload.then(|| TpccLoad {
+            warehouses: self.warehouses,
+            profile: self.profile.unwrap_or(Profile::Hammerdb),
+            variant: self.variant.unwrap_or(Variant::Functions),
+            is_bound: !self.all_warehouses,
+            pauses: self.pauses,
+        })
     }
 
     /// What is loaded.
@@ -132,5 +228,14 @@ fn profile(name: &str) -> Result<Profile, Failure> {
     Profile::from_name(name).ok_or_else(|| {
         Failure::new(format!("unrecognized TPC-C profile \"{name}\""))
             .hint("There are \"hammerdb\" and \"spec\".")
+    })
+}
+
+fn variant(name: &str) -> Result<Variant, Failure> {
+    let mut all = Variant::ALL.into_iter();
+    all.find(|variant| variant.name() == name).ok_or_else(|| {
+        let names = Variant::ALL.map(Variant::name).join(", ");
+        Failure::new(format!("unrecognized TPC-C variant \"{name}\""))
+            .hint(format!("There are {names}."))
     })
 }
