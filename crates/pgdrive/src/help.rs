@@ -332,7 +332,7 @@ pub const TPCC: &[Opt] = &[
     ),
     long(
         "all-warehouses",
-        "a client changes its warehouse with every transaction",
+        "a client draws its warehouse for each transaction",
     ),
     long_arg(
         "tpcc-pauses",
@@ -346,7 +346,7 @@ pub const TPCC: &[Opt] = &[
     ),
     long(
         "tpcc-check",
-        "check the standard's consistency conditions 1 to 4,\nwith -i after the load; exit with 3 when one is broken",
+        "check the standard's consistency conditions 1 to 4,\nwith -i after the load; exit with 3 if one is broken",
     ),
     long("thorough", "with --tpcc-check: all 12 conditions"),
 ];

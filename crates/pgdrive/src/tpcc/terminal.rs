@@ -84,10 +84,10 @@ impl Drivers for Terminals {
     fn driver(&self, _worker: usize, client: usize) -> Box<dyn Driver> {
         let way = match self.variant {
             Variant::Functions | Variant::Procedures => Way::Routine(self.variant),
-            Variant::Sql | Variant::SqlPipelined => Way::Sql(ClientSql::new(
+            Variant::Sql | Variant::SqlPipelined => Way::Sql(Box::new(ClientSql::new(
                 self.rules.profile,
                 self.variant == Variant::SqlPipelined,
-            )),
+            ))),
         };
         Box::new(Terminal {
             user: User::new(self.rules, self.seed, client),
@@ -120,7 +120,7 @@ enum Way {
     /// By a function or a procedure.
     Routine(Variant),
     /// Statement by statement.
-    Sql(ClientSql),
+    Sql(Box<ClientSql>),
 }
 
 impl Driver for Terminal {
