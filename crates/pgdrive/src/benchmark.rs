@@ -464,6 +464,7 @@ fn measure(
         failures_detailed: options.failures_detailed,
         percentiles: options.percentiles.as_ref(),
         origin: events.origin(),
+        counts_statements: load.workload.is_some(),
         says_automatic: messages.called_as() == CalledAs::Pgdrive,
     };
     if let Some(workload) = &load.workload {

@@ -231,7 +231,7 @@ pub const BENCHMARK: &[Opt] = &[
     long_arg(
         "workload",
         "NAME",
-        "run a workload of sysbench's, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size)",
+        "run a workload of sysbench's, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size), or tpcc: see TPC-C options",
     ),
     long_arg("json", "FILE", "write the results as one JSON object"),
     long_arg(
@@ -310,11 +310,6 @@ pub const BENCHMARK: &[Opt] = &[
 
 /// Options of TPC-C.
 pub const TPCC: &[Opt] = &[
-    long_arg(
-        "workload",
-        "tpcc",
-        "run TPC-C's transactions in place of scripts",
-    ),
     long_arg(
         "tpcc-profile",
         "hammerdb|spec",

@@ -124,6 +124,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "partition-method" => given.partition_method = Some(partition_method(&value)?),
         "quiet" => given.quiet = true,
         name if LoadOptions::NAMES.contains(&name) => given.load.take(name, value)?,
+        "workload" if value == TpccOptions::WORKLOAD => given.tpcc.take_workload(),
         name if LuaOptions::NAMES.contains(&name) => given.lua.take(name, value)?,
         name if TpccOptions::NAMES.contains(&name) => given.tpcc.take(name, &value)?,
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),

@@ -81,8 +81,7 @@ pub struct TpccCheck {
 
 impl TpccOptions {
     /// Names of the options.
-    pub const NAMES: [&'static str; 9] = [
-        "workload",
+    pub const NAMES: [&'static str; 8] = [
         "tpcc-variant",
         "all-warehouses",
         "tpcc-pauses",
@@ -92,6 +91,14 @@ impl TpccOptions {
         "tpcc-check",
         "thorough",
     ];
+
+    /// What --workload is when it is not one of sysbench's.
+    pub const WORKLOAD: &'static str = "tpcc";
+
+    /// Takes --workload.
+    pub fn take_workload(&mut self) {
+        self.workload = true;
+    }
 
     /// Takes one of them.
     pub fn take(&mut self, name: &str, value: &str) -> Result<(), Failure> {
@@ -105,13 +112,6 @@ impl TpccOptions {
                 let count = whole(value, "--order-line-partitions", 1, 10_000)?;
                 self.order_line_partitions = Some(count as u32);
             }
-            "workload" => match value {
-                "tpcc" => self.workload = true,
-                other => {
-                    let failure = Failure::new(format!("unrecognized workload \"{other}\""));
-                    return Err(failure.hint("There is \"tpcc\"; scripts are given by -b and -f."));
-                }
-            },
             "tpcc-variant" => self.variant = Some(variant(value)?),
             "all-warehouses" => self.all_warehouses = true,
             "tpcc-pauses" => {
