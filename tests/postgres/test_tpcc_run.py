@@ -278,7 +278,9 @@ def test_another_mix_is_no_result(hammerdb: Loaded) -> None:
     assert "Payment " in done.stderr
     end = json.loads(done.stdout.splitlines()[-1])
     assert end["exit_code"] == 3
-    assert "the mix is not" in end["tpcc"]["refused"]
+    assert end["outcome"] == "refused"
+    assert end["message"] == end["tpcc"]["refused"]
+    assert "the mix is not" in end["message"]
     assert {one["name"]: one["as_asked"] for one in end["tpcc"]["mix"]}["Payment"] is False
 
 

@@ -447,6 +447,10 @@ fn measure(
         let mut end = end_event(&load.spec, &report, exit, &footprint, events);
         if let Some(figures) = &figures {
             end["tpcc"] = figures.event(refusal.as_deref());
+            if let (Exit::Refused, Some(refusal)) = (exit, &refusal) {
+                end["outcome"] = "refused".into();
+                end["message"] = refusal.as_str().into();
+            }
         }
         end
     } else {

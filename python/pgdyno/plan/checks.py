@@ -162,7 +162,27 @@ def _published(document: Document) -> Iterator[Problem]:
 # ---- workload ----
 
 
+def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+    if (workload.scripts, workload.dataset) != (["tpcc"], "tpcc"):
+        message = "says scripts and dataset itself"
+        yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
+    for key in workload.variables:
+        yield document.problem(("workload", "variables", key), "goes with scripts, and TPC-C has none")
+    if document.at(("reset", "method")) == "vacuum":
+        message = "leaves TPC-C's tables as the trial before left them"
+        hint = 'set it to "template", "snapshot" or "reload", or to "none" if that is what you want'
+        yield document.problem(("reset", "method"), message, hint)
+
+
 def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    if workload.name is not None:
+        yield from _tpcc(workload, document)
+        return
+    for key, default in (("profile", "hammerdb"), ("variant", "functions")):
+        if getattr(workload, key) != default:
+            yield document.problem(("workload", key), "goes with TPC-C", 'set name = "tpcc"')
+    if workload.dataset == "tpcc":
+        yield document.problem(("workload", "dataset"), "goes with TPC-C's own workload", 'set name = "tpcc"')
     choices: list[ScriptChoice] = []
     for place, text in enumerate(workload.scripts):
         path = ("workload", "scripts", place)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EngineError, PlanError, Problem
-from pgdyno.plan.model import Plan
+from pgdyno.plan.model import Plan, Workload
 from pgdyno.records import Point
 
 PROGRAM = "pgdrive"
@@ -71,6 +71,11 @@ def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
         else:
             options += ["-f", name + suffix]
     return options
+
+
+def whole_options(workload: Workload) -> list[str]:
+    """The engine's options for a workload that it brings whole, which has a name."""
+    return [f"--workload={workload.name}", f"--tpcc-profile={workload.profile}", f"--tpcc-variant={workload.variant}"]
 
 
 def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: Path) -> None:
