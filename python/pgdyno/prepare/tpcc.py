@@ -8,6 +8,7 @@ from typing import Literal
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare.consistency import wait_for_quiet
+from pgdyno.prepare.mark import Dataset
 from pgdyno.records import Consistency
 from pgdyno.run.engine import Engine
 from pgdyno.run.process import running_engine
@@ -19,15 +20,18 @@ REQUIRED = "the standard's consistency conditions 1 to 4, and the rows of wareho
 ALL = "all 12 of the standard's consistency conditions, and the rows of tables of a fixed size"
 
 
-def check_tpcc(server: Server, engine: Engine, asked: Literal["auto", "full", "counts", "none"]) -> Consistency:
-    """Looks whether the conditions hold: all 12 for `full`, else 1 to 4.
+def check_tpcc(
+    dataset: Dataset, server: Server, engine: Engine, asked: Literal["auto", "full", "counts", "none"]
+) -> Consistency:
+    """Looks whether the conditions hold in `dataset`: all 12 for `full`, else 1 to 4.
 
     Raises TargetError when that cannot be said, psycopg.Error.
     """
     started = time.monotonic()
     wait_for_quiet(server)
     is_full = asked == "full"
-    options = ["--tpcc-check", "--events=-", *(["--thorough"] if is_full else [])]
+    options = ["--tpcc-check", f"--warehouses={dataset.scale}", f"--tpcc-profile={dataset.profile}", "--events=-"]
+    options += ["--thorough"] if is_full else []
     with tempfile.TemporaryFile() as errors:
         with running_engine(engine, options, server.environment(), errors) as (process, stream):
             events = list(stream)
