@@ -291,6 +291,7 @@ REFUSALS = [
     (("--tpcc-variant=fast",), 'unrecognized TPC-C variant "fast"'),
     (("--tpcc-pauses=maybe",), '--tpcc-pauses is either "on" or "off"'),
     (("--order-line-partitions=2",), "can only be used with -i"),
+    (("--tpcc-pauses=on", "--rate=100"), "keying and think times cannot be used with a rate"),
     (("--tpcc-check",), "--workload cannot be used with -i or --tpcc-check"),
 ]
 

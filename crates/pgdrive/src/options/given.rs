@@ -448,6 +448,9 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         (Some(rate_per_s), _) => Arrivals::Poisson { rate_per_s },
     };
     given.pacing.check(arrivals)?;
+    if let Some(tpcc) = &tpcc {
+        tpcc.agree(arrivals, given.phases_file.is_some())?;
+    }
     let clients = given.clients.unwrap_or(1) as usize;
     let number = |given: Option<i64>| given.map(|number| number as usize);
     let fixing = match (&given.phases_file, &given.reconnect) {

@@ -3,6 +3,7 @@
 use pgdyno_dataset::Tpcc;
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_dataset::tpcc::conditions::Depth;
+use pgdyno_engine::schedule::Arrivals;
 
 use super::values::{I32, whole};
 use super::{Connection, EventSink, Origin, ScriptChoice};
@@ -47,6 +48,20 @@ impl TpccLoad {
     #[must_use]
     pub fn pauses(&self) -> bool {
         self.pauses.unwrap_or(self.profile == Profile::Spec)
+    }
+
+    /// Refuses pauses where starts come from a schedule, or phases say how many clients are in use.
+    pub(super) fn agree(&self, arrivals: Arrivals, has_phases: bool) -> Result<(), Failure> {
+        let with = match (arrivals, has_phases) {
+            (Arrivals::Closed, false) => return Ok(()),
+            (_, true) => "--phases",
+            (_, false) => "a rate (-R/--rate)",
+        };
+        if !self.pauses() {
+            return Ok(());
+        }
+        let message = format!("TPC-C's keying and think times cannot be used with {with}");
+        Err(Failure::new(message).hint("Give --tpcc-pauses=off."))
     }
 
     /// The scripts of the load.
