@@ -8,7 +8,7 @@ from pgdyno.experiment.disk import DiskGuard
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
 from pgdyno.report.live import LiveView
-from pgdyno.run import Engine, check_scripts, find_engine, script_options
+from pgdyno.run import Engine, check_scripts, find_engine, script_options, whole_options
 from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 
 
@@ -55,7 +55,10 @@ class Ground:
 
 def scripts_of(loaded: LoadedPlan) -> list[str]:
     """The engine's options for the plan's scripts."""
-    return script_options(loaded.plan.workload.scripts, BUILTIN_SCRIPTS)
+    workload = loaded.plan.workload
+    if workload.name is not None:
+        return whole_options(workload)
+    return script_options(workload.scripts, BUILTIN_SCRIPTS)
 
 
 def prepare_ground(loaded: LoadedPlan, view: LiveView, use: Use | None = None) -> Ground:

@@ -93,18 +93,37 @@ Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
 
 
-class Workload(Model):
-    """A dataset and weighted scripts."""
+TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status", "Delivery", "Stock-Level")
+"""What the engine's TPC-C is made of, as phases name it."""
 
+
+class Workload(Model):
+    """A dataset and weighted scripts, or a workload that the engine brings whole."""
+
+    name: Literal["tpcc"] | None = None
+    """The whole workload; None: scripts. It says scripts and dataset, and `warehouses` is its scale."""
+    profile: Literal["hammerdb", "spec"] = "hammerdb"
+    """Whose rules TPC-C goes by."""
+    variant: Literal["functions", "procedures", "sql", "sql-pipelined"] = "functions"
+    """How TPC-C's transactions reach the server."""
     scripts: list[str] = Field(min_length=1)
     """Built-in names or files, with `@weight` behind them when it is not 1."""
-    dataset: Literal["pgbench", "sbtest", "none"] = "pgbench"
+    dataset: Literal["pgbench", "sbtest", "tpcc", "none"] = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
     """Of sbtest."""
     table_size: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 10_000
     """Rows in each table of sbtest, whose unit of size it is."""
     variables: dict[str, Setting] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_named(cls, table: object) -> object:
+        if not isinstance(table, dict) or table.get("name") != "tpcc":
+            return table
+        said = {"scripts": ["tpcc"], "dataset": "tpcc"}
+        scale = {"scale": table["warehouses"]} if "warehouses" in table else {}
+        return said | {key: value for key, value in table.items() if key != "warehouses"} | scale
 
     @property
     def size(self) -> int:
@@ -263,6 +282,16 @@ class Plan(Model):
     search: SearchSpec | None = None
     """None: the whole sweep is measured."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _tpcc_is_brought_back(cls, table: object) -> object:
+        # its data grows with every transaction, and no vacuum makes it what it was
+        workload, reset = (table.get(key, {}) for key in ("workload", "reset")) if isinstance(table, dict) else (0, 0)
+        if isinstance(workload, dict) and isinstance(reset, dict) and workload.get("name") == "tpcc":
+            assert isinstance(table, dict)
+            return table | {"reset": {"method": "template"} | reset}
+        return table
+
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
         space = expand(self.sweep, self.workload.size, self.workload.variables)
@@ -295,7 +324,8 @@ class Plan(Model):
             resolved["trial"]["reconnect"] = self.reconnect()
         else:
             del resolved["event"]
-        foreign = ("scale",) if self.workload.dataset == "sbtest" else ("tables", "table_size")
+        foreign = ["scale"] if self.workload.dataset == "sbtest" else ["tables", "table_size"]
+        foreign += ["name", "profile", "variant"] if self.workload.name is None else []
         for name in foreign:
             del resolved["workload"][name]
         return resolved

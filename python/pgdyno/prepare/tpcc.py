@@ -14,6 +14,8 @@ from pgdyno.run.engine import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.target import Server
 
+NAME = "tpcc"
+"""As the mark has it."""
 BROKEN = 3
 """The engine's exit code when a condition is broken."""
 REQUIRED = "the standard's consistency conditions 1 to 4, and the rows of warehouse and district"

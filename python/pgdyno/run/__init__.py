@@ -1,6 +1,6 @@
 """Runs trials: starts the engine, reads its events, gives back the raw record."""
 
-from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options
+from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options, whole_options
 from pgdyno.run.hooks import Hook, HookError, run_hook
 from pgdyno.run.inject import Injector
 from pgdyno.run.ledger import check_ledger, pages
@@ -22,4 +22,5 @@ __all__ = [
     "run_hook",
     "run_trial",
     "script_options",
+    "whole_options",
 ]
