@@ -19,7 +19,7 @@ from pgdyno.store import RunFolder, list_runs
 from pgdyno.target import Home, Server, SilentProgress, open_target
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
-SMALL = Dataset("tpcc", 1, "spec")
+SMALL = Dataset("tpcc", 1, profile="spec")
 
 PLAN = """\
 name = "small"

@@ -11,6 +11,7 @@ from rich.console import Console
 from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.errors import ExitCode
+from pgdyno.experiment import scripts_of
 from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.checks import check_lines
