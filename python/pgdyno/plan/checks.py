@@ -181,6 +181,8 @@ def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[P
     for key, default in (("profile", "hammerdb"), ("variant", "functions")):
         if getattr(workload, key) != default:
             yield document.problem(("workload", key), "goes with TPC-C", 'set name = "tpcc"')
+    if workload.warehouses is not None:
+        yield document.problem(("workload", "warehouses"), "goes with TPC-C", 'set name = "tpcc"')
     if workload.dataset == "tpcc":
         yield document.problem(("workload", "dataset"), "goes with TPC-C's own workload", 'set name = "tpcc"')
     choices: list[ScriptChoice] = []

@@ -100,10 +100,15 @@ TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status",
 class Workload(Model):
     """A dataset and weighted scripts, or a workload that the engine brings whole."""
 
+    # a name says the scripts, so that the file may be without them
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
+
     name: Literal["tpcc"] | None = None
     """The whole workload; None: scripts. It says scripts and dataset, and `warehouses` is its scale."""
     profile: Literal["hammerdb", "spec"] = "hammerdb"
     """Whose rules TPC-C goes by."""
+    warehouses: Positive | None = None
+    """Of TPC-C, whose unit of size it is; None: `scale`."""
     variant: Literal["functions", "procedures", "sql", "sql-pipelined"] = "functions"
     """How TPC-C's transactions reach the server."""
     scripts: list[str] = Field(min_length=1)
@@ -122,8 +127,7 @@ class Workload(Model):
         if not isinstance(table, dict) or table.get("name") != "tpcc":
             return table
         said = {"scripts": ["tpcc"], "dataset": "tpcc"}
-        scale = {"scale": table["warehouses"]} if "warehouses" in table else {}
-        return said | {key: value for key, value in table.items() if key != "warehouses"} | scale
+        return said | table | ({"scale": table["warehouses"]} if table.get("warehouses") is not None else {})
 
     @property
     def size(self) -> int:
@@ -325,7 +329,7 @@ class Plan(Model):
         else:
             del resolved["event"]
         foreign = ["scale"] if self.workload.dataset == "sbtest" else ["tables", "table_size"]
-        foreign += ["name", "profile", "variant"] if self.workload.name is None else []
+        foreign += ["name", "profile", "variant", "warehouses"] if self.workload.name is None else []
         for name in foreign:
             del resolved["workload"][name]
         return resolved
