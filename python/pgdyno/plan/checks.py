@@ -174,17 +174,23 @@ def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
         yield document.problem(("reset", "method"), message, hint)
 
 
+def _without_tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+    given = (
+        ("profile", workload.profile != "hammerdb"),
+        ("variant", workload.variant != "functions"),
+        ("warehouses", workload.warehouses is not None),
+        ("dataset", workload.dataset == "tpcc"),
+    )
+    for key, is_given in given:
+        if is_given:
+            yield document.problem(("workload", key), "goes with TPC-C's own workload", 'set name = "tpcc"')
+
+
 def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
     if workload.name is not None:
         yield from _tpcc(workload, document)
         return
-    for key, default in (("profile", "hammerdb"), ("variant", "functions")):
-        if getattr(workload, key) != default:
-            yield document.problem(("workload", key), "goes with TPC-C", 'set name = "tpcc"')
-    if workload.warehouses is not None:
-        yield document.problem(("workload", "warehouses"), "goes with TPC-C", 'set name = "tpcc"')
-    if workload.dataset == "tpcc":
-        yield document.problem(("workload", "dataset"), "goes with TPC-C's own workload", 'set name = "tpcc"')
+    yield from _without_tpcc(workload, document)
     choices: list[ScriptChoice] = []
     for place, text in enumerate(workload.scripts):
         path = ("workload", "scripts", place)
