@@ -58,7 +58,7 @@ def test_a_script_needs_no_dataset(tmp_path: Path) -> None:
     [
         ('lua = "a.lua"\nname = "oltp-insert"\n', "give one of scripts, lua and name"),
         ('lua = "a.lua"\nscripts = ["select-only"]\n', "give one of scripts, lua and name"),
-        ('scripts = ["select-only"]\noptions = { a = 1 }\n', "options are those of lua or name"),
+        ('scripts = ["select-only"]\noptions = { a = 1 }\n', "options are those of a Lua script"),
         ('lua = "a.lua"\nvariables = { a = 1 }\n', "a Lua script has options, not variables"),
     ],
 )

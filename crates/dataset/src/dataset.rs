@@ -59,6 +59,14 @@ pub enum Manner {
     Parallel,
 }
 
+/// Statements that need not wait for each other: one after the other, or all in one stage.
+pub(crate) fn in_manner(manner: Manner, statements: Vec<String>) -> Stages {
+    match manner {
+        Manner::Serial => statements.into_iter().map(|sql| vec![sql]).collect(),
+        Manner::Parallel => vec![statements],
+    }
+}
+
 /// Makes rows in COPY's text format.
 pub trait RowSource {
     /// Appends at most about `most` rows to `out`, whole ones; gives how many, 0 when none are

@@ -6,6 +6,7 @@
 
 mod chunk;
 mod dataset;
+mod draw;
 mod fill;
 mod job;
 mod ledger;
@@ -16,6 +17,7 @@ mod order;
 pub mod pgbench;
 pub mod sbtest;
 mod step;
+pub mod tpcc;
 mod undo;
 mod watcher;
 
@@ -26,4 +28,5 @@ pub use mark::Mark;
 pub use order::{Beginning, Chunks, Connect, Order, Pieces, Way};
 pub use sbtest::Sbtest;
 pub use step::{STEPS, Step};
+pub use tpcc::Tpcc;
 pub use watcher::{Rows, Watcher};

@@ -5,7 +5,7 @@ mod row_writer;
 
 use std::ops::Range;
 
-use crate::dataset::{Dataset, Manner, RowSource, Stages, Table};
+use crate::dataset::{Dataset, Manner, RowSource, Stages, Table, in_manner};
 use row_writer::RowWriter;
 
 /// sysbench's tables, all alike.
@@ -118,12 +118,5 @@ impl Dataset for Sbtest {
 
     fn foreign_keys(&self) -> Option<Stages> {
         None
-    }
-}
-
-fn in_manner(manner: Manner, statements: Vec<String>) -> Stages {
-    match manner {
-        Manner::Serial => statements.into_iter().map(|sql| vec![sql]).collect(),
-        Manner::Parallel => vec![statements],
     }
 }

@@ -38,6 +38,7 @@ use crate::progress::{Columns, Progress};
 use crate::scripts;
 use crate::setup::{self, Database};
 use crate::summary::{self, Shown};
+use crate::tpcc;
 use crate::watcher::Watcher;
 use crate::workers::warn_of_ceiling;
 
@@ -81,7 +82,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
         }
     };
     match prepare(options, messages, &mut events, &lease) {
-        Ok(load) => measure(options, &load, messages, &mut events, clock, &lease),
+        Ok(load) => measure(options, load, messages, &mut events, clock, &lease),
         Err(failure) => {
             // the reader of events learns of it as well; if it is gone, standard error says it
             let _ = end_without_report(&mut events, &failure);
@@ -107,6 +108,8 @@ pub struct Load {
     pub scale: i64,
     /// The Lua script that is run, if it is one.
     pub workload: Option<Arc<Workload>>,
+    /// What runs beside the clients of TPC-C, until the load is over.
+    pub tpcc: Option<tpcc::prepare::Ready>,
 }
 
 fn prepare(
@@ -119,7 +122,10 @@ fn prepare(
     let mut symbols = Symbols::new();
     let programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
     let ledger = ledger::wanted(options, &programs, &symbols)?;
-    let pacing = options.pacing.resolve(&programs)?;
+    let pacing = match &options.tpcc {
+        Some(tpcc) => tpcc::prepare::pacing(tpcc, &options.pacing, &programs)?,
+        None => options.pacing.resolve(&programs)?,
+    };
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     let seed = seed(options.seed, messages)?;
@@ -157,7 +163,21 @@ fn prepare(
         options.scale.is_some(),
         messages,
     )?;
-    let scale = database.scale.or(options.scale).unwrap_or(1);
+    let tpcc = options.tpcc.as_ref().map(|load| {
+        let clock = events.clock();
+        tpcc::prepare::Ready::new(
+            &mut session,
+            &params,
+            load,
+            options.clients,
+            seed,
+            clock,
+            messages,
+        )
+    });
+    let tpcc = tpcc.transpose()?;
+    let warehouses = tpcc.as_ref().map(|tpcc| i64::from(tpcc.rules.warehouses));
+    let scale = warehouses.or(database.scale).or(options.scale).unwrap_or(1);
     let automatic = [
         ("scale", Initial::Int(scale)),
         ("client_id", Initial::ClientId),
@@ -192,7 +212,8 @@ fn prepare(
         programs,
         drivers: workload
             .clone()
-            .map(|workload| workload as Arc<dyn pgdyno_engine::driver::Drivers>),
+            .map(|workload| workload as Arc<dyn pgdyno_engine::driver::Drivers>)
+            .or(tpcc.as_ref().map(tpcc::prepare::Ready::drivers)),
         symbols: Arc::new(symbols),
         initial,
         mode: options.mode,
@@ -228,6 +249,7 @@ fn prepare(
         database,
         scale,
         workload,
+        tpcc,
     })
 }
 
@@ -331,12 +353,14 @@ fn banner(options: &Benchmark, messages: &Messages, server: &str) {
 
 fn measure(
     options: &Benchmark,
-    load: &Load,
+    mut load: Load,
     messages: &Messages,
     events: &mut Events,
     clock: Clock,
     lease: &Lease,
 ) -> Exit {
+    let tpcc = load.tpcc.take();
+    let load = &load;
     let progress = options.progress_s.map(|every_s| {
         let is_open = options.arrivals != Arrivals::Closed;
         let columns = Columns {
@@ -370,6 +394,7 @@ fn measure(
         progress,
         messages,
         load,
+        tpcc: tpcc.as_ref(),
         stop: &lease.stop,
         broken: None,
     };
@@ -397,7 +422,12 @@ fn measure(
             };
         }
     };
+    let figures = tpcc.map(|ready| tpcc::result::Figures::new(ready, &load.spec, &report));
+    let refusal = figures
+        .as_ref()
+        .and_then(|figures| figures.refusal(&load.spec));
     let exit = match report.outcome {
+        Outcome::Finished if refusal.is_some() => Exit::Refused,
         Outcome::Finished => Exit::Well,
         Outcome::Aborted => Exit::Aborted,
         Outcome::Interrupted => lease.exit(),
@@ -414,7 +444,15 @@ fn measure(
     }
     let end = if events.wanted() || files.json.is_some() {
         let footprint = Footprint::now(before_bytes, events.steal_us());
-        end_event(&load.spec, &report, exit, &footprint, events)
+        let mut end = end_event(&load.spec, &report, exit, &footprint, events);
+        if let Some(figures) = &figures {
+            end["tpcc"] = figures.event(refusal.as_deref());
+            if let (Exit::Refused, Some(refusal)) = (exit, &refusal) {
+                end["outcome"] = "refused".into();
+                end["message"] = refusal.as_str().into();
+            }
+        }
+        end
     } else {
         Value::Null
     };
@@ -430,6 +468,7 @@ fn measure(
         failures_detailed: options.failures_detailed,
         percentiles: options.percentiles.as_ref(),
         origin: events.origin(),
+        counts_statements: load.workload.is_some(),
         says_automatic: messages.called_as() == CalledAs::Pgdrive,
     };
     if let Some(workload) = &load.workload {
@@ -442,13 +481,18 @@ fn measure(
             return exit;
         }
     }
-    let written = summary::write(&mut summary_out(options), &shown, &report)
+    let mut out = summary_out(options);
+    let written = summary::write(&mut out, &shown, &report)
+        .and_then(|()| figures.map_or(Ok(()), |figures| figures.write(&mut out)))
         .and_then(|()| files.json.map_or(Ok(()), |file| write_json(file, &end)))
         .and_then(|()| events.write("end", end));
     match report.outcome {
         Outcome::Aborted => messages.error("Run was aborted; the above results are incomplete."),
         Outcome::Interrupted => messages.warning("interrupted; the above results are incomplete"),
         Outcome::Finished => {}
+    }
+    if let Some(refusal) = refusal {
+        messages.error(refusal);
     }
     if report.unstarted > 0 && messages.called_as() == CalledAs::Pgdrive {
         messages.warning(format!(

@@ -11,6 +11,8 @@ pub enum Exit {
     NotBegun,
     /// A client was aborted.
     Aborted,
+    /// It came to its end and is no result: data or mix are not what they have to be.
+    Refused,
     /// Told to stop by this signal.
     Signalled(i32),
 }
@@ -23,6 +25,7 @@ impl Exit {
             Self::Well => 0,
             Self::NotBegun => 1,
             Self::Aborted => 2,
+            Self::Refused => 3,
             Self::Signalled(signal) => 128 + signal as u8,
         }
     }

@@ -50,8 +50,8 @@ pub const INITIALIZE: &[Opt] = &[
     long("unlogged-tables", "create tables as unlogged tables"),
     long_arg(
         "dataset",
-        "pgbench|sbtest",
-        "tables of pgbench or of sysbench's oltp scripts\n(default: pgbench)",
+        "pgbench|sbtest|tpcc",
+        "tables of pgbench, of sysbench's oltp scripts or of\nTPC-C (default: pgbench)",
     ),
     long_arg(
         "tables",
@@ -231,7 +231,7 @@ pub const BENCHMARK: &[Opt] = &[
     long_arg(
         "workload",
         "NAME",
-        "run a workload of sysbench's, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size)",
+        "run a workload of sysbench's, on dataset sbtest\n(oltp-read-write, oltp-point-select...; with --tables\nand --table-size), or tpcc: see TPC-C options",
     ),
     long_arg("json", "FILE", "write the results as one JSON object"),
     long_arg(
@@ -308,6 +308,44 @@ pub const BENCHMARK: &[Opt] = &[
     long("parent-lease", "stop when standard input closes"),
 ];
 
+/// Options of TPC-C.
+pub const TPCC: &[Opt] = &[
+    long_arg(
+        "tpcc-profile",
+        "hammerdb|spec",
+        "go by HammerDB's rules or by the standard's\n(default: hammerdb)",
+    ),
+    long_arg(
+        "tpcc-variant",
+        "VARIANT",
+        "how transactions reach the server: functions,\nprocedures, sql or sql-pipelined (default: functions)",
+    ),
+    long_arg(
+        "warehouses",
+        "NUM",
+        "warehouses to make (default: 1), or to use (default:\nall that the database has)",
+    ),
+    long(
+        "all-warehouses",
+        "a client draws its warehouse for each transaction",
+    ),
+    long_arg(
+        "tpcc-pauses",
+        "on|off",
+        "keying and think time as the standard has it\n(default: on for spec, off for hammerdb)",
+    ),
+    long_arg(
+        "order-line-partitions",
+        "NUM",
+        "with -i: partition order_line into NUM ranges of\nwarehouses (default: none)",
+    ),
+    long(
+        "tpcc-check",
+        "check the standard's consistency conditions 1 to 4,\nwith -i after the load; exit with 3 if one is broken",
+    ),
+    long("thorough", "with --tpcc-check: all 12 conditions"),
+];
+
 /// Options that a program called pgbench does not have: results with them are no pgbench results,
 /// and loads no pgbench loads.
 const NOT_PGBENCHS: [&str; 17] = [
@@ -333,7 +371,10 @@ const NOT_PGBENCHS: [&str; 17] = [
 /// Whether the program has the option under this name.
 #[must_use]
 pub fn is_known_as(called_as: CalledAs, option: &Opt) -> bool {
-    called_as != CalledAs::Pgbench || !NOT_PGBENCHS.contains(&option.long)
+    let is_ours = |option: &Opt| {
+        NOT_PGBENCHS.contains(&option.long) || TPCC.iter().any(|known| known.long == option.long)
+    };
+    called_as != CalledAs::Pgbench || !is_ours(option)
 }
 
 /// Options of both.
@@ -412,13 +453,17 @@ pub fn text(program: &str) -> String {
     for (title, options) in [
         ("Initialization options", INITIALIZE),
         ("Benchmarking options", BENCHMARK),
+        ("TPC-C options", TPCC),
         ("Common options", COMMON),
     ] {
-        text.push_str(&format!("\n{title}:\n"));
-        options
+        let mut known = options
             .iter()
             .filter(|option| is_known_as(CalledAs::of(program), option))
-            .for_each(|option| text.push_str(&entry(option)));
+            .peekable();
+        if known.peek().is_some() {
+            text.push_str(&format!("\n{title}:\n"));
+        }
+        known.for_each(|option| text.push_str(&entry(option)));
     }
     text.push_str(
         "\nExit status: 0 when all went well; 1 when the load could not begin; 2 when a\n\

@@ -1,6 +1,6 @@
 //! `-i`: makes pgbench's tables and says how it goes.
 
-mod canceller;
+pub mod canceller;
 mod progress;
 
 use std::sync::atomic::Ordering;
@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::Initialize;
+use crate::tpcc;
 use canceller::Canceller;
 use progress::{Cadence, Told, say};
 
@@ -39,7 +40,7 @@ pub fn run(options: &Initialize, messages: &Messages) -> Exit {
         "outcome": match exit {
             Exit::Well => "finished",
             Exit::Signalled(_) => "interrupted",
-            Exit::NotBegun | Exit::Aborted => "failed",
+            Exit::NotBegun | Exit::Aborted | Exit::Refused => "failed",
         },
         "exit_code": exit.code(),
         "message": failure.as_ref().map(|failure| &failure.message),
@@ -103,13 +104,25 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
         &mut told,
     );
     let resumable = told.resumable();
+    let checked = match (&options.check, &result) {
+        (Some(check), Ok(_)) => {
+            tpcc::check::check(&mut session, check, events, &mut std::io::stderr())
+        }
+        _ => Ok(true),
+    };
     drop(canceller);
     // as pgbench takes leave; when the server has gone before, the result says so
     let _ = session.close();
     match result {
         Ok(times) => {
             say(&done(&times));
-            Ok(Exit::Well)
+            match checked.map_err(said)? {
+                true => Ok(Exit::Well),
+                false => {
+                    messages.error("the database is not consistent");
+                    Ok(Exit::Refused)
+                }
+            }
         }
         Err(error @ LoadError::Interrupted) => {
             say(&error.to_string());
@@ -119,12 +132,10 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
             Ok(lease.exit())
         }
         Err(error) => {
-            let mut failure = Failure::new(&error);
-            failure.detail = error.detail();
-            failure.hint = match error.hint() {
-                None if resumable => Some(RESUME.to_owned()),
-                hint => hint.map(ToOwned::to_owned),
-            };
+            let mut failure = tpcc::check::failure(&error);
+            if failure.hint.is_none() && resumable {
+                failure.hint = Some(RESUME.to_owned());
+            }
             let failure = said(failure);
             if lease.stop.load(Ordering::Relaxed) {
                 return Ok(lease.exit());

@@ -29,6 +29,7 @@ mod progress;
 mod scripts;
 mod setup;
 mod summary;
+mod tpcc;
 mod watcher;
 mod workers;
 
@@ -71,6 +72,7 @@ fn carry_out(request: &Request, messages: &Messages) -> Exit {
         Request::ListBuiltins => scripts::list(),
         Request::ShowScript(name) => scripts::show(name, messages),
         Request::Initialize(options) => initialize::run(options, messages),
+        Request::TpccCheck(options) => tpcc::check::run(options, messages),
         Request::Benchmark(options) => benchmark::run(options, messages),
     }
 }

@@ -7,6 +7,7 @@ pub mod pacing;
 mod reconnect;
 #[cfg(test)]
 mod tests;
+mod tpcc;
 mod values;
 
 use std::time::Duration;
@@ -19,7 +20,7 @@ use pgdyno_script::QueryMode;
 
 use crate::called_as::CalledAs;
 use crate::getopt::{Found, Opt, parse};
-use crate::help::{BENCHMARK, COMMON, INITIALIZE, is_known_as};
+use crate::help::{BENCHMARK, COMMON, INITIALIZE, TPCC, is_known_as};
 use crate::log_options::LogChoice;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
@@ -27,7 +28,8 @@ use crate::workers::Workers;
 use given::{Given, resolve, take};
 pub use load::DatasetChoice;
 pub use lua::{LuaChoice, LuaSource};
-use pacing::PacingChoice;
+pub use pacing::PacingChoice;
+pub use tpcc::{TpccCheck, TpccLoad};
 use values::seed;
 
 /// What the command line asks for.
@@ -42,7 +44,9 @@ pub enum Request {
     /// `--show-script`
     ShowScript(String),
     /// `-i`
-    Initialize(Initialize),
+    Initialize(Box<Initialize>),
+    /// `--tpcc-check` without `-i`
+    TpccCheck(TpccCheck),
     /// Everything else.
     Benchmark(Box<Benchmark>),
 }
@@ -72,6 +76,8 @@ pub struct Benchmark {
     pub connection: Connection,
     /// What is run, in order.
     pub scripts: Vec<ScriptChoice>,
+    /// --workload=tpcc
+    pub tpcc: Option<TpccLoad>,
     /// -c
     pub clients: usize,
     /// -j, --max-workers
@@ -172,6 +178,13 @@ pub enum Origin {
     File(String),
     /// A Lua script, or a workload of our own: see [`Benchmark::lua`].
     Lua(String),
+    /// Decided while it runs: only its name and those of its statements are known.
+    Driven {
+        /// Of the script.
+        name: String,
+        /// What its statements are called.
+        commands: Vec<String>,
+    },
 }
 
 /// What is vacuumed before a load.
@@ -212,6 +225,8 @@ pub struct Initialize {
     pub way: Way,
     /// -q
     pub quiet: bool,
+    /// --tpcc-check
+    pub check: Option<TpccCheck>,
     /// --events
     pub events: Option<EventSink>,
     /// --parent-lease
@@ -277,7 +292,7 @@ pub fn read(
 #[must_use]
 pub fn table(called_as: CalledAs) -> Vec<Opt> {
     let mut all: Vec<Opt> = Vec::new();
-    for option in [INITIALIZE, BENCHMARK, COMMON].concat() {
+    for option in [INITIALIZE, BENCHMARK, TPCC, COMMON].concat() {
         // -n stands in both parts of the help
         let is_new = !all.iter().any(|known| known.long == option.long);
         if is_new && is_known_as(called_as, &option) {

@@ -27,17 +27,17 @@ pub fn load(
     choices
         .iter()
         .map(|choice| {
-            let source = match &choice.origin {
-                Origin::Lua(name) => {
-                    let program = Program::driven(name, [lua::STATEMENTS]);
-                    let weight = choice.weight;
-                    return Ok(WeightedProgram { program, weight });
+            let program = match source(&choice.origin)? {
+                Some(source) => {
+                    let source = match &choice.origin {
+                        Origin::Builtin(_) if has_ledger => ledger::in_builtin(source),
+                        _ => source,
+                    };
+                    let script = parse(&source).map_err(Failure::new)?;
+                    compile(&script, mode, symbols).map_err(Failure::new)?
                 }
-                Origin::Builtin(_) if has_ledger => ledger::in_builtin(source(&choice.origin)?),
-                origin => source(origin)?,
+                None => driven(&choice.origin),
             };
-            let script = parse(&source).map_err(Failure::new)?;
-            let program = compile(&script, mode, symbols).map_err(Failure::new)?;
             Ok(WeightedProgram {
                 program,
                 weight: choice.weight,
@@ -68,17 +68,31 @@ pub fn names(choices: &[ScriptChoice]) -> Result<Vec<(String, String)>, Failure>
             Ok((builtin.name.to_owned(), builtin.source().name))
         }
         Origin::File(path) | Origin::Lua(path) => Ok((path.clone(), path.clone())),
+        Origin::Driven { name, .. } => Ok((name.clone(), name.clone())),
     };
     choices.iter().map(name).collect()
 }
 
-fn source(origin: &Origin) -> Result<Source, Failure> {
+/// None for a script without a text.
+fn source(origin: &Origin) -> Result<Option<Source>, Failure> {
     match origin {
-        Origin::Builtin(prefix) => Ok(find(prefix)?.source()),
-        Origin::File(path) | Origin::Lua(path) => Ok(Source {
+        Origin::Builtin(prefix) => Ok(Some(find(prefix)?.source())),
+        Origin::File(path) => Ok(Some(Source {
             name: path.clone(),
             text: read(path)?,
-        }),
+        })),
+        Origin::Driven { .. } | Origin::Lua(_) => Ok(None),
+    }
+}
+
+fn driven(origin: &Origin) -> Program {
+    match origin {
+        Origin::Driven { name, commands } => {
+            Program::driven(name, commands.iter().map(String::as_str))
+        }
+        Origin::Builtin(name) | Origin::File(name) | Origin::Lua(name) => {
+            Program::driven(name, [lua::STATEMENTS])
+        }
     }
 }
 

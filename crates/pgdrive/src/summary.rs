@@ -35,6 +35,8 @@ pub struct Shown<'a> {
     pub percentiles: Option<&'a Percentiles>,
     /// First transaction's instant.
     pub origin: Nanos,
+    /// Whether statements are told as sysbench does.
+    pub counts_statements: bool,
     /// Whether it is said that the number of threads is automatic.
     pub says_automatic: bool,
 }
@@ -110,7 +112,7 @@ pub fn write(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Re
         percentiles.write(out, "", &report.latency())?;
     }
     throughput(out, shown, report)?;
-    if shown.spec.drivers.is_some() {
+    if shown.counts_statements {
         lua::summary(out, report)?;
     }
     outages(out, shown, report)?;

@@ -19,6 +19,7 @@ use crate::messages::Messages;
 use crate::outages::OutageTeller;
 use crate::progress::Progress;
 use crate::scripts;
+use crate::tpcc::prepare::Ready;
 
 /// Hands what happens to the events, the progress line and standard error.
 pub struct Watcher<'a> {
@@ -31,6 +32,8 @@ pub struct Watcher<'a> {
     pub progress: Option<Progress>,
     pub messages: &'a Messages,
     pub load: &'a Load,
+    /// What runs beside TPC-C's clients.
+    pub tpcc: Option<&'a Ready>,
     pub stop: &'a AtomicBool,
     /// The first failure to write events: a load that nobody hears of is stopped.
     pub broken: Option<io::Error>,
@@ -51,6 +54,9 @@ impl Observer for Watcher<'_> {
         self.outages.begin(connected.origin);
         if let Some(progress) = &mut self.progress {
             progress.begin(connected.origin);
+        }
+        if let Some(tpcc) = self.tpcc {
+            tpcc.begin(connected.origin, &self.load.spec);
         }
         let fields = json!({
             "server_version": self.load.database.server_version,

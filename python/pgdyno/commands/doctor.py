@@ -11,10 +11,11 @@ from rich.console import Console
 from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.errors import ExitCode
-from pgdyno.plan import BUILTIN_SCRIPTS, load_plan
+from pgdyno.experiment import scripts_of
+from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.checks import check_lines
-from pgdyno.run import find_engine, workload_options
+from pgdyno.run import find_engine
 from pgdyno.target import Home
 
 FORMAT = 1
@@ -30,7 +31,7 @@ def doctor(source: str | None, overrides: Sequence[str], *, json: bool) -> ExitC
     if loaded is None:
         needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))
     else:
-        needs = needs_of_plan(loaded, home, workload_options(loaded.plan.workload, BUILTIN_SCRIPTS))
+        needs = needs_of_plan(loaded, home, scripts_of(loaded))
     with Console(stderr=True, highlight=False).status("looking") as status:
         servers, away = reach_servers(loaded.plan, status.update) if loaded else ({}, [])
         checks = [*examine(needs, engine, THOROUGH, status.update, servers=servers), *away]

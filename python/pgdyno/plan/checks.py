@@ -162,7 +162,35 @@ def _published(document: Document) -> Iterator[Problem]:
 # ---- workload ----
 
 
+def _tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+    if (workload.scripts, workload.dataset) != (["tpcc"], "tpcc"):
+        message = "says scripts and dataset itself"
+        yield document.problem(("workload", "name"), message, "remove scripts and dataset, or the name")
+    for key in workload.variables:
+        yield document.problem(("workload", "variables", key), "goes with scripts, and TPC-C has none")
+    if document.at(("reset", "method")) == "vacuum":
+        message = "leaves TPC-C's tables as the trial before left them"
+        hint = 'set it to "template", "snapshot" or "reload", or to "none" if that is what you want'
+        yield document.problem(("reset", "method"), message, hint)
+
+
+def _without_tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
+    given = (
+        ("profile", workload.profile != "hammerdb"),
+        ("variant", workload.variant != "functions"),
+        ("warehouses", workload.warehouses is not None),
+        ("dataset", workload.dataset == "tpcc"),
+    )
+    for key, is_given in given:
+        if is_given:
+            yield document.problem(("workload", key), "goes with TPC-C's own workload", 'set name = "tpcc"')
+
+
 def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+    if workload.is_tpcc:
+        yield from _tpcc(workload, document)
+        return
+    yield from _without_tpcc(workload, document)
     if workload.is_lua:
         # the engine knows its options; it is asked before anything runs
         if workload.variables:

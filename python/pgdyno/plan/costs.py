@@ -15,6 +15,8 @@ from pgdyno.records import Point
 BYTES_A_SCALE = 15_000_000
 """Tables and indexes of pgbench, a unit of scale."""
 BYTES_A_ROW_OF_SBTEST = 260
+SCALES_OF_A_WAREHOUSE = 8
+"""A warehouse of TPC-C, with what a trial adds to it, is as large as so many units of pgbench's scale."""
 LOAD_S_A_SCALE = 0.12
 """COPY, vacuum and keys: about 850,000 rows a second."""
 READ_S_A_SCALE = 0.03
@@ -60,6 +62,8 @@ def _pgbench_scale(plan: Plan, scale: int) -> float:
             return 0.0
         case "sbtest":
             return plan.workload.tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
+        case "tpcc":
+            return scale * SCALES_OF_A_WAREHOUSE
         case "pgbench":
             return scale
 

@@ -93,18 +93,31 @@ Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 
 Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
 
 
-class Workload(Model):
-    """A dataset and weighted scripts, or what takes their place."""
+TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status", "Delivery", "Stock-Level")
+"""What the engine's TPC-C is made of, as phases name it."""
 
+
+class Workload(Model):
+    """A dataset and weighted scripts, or a workload that the engine brings whole."""
+
+    # a name says the scripts, so that the file may be without them
+    model_config = ConfigDict(json_schema_extra=lambda schema: schema.pop("required", None))
+
+    name: str | None = None
+    """A workload that the engine brings: tpcc, or one of sysbench's. It says scripts and dataset."""
+    profile: Literal["hammerdb", "spec"] = "hammerdb"
+    """Whose rules TPC-C goes by."""
+    warehouses: Positive | None = None
+    """Of TPC-C, whose unit of size it is; None: `scale`."""
+    variant: Literal["functions", "procedures", "sql", "sql-pipelined"] = "functions"
+    """How TPC-C's transactions reach the server."""
     scripts: list[str] = Field(min_length=1)
     """Built-in names or files, with `@weight` behind them when it is not 1; else what `lua` or `name` says."""
     lua: str | None = None
     """A Lua script of sysbench: a file, or the name of an installed one."""
-    name: str | None = None
-    """One of sysbench's workloads that the engine brings."""
     options: dict[str, Setting] = Field(default_factory=dict)
-    """Of `lua` or `name`."""
-    dataset: Literal["pgbench", "sbtest", "none"] = "pgbench"
+    """Of `lua`, or of a workload of sysbench's that `name` says."""
+    dataset: Literal["pgbench", "sbtest", "tpcc", "none"] = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
     """Of sbtest."""
@@ -118,9 +131,12 @@ class Workload(Model):
         if not isinstance(table, dict):
             return table
         given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
+        if table.get("options") and given in ([], ["tpcc"]):
+            raise ValueError("options are those of a Lua script or of a workload of sysbench's, and neither is given")
+        if given == ["tpcc"]:
+            scale = {"scale": table["warehouses"]} if table.get("warehouses") is not None else {}
+            return {"scripts": ["tpcc"], "dataset": "tpcc"} | table | scale
         if not given:
-            if table.get("options"):
-                raise ValueError("options are those of lua or name, and neither is given")
             return table
         if len(given) > 1 or table.get("scripts", given) != given:
             raise ValueError("give one of scripts, lua and name")
@@ -128,9 +144,14 @@ class Workload(Model):
         return {"dataset": dataset, **table, "scripts": given}
 
     @property
+    def is_tpcc(self) -> bool:
+        """Whether it is the engine's TPC-C."""
+        return self.name == "tpcc"
+
+    @property
     def is_lua(self) -> bool:
         """Whether a Lua script decides what transactions do."""
-        return self.lua is not None or self.name is not None
+        return self.lua is not None or (self.name is not None and not self.is_tpcc)
 
     @property
     def size(self) -> int:
@@ -289,6 +310,16 @@ class Plan(Model):
     search: SearchSpec | None = None
     """None: the whole sweep is measured."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _tpcc_is_brought_back(cls, table: object) -> object:
+        # its data grows with every transaction, and no vacuum makes it what it was
+        workload, reset = (table.get(key, {}) for key in ("workload", "reset")) if isinstance(table, dict) else (0, 0)
+        if isinstance(workload, dict) and isinstance(reset, dict) and workload.get("name") == "tpcc":
+            assert isinstance(table, dict)
+            return table | {"reset": {"method": "template"} | reset}
+        return table
+
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
         space = expand(self.sweep, self.workload.size, self.workload.variables)
@@ -321,9 +352,11 @@ class Plan(Model):
             resolved["trial"]["reconnect"] = self.reconnect()
         else:
             del resolved["event"]
-        foreign: tuple[str, ...] = ("scale",) if self.workload.dataset == "sbtest" else ("tables", "table_size")
-        if not self.workload.is_lua:
-            foreign += ("lua", "name", "options")
+        workload = self.workload
+        foreign = ["scale"] if workload.dataset == "sbtest" else ["tables", "table_size"]
+        foreign += [] if workload.is_tpcc else ["profile", "variant", "warehouses"]
+        foreign += [] if workload.is_lua else ["lua", "options"]
+        foreign += [] if workload.name is not None else ["name"]
         for name in foreign:
             del resolved["workload"][name]
         return resolved

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import PhaseSpec, Plan, Workload
+from pgdyno.plan.model import TPCC_SCRIPTS, PhaseSpec, Plan, Workload
 from pgdyno.plan.problems import Document
 from pgdyno.plan.scripts import parse_script
 from pgdyno.records import Point
@@ -88,7 +88,8 @@ def _clients(phases: Sequence[PhaseSpec], points: Sequence[Point], document: Doc
 
 
 def _mixes(phases: Sequence[PhaseSpec], workload: Workload, document: Document) -> Iterator[Problem]:
-    names = _quietly(lambda: [parse_script(text).name for text in workload.scripts])
+    own = list(TPCC_SCRIPTS) if workload.is_tpcc else None
+    names = own or _quietly(lambda: [parse_script(text).name for text in workload.scripts])
     if names is None:
         return  # said of the scripts themselves
     for place, phase in enumerate(phases):

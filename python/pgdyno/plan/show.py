@@ -125,6 +125,8 @@ def _target(target: TargetSpec) -> str:
 
 
 def _workload(plan: Plan) -> str:
+    if plan.workload.is_tpcc:
+        return f"workload: TPC-C, profile {plan.workload.profile}, {plan.workload.variant}"
     dataset = "no dataset" if plan.workload.dataset == "none" else f"{plan.workload.dataset}'s tables"
     return f"workload: {', '.join(plan.workload.scripts)} on {dataset}"
 

@@ -37,6 +37,8 @@ def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Pro
 
 
 def _size(dataset: Dataset) -> list[str]:
+    if dataset.profile is not None:
+        return [f"--dataset={dataset.name}", f"--warehouses={dataset.scale}", f"--tpcc-profile={dataset.profile}"]
     if dataset.tables is None:
         return [f"--scale={dataset.scale}"]
     return [f"--dataset={dataset.name}", f"--tables={dataset.tables}", f"--table-size={dataset.scale}"]

@@ -29,13 +29,16 @@ class Dataset:
     """In the dataset's own unit: for sbtest, rows a table."""
     tables: int | None = None
     """How many there are, where that is chosen: of sbtest."""
+    profile: str | None = None
+    """Whose rules TPC-C's rows follow; None of others."""
 
     @classmethod
     def of(cls, workload: Workload, scale: int) -> Dataset | None:
         """What a trial of `workload` at `scale` needs; None when that is nothing."""
         if workload.dataset == "none":
             return None
-        return cls(workload.dataset, scale, workload.tables if workload.dataset == "sbtest" else None)
+        tables = workload.tables if workload.dataset == "sbtest" else None
+        return cls(workload.dataset, scale, tables, workload.profile if workload.dataset == "tpcc" else None)
 
     def __str__(self) -> str:
         """`pgbench at scale 100`; `sbtest with 10 tables of 100,000 rows`."""
@@ -73,7 +76,8 @@ def read_mark(comment: str | None) -> Mark | None:
             return None
         tables = tuple(MarkedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
         count = len(tables) if said["dataset"] == "sbtest" else None
-        mark = Mark(Dataset(said["dataset"], said["scale"], count), tables)
+        profile = said["options"].get("tpcc-profile") if said["dataset"] == "tpcc" else None
+        mark = Mark(Dataset(said["dataset"], said["scale"], count, profile), tables)
         return mark if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None

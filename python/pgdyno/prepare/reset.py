@@ -8,7 +8,7 @@ from typing import LiteralString
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
-from pgdyno.prepare import sbtest
+from pgdyno.prepare import sbtest, tpcc
 from pgdyno.prepare.cache import drop_cache, page_cache_share, shared_buffers_share
 from pgdyno.prepare.consistency import (
     Books,
@@ -88,6 +88,9 @@ class Preparer:
         if self._dataset.name == sbtest.NAME:
             self.progress.step("counting the dataset's rows")
             return sbtest.check_sbtest(self.server, self._dataset)
+        if self._dataset.name == tpcc.NAME:
+            self.progress.step("checking TPC-C's consistency conditions")
+            return tpcc.check_tpcc(self._dataset, self.server, self.engine, self.reset.consistency)
         scope = scope_for(self.reset.consistency, self._dataset, self._rule)
         if scope != "none":
             self.progress.step("checking the dataset's consistency")
@@ -121,11 +124,13 @@ class Preparer:
     @staticmethod
     def _as_loaded(dataset: Dataset) -> Books | None:
         """Only pgbench's tables have balances."""
-        return None if dataset.name == sbtest.NAME else Books.as_loaded(dataset.scale)
+        return None if dataset.name in (sbtest.NAME, tpcc.NAME) else Books.as_loaded(dataset.scale)
 
     def _as_it_is(self, dataset: Dataset, known: Books | None, steps: Steps) -> Books | None:
         if self._load(dataset, steps, anew=False):
             known = self._as_loaded(dataset)
+        if dataset.name == tpcc.NAME:
+            return None
         if dataset.name == sbtest.NAME:
             if self.reset.method == "vacuum":
                 steps.do("vacuum", "vacuuming the tables", lambda: sbtest.vacuum_sbtest(self.server, dataset))
@@ -174,6 +179,8 @@ class Preparer:
         if found != dataset:
             raise TargetError(f"cannot use the dataset: the database's mark says {found}, not {dataset}")
         made_anew = self.reset.method in ("template", "snapshot", "reload")
+        if dataset.name == tpcc.NAME:
+            return "its mark"
         if dataset.name == sbtest.NAME:
             return self._verify_sbtest(dataset, made_anew=made_anew)
         if self._rule is Rule.UNKNOWN and not made_anew:

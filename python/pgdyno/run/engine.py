@@ -74,7 +74,9 @@ def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
 
 
 def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
-    """The plan's scripts, or the Lua script that takes their place with its options."""
+    """The plan's scripts, or what takes their place: TPC-C, or a Lua script with its options."""
+    if workload.is_tpcc:
+        return ["--workload=tpcc", f"--tpcc-profile={workload.profile}", f"--tpcc-variant={workload.variant}"]
     if not workload.is_lua:
         return script_options(workload.scripts, builtin)
     what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"

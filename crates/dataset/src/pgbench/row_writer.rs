@@ -1,6 +1,7 @@
 //! Rows in COPY's text format, for about the price of copying them.
 
 use super::Table;
+use crate::draw::push_number;
 
 /// Writes the rows of a table in the order of their keys.
 ///
@@ -79,19 +80,6 @@ impl RowWriter {
             Table::Accounts => b"\t0\t\n",
         });
     }
-}
-
-/// Appends a number in decimal.
-fn push_number(mut number: u64, out: &mut Vec<u8>) {
-    let begin = out.len();
-    loop {
-        out.push(b'0' + (number % 10) as u8);
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out[begin..].reverse();
 }
 
 #[cfg(test)]

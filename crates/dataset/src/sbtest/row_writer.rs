@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::Sbtest;
 use crate::dataset::RowSource;
+use crate::draw::{mix, push_number};
 
 /// Values drawn for a row, at most: a column `k` of 13 and groups of digits.
 const DRAWS_A_ROW: u64 = 32;
@@ -82,14 +83,6 @@ impl RowSource for RowWriter {
     }
 }
 
-/// The output of splitmix64 for its `number`-th state.
-fn mix(number: u64) -> u64 {
-    let mut z = number.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 /// In [0, 1).
 fn uniform(draw: u64) -> f64 {
     (draw >> 11) as f64 * (1.0 / (1u64 << 53) as f64)
@@ -102,20 +95,6 @@ fn push_group(mut value: u64, out: &mut Vec<u8>) {
         value /= 10;
     }
     out.extend_from_slice(&digits);
-}
-
-fn push_number(mut number: u64, out: &mut Vec<u8>) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (number % 10) as u8;
-        number /= 10;
-        if number == 0 {
-            break;
-        }
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 #[cfg(test)]

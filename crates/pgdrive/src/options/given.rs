@@ -13,13 +13,14 @@ use super::load::LoadOptions;
 use super::lua::{LuaOptions, fixing};
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
+use super::tpcc::TpccOptions;
 use super::values::{
     I32, arrivals, definition, io, partition_method, positive, protocol, sampling_rate, script,
     seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
 };
 use super::{
-    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, UsageError,
-    Vacuum,
+    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, TpccCheck,
+    UsageError, Vacuum,
 };
 use crate::called_as::CalledAs;
 use crate::help::{BENCHMARK, INITIALIZE};
@@ -90,6 +91,7 @@ pub(super) struct Given {
     pub(super) quiet: bool,
     pub(super) load: LoadOptions,
     pub(super) lua: LuaOptions,
+    pub(super) tpcc: TpccOptions,
 }
 
 pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), Failure> {
@@ -122,7 +124,9 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "partition-method" => given.partition_method = Some(partition_method(&value)?),
         "quiet" => given.quiet = true,
         name if LoadOptions::NAMES.contains(&name) => given.load.take(name, value)?,
+        "workload" if value == TpccOptions::WORKLOAD => given.tpcc.take_workload(),
         name if LuaOptions::NAMES.contains(&name) => given.lua.take(name, value)?,
+        name if TpccOptions::NAMES.contains(&name) => given.tpcc.take(name, &value)?,
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
         "file" => given.scripts.push(script(&value, Origin::File)?),
         "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
@@ -218,8 +222,12 @@ pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request
             ))
             .into());
     }
+    given.tpcc.agree(given.initialize)?;
     if given.initialize {
-        return Ok(Request::Initialize(initialize(given)?));
+        return Ok(Request::Initialize(Box::new(initialize(given)?)));
+    }
+    if given.tpcc.is_check() {
+        return Ok(Request::TpccCheck(tpcc_check(given)?));
     }
     if given.initialize_option {
         return Err(Failure::new(
@@ -274,9 +282,16 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
         index_tablespace: given.index_tablespace,
     };
     let seed = given.random_seed_option.then_some(given.seed).flatten();
-    let dataset = given.load.dataset(schema, pgbench_option, seed)?;
+    let dataset = given
+        .load
+        .dataset(schema, pgbench_option, seed, &given.tpcc)?;
+    let check = given.tpcc.is_check().then(|| {
+        let connection = given.connection.clone();
+        given.tpcc.check(connection, None, false)
+    });
     Ok(Initialize {
         connection: given.connection,
+        check,
         steps,
         way: given.load.way(given.called_as, dataset.dataset()),
         dataset,
@@ -284,6 +299,18 @@ fn initialize(given: Given) -> Result<Initialize, Failure> {
         events: given.events,
         parent_lease: given.parent_lease,
     })
+}
+
+fn tpcc_check(given: Given) -> Result<TpccCheck, Failure> {
+    if given.initialize_option || given.benchmark_option {
+        return Err(Failure::new(
+            "some of the specified options cannot be used with --tpcc-check",
+        ));
+    }
+    let Given {
+        tpcc, connection, ..
+    } = given;
+    Ok(tpcc.check(connection, given.events, given.parent_lease))
 }
 
 /// What `--phases` says itself, and what `--arrivals` needs.
@@ -367,6 +394,16 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         // errors that a script ignores are tried again until the end of the load
         given.tries = given.tries.or(Some(Tries::Unlimited));
     }
+    let tpcc = given.tpcc.load();
+    if let Some(tpcc) = &tpcc {
+        if !given.scripts.is_empty() {
+            return Err(Failure::new(
+                "-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts",
+            ));
+        }
+        given.scripts = tpcc.scripts();
+        given.no_vacuum = true;
+    }
     if given.scripts.is_empty() {
         given.scripts.push(ScriptChoice {
             origin: Origin::Builtin("tpcb-like".to_owned()),
@@ -411,6 +448,9 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         (Some(rate_per_s), _) => Arrivals::Poisson { rate_per_s },
     };
     given.pacing.check(arrivals)?;
+    if let Some(tpcc) = &tpcc {
+        tpcc.agree(arrivals, given.phases_file.is_some())?;
+    }
     let clients = given.clients.unwrap_or(1) as usize;
     let number = |given: Option<i64>| given.map(|number| number as usize);
     let fixing = match (&given.phases_file, &given.reconnect) {
@@ -428,6 +468,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     Ok(Benchmark {
         connection: given.connection,
         scripts: given.scripts,
+        tpcc,
         clients,
         workers,
         busy_share: given

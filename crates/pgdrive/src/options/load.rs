@@ -3,9 +3,10 @@
 use std::thread::available_parallelism;
 
 use pgdyno_dataset::pgbench::Schema;
-use pgdyno_dataset::{Beginning, Chunks, Dataset, Pieces, Sbtest, Table, Way};
+use pgdyno_dataset::{Beginning, Chunks, Dataset, Pieces, Sbtest, Table, Tpcc, Way};
 
 use super::Seed;
+use super::tpcc::TpccOptions;
 use super::values::{I32, whole};
 use crate::called_as::CalledAs;
 use crate::messages::Failure;
@@ -26,6 +27,8 @@ pub enum DatasetChoice {
     Pgbench(Schema),
     /// sysbench's.
     Sbtest(Sbtest),
+    /// TPC-C's.
+    Tpcc(Tpcc),
 }
 
 impl DatasetChoice {
@@ -35,6 +38,7 @@ impl DatasetChoice {
         match self {
             Self::Pgbench(schema) => schema,
             Self::Sbtest(sbtest) => sbtest,
+            Self::Tpcc(tpcc) => tpcc,
         }
     }
 }
@@ -95,32 +99,52 @@ impl LoadOptions {
         schema: Schema,
         pgbench_option: bool,
         seed: Option<Seed>,
+        tpcc: &TpccOptions,
     ) -> Result<DatasetChoice, Failure> {
-        let sbtest_option = self.tables.is_some() || self.table_size.is_some() || seed.is_some();
-        match self.dataset.as_deref().unwrap_or("pgbench") {
-            "pgbench" if sbtest_option => Err(Failure::new(
-                "--tables, --table-size and --random-seed can only be used with --dataset=sbtest",
+        let name = self.dataset.as_deref().unwrap_or("pgbench");
+        let of_tables = self.tables.is_some() || self.table_size.is_some();
+        for (is_given, options, owners) in [
+            (of_tables, "--tables and --table-size", &["sbtest"][..]),
+            (seed.is_some(), "--random-seed", &["sbtest", "tpcc"]),
+            (
+                tpcc.of_load(),
+                "--warehouses, --tpcc-profile, --order-line-partitions and --tpcc-check",
+                &["tpcc"],
+            ),
+        ] {
+            if is_given && !owners.contains(&name) {
+                let owners = owners.join(" or --dataset=");
+                let message = format!("{options} can only be used with --dataset={owners}");
+                return Err(Failure::new(message));
+            }
+        }
+        if pgbench_option && matches!(name, "sbtest" | "tpcc") {
+            let size = match name {
+                "sbtest" => "--tables and --table-size",
+                _ => "--warehouses",
+            };
+            return Err(Failure::new(format!(
+                "-s, -F, --partitions, --unlogged-tables and tablespaces cannot be used with --dataset={name}"
+            ))
+            .hint(format!("Its size is given by {size}.")));
+        }
+        let seed = || match seed {
+            None | Some(Seed::Default) => Ok(DEFAULT_SEED),
+            Some(Seed::Fixed(seed)) => Ok(seed),
+            Some(Seed::Time | Seed::Strong) => Err(Failure::new(
+                "a load needs a number as its random seed, so that it can be made again",
             )),
+        };
+        match name {
             "pgbench" => Ok(DatasetChoice::Pgbench(schema)),
-            "sbtest" if pgbench_option => Err(Failure::new(
-                "-s, -F, --partitions, --unlogged-tables and tablespaces cannot be used with --dataset=sbtest",
-            )
-            .hint("Its size is given by --tables and --table-size.")),
             "sbtest" => Ok(DatasetChoice::Sbtest(Sbtest {
                 tables: self.tables.unwrap_or(1),
                 table_size: self.table_size.unwrap_or(DEFAULT_TABLE_SIZE),
-                seed: match seed {
-                    None | Some(Seed::Default) => DEFAULT_SEED,
-                    Some(Seed::Fixed(seed)) => seed,
-                    Some(Seed::Time | Seed::Strong) => {
-                        return Err(Failure::new(
-                            "a load needs a number as its random seed, so that it can be made again",
-                        ));
-                    }
-                },
+                seed: seed()?,
             })),
+            "tpcc" => Ok(DatasetChoice::Tpcc(tpcc.dataset(seed()?)?)),
             other => Err(Failure::new(format!("unrecognized dataset \"{other}\""))
-                .hint("There are \"pgbench\" and \"sbtest\".")),
+                .hint("There are \"pgbench\", \"sbtest\" and \"tpcc\".")),
         }
     }
 
@@ -171,7 +195,7 @@ mod tests {
     fn init_as(called_as: CalledAs, args: &[&str]) -> Result<Initialize, String> {
         let args = ["-i"].iter().chain(args).map(ToString::to_string).collect();
         match read(args, None, called_as) {
-            Ok(Request::Initialize(init)) => Ok(init),
+            Ok(Request::Initialize(init)) => Ok(*init),
             other => Err(format!("{other:?}")),
         }
     }
@@ -253,6 +277,23 @@ mod tests {
         );
         for (args, complaint) in [
             (&["--dataset=tpch"][..], "unrecognized dataset"),
+            (
+                &["--dataset=tpcc", "-s2"],
+                "cannot be used with --dataset=tpcc",
+            ),
+            (&["--warehouses=2"], "can only be used with --dataset=tpcc"),
+            (
+                &[
+                    "--dataset=tpcc",
+                    "--warehouses=2",
+                    "--order-line-partitions=3",
+                ],
+                "more partitions than warehouses",
+            ),
+            (
+                &["--dataset=tpcc", "--tpcc-profile=tpc"],
+                "unrecognized TPC-C profile",
+            ),
             (
                 &["--dataset=sbtest", "-s2"],
                 "cannot be used with --dataset=sbtest",

@@ -252,7 +252,7 @@ fn complaints_are_pgbenchs() {
 
 fn init(args: &[&str]) -> Initialize {
     match request(&[&["-i"], args].concat()) {
-        Ok(Request::Initialize(init)) => init,
+        Ok(Request::Initialize(init)) => *init,
         other => panic!("{other:?}"),
     }
 }

@@ -1,0 +1,33 @@
+//! Customers' last names: three syllables, chosen by the digits of a number (clause 4.3.2.3).
+
+const SYLLABLES: [&str; 10] = [
+    "BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING",
+];
+/// Names that there are.
+pub const COUNT: u64 = 1_000;
+
+/// The syllables of name `number`, from 0 to 999.
+#[must_use]
+pub fn syllables(number: u64) -> [&'static str; 3] {
+    let digit = |weight: u64| SYLLABLES[(number / weight % 10) as usize];
+    [digit(100), digit(10), digit(1)]
+}
+
+/// Name `number`, from 0 to 999, as one word.
+#[must_use]
+pub fn last_name(number: u64) -> String {
+    syllables(number).concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_standards_example() {
+        assert_eq!(last_name(371), "PRICALLYOUGHT");
+        assert_eq!(last_name(40), "BARPRESBAR");
+        let longest = (0..COUNT).map(|number| last_name(number).len()).max();
+        assert_eq!(longest, Some(15));
+    }
+}

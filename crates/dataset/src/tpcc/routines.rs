@@ -1,0 +1,231 @@
+//! The five transactions as functions and as procedures, in PL/pgSQL.
+//!
+//! Both kinds of a transaction share a body. A function undoes a New-Order with an unused item by
+//! an error of its own SQLSTATE, for it runs within the statement's transaction; a procedure rolls
+//! back itself.
+
+use super::Profile;
+
+/// SQLSTATE of a New-Order that names an unused item.
+pub const UNUSED_ITEM_SQLSTATE: &str = "TC001";
+
+/// A transaction, in the order in which the standard has them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transaction {
+    /// An order of 5 to 15 lines.
+    NewOrder,
+    /// A customer pays.
+    Payment,
+    /// A customer's last order.
+    OrderStatus,
+    /// The oldest open order of each district of a warehouse.
+    Delivery,
+    /// How many items of a district's last orders are short.
+    StockLevel,
+}
+
+impl Transaction {
+    /// All of them.
+    pub const ALL: [Self; 5] = [
+        Self::NewOrder,
+        Self::Payment,
+        Self::OrderStatus,
+        Self::Delivery,
+        Self::StockLevel,
+    ];
+
+    /// As people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NewOrder => "New-Order",
+            Self::Payment => "Payment",
+            Self::OrderStatus => "Order-Status",
+            Self::Delivery => "Delivery",
+            Self::StockLevel => "Stock-Level",
+        }
+    }
+
+    /// Name of its function.
+    #[must_use]
+    pub fn function(self) -> &'static str {
+        match self {
+            Self::NewOrder => "tpcc_new_order",
+            Self::Payment => "tpcc_payment",
+            Self::OrderStatus => "tpcc_order_status",
+            Self::Delivery => "tpcc_delivery",
+            Self::StockLevel => "tpcc_stock_level",
+        }
+    }
+
+    /// Name of its procedure.
+    #[must_use]
+    pub fn procedure(self) -> &'static str {
+        match self {
+            Self::NewOrder => "tpcc_call_new_order",
+            Self::Payment => "tpcc_call_payment",
+            Self::OrderStatus => "tpcc_call_order_status",
+            Self::Delivery => "tpcc_call_delivery",
+            Self::StockLevel => "tpcc_call_stock_level",
+        }
+    }
+
+    /// What it is given, in order.
+    #[must_use]
+    pub fn inputs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::NewOrder => &[
+                ("p_w_id", "int"),
+                ("p_d_id", "int"),
+                ("p_c_id", "int"),
+                ("p_items", "int[]"),
+                ("p_supplies", "int[]"),
+                ("p_quantities", "int[]"),
+            ],
+            Self::Payment => &[
+                ("p_w_id", "int"),
+                ("p_d_id", "int"),
+                ("p_c_w_id", "int"),
+                ("p_c_d_id", "int"),
+                ("p_c_id", "int"),
+                ("p_c_last", "text"),
+                ("p_amount", "numeric"),
+            ],
+            Self::OrderStatus => &[
+                ("p_w_id", "int"),
+                ("p_d_id", "int"),
+                ("p_c_id", "int"),
+                ("p_c_last", "text"),
+            ],
+            Self::Delivery => &[("p_w_id", "int"), ("p_carrier", "int")],
+            Self::StockLevel => &[("p_w_id", "int"), ("p_d_id", "int"), ("p_threshold", "int")],
+        }
+    }
+
+    /// What it gives: what the standard's terminals show.
+    #[must_use]
+    pub fn outputs(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::NewOrder => &[
+                ("r_o_id", "int"),
+                ("r_c_last", "text"),
+                ("r_credit", "text"),
+                ("r_discount", "numeric"),
+                ("r_w_tax", "numeric"),
+                ("r_d_tax", "numeric"),
+                ("r_total", "numeric"),
+                ("r_names", "text[]"),
+                ("r_prices", "numeric[]"),
+                ("r_stocks", "int[]"),
+                ("r_brands", "text[]"),
+                ("r_amounts", "numeric[]"),
+            ],
+            Self::Payment => &[
+                ("r_c_id", "int"),
+                ("r_customer", "text"),
+                ("r_credit", "text"),
+                ("r_credit_limit", "numeric"),
+                ("r_discount", "numeric"),
+                ("r_balance", "numeric"),
+                ("r_data", "text"),
+                ("r_warehouse", "text"),
+                ("r_district", "text"),
+            ],
+            Self::OrderStatus => &[
+                ("r_c_id", "int"),
+                ("r_customer", "text"),
+                ("r_balance", "numeric"),
+                ("r_o_id", "int"),
+                ("r_entry_d", "timestamptz"),
+                ("r_carrier", "int"),
+                ("r_items", "int[]"),
+                ("r_supplies", "int[]"),
+                ("r_quantities", "int[]"),
+                ("r_amounts", "numeric[]"),
+                ("r_deliveries", "timestamptz[]"),
+            ],
+            Self::Delivery => &[("r_orders", "int[]")],
+            Self::StockLevel => &[("r_low", "int")],
+        }
+    }
+
+    fn body(self) -> &'static str {
+        match self {
+            Self::NewOrder => include_str!("routines/new_order.sql"),
+            Self::Payment => include_str!("routines/payment.sql"),
+            Self::OrderStatus => include_str!("routines/order_status.sql"),
+            Self::Delivery => include_str!("routines/delivery.sql"),
+            Self::StockLevel => include_str!("routines/stock_level.sql"),
+        }
+    }
+}
+
+/// Statements that make all functions and procedures.
+#[must_use]
+pub fn create(profile: Profile) -> Vec<String> {
+    let both = |transaction| {
+        [
+            create_function(transaction, profile),
+            create_procedure(transaction, profile),
+        ]
+    };
+    Transaction::ALL.into_iter().flat_map(both).collect()
+}
+
+/// The statement that drops them, whatever their arguments.
+#[must_use]
+pub fn drop() -> String {
+    let names = Transaction::ALL
+        .map(|transaction| format!("{}, {}", transaction.function(), transaction.procedure()));
+    format!("drop routine if exists {}", names.join(", "))
+}
+
+fn create_function(transaction: Transaction, profile: Profile) -> String {
+    let undo = format!(
+        "raise exception 'item number is not valid' using errcode = '{UNUSED_ITEM_SQLSTATE}';"
+    );
+    let body = body(transaction, profile, &undo);
+    let parameters = parameters(transaction, "out");
+    let name = transaction.function();
+    format!("create or replace function {name}({parameters}) language plpgsql as $${body}$$")
+}
+
+fn create_procedure(transaction: Transaction, profile: Profile) -> String {
+    let body = body(transaction, profile, "rollback; r_o_id := null; return;");
+    let parameters = parameters(transaction, "inout");
+    let name = transaction.procedure();
+    format!("create or replace procedure {name}({parameters}) language plpgsql as $${body}$$")
+}
+
+fn parameters(transaction: Transaction, out: &str) -> String {
+    let inputs = transaction.inputs().iter();
+    let outputs = transaction.outputs().iter();
+    let inputs = inputs.map(|(name, kind)| format!("{name} {kind}"));
+    let outputs = outputs.map(|(name, kind)| format!("{out} {name} {kind}"));
+    inputs.chain(outputs).collect::<Vec<_>>().join(", ")
+}
+
+/// The body for a profile: HammerDB leaves some counters alone that the standard counts.
+fn body(transaction: Transaction, profile: Profile, undo: &str) -> String {
+    let counts = [
+        (
+            "/* stock counts */",
+            ", s_ytd = s_ytd + p_quantities[v_line], s_order_cnt = s_order_cnt + 1, \
+             s_remote_cnt = s_remote_cnt + (p_supplies[v_line] <> p_w_id)::int",
+        ),
+        ("/* payment count */", ", c_payment_cnt = c_payment_cnt + 1"),
+        (
+            "/* delivery count */",
+            ", c_delivery_cnt = c_delivery_cnt + 1",
+        ),
+    ];
+    let mut body = transaction.body().replace("/* unused item */", undo);
+    for (place, counted) in counts {
+        let text = match profile {
+            Profile::Hammerdb => "",
+            Profile::Spec => counted,
+        };
+        body = body.replace(place, text);
+    }
+    body
+}

@@ -1,0 +1,45 @@
+//! TPC-C: its checks, and its load.
+
+pub mod check;
+pub mod client_sql;
+pub mod deferred;
+pub mod inputs;
+pub mod mix;
+pub mod prepare;
+pub mod result;
+pub mod server;
+pub mod terminal;
+
+/// How transactions reach the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Variant {
+    /// A function each, by `SELECT` of a prepared statement.
+    Functions,
+    /// A procedure each, by `CALL`.
+    Procedures,
+    /// Statements one by one, each in a round trip of its own.
+    Sql,
+    /// The same statements; those that need no earlier result share a round trip.
+    SqlPipelined,
+}
+
+impl Variant {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Functions,
+        Self::Procedures,
+        Self::Sql,
+        Self::SqlPipelined,
+    ];
+
+    /// As options have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Functions => "functions",
+            Self::Procedures => "procedures",
+            Self::Sql => "sql",
+            Self::SqlPipelined => "sql-pipelined",
+        }
+    }
+}

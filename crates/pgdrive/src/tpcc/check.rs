@@ -1,0 +1,178 @@
+//! `--tpcc-check`: the standard's consistency conditions, one line each.
+
+use std::io::{self, Write};
+use std::sync::atomic::Ordering;
+
+use pgdyno_connect::Session;
+use pgdyno_dataset::tpcc::Profile;
+use pgdyno_dataset::tpcc::conditions::{Condition, Verdict, conditions};
+use pgdyno_dataset::{LoadError, Mark, mark::Reading};
+use pgdyno_engine::clock::Clock;
+use serde_json::json;
+
+use crate::benchmark::resolve_params;
+use crate::events::Events;
+use crate::exit::Exit;
+use crate::initialize::canceller::Canceller;
+use crate::lease::Lease;
+use crate::messages::{Failure, Messages};
+use crate::options::{EventSink, TpccCheck};
+use crate::setup;
+
+/// Checks a database; every failure is said before this returns.
+pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
+    let mut events = match Events::open(options.events.as_ref(), Clock::start()) {
+        Ok(events) => events,
+        Err(error) => {
+            messages.error(format!("could not create the events file: {error}"));
+            return Exit::NotBegun;
+        }
+    };
+    let mut out: Box<dyn Write> = match options.events {
+        Some(EventSink::Stdout) => Box::new(io::stderr()),
+        _ => Box::new(io::stdout()),
+    };
+    let (exit, failure) = match carry_out(options, messages, &mut events, &mut out) {
+        Ok(exit) => (exit, None),
+        Err(failure) => {
+            failure.say(messages);
+            (Exit::NotBegun, Some(failure))
+        }
+    };
+    let end = json!({
+        "outcome": match exit {
+            Exit::Well | Exit::Refused => "finished",
+            Exit::Signalled(_) => "interrupted",
+            Exit::NotBegun | Exit::Aborted => "failed",
+        },
+        "exit_code": exit.code(),
+        "message": failure.as_ref().map(|failure| &failure.message),
+        "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
+    });
+    match events.write("end", end) {
+        Ok(()) => exit,
+        Err(error) => {
+            messages.error(format!("could not write events: {error}"));
+            Exit::NotBegun
+        }
+    }
+}
+
+fn carry_out(
+    options: &TpccCheck,
+    messages: &Messages,
+    events: &mut Events,
+    out: &mut dyn Write,
+) -> Result<Exit, Failure> {
+    let lease = Lease::take()
+        .map_err(|error| Failure::new(format!("could not watch for signals: {error}")))?;
+    if options.parent_lease {
+        lease.end_with_parent();
+    }
+    let mut params = resolve_params(&options.connection, messages)?;
+    params.interrupt = lease.interrupt();
+    let canceller = Canceller::start(&params, &lease.stop);
+    let checked = setup::connect(&params).and_then(|mut session| {
+        canceller.watch(&mut session);
+        let holds = check(&mut session, options, events, out)?;
+        // a TLS session that ends without a word is a line in the server's log; else nothing is lost
+        let _ = session.close();
+        Ok(holds)
+    });
+    match checked {
+        Err(_) if lease.stop.load(Ordering::Relaxed) => Ok(lease.exit()),
+        Ok(false) => {
+            messages.error("the database is not consistent");
+            Ok(Exit::Refused)
+        }
+        Ok(true) => Ok(Exit::Well),
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Checks the session's database and tells each verdict; whether all conditions hold.
+///
+/// # Errors
+/// It is not known what the database should hold, or the server could not say what it does.
+pub fn check(
+    session: &mut Session,
+    options: &TpccCheck,
+    events: &mut Events,
+    out: &mut dyn Write,
+) -> Result<bool, Failure> {
+    let (warehouses, profile) = expected(session, options)?;
+    let mut all_hold = true;
+    for condition in conditions(warehouses, profile, options.depth) {
+        let verdict = condition.check(session).map_err(|error| failure(&error))?;
+        all_hold &= verdict.violations == 0;
+        tell(&condition, &verdict, events, out)
+            .map_err(|error| Failure::new(format!("could not write results: {error}")))?;
+    }
+    Ok(all_hold)
+}
+
+fn tell(
+    condition: &Condition,
+    verdict: &Verdict,
+    events: &mut Events,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let Verdict {
+        violations,
+        examples,
+        elapsed,
+    } = verdict;
+    let seconds = elapsed.as_secs_f64();
+    let what = match condition.number {
+        0 => "cardinalities".to_owned(),
+        number => format!("condition {number}"),
+    };
+    let text = condition.text;
+    match violations {
+        0 => writeln!(out, "{what}: {text}: holds ({seconds:.2} s)")?,
+        count => writeln!(
+            out,
+            "{what}: {text}: broken in {count} places ({seconds:.2} s): {examples}"
+        )?,
+    }
+    events.write(
+        "condition",
+        json!({
+            "number": condition.number,
+            "text": text,
+            "violations": violations,
+            "examples": examples,
+            "seconds": seconds,
+        }),
+    )
+}
+
+/// Warehouses and profile: those asked for, else those of the database's mark.
+fn expected(session: &mut Session, options: &TpccCheck) -> Result<(u64, Profile), Failure> {
+    let (warehouses, profile) = match Mark::read(session).map_err(|error| failure(&error))? {
+        Reading::Marked(mark) if mark.dataset == "tpcc" => {
+            let profile = mark.options.get("tpcc-profile");
+            let profile = profile.and_then(|name| Profile::from_name(name.as_str()?));
+            (Some(mark.scale), profile)
+        }
+        _ => (None, None),
+    };
+    let asked = options.warehouses.map(u64::from);
+    let Some(warehouses) = asked.or(warehouses) else {
+        return Err(Failure::new(
+            "the database has no mark that says how many warehouses it holds",
+        )
+        .hint("Give --warehouses=NUM and, for the standard's, --tpcc-profile=spec."));
+    };
+    // HammerDB's counts less, so that its rules hold for both
+    let profile = options.profile.or(profile).unwrap_or(Profile::Hammerdb);
+    Ok((warehouses, profile))
+}
+
+/// What is told of an error of the dataset's.
+pub fn failure(error: &LoadError) -> Failure {
+    let mut failure = Failure::new(error);
+    failure.detail = error.detail();
+    failure.hint = error.hint().map(ToOwned::to_owned);
+    failure
+}

@@ -1,0 +1,490 @@
+//! Transactions written out by the client: what is sent next, and what is learnt from an answer.
+
+pub mod statements;
+
+use pgdyno_dataset::tpcc::Profile;
+use pgdyno_engine::driver::{Answer, Outgoing};
+use pgdyno_wire::{BindTemplate, EncodeError};
+
+use super::inputs::{
+    Inputs, Line, MOST_LINES, NewOrder, Payment, Who, push, push_cents, push_last_name,
+};
+use super::mix::Kind;
+use super::terminal::Prepared;
+use statements::Statement;
+
+const DISTRICTS: usize = 10;
+const DIST_INFO: usize = 24;
+const MOST_PARAMETERS: usize = 9;
+
+/// Where a transaction is.
+#[derive(Debug)]
+pub struct ClientSql {
+    profile: Profile,
+    is_pipelined: bool,
+    /// All statements of the transaction, in order.
+    plan: Vec<Step>,
+    /// The first one under way.
+    first: usize,
+    /// The next to be sent.
+    next: usize,
+    /// What was learnt.
+    learnt: Learnt,
+}
+
+/// A statement of the plan.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    statement: Statement,
+    /// Line of the order, or district, from 0.
+    number: usize,
+    /// Whether it needs what statements before it have given.
+    waits: bool,
+}
+
+/// What answers have given for later statements.
+#[derive(Debug, Default)]
+struct Learnt {
+    order: u32,
+    customer: u32,
+    next_order: u32,
+    prices_cents: [u64; MOST_LINES],
+    dist_infos: [[u8; DIST_INFO]; MOST_LINES],
+    warehouse_name: Vec<u8>,
+    district_name: Vec<u8>,
+    /// Of each district: its order, if there was one, its customer and its amount.
+    orders: [Option<u32>; DISTRICTS],
+    customers: [u32; DISTRICTS],
+    totals_cents: [u64; DISTRICTS],
+    /// An item was not there.
+    unused_item: bool,
+    /// So the order is rolled back.
+    rolled_back: bool,
+}
+
+/// How far a transaction is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// There is more to send.
+    More,
+    /// It was committed, or rolled back as it has to be.
+    Done,
+}
+
+/// A parameter.
+#[derive(Clone, Copy)]
+enum Value<'a> {
+    Int(u32),
+    Cents(u64),
+    LastName(u64),
+    Text(&'a [u8]),
+}
+
+impl ClientSql {
+    /// Nothing begun.
+    pub fn new(profile: Profile, is_pipelined: bool) -> Self {
+        Self {
+            profile,
+            is_pipelined,
+            plan: Vec::new(),
+            first: 0,
+            next: 0,
+            learnt: Learnt::default(),
+        }
+    }
+
+    /// Whether the transaction named an unused item.
+    pub fn rolled_back(&self) -> bool {
+        self.learnt.rolled_back
+    }
+
+    /// The statements that are prepared.
+    pub fn prepared(profile: Profile) -> Vec<(String, u16)> {
+        let one = |statement: Statement| (statement.sql(profile), statement.parameters(profile));
+        Statement::ALL.into_iter().map(one).collect()
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self, inputs: &Inputs) {
+        self.plan.clear();
+        (self.first, self.next) = (0, 0);
+        self.learnt.unused_item = false;
+        self.learnt.rolled_back = false;
+        self.step(Statement::Begin);
+        match inputs {
+            Inputs::NewOrder(order) => self.plan_new_order(order),
+            Inputs::Payment(payment) => self.plan_payment(payment),
+            Inputs::OrderStatus { who, .. } => self.plan_order_status(*who),
+            Inputs::Delivery { .. } => self.plan_delivery(),
+            Inputs::StockLevel { .. } => {
+                self.step(Statement::StockDistrict);
+                self.later(Statement::StockCount);
+            }
+        }
+        self.step(Statement::Commit);
+    }
+
+    fn plan_new_order(&mut self, order: &NewOrder) {
+        self.step(Statement::NewOrderCustomer);
+        self.step(Statement::NewOrderDistrict);
+        for number in 0..order.count {
+            self.each(Statement::NewOrderItem, number, false);
+            self.each(Statement::NewOrderStock, number, false);
+        }
+        self.later(Statement::NewOrderOrder);
+        self.step(Statement::NewOrderOpen);
+        for number in 0..order.count {
+            self.each(Statement::NewOrderLine, number, false);
+        }
+    }
+
+    fn plan_payment(&mut self, payment: &Payment) {
+        self.step(Statement::PaymentWarehouse);
+        self.step(Statement::PaymentDistrict);
+        if let Who::LastName(_) = payment.who {
+            self.step(Statement::CustomerByName);
+        }
+        self.later(Statement::PaymentCustomer);
+        self.step(Statement::PaymentHistory);
+    }
+
+    fn plan_order_status(&mut self, who: Who) {
+        if let Who::LastName(_) = who {
+            self.step(Statement::CustomerByName);
+            self.later(Statement::StatusCustomer);
+        } else {
+            self.step(Statement::StatusCustomer);
+        }
+        self.step(Statement::StatusOrder);
+        self.later(Statement::StatusLines);
+    }
+
+    fn plan_delivery(&mut self) {
+        let stages = [
+            Statement::DeliveryOpen,
+            Statement::DeliveryOrder,
+            Statement::DeliveryLines,
+            Statement::DeliveryCustomer,
+        ];
+        for (stage, statement) in stages.into_iter().enumerate() {
+            for district in 0..DISTRICTS {
+                // orders and lines both need the order's number, and neither the other
+                let waits = district == 0 && stage % 2 == 1;
+                self.each(statement, district, waits);
+            }
+        }
+    }
+
+    fn step(&mut self, statement: Statement) {
+        self.each(statement, 0, false);
+    }
+
+    fn later(&mut self, statement: Statement) {
+        self.each(statement, 0, true);
+    }
+
+    fn each(&mut self, statement: Statement, number: usize, waits: bool) {
+        self.plan.push(Step {
+            statement,
+            number,
+            waits,
+        });
+    }
+
+    /// Appends what can be sent now.
+    ///
+    /// # Errors
+    /// A value is too long, which none is.
+    pub fn send(
+        &mut self,
+        kind: Kind,
+        inputs: &Inputs,
+        prepared: &[Prepared],
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), EncodeError> {
+        out.keep_rows();
+        self.first = self.next;
+        self.skip_empty_districts();
+        while let Some(step) = self.plan.get(self.next) {
+            let is_first = self.next == self.first;
+            if !is_first && (step.waits || !self.is_pipelined) {
+                break;
+            }
+            let template = &prepared[step.statement as usize].template;
+            if !self.is_pipelined {
+                let own = Statement::of(kind);
+                let command = own.iter().position(|one| *one == step.statement);
+                out.command(command.unwrap_or(0));
+            }
+            self.send_step(*step, inputs, template, out)?;
+            self.next += 1;
+            if self.is_pipelined {
+                // nothing more is known of districts until there is an answer
+                self.skip_empty_districts();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes out of the plan what a district without an open order has no need of.
+    fn skip_empty_districts(&mut self) {
+        while let Some(step) = self.plan.get(self.next) {
+            let of_order = matches!(
+                step.statement,
+                Statement::DeliveryOrder | Statement::DeliveryLines | Statement::DeliveryCustomer
+            );
+            // no district is known to be empty as long as that is under way
+            let is_known = of_order && (self.first..self.next).all(|at| !self.opens(at));
+            if !is_known || self.learnt.orders[step.number].is_some() {
+                break;
+            }
+            let waits = step.waits;
+            self.plan.remove(self.next);
+            if let Some(following) = self.plan.get_mut(self.next) {
+                following.waits |= waits;
+            }
+        }
+    }
+
+    fn opens(&self, at: usize) -> bool {
+        self.plan[at].statement == Statement::DeliveryOpen
+    }
+
+    fn send_step(
+        &self,
+        step: Step,
+        inputs: &Inputs,
+        template: &BindTemplate,
+        out: &mut Outgoing<'_>,
+    ) -> Result<(), EncodeError> {
+        let values = self.values(step, inputs);
+        out.execute(template, |number, out| {
+            match values[usize::from(number)] {
+                Value::Int(value) => push(out, value),
+                Value::Cents(cents) => push_cents(out, cents),
+                Value::LastName(number) => push_last_name(out, number),
+                Value::Text(text) => out.extend_from_slice(text),
+            }
+            true
+        })
+    }
+
+    fn values(&self, step: Step, inputs: &Inputs) -> [Value<'_>; MOST_PARAMETERS] {
+        match inputs {
+            Inputs::NewOrder(order) => self.new_order_values(step, order),
+            Inputs::Payment(payment) => self.payment_values(step.statement, payment),
+            Inputs::OrderStatus {
+                warehouse,
+                district,
+                who,
+            } => {
+                let third = match step.statement {
+                    Statement::CustomerByName => by_name(*who),
+                    Statement::StatusLines => Value::Int(self.learnt.order),
+                    _ => self.customer(*who),
+                };
+                filled([Value::Int(*warehouse), Value::Int(*district), third])
+            }
+            Inputs::Delivery { warehouse, carrier } => {
+                let learnt = &self.learnt;
+                let number = step.number;
+                let (third, fourth) = match step.statement {
+                    Statement::DeliveryCustomer => (
+                        Value::Int(learnt.customers[number]),
+                        Value::Cents(learnt.totals_cents[number]),
+                    ),
+                    _ => (
+                        Value::Int(learnt.orders[number].unwrap_or(0)),
+                        Value::Int(*carrier),
+                    ),
+                };
+                filled([
+                    Value::Int(*warehouse),
+                    Value::Int(number as u32 + 1),
+                    third,
+                    fourth,
+                ])
+            }
+            Inputs::StockLevel {
+                warehouse,
+                district,
+                threshold,
+            } => filled([
+                Value::Int(*warehouse),
+                Value::Int(*district),
+                Value::Int(self.learnt.next_order),
+                Value::Int(*threshold),
+            ]),
+        }
+    }
+
+    fn new_order_values(&self, step: Step, order: &NewOrder) -> [Value<'_>; MOST_PARAMETERS] {
+        let learnt = &self.learnt;
+        let (w, d) = (Value::Int(order.warehouse), Value::Int(order.district));
+        let Line {
+            supply,
+            item,
+            quantity,
+        } = order.lines[step.number];
+        let is_remote = supply != order.warehouse;
+        let (i, s, q) = (Value::Int(item), Value::Int(supply), Value::Int(quantity));
+        match step.statement {
+            Statement::NewOrderItem => filled([i]),
+            Statement::NewOrderStock => filled([i, s, q, d, Value::Int(u32::from(is_remote))]),
+            Statement::NewOrderOrder => {
+                let own = &order.lines[..order.count];
+                let all_local = own.iter().all(|line| line.supply == order.warehouse);
+                filled([
+                    Value::Int(learnt.order),
+                    d,
+                    w,
+                    Value::Int(order.customer),
+                    Value::Int(order.count as u32),
+                    Value::Int(u32::from(all_local)),
+                ])
+            }
+            Statement::NewOrderOpen => filled([Value::Int(learnt.order), d, w]),
+            Statement::NewOrderLine => [
+                Value::Int(learnt.order),
+                d,
+                w,
+                Value::Int(step.number as u32 + 1),
+                i,
+                s,
+                q,
+                Value::Cents(u64::from(quantity) * learnt.prices_cents[step.number]),
+                Value::Text(&learnt.dist_infos[step.number]),
+            ],
+            _ => filled([w, d, Value::Int(order.customer)]),
+        }
+    }
+
+    fn payment_values(
+        &self,
+        statement: Statement,
+        payment: &Payment,
+    ) -> [Value<'_>; MOST_PARAMETERS] {
+        let (w, d) = (Value::Int(payment.warehouse), Value::Int(payment.district));
+        let c_w = Value::Int(payment.customer_warehouse);
+        let c_d = Value::Int(payment.customer_district);
+        let amount = Value::Cents(u64::from(payment.cents));
+        let customer = self.customer(payment.who);
+        match statement {
+            Statement::PaymentWarehouse => filled([w, amount]),
+            Statement::PaymentDistrict => filled([w, d, amount]),
+            Statement::CustomerByName => filled([c_w, c_d, by_name(payment.who)]),
+            Statement::PaymentCustomer => filled([c_w, c_d, customer, amount, d, w]),
+            _ => filled([
+                c_d,
+                c_w,
+                customer,
+                d,
+                w,
+                amount,
+                Value::Text(&self.learnt.warehouse_name),
+                Value::Text(&self.learnt.district_name),
+            ]),
+        }
+    }
+
+    /// The customer's number, given or found by name.
+    fn customer(&self, who: Who) -> Value<'_> {
+        match who {
+            Who::Number(number) => Value::Int(number),
+            Who::LastName(_) => Value::Int(self.learnt.customer),
+        }
+    }
+
+    /// Takes an answer without an error.
+    ///
+    /// # Errors
+    /// The database does not hold what it should, in words.
+    pub fn take(&mut self, answer: &Answer) -> Result<Progress, String> {
+        for (result, at) in (self.first..self.next).enumerate() {
+            let step = self.plan[at];
+            self.learn(step, answer, result)
+                .ok_or_else(|| missing(step, self.profile))?;
+        }
+        if self.learnt.unused_item {
+            self.learnt.unused_item = false;
+            self.learnt.rolled_back = true;
+            self.plan.truncate(self.next);
+            self.step(Statement::Rollback);
+        }
+        match self.next < self.plan.len() {
+            true => Ok(Progress::More),
+            false => Ok(Progress::Done),
+        }
+    }
+
+    /// What a statement has given; None when it gave no row where there must be one.
+    fn learn(&mut self, step: Step, answer: &Answer, result: usize) -> Option<()> {
+        let learnt = &mut self.learnt;
+        let number = step.number;
+        let value = |column| answer.value(result, column);
+        match step.statement {
+            Statement::NewOrderDistrict | Statement::StatusOrder => {
+                learnt.order = whole(value(0)?)?;
+            }
+            Statement::NewOrderItem => match value(0) {
+                Some(price) => learnt.prices_cents[number] = cents(price)?,
+                None => learnt.unused_item = true,
+            },
+            Statement::NewOrderStock if !learnt.unused_item => {
+                learnt.dist_infos[number].copy_from_slice(value(2)?.get(..DIST_INFO)?);
+            }
+            Statement::CustomerByName => learnt.customer = whole(value(0)?)?,
+            Statement::PaymentWarehouse => keep(&mut learnt.warehouse_name, value(0)?),
+            Statement::PaymentDistrict => keep(&mut learnt.district_name, value(0)?),
+            Statement::DeliveryOpen => {
+                learnt.orders[number] = value(0).map(|order| whole(order).unwrap_or(0));
+            }
+            Statement::DeliveryOrder => learnt.customers[number] = whole(value(0)?)?,
+            Statement::DeliveryLines => learnt.totals_cents[number] = cents(value(0)?)?,
+            Statement::StockDistrict => learnt.next_order = whole(value(0)?)?,
+            Statement::NewOrderCustomer
+            | Statement::PaymentCustomer
+            | Statement::StatusCustomer
+            | Statement::StatusLines
+            | Statement::StockCount => {
+                value(0)?;
+            }
+            _ => {}
+        }
+        Some(())
+    }
+}
+
+fn missing(step: Step, profile: Profile) -> String {
+    let sql = step.statement.sql(profile);
+    format!("no row where there must be one, as in a database of fewer warehouses: {sql}")
+}
+
+fn filled<'a, const N: usize>(values: [Value<'a>; N]) -> [Value<'a>; MOST_PARAMETERS] {
+    let mut all = [Value::Int(0); MOST_PARAMETERS];
+    all[..N].copy_from_slice(&values);
+    all
+}
+
+fn by_name(who: Who) -> Value<'static> {
+    match who {
+        Who::LastName(number) => Value::LastName(number),
+        Who::Number(number) => Value::Int(number),
+    }
+}
+
+fn keep(place: &mut Vec<u8>, text: &[u8]) {
+    place.clear();
+    place.extend_from_slice(text);
+}
+
+fn whole(text: &[u8]) -> Option<u32> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// An amount with two decimals.
+fn cents(text: &[u8]) -> Option<u64> {
+    let (units, cents) = std::str::from_utf8(text).ok()?.split_once('.')?;
+    let (units, hundredths): (u64, u64) = (units.parse().ok()?, cents.parse().ok()?);
+    (cents.len() == 2).then_some(units * 100 + hundredths)
+}

@@ -1,0 +1,411 @@
+//! What users key in: the random inputs of the five transactions (clause 2.4 to 2.8).
+
+use std::io::Write;
+
+use pgdyno_dataset::tpcc::nurand::{self, nurand};
+use pgdyno_dataset::tpcc::{CUSTOMERS, DISTRICTS, ITEMS, ORDER_LINES, Profile, names};
+use pgdyno_script::Rng;
+
+/// Lines of an order at most.
+pub const MOST_LINES: usize = ORDER_LINES[1] as usize;
+/// An item that nobody has.
+pub const UNUSED_ITEM: u32 = ITEMS as u32 + 1;
+
+/// What all users of a run have in common.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// Of the database.
+    pub warehouses: u32,
+    /// Whose rules.
+    pub profile: Profile,
+    /// Whether a user stays in one warehouse.
+    pub is_bound: bool,
+    /// `C` of NURand for last names, customers' numbers and items.
+    pub c: Constants,
+}
+
+/// `C` of NURand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Constants {
+    /// When the rows were made.
+    pub last_name_of_load: u64,
+    /// In this run.
+    pub last_name: u64,
+    /// In this run; HammerDB's customers are uniform.
+    pub customer: u64,
+    /// In this run; HammerDB's items are uniform.
+    pub item: u64,
+}
+
+/// A user: where he sits and what he draws.
+#[derive(Debug, Clone)]
+pub struct User {
+    rules: Rules,
+    rng: Rng,
+    home: u32,
+    district: u32,
+}
+
+/// An order that is keyed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewOrder {
+    /// Where.
+    pub warehouse: u32,
+    /// Where.
+    pub district: u32,
+    /// Who orders.
+    pub customer: u32,
+    /// How many of the lines below there are.
+    pub count: usize,
+    /// What, from which warehouse, how many: in the order of warehouses and items, which keeps two
+    /// orders from waiting for each other; an unused item is the last.
+    pub lines: [Line; MOST_LINES],
+}
+
+/// A line of an order.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Line {
+    /// Warehouse that supplies it.
+    pub supply: u32,
+    /// Its number.
+    pub item: u32,
+    /// How many.
+    pub quantity: u32,
+}
+
+/// A customer, by number or by last name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// From 1 to 3000.
+    Number(u32),
+    /// From 0 to 999: the name's number.
+    LastName(u64),
+}
+
+/// A payment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payment {
+    /// Where it is made.
+    pub warehouse: u32,
+    /// Where it is made.
+    pub district: u32,
+    /// Where the customer is at home.
+    pub customer_warehouse: u32,
+    /// Where the customer is at home.
+    pub customer_district: u32,
+    /// Who pays.
+    pub who: Who,
+    /// How much.
+    pub cents: u32,
+}
+
+/// The inputs of one transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inputs {
+    /// An order; [`UNUSED_ITEM`] is its last item when it is to be rolled back.
+    NewOrder(NewOrder),
+    /// A payment.
+    Payment(Payment),
+    /// A question for the last order.
+    OrderStatus {
+        /// Where.
+        warehouse: u32,
+        /// Where.
+        district: u32,
+        /// Whose.
+        who: Who,
+    },
+    /// A delivery.
+    Delivery {
+        /// Where.
+        warehouse: u32,
+        /// Who carries it.
+        carrier: u32,
+    },
+    /// A question for what is short.
+    StockLevel {
+        /// Where.
+        warehouse: u32,
+        /// Where.
+        district: u32,
+        /// Fewer than this are short.
+        threshold: u32,
+    },
+}
+
+impl User {
+    /// User number `number`, from 0, of a run with this seed. In the standard's profile ten of them sit
+    /// in each warehouse, one a district, and begin with the first again when there are more; HammerDB's
+    /// sit anywhere.
+    pub fn new(rules: Rules, seed: u64, number: usize) -> Self {
+        // numbers that follow each other give seeds that do not
+        let spread = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut rng = Rng::seed(seed ^ spread).derive();
+        let warehouses = u64::from(rules.warehouses);
+        let number = number as u64;
+        let (home, district) = match rules.profile {
+            Profile::Spec => (number / DISTRICTS % warehouses + 1, number % DISTRICTS + 1),
+            Profile::Hammerdb => (rng.range_u64(1, warehouses), rng.range_u64(1, DISTRICTS)),
+        };
+        Self {
+            rules,
+            rng,
+            home: home as u32,
+            district: district as u32,
+        }
+    }
+
+    /// An order; `unused` makes its last item one that nobody has.
+    pub fn new_order(&mut self, unused: bool) -> NewOrder {
+        let warehouse = self.warehouse();
+        let district = self.number(1, DISTRICTS);
+        let customer = self.customer();
+        let [fewest, most] = ORDER_LINES;
+        let count = self.rng.range_u64(fewest, most) as usize;
+        let mut lines = [Line::default(); MOST_LINES];
+        for line in &mut lines[..count] {
+            let is_remote = self.rng.range_u64(1, 100) == 1;
+            *line = Line {
+                supply: match is_remote {
+                    true => self.other_warehouse(warehouse),
+                    false => warehouse,
+                },
+                item: self.item(),
+                quantity: self.number(1, 10),
+            };
+        }
+        let sorted = count - usize::from(unused);
+        lines[..sorted].sort_unstable();
+        if unused {
+            lines[sorted].item = UNUSED_ITEM;
+        }
+        NewOrder {
+            warehouse,
+            district,
+            customer,
+            count,
+            lines,
+        }
+    }
+
+    /// A payment.
+    pub fn payment(&mut self) -> Payment {
+        let warehouse = self.warehouse();
+        let district = self.number(1, DISTRICTS);
+        let is_remote = self.rng.range_u64(1, 100) > 85;
+        let (customer_warehouse, customer_district) = match is_remote {
+            true => (self.other_warehouse(warehouse), self.number(1, DISTRICTS)),
+            false => (warehouse, district),
+        };
+        let cents = match self.rules.profile {
+            Profile::Hammerdb => 100 * self.number(1, 5_000),
+            Profile::Spec => self.number(100, 500_000),
+        };
+        Payment {
+            warehouse,
+            district,
+            customer_warehouse,
+            customer_district,
+            who: self.who(),
+            cents,
+        }
+    }
+
+    /// A question for the last order.
+    pub fn order_status(&mut self) -> Inputs {
+        Inputs::OrderStatus {
+            warehouse: self.warehouse(),
+            district: self.number(1, DISTRICTS),
+            who: self.who(),
+        }
+    }
+
+    /// A delivery: its warehouse and who carries it.
+    pub fn delivery(&mut self) -> (u32, u32) {
+        (self.warehouse(), self.number(1, 10))
+    }
+
+    /// A question for what is short, in the district of the user.
+    pub fn stock_level(&mut self) -> Inputs {
+        Inputs::StockLevel {
+            warehouse: self.warehouse(),
+            district: self.district,
+            threshold: self.number(10, 20),
+        }
+    }
+
+    fn warehouse(&mut self) -> u32 {
+        match self.rules.is_bound {
+            true => self.home,
+            false => self.number(1, u64::from(self.rules.warehouses)),
+        }
+    }
+
+    /// Any but this one; this one when there is no other.
+    fn other_warehouse(&mut self, this: u32) -> u32 {
+        let warehouses = u64::from(self.rules.warehouses);
+        if warehouses == 1 {
+            return this;
+        }
+        let drawn = self.number(1, warehouses - 1);
+        drawn + u32::from(drawn >= this)
+    }
+
+    fn customer(&mut self) -> u32 {
+        match self.rules.profile {
+            Profile::Hammerdb => self.number(1, CUSTOMERS),
+            Profile::Spec => self.uneven(nurand::CUSTOMER, self.rules.c.customer, CUSTOMERS),
+        }
+    }
+
+    fn item(&mut self) -> u32 {
+        match self.rules.profile {
+            Profile::Hammerdb => self.number(1, ITEMS),
+            Profile::Spec => self.uneven(nurand::ITEM, self.rules.c.item, ITEMS),
+        }
+    }
+
+    /// Of a hundred customers sixty give their last name.
+    fn who(&mut self) -> Who {
+        if self.rng.range_u64(1, 100) > 60 {
+            return Who::Number(self.customer());
+        }
+        let low = self.rng.range_u64(0, nurand::LAST_NAME);
+        let draw = self.rng.range_u64(0, names::COUNT - 1);
+        let c = self.rules.c.last_name;
+        Who::LastName(nurand(low, draw, c, 0, names::COUNT - 1))
+    }
+
+    fn uneven(&mut self, a: u64, c: u64, most: u64) -> u32 {
+        let low = self.rng.range_u64(0, a);
+        let draw = self.rng.range_u64(1, most);
+        nurand(low, draw, c, 1, most) as u32
+    }
+
+    fn number(&mut self, least: u64, most: u64) -> u32 {
+        self.rng.range_u64(least, most) as u32
+    }
+}
+
+/// Appends a value's text.
+pub fn push(out: &mut Vec<u8>, value: impl std::fmt::Display) {
+    // a vector takes everything
+    let _ = write!(out, "{value}");
+}
+
+/// Appends an amount of money.
+pub fn push_cents(out: &mut Vec<u8>, cents: u64) {
+    push(out, format_args!("{}.{:02}", cents / 100, cents % 100));
+}
+
+/// Appends a last name.
+pub fn push_last_name(out: &mut Vec<u8>, number: u64) {
+    for syllable in names::syllables(number) {
+        out.extend_from_slice(syllable.as_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(warehouses: u32, profile: Profile) -> Rules {
+        Rules {
+            warehouses,
+            profile,
+            is_bound: true,
+            c: Constants {
+                last_name_of_load: 1,
+                last_name: 100,
+                customer: 259,
+                item: 7_911,
+            },
+        }
+    }
+
+    #[test]
+    fn orders_are_as_the_standard_has_them() {
+        let mut user = User::new(rules(4, Profile::Spec), 1, 13);
+        assert_eq!((user.home, user.district), (2, 4));
+        let (mut lines, mut remote) = (0, 0);
+        for _ in 0..20_000 {
+            let order = user.new_order(false);
+            assert_eq!(order.warehouse, 2);
+            assert!((1..=10).contains(&order.district) && (1..=3_000).contains(&order.customer));
+            assert!((5..=15).contains(&order.count));
+            let own = &order.lines[..order.count];
+            assert!(own.is_sorted());
+            for line in own {
+                assert!((1..=100_000).contains(&line.item) && (1..=10).contains(&line.quantity));
+                assert!((1..=4).contains(&line.supply));
+                lines += 1;
+                remote += u32::from(line.supply != 2);
+            }
+        }
+        let share = f64::from(remote) / f64::from(lines);
+        assert!((share - 0.01).abs() < 0.0012, "{share}");
+        let order = user.new_order(true);
+        let unused = order.lines.iter().position(|line| line.item == UNUSED_ITEM);
+        assert_eq!(unused, Some(order.count - 1));
+    }
+
+    #[test]
+    fn payments_are_as_the_profile_has_them() {
+        for profile in Profile::ALL {
+            let mut user = User::new(rules(3, profile), 9, 0);
+            let home = user.home;
+            let all: Vec<Payment> = (0..20_000).map(|_| user.payment()).collect();
+            let share = |of: &dyn Fn(&Payment) -> bool| {
+                all.iter().filter(|payment| of(payment)).count() as f64 / 20_000.0
+            };
+            let remote = share(&|payment| payment.customer_warehouse != home);
+            assert!((remote - 0.15).abs() < 0.013, "{remote}");
+            let named = share(&|payment| matches!(payment.who, Who::LastName(_)));
+            assert!((named - 0.6).abs() < 0.018, "{named}");
+            let whole = share(&|payment| payment.cents % 100 == 0);
+            assert_eq!(whole == 1.0, profile == Profile::Hammerdb);
+            assert!(
+                all.iter()
+                    .all(|payment| (100..=500_000).contains(&payment.cents))
+            );
+        }
+    }
+
+    #[test]
+    fn one_warehouse_is_its_own_neighbour() {
+        let mut user = User::new(rules(1, Profile::Hammerdb), 9, 7);
+        assert!((0..1_000).all(|_| user.payment().customer_warehouse == 1));
+        let mut free = User::new(
+            Rules {
+                is_bound: false,
+                ..rules(5, Profile::Hammerdb)
+            },
+            9,
+            7,
+        );
+        let mut seen = [false; 5];
+        (0..1_000).for_each(|_| seen[free.payment().warehouse as usize - 1] = true);
+        assert_eq!(seen, [true; 5]);
+    }
+
+    #[test]
+    fn the_standards_customers_and_items_are_uneven() {
+        let top_share = |profile: Profile| {
+            let mut user = User::new(rules(1, profile), 3, 0);
+            let mut counts = vec![0u32; 3_001];
+            (0..60_000).for_each(|_| counts[user.customer() as usize] += 1);
+            counts.sort_unstable_by(|a, b| b.cmp(a));
+            f64::from(counts[..300].iter().sum::<u32>()) / 60_000.0
+        };
+        assert!(top_share(Profile::Spec) > 0.3);
+        assert!(top_share(Profile::Hammerdb) < 0.16);
+    }
+
+    #[test]
+    fn users_differ_and_a_seed_repeats() {
+        let draw = |seed, number| User::new(rules(9, Profile::Spec), seed, number).payment();
+        assert_eq!(draw(1, 2), draw(1, 2));
+        assert_ne!(draw(1, 2), draw(1, 3));
+        assert_ne!(draw(1, 2), draw(2, 2));
+    }
+}

@@ -1,0 +1,220 @@
+//! The five transaction types: weights, what the standard asks of each, and whether the mix came
+//! out as it was asked for.
+
+use std::time::Duration;
+
+use pgdyno_dataset::tpcc::Profile;
+use pgdyno_dataset::tpcc::routines::Transaction;
+use pgdyno_engine::pacing::{Pacing, Pause};
+
+use super::Variant;
+use super::client_sql::statements::Statement;
+
+/// What the engine knows as a script. New-Orders that are to be rolled back are one of their own, so
+/// that they are drawn, timed and counted apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    NewOrder,
+    /// A New-Order with an unused item.
+    RolledBack,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+impl Kind {
+    /// In the order of their scripts.
+    pub const ALL: [Self; 6] = [
+        Self::NewOrder,
+        Self::RolledBack,
+        Self::Payment,
+        Self::OrderStatus,
+        Self::Delivery,
+        Self::StockLevel,
+    ];
+
+    /// Name of the script.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::RolledBack => "New-Order rolled back",
+            other => other.transaction().name(),
+        }
+    }
+
+    /// What it is to the standard.
+    #[must_use]
+    pub fn transaction(self) -> Transaction {
+        match self {
+            Self::NewOrder | Self::RolledBack => Transaction::NewOrder,
+            Self::Payment => Transaction::Payment,
+            Self::OrderStatus => Transaction::OrderStatus,
+            Self::Delivery => Transaction::Delivery,
+            Self::StockLevel => Transaction::StockLevel,
+        }
+    }
+
+    /// Its share, of 2,300 or 10,000: one of a hundred New-Orders is rolled back.
+    #[must_use]
+    pub fn weight(self, profile: Profile) -> u32 {
+        match (profile, self) {
+            (Profile::Hammerdb, Self::NewOrder) => 990,
+            (Profile::Hammerdb, Self::RolledBack) => 10,
+            (Profile::Hammerdb, Self::Payment) => 1_000,
+            (Profile::Hammerdb, _) => 100,
+            (Profile::Spec, Self::NewOrder) => 4_455,
+            (Profile::Spec, Self::RolledBack) => 45,
+            (Profile::Spec, Self::Payment) => 4_300,
+            (Profile::Spec, _) => 400,
+        }
+    }
+
+    /// Names under which its statements are reported.
+    #[must_use]
+    pub fn commands(self, variant: Variant, profile: Profile) -> Vec<String> {
+        match variant {
+            Variant::Functions | Variant::Procedures => {
+                vec![call(self.transaction(), variant)]
+            }
+            Variant::Sql => {
+                let own = Statement::of(self).iter();
+                own.map(|one| one.sql(profile)).collect()
+            }
+            Variant::SqlPipelined => vec![format!("pipelines of {}", self.transaction().name())],
+        }
+    }
+}
+
+/// The statement that calls a routine.
+#[must_use]
+pub fn call(transaction: Transaction, variant: Variant) -> String {
+    let inputs = (1..=transaction.inputs().len()).map(|number| format!("${number}"));
+    match variant {
+        Variant::Procedures => {
+            let outputs = transaction.outputs().iter().map(|_| "null".to_owned());
+            let all: Vec<String> = inputs.chain(outputs).collect();
+            format!("call {}({})", transaction.procedure(), all.join(", "))
+        }
+        _ => {
+            let all: Vec<String> = inputs.collect();
+            format!(
+                "select * from {}({})",
+                transaction.function(),
+                all.join(", ")
+            )
+        }
+    }
+}
+
+/// What the standard asks of a type (clauses 5.2.3, 5.2.5.3 and 5.2.5.7).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requirement {
+    /// Of all transactions, percent; None where there is no minimum.
+    pub least_percent: Option<u32>,
+    /// Nine of ten must be answered within this.
+    pub limit: Duration,
+    /// Before each.
+    pub keying: Duration,
+    /// After each, on average.
+    pub think: Duration,
+}
+
+/// The standard's requirements for a type.
+#[must_use]
+pub fn requirement(transaction: Transaction) -> Requirement {
+    let (least_percent, limit_s, keying_s, think_s) = match transaction {
+        Transaction::NewOrder => (None, 5, 18, 12),
+        Transaction::Payment => (Some(43), 5, 3, 12),
+        Transaction::OrderStatus => (Some(4), 5, 2, 10),
+        Transaction::Delivery => (Some(4), 5, 2, 5),
+        Transaction::StockLevel => (Some(4), 20, 2, 5),
+    };
+    Requirement {
+        least_percent,
+        limit: Duration::from_secs(limit_s),
+        keying: Duration::from_secs(keying_s),
+        think: Duration::from_secs(think_s),
+    }
+}
+
+/// The standard's pauses around a script.
+#[must_use]
+pub fn pauses(kind: Kind) -> Pacing {
+    let Requirement { keying, think, .. } = requirement(kind.transaction());
+    Pacing {
+        keying: Pause::Fixed(keying),
+        think: Pause::Exponential { mean: think },
+    }
+}
+
+/// How often a share comes in so many draws.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Share {
+    /// Percent of all that was asked for.
+    pub asked_percent: f64,
+    /// Percent of all that came.
+    pub percent: f64,
+    /// The least and the most that chance explains, percent.
+    pub bounds_percent: [f64; 2],
+}
+
+/// Standard deviations that chance explains: beyond is one run of three million.
+const DEVIATIONS: f64 = 5.0;
+
+impl Share {
+    /// Of `count` in `total`, where `weight` of `weights` was asked for. Each client may have one
+    /// transaction under way when measuring begins and ends, and long ones are more likely to be it.
+    #[must_use]
+    pub fn new(count: u64, total: u64, weight: u32, weights: u32, clients: usize) -> Self {
+        let (total, asked) = (total.max(1) as f64, f64::from(weight) / f64::from(weights));
+        let deviation = (asked * (1.0 - asked) / total).sqrt();
+        let allowed = DEVIATIONS * deviation + clients as f64 / total;
+        Self {
+            asked_percent: asked * 100.0,
+            percent: count as f64 / total * 100.0,
+            bounds_percent: [asked - allowed, asked + allowed]
+                .map(|share| (share * 100.0).clamp(0.0, 100.0)),
+        }
+    }
+
+    /// Whether chance explains it.
+    #[must_use]
+    pub fn is_as_asked(&self) -> bool {
+        let [least, most] = self.bounds_percent;
+        (least..=most).contains(&self.percent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_are_the_profiles() {
+        let weights = |profile: Profile| Kind::ALL.map(|kind| kind.weight(profile));
+        assert_eq!(weights(Profile::Hammerdb).iter().sum::<u32>(), 2_300);
+        assert_eq!(weights(Profile::Spec).iter().sum::<u32>(), 10_000);
+    }
+
+    #[test]
+    fn chance_has_bounds() {
+        let share = |count| Share::new(count, 100_000, 43, 100, 10);
+        assert!(share(43_000).is_as_asked() && share(42_300).is_as_asked());
+        assert!(!share(42_000).is_as_asked() && !share(44_000).is_as_asked());
+        assert!(Share::new(0, 10, 1, 100, 1).is_as_asked());
+        assert!(!Share::new(0, 100_000, 1, 100, 1).is_as_asked());
+    }
+
+    #[test]
+    fn calls_name_all_parameters() {
+        assert_eq!(
+            call(Transaction::StockLevel, Variant::Functions),
+            "select * from tpcc_stock_level($1, $2, $3)"
+        );
+        assert_eq!(
+            call(Transaction::Delivery, Variant::Procedures),
+            "call tpcc_call_delivery($1, $2, null)"
+        );
+    }
+}

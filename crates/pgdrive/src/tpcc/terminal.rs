@@ -1,0 +1,309 @@
+//! A client as one of TPC-C's terminals: its user keys in, the server answers.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use pgdyno_dataset::tpcc::routines::{Transaction, UNUSED_ITEM_SQLSTATE};
+use pgdyno_engine::clock::Nanos;
+use pgdyno_engine::driver::{Answer, Driver, Drivers, Event, Outgoing, Refused, Request};
+use pgdyno_wire::{BindTemplate, Columns, EncodeError};
+
+use super::Variant;
+use super::client_sql::{ClientSql, Progress};
+use super::deferred::Delivery;
+
+use super::inputs::{Inputs, NewOrder, Rules, User, Who, push, push_cents, push_last_name};
+use super::mix::{Kind, call};
+
+const NOT_ROLLED_BACK: &str =
+    "an order with an unused item was not rolled back, or another one was";
+
+/// A prepared statement.
+#[derive(Debug)]
+pub struct Prepared {
+    name: String,
+    sql: String,
+    /// Its execution.
+    pub template: BindTemplate,
+}
+
+impl Prepared {
+    /// Statements with their numbers of parameters; each is named by its place.
+    ///
+    /// # Errors
+    /// None has a name that the protocol cannot carry.
+    pub fn all(statements: Vec<(String, u16)>) -> Result<Vec<Self>, EncodeError> {
+        let one = |(place, (sql, parameters)): (usize, (String, u16))| {
+            let name = format!("tpcc{place}");
+            let template = BindTemplate::new(&name, parameters, Columns::Undescribed)?;
+            Ok(Self {
+                name,
+                sql,
+                template,
+            })
+        };
+        statements.into_iter().enumerate().map(one).collect()
+    }
+
+    /// Those of a variant.
+    ///
+    /// # Errors
+    /// See [`Self::all`].
+    pub fn of_variant(variant: Variant, rules: &Rules) -> Result<Vec<Self>, EncodeError> {
+        Self::all(match variant {
+            Variant::Functions | Variant::Procedures => {
+                let one = |transaction: Transaction| {
+                    (
+                        call(transaction, variant),
+                        transaction.inputs().len() as u16,
+                    )
+                };
+                Transaction::ALL.map(one).into()
+            }
+            Variant::Sql | Variant::SqlPipelined => ClientSql::prepared(rules.profile),
+        })
+    }
+}
+
+/// Makes the terminals of a run.
+#[derive(Debug)]
+pub struct Terminals {
+    /// What all users have in common.
+    pub rules: Rules,
+    /// How transactions reach the server.
+    pub variant: Variant,
+    /// What users' inputs come from.
+    pub seed: u64,
+    /// What each session prepares.
+    pub prepared: Arc<Vec<Prepared>>,
+    /// Where deliveries go that are not waited for.
+    pub deferred: Option<Sender<Delivery>>,
+}
+
+impl Drivers for Terminals {
+    fn driver(&self, _worker: usize, client: usize) -> Box<dyn Driver> {
+        let way = match self.variant {
+            Variant::Functions | Variant::Procedures => Way::Routine(self.variant),
+            Variant::Sql | Variant::SqlPipelined => Way::Sql(Box::new(ClientSql::new(
+                self.rules.profile,
+                self.variant == Variant::SqlPipelined,
+            ))),
+        };
+        Box::new(Terminal {
+            user: User::new(self.rules, self.seed, client),
+            way,
+            prepared: Arc::clone(&self.prepared),
+            deferred: self.deferred.clone(),
+            kind: None,
+            inputs: Inputs::Delivery {
+                warehouse: 1,
+                carrier: 1,
+            },
+        })
+    }
+}
+
+/// One of them.
+struct Terminal {
+    user: User,
+    way: Way,
+    prepared: Arc<Vec<Prepared>>,
+    deferred: Option<Sender<Delivery>>,
+    /// The transaction under way; None while statements are prepared.
+    kind: Option<Kind>,
+    /// Of that transaction; another try has the same.
+    inputs: Inputs,
+}
+
+/// How transactions reach the server.
+enum Way {
+    /// By a function or a procedure.
+    Routine(Variant),
+    /// Statement by statement.
+    Sql(Box<ClientSql>),
+}
+
+impl Driver for Terminal {
+    fn resume(&mut self, event: Event<'_>, now: Nanos, out: &mut Outgoing<'_>) -> Request {
+        match event {
+            Event::Connected => self.prepare(out),
+            Event::Begin { script, tries } => self.begin(script, tries, now, out),
+            Event::Answered(answer) => match self.kind {
+                Some(kind) => self.answered(kind, answer, out),
+                None => prepared(answer),
+            },
+            Event::Woken | Event::Ending => Request::Done,
+        }
+    }
+}
+
+fn prepared(answer: &Answer) -> Request {
+    match answer.error() {
+        None => Request::Done,
+        Some(error) => Request::Abort(format!("could not prepare TPC-C's statements: {error}")),
+    }
+}
+
+/// Waits for the answer to what was encoded.
+fn sent(encoded: Result<(), EncodeError>) -> Request {
+    match encoded {
+        Ok(()) => Request::Await,
+        Err(error) => Request::Abort(format!("could not send a transaction: {error}")),
+    }
+}
+
+impl Terminal {
+    fn prepare(&mut self, out: &mut Outgoing<'_>) -> Request {
+        self.kind = None;
+        let mut statements = self.prepared.iter();
+        sent(statements.try_for_each(|one| out.parse(&one.name, &one.sql)))
+    }
+
+    fn begin(&mut self, script: usize, tries: u32, now: Nanos, out: &mut Outgoing<'_>) -> Request {
+        let kind = Kind::ALL[script];
+        self.kind = Some(kind);
+        if tries == 1 {
+            self.inputs = self.key_in(kind);
+        }
+        if let (Inputs::Delivery { warehouse, carrier }, Some(queue)) =
+            (self.inputs, &self.deferred)
+        {
+            // when nobody carries them out any more, the load is over
+            let _ = queue.send(Delivery {
+                warehouse,
+                carrier,
+                queued: now,
+            });
+            return Request::Done;
+        }
+        match &mut self.way {
+            Way::Sql(sql) => {
+                sql.begin(&self.inputs);
+                sent(sql.send(kind, &self.inputs, &self.prepared, out))
+            }
+            Way::Routine(_) => {
+                // a rolled back order is told from its answer
+                if kind == Kind::RolledBack {
+                    out.keep_rows();
+                }
+                let template = &self.prepared[kind.transaction() as usize].template;
+                sent(out.execute(template, |number, out| write(&self.inputs, number, out)))
+            }
+        }
+    }
+
+    fn key_in(&mut self, kind: Kind) -> Inputs {
+        let user = &mut self.user;
+        match kind {
+            Kind::NewOrder => Inputs::NewOrder(user.new_order(false)),
+            Kind::RolledBack => Inputs::NewOrder(user.new_order(true)),
+            Kind::Payment => Inputs::Payment(user.payment()),
+            Kind::OrderStatus => user.order_status(),
+            Kind::Delivery => {
+                let (warehouse, carrier) = user.delivery();
+                Inputs::Delivery { warehouse, carrier }
+            }
+            Kind::StockLevel => user.stock_level(),
+        }
+    }
+
+    fn answered(&mut self, kind: Kind, answer: &Answer, out: &mut Outgoing<'_>) -> Request {
+        let is_unused = |answer: &Answer| {
+            let sqlstate = answer.error().map(|error| error.sqlstate());
+            sqlstate.is_some_and(|state| state.as_str() == UNUSED_ITEM_SQLSTATE)
+        };
+        match (&mut self.way, answer.error()) {
+            (Way::Routine(Variant::Functions), Some(_))
+                if kind == Kind::RolledBack && is_unused(answer) =>
+            {
+                Request::Done
+            }
+            (_, Some(_)) => Request::Refused(Refused::default()),
+            (Way::Routine(variant), None) if kind == Kind::RolledBack => {
+                match (variant, answer.value(0, 0)) {
+                    (Variant::Procedures, None) => Request::Done,
+                    _ => Request::Abort(NOT_ROLLED_BACK.into()),
+                }
+            }
+            (Way::Routine(_), None) => Request::Done,
+            (Way::Sql(sql), None) => match sql.take(answer) {
+                Ok(Progress::Done) if sql.rolled_back() == (kind == Kind::RolledBack) => {
+                    Request::Done
+                }
+                Ok(Progress::Done) => Request::Abort(NOT_ROLLED_BACK.into()),
+                Ok(Progress::More) => sent(sql.send(kind, &self.inputs, &self.prepared, out)),
+                Err(words) => Request::Abort(words),
+            },
+        }
+    }
+}
+
+/// Appends parameter `number`, from 0, of the transaction's routine; false is NULL.
+fn write(inputs: &Inputs, number: u16, out: &mut Vec<u8>) -> bool {
+    let whole = |values: &[u32], out: &mut Vec<u8>| push(out, values[usize::from(number)]);
+    match inputs {
+        Inputs::NewOrder(order) => write_order(order, number, out),
+        Inputs::Payment(payment) => match number {
+            4 => return write_number(payment.who, out),
+            5 => return write_name(payment.who, out),
+            6 => push_cents(out, u64::from(payment.cents)),
+            _ => whole(
+                &[
+                    payment.warehouse,
+                    payment.district,
+                    payment.customer_warehouse,
+                    payment.customer_district,
+                ],
+                out,
+            ),
+        },
+        Inputs::OrderStatus {
+            warehouse,
+            district,
+            who,
+        } => match number {
+            2 => return write_number(*who, out),
+            3 => return write_name(*who, out),
+            _ => whole(&[*warehouse, *district], out),
+        },
+        Inputs::Delivery { warehouse, carrier } => whole(&[*warehouse, *carrier], out),
+        Inputs::StockLevel {
+            warehouse,
+            district,
+            threshold,
+        } => whole(&[*warehouse, *district, *threshold], out),
+    }
+    true
+}
+
+fn write_order(order: &NewOrder, number: u16, out: &mut Vec<u8>) {
+    match number {
+        0 => push(out, order.warehouse),
+        1 => push(out, order.district),
+        2 => push(out, order.customer),
+        _ => {
+            for (place, line) in order.lines[..order.count].iter().enumerate() {
+                out.push(if place == 0 { b'{' } else { b',' });
+                let value = [line.item, line.supply, line.quantity][usize::from(number) - 3];
+                push(out, value);
+            }
+            out.push(b'}');
+        }
+    }
+}
+
+fn write_number(who: Who, out: &mut Vec<u8>) -> bool {
+    match who {
+        Who::Number(number) => push(out, number),
+        Who::LastName(_) => return false,
+    }
+    true
+}
+
+fn write_name(who: Who, out: &mut Vec<u8>) -> bool {
+    match who {
+        Who::LastName(number) => push_last_name(out, number),
+        Who::Number(_) => return false,
+    }
+    true
+}

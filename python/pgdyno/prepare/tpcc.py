@@ -1,0 +1,56 @@
+"""TPC-C's consistency conditions behind a trial; the engine knows them."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from typing import Literal
+
+from pgdyno.errors import TargetError
+from pgdyno.prepare.consistency import wait_for_quiet
+from pgdyno.prepare.mark import Dataset
+from pgdyno.records import Consistency
+from pgdyno.run.engine import Engine
+from pgdyno.run.process import running_engine
+from pgdyno.target import Server
+
+NAME = "tpcc"
+"""As the mark has it."""
+BROKEN = 3
+"""The engine's exit code when a condition is broken."""
+REQUIRED = "the standard's consistency conditions 1 to 4, and the rows of warehouse and district"
+ALL = "all 12 of the standard's consistency conditions, and the rows of tables of a fixed size"
+
+
+def check_tpcc(
+    dataset: Dataset, server: Server, engine: Engine, asked: Literal["auto", "full", "counts", "none"]
+) -> Consistency:
+    """Looks whether the conditions hold in `dataset`: all 12 for `full`, else 1 to 4.
+
+    Raises TargetError when that cannot be said, psycopg.Error.
+    """
+    started = time.monotonic()
+    wait_for_quiet(server)
+    is_full = asked == "full"
+    options = ["--tpcc-check", f"--warehouses={dataset.scale}", f"--tpcc-profile={dataset.profile}", "--events=-"]
+    options += ["--thorough"] if is_full else []
+    with tempfile.TemporaryFile() as errors:
+        with running_engine(engine, options, server.environment(), errors) as (process, stream):
+            events = list(stream)
+            process.wait()
+        if process.returncode not in (0, BROKEN):
+            errors.seek(0)
+            said = events[-1].get("message") if events else errors.read().decode(errors="replace").strip()
+            raise TargetError(f"cannot check TPC-C's consistency conditions: {said}")
+    conditions = [event for event in events if event["event"] == "condition"]
+    return Consistency(
+        scope="full" if is_full else "counts",
+        rule=ALL if is_full else REQUIRED,
+        seconds=round(time.monotonic() - started, 6),
+        counts={},
+        violations=[
+            f"condition {each['number']} ({each['text']}) is broken in {each['violations']} places: {each['examples']}"
+            for each in conditions
+            if each["violations"]
+        ],
+    )

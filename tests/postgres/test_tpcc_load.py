@@ -1,0 +1,261 @@
+"""TPC-C's tables as `pgdrive -i --dataset=tpcc` makes them: cardinalities, distributions, conditions, resuming."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+
+from pgdyno.target import Server
+from tests.postgres.test_load import PGDRIVE, Place, clean_environment
+
+WAREHOUSES = 2
+TABLES = ("item", "warehouse", "district", "customer", "history", "stock", "orders", "new_order", "order_line")
+ROWS = {
+    "item": 100_000,
+    "warehouse": WAREHOUSES,
+    "district": 10 * WAREHOUSES,
+    "customer": 30_000 * WAREHOUSES,
+    "history": 30_000 * WAREHOUSES,
+    "stock": 100_000 * WAREHOUSES,
+    "orders": 30_000 * WAREHOUSES,
+    "new_order": 9_000 * WAREHOUSES,
+}
+"""Clause 4.3.3.1; order_line has what its orders say."""
+
+
+def place_of(server: Server, name: str) -> Iterator[Place]:
+    with server.connect() as connection:
+        connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+        connection.execute(f"CREATE DATABASE {name}")
+    yield Place(clean_environment(**{**server.environment(), "PGDATABASE": name}))
+    with server.connect() as connection:
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="module")
+def spec(server: Server) -> Iterator[Place]:
+    """Two warehouses by the standard, loaded once; who changes something rolls it back."""
+    for place in place_of(server, "pgdyno_tpcc_spec"):
+        place.load("--dataset=tpcc", f"--warehouses={WAREHOUSES}", "--tpcc-profile=spec", "--tpcc-check", "--thorough")
+        yield place
+
+
+@pytest.fixture
+def place(server: Server) -> Iterator[Place]:
+    yield from place_of(server, "pgdyno_tpcc_load")
+
+
+def check(place: Place, *args: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [PGDRIVE, "--tpcc-check", *args],
+        env=place.environment,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def sums(place: Place) -> dict[str, Any]:
+    """Rows of each table and their hash, whatever their order."""
+    return {
+        table: place.query(f"SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM {table} t")[0]
+        for table in TABLES
+    }
+
+
+# ---- rows ----
+
+
+def test_cardinalities_are_the_standards(spec: Place) -> None:
+    rows = {name: count for name, (count, _) in sums(spec).items()}
+    assert {name: rows[name] for name in ROWS} == ROWS
+    assert spec.query("SELECT sum(o_ol_cnt) FROM orders") == [(rows["order_line"],)]
+    mark = spec.mark()
+    assert {table["name"]: table["rows"] for table in mark["tables"]} == rows
+    assert (mark["dataset"], mark["scale"], mark["seed"]) == ("tpcc", WAREHOUSES, 1)
+    assert mark["options"] == {"warehouses": "2", "tpcc-profile": "spec", "random-seed": "1"}
+
+
+FACTS: list[tuple[LiteralString, tuple[Any, ...]]] = [
+    ("SELECT min(o_ol_cnt), max(o_ol_cnt) FROM orders", (5, 15)),
+    ("SELECT min(o_carrier_id), max(o_carrier_id) FROM orders WHERE o_id < 2101", (1, 10)),
+    ("SELECT count(*) FROM orders WHERE (o_id < 2101) <> (o_carrier_id IS NOT NULL)", (0,)),
+    ("SELECT min(no_o_id), max(no_o_id) FROM new_order", (2101, 3000)),
+    ("SELECT count(*) FROM order_line WHERE (ol_o_id < 2101) <> (ol_delivery_d IS NOT NULL)", (0,)),
+    ("SELECT count(*) FROM order_line WHERE (ol_o_id < 2101) <> (ol_amount = 0) OR ol_quantity <> 5", (0,)),
+    ("SELECT min(ol_i_id) >= 1, max(ol_i_id) <= 100000, count(DISTINCT ol_i_id) > 99000 FROM order_line", (True,) * 3),
+    ("SELECT count(*) FROM order_line WHERE ol_supply_w_id <> ol_w_id", (0,)),
+    ("SELECT count(*) FROM (SELECT FROM orders GROUP BY o_w_id, o_d_id HAVING count(DISTINCT o_c_id) <> 3000) d", (0,)),
+    ("SELECT count(*) > 59000 FROM orders WHERE o_id <> o_c_id", (True,)),
+    ("SELECT min(s_quantity), max(s_quantity) FROM stock", (10, 100)),
+    ("SELECT min(i_price) >= 1, max(i_price) <= 100, min(i_im_id), max(i_im_id) FROM item", (True, True, 1, 10000)),
+    ("SELECT count(*) FROM customer WHERE c_balance <> -10 OR c_ytd_payment <> 10 OR c_middle <> 'OE'", (0,)),
+    ("SELECT count(DISTINCT c_last) FROM customer", (1000,)),
+    ("SELECT count(*) FROM customer WHERE c_id <= 1000 AND c_d_id = 7 AND c_w_id = 2", (1000,)),
+    ("SELECT c_last FROM customer WHERE c_id = 372 AND c_d_id = 3 AND c_w_id = 1", ("PRICALLYOUGHT",)),
+    ("SELECT max(c_discount) <= 0.5, min(c_discount) >= 0 FROM customer", (True, True)),
+    ("SELECT max(w_tax) <= 0.2, min(w_tax) >= 0 FROM warehouse", (True, True)),
+    ("SELECT max(d_tax) <= 0.2, min(d_tax) >= 0 FROM district", (True, True)),
+]
+
+
+@pytest.mark.parametrize(("statement", "expected"), FACTS, ids=[statement[7:50] for statement, _ in FACTS])
+def test_values_are_the_standards(spec: Place, statement: LiteralString, expected: tuple[Any, ...]) -> None:
+    assert spec.query(statement) == [expected]
+
+
+def test_last_names_follow_nurand(spec: Place) -> None:
+    """Of those drawn, names are as uneven as NURand(255, 0, 999): its bits are set in three quarters of all."""
+    names = spec.query("SELECT c_last, count(*) FROM customer WHERE c_id > 1000 GROUP BY 1")
+    counts = sorted((count for _, count in names), reverse=True)
+    total = sum(counts)
+    assert total == 2_000 * 10 * WAREHOUSES
+    # of the exact distribution: how often each name is the result of all draws
+    exact = [0] * 1000
+    for low in range(256):
+        for draw in range(1000):
+            exact[(low | draw) % 1000] += 1
+    exact.sort(reverse=True)
+    for first in (50, 200, 500):
+        expected = sum(exact[:first]) / 256_000
+        found = sum(counts[:first]) / total
+        # the sorted counts of a sample are a little more uneven than what they are drawn from
+        assert expected - 0.02 < found < expected + 0.05, (first, expected, found)
+    assert sum(exact[:200]) / 256_000 > 0.4, "uniform would be 0.2"
+
+
+def share(place: Place, statement: LiteralString) -> float:
+    return float(place.query(statement)[0][0])
+
+
+def test_shares_are_the_profiles(spec: Place) -> None:
+    bad = share(spec, "SELECT avg((c_credit = 'BC')::int) FROM customer")
+    # the standard deviation of a tenth of 60,000 is 0.0012
+    assert abs(bad - 0.1) < 0.006
+    for statement in (
+        "SELECT avg((s_data LIKE '%ORIGINAL%')::int) FROM stock",
+        "SELECT avg((i_data LIKE '%ORIGINAL%')::int) FROM item",
+    ):
+        assert abs(share(spec, statement) - 0.1) < 0.005
+
+
+def test_half_of_hammerdbs_customers_have_bad_credit(place: Place) -> None:
+    place.load("--dataset=tpcc")
+    assert abs(share(place, "SELECT avg((c_credit = 'BC')::int) FROM customer") - 0.5) < 0.015
+    assert place.mark()["options"]["tpcc-profile"] == "hammerdb"
+    code, out, _ = check(place, "--thorough")
+    assert (code, out.count(": holds (")) == (0, 13)
+
+
+# ---- conditions ----
+
+SPOILERS: list[tuple[int, LiteralString]] = [
+    (0, "DELETE FROM district WHERE d_id = 10 AND d_w_id = 1"),
+    (1, "UPDATE district SET d_ytd = d_ytd + 0.01 WHERE d_id = 3 AND d_w_id = 2"),
+    (2, "UPDATE district SET d_next_o_id = d_next_o_id + 1 WHERE d_id = 3 AND d_w_id = 2"),
+    (2, "DELETE FROM new_order WHERE no_d_id = 4 AND no_w_id = 1 AND no_o_id = 3000"),
+    (3, "DELETE FROM new_order WHERE no_d_id = 4 AND no_w_id = 1 AND no_o_id = 2500"),
+    (4, "DELETE FROM order_line WHERE ol_w_id = 2 AND ol_d_id = 1 AND ol_o_id = 5 AND ol_number = 1"),
+    (5, "UPDATE orders SET o_carrier_id = 3 WHERE o_w_id = 2 AND o_d_id = 1 AND o_id = 2999"),
+    (6, "UPDATE orders SET o_ol_cnt = o_ol_cnt + 1 WHERE o_w_id = 2 AND o_d_id = 1 AND o_id = 99"),
+    (7, "UPDATE order_line SET ol_delivery_d = NULL WHERE ol_w_id = 2 AND ol_d_id = 1 AND ol_o_id = 9 AND ol_number=2"),
+    (8, "UPDATE history SET h_amount = 11 WHERE h_w_id = 2 AND h_d_id = 1 AND h_c_id = 8"),
+    (9, "UPDATE history SET h_d_id = 2 WHERE h_w_id = 2 AND h_d_id = 1 AND h_c_id = 8"),
+    (10, "UPDATE customer SET c_balance = 0 WHERE c_w_id = 2 AND c_d_id = 1 AND c_id = 8"),
+    (11, "DELETE FROM orders WHERE o_w_id = 2 AND o_d_id = 1 AND o_id = 8"),
+    (12, "UPDATE customer SET c_ytd_payment = 0 WHERE c_w_id = 2 AND c_d_id = 1 AND c_id = 8"),
+]
+
+
+@pytest.mark.usefixtures("spec")
+@pytest.mark.parametrize(("number", "statement"), SPOILERS)
+def test_what_breaks_a_condition_is_found(server: Server, number: int, statement: LiteralString) -> None:
+    """The spoiled copy is checked by the program, as a user does it."""
+    for spoiled in place_of(server, "pgdyno_tpcc_spoiled"):
+        with server.connect() as connection:
+            connection.execute("DROP DATABASE pgdyno_tpcc_spoiled WITH (FORCE)")
+            connection.execute("CREATE DATABASE pgdyno_tpcc_spoiled TEMPLATE pgdyno_tpcc_spec")
+        spoiled.execute(statement)
+        code, out, said = check(spoiled, "--warehouses=2", "--tpcc-profile=spec", "--thorough")
+        assert code == 3
+        assert "the database is not consistent" in said
+        name = f"condition {number}: " if number else "cardinalities: "
+        (line,) = [line for line in out.splitlines() if line.startswith(name)]
+        assert ": broken in " in line
+        assert line.partition("): ")[2], "an example"
+
+
+def test_a_check_tells_its_events_and_refuses_to_guess(spec: Place, place: Place) -> None:
+    code, out, _ = check(spec, "--events=-")
+    events = [json.loads(line) for line in out.splitlines()]
+    assert code == 0
+    assert [event["number"] for event in events[:-1]] == [0, 1, 2, 3, 4]
+    assert all(event["event"] == "condition" and event["violations"] == 0 for event in events[:-1])
+    assert (events[-1]["event"], events[-1]["outcome"]) == ("end", "finished")
+    code, _, said = check(place)
+    assert code == 1
+    assert "has no mark that says how many warehouses" in said
+    code, _, said = check(place, "--warehouses=1")
+    assert code == 1
+    assert 'relation "warehouse" does not exist' in said
+
+
+# ---- the machinery ----
+
+KEYS: LiteralString = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1"
+
+
+def test_rows_do_not_depend_on_how_they_are_loaded(spec: Place, place: Place) -> None:
+    expected = sums(spec)
+    options = ("--dataset=tpcc", f"--warehouses={WAREHOUSES}", "--tpcc-profile=spec")
+    place.load(*options, "--load-workers=3", "--load-chunk=17001", "--order-line-partitions=2")
+    assert sums(place) == expected
+    partitions = place.query("SELECT count(*), min(ol_w_id), max(ol_w_id) FROM order_line_2")[0]
+    assert partitions[1:] == (2, 2)
+    indexes = [row for row in place.query(KEYS) if "order_line" not in row[0]]
+    assert indexes == [row for row in spec.query(KEYS) if "order_line" not in row[0]]
+    place.load(*options, "--random-seed=2", "--order-line-partitions=1")
+    other = sums(place)
+    assert all(other[table] != expected[table] for table in TABLES if table != "new_order")
+
+
+def test_a_load_goes_on_where_it_was_broken_off(spec: Place, place: Place) -> None:
+    options = (
+        "--dataset=tpcc",
+        f"--warehouses={WAREHOUSES}",
+        "--tpcc-profile=spec",
+        "--load-workers=2",
+        "--load-chunk=5000",
+    )
+    process = place.start(*options)
+    count: LiteralString = "SELECT count(*) FROM pgdyno_load.done"
+    while process.poll() is None:
+        try:
+            if place.query(count)[0][0] > 20:
+                break
+        except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
+            time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert place.comment() is None
+    said = place.load(*options, "--resume", "--tpcc-check")
+    assert "resuming: " in said
+    assert sums(place) == sums(spec)
+
+
+def test_tables_of_somebody_else_are_not_dropped(place: Place) -> None:
+    place.execute("CREATE TABLE customer(id int, name text)", "INSERT INTO customer VALUES (1, 'mine')")
+    said = place.refuse("--dataset=tpcc")
+    assert "there are tables of other columns than those of TPC-C: customer" in said
+    assert "search_path" in said
+    assert place.query("SELECT name FROM customer") == [("mine",)]

@@ -1,0 +1,123 @@
+"""TPC-C in the laboratory: brought back before every trial, checked behind it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.records import Outcome
+from pgdyno.run import find_engine
+from pgdyno.store import RunFolder, list_runs
+from pgdyno.target import Home, Server, SilentProgress, open_target
+
+PGDYNO = Path(sys.executable).parent / "pgdyno"
+SMALL = Dataset("tpcc", 1, profile="spec")
+
+PLAN = """\
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "64MB" }
+[workload]
+name = "tpcc"
+variant = "sql-pipelined"
+[sweep]
+clients = 4
+[trial]
+warmup = "0.5s"
+duration = "2s"
+repeats = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def server(home: Home) -> Iterator[Server]:
+    settings = {"fsync": "off", "shared_buffers": "64MB"}
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
+    with open_target("tpcc", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+def preparer(server: Server, **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"tpcc"})
+
+
+def run(server: Server) -> None:
+    options = ["--workload=tpcc", "--tpcc-profile=spec", "--tpcc-pauses=off", "--client=4", "--transactions=50"]
+    subprocess.run([find_engine().path, *options], env=server.environment(), capture_output=True, check=True)
+
+
+def orders(server: Server) -> int:
+    with server.connect() as connection:
+        row = connection.execute("SELECT count(*) FROM orders").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("method", ["template", "reload"])
+def test_every_trial_begins_with_the_rows_of_the_load(server: Server, method: str) -> None:
+    prepare = preparer(server, method=method, consistency="full")
+    for _ in range(2):
+        prepare.prepare(SMALL)
+        assert orders(server) == 30_000
+        run(server)
+        assert orders(server) > 30_000
+        checked = prepare.check()
+        assert checked is not None
+        assert (checked.scope, checked.violations) == ("full", [])
+
+
+def test_a_condition_that_is_broken_is_told(server: Server) -> None:
+    prepare = preparer(server, method="template")
+    prepare.prepare(SMALL)
+    with server.connect() as connection:
+        connection.execute("UPDATE warehouse SET w_ytd = w_ytd + 1")
+    checked = prepare.check()
+    assert checked is not None
+    assert checked.scope == "counts"
+    (violation,) = checked.violations
+    assert violation.startswith("condition 1 (")
+    assert "warehouse 1: w_ytd is 300001.00" in violation
+    with server.connect() as connection:
+        connection.execute("ALTER TABLE district RENAME TO province")
+    with pytest.raises(TargetError, match=r"cannot check TPC-C's consistency conditions: .*district"):
+        prepare.check()
+
+
+def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
+    plan = tmp_path / "small.toml"
+    plan.write_text(PLAN)
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    done = subprocess.run(
+        [PGDYNO, "run", str(plan), "--alongside", "--runs", str(tmp_path / "runs")],
+        env={**clean, "PGDYNO_HOME": str(warm_home.path)},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    (found,) = list_runs(tmp_path / "runs")
+    trials = RunFolder.open(found.path).trials()
+    assert len(trials) == 2
+    for trial in trials:
+        assert trial.outcome is Outcome.FINISHED
+        assert trial.prepare is not None
+        assert trial.prepare.method == "template"
+        assert trial.consistency is not None
+        assert trial.consistency.violations == []
+        assert trial.summary is not None
+        assert [script.name for script in trial.summary.scripts][:3] == [
+            "New-Order",
+            "New-Order rolled back",
+            "Payment",
+        ]

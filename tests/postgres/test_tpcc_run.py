@@ -1,0 +1,341 @@
+"""TPC-C under load on a real server: what the database itself says of every variant and profile."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, LiteralString
+
+import pytest
+
+from pgdyno.target import Server
+from tests.postgres.test_load import PGDRIVE, Place
+from tests.postgres.test_tpcc_load import check, place_of
+
+CLIENTS = 8
+EACH = 400
+"""Transactions of each client: 3,200 have some 14 orders that are to be rolled back."""
+VARIANTS = ("functions", "procedures", "sql", "sql-pipelined")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Two warehouses by a profile."""
+
+    place: Place
+    profile: str
+
+    def command(self, *args: str) -> list[str]:
+        return [str(PGDRIVE), "--workload=tpcc", f"--tpcc-profile={self.profile}", f"--client={CLIENTS}", *args]
+
+    def run(self, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*args),
+            env=self.place.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+
+    def end(self, *args: str) -> dict[str, Any]:
+        """The `end` event of a load that goes well."""
+        done = self.run(*args, "--events=-")
+        assert done.returncode == 0, done.stderr
+        end: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        assert end["event"] == "end"
+        return end
+
+    def consistent(self) -> None:
+        code, out, said = check(self.place, "--thorough")
+        assert code == 0, said + out
+
+
+@pytest.fixture(scope="module", params=["hammerdb", "spec"])
+def loaded(request: pytest.FixtureRequest, server: Server) -> Iterator[Loaded]:
+    for place in place_of(server, f"pgdyno_tpcc_{request.param}"):
+        place.load("--dataset=tpcc", "--warehouses=2", f"--tpcc-profile={request.param}")
+        yield Loaded(place, request.param)
+
+
+@pytest.fixture
+def hammerdb(server: Server) -> Iterator[Loaded]:
+    """One warehouse of one test."""
+    for place in place_of(server, "pgdyno_tpcc_own"):
+        place.load("--dataset=tpcc")
+        yield Loaded(place, "hammerdb")
+
+
+STATE: LiteralString = """
+    SELECT (SELECT sum(d_next_o_id) FROM district)::int, (SELECT count(*) FROM history)::int,
+           (SELECT count(*) FROM new_order)::int, (SELECT sum(c_delivery_cnt) FROM customer)::int,
+           (SELECT sum(s_order_cnt) FROM stock)::int, (SELECT sum(c_payment_cnt) FROM customer)::int,
+           (SELECT count(*) FROM order_line)::int"""
+ROLLBACKS: LiteralString = "SELECT xact_rollback FROM pg_stat_database WHERE datname = current_database()"
+
+
+def state(place: Place) -> dict[str, int]:
+    names = ("next", "history", "open", "deliveries", "stock_orders", "payments", "lines")
+    return dict(zip(names, place.query(STATE)[0], strict=True))
+
+
+# ---- what is in the database is what was counted ----
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_database_has_what_the_driver_counted(loaded: Loaded, variant: str) -> None:
+    place = loaded.place
+    before, rollbacks = state(place), place.query(ROLLBACKS)[0][0]
+    end = loaded.end(f"--tpcc-variant={variant}", f"--transactions={EACH}", "--tpcc-pauses=off")
+    after = state(place)
+    tpcc = end["tpcc"]
+    count = {one["name"]: one["count"] for one in tpcc["mix"]}
+    assert sum(count.values()) == end["succeeded"] == CLIENTS * EACH
+    assert end["errors"] == []
+    changed = {name: after[name] - before[name] for name in before}
+    # every committed New-Order, and none of those rolled back, took a number
+    assert changed["next"] == count["New-Order"] == tpcc["new_orders"]["committed"]
+    # without a warm-up its first look comes with the first transactions
+    assert 0 <= changed["next"] - tpcc["server"]["new_orders"] < 50
+    assert changed["history"] == count["Payment"]
+    assert count["New-Order rolled back"] == tpcc["new_orders"]["rolled_back"] > 0
+    # the server's statistics of a session are written when it ends
+    end_of_wait = time.monotonic() + 10
+    while (rolled_back := place.query(ROLLBACKS)[0][0] - rollbacks) < count["New-Order rolled back"]:
+        assert time.monotonic() < end_of_wait, rolled_back
+        time.sleep(0.1)
+    assert rolled_back == count["New-Order rolled back"]
+    delivered = count["New-Order"] - changed["open"]
+    if loaded.profile == "spec":
+        deferred = tpcc["deferred"]
+        assert (deferred["done"], deferred["failed"], deferred["left"]) == (count["Delivery"], 0, 0)
+        assert delivered == changed["deliveries"] == 10 * count["Delivery"]
+        assert changed["payments"] == count["Payment"]
+        assert changed["stock_orders"] == changed["lines"]
+    else:
+        assert tpcc["deferred"] is None
+        assert delivered == 10 * count["Delivery"]
+        assert changed["payments"] == changed["stock_orders"] == changed["deliveries"] == 0
+    loaded.consistent()
+
+
+def test_inputs_are_the_profiles(loaded: Loaded) -> None:
+    place = loaded.place
+    loaded.end("--transactions=2000", "--tpcc-pauses=off")
+    payments = place.query("""
+        SELECT count(*), avg((h_c_w_id <> h_w_id)::int), avg((h_amount <> trunc(h_amount))::int),
+               min(h_amount), max(h_amount)
+        FROM history WHERE h_date > '2026-01-01 00:00:00+00'""")[0]
+    assert payments[0] > 5_000
+    # a standard deviation of 0.005 at the least of payments
+    assert abs(float(payments[1]) - 0.15) < 0.025
+    assert (payments[2] == 0) == (loaded.profile == "hammerdb")
+    assert 1 <= payments[3] < 10
+    assert 4_990 < payments[4] <= 5_000
+    lines = place.query("""
+        SELECT count(*), avg((ol_supply_w_id <> ol_w_id)::int), min(ol_quantity), max(ol_quantity),
+               count(*) FILTER (WHERE ol_amount <> ol_quantity * i_price)
+        FROM order_line JOIN item ON i_id = ol_i_id WHERE ol_o_id > 3000""")[0]
+    assert abs(float(lines[1]) - 0.01) < 0.003
+    assert lines[2:] == (1, 10, 0)
+    assert place.query("SELECT count(*) FROM orders WHERE o_all_local = 0 AND o_id > 3000")[0][0] > 0
+    # those with bad credit have their history in their data
+    bad = place.query("""
+        SELECT count(*) FROM customer
+        WHERE (c_credit = 'BC') <> (c_data LIKE '%|%') AND EXISTS (
+            SELECT FROM history
+            WHERE h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id AND h_date > c_since)""")
+    assert bad == [(0,)]
+    assert place.query("SELECT max(length(c_data)) <= 500 FROM customer") == [(True,)]
+    # the standard's numbers are uneven: a tenth of the items has far more than a tenth of the lines
+    top = place.query("""
+        SELECT sum(count) FILTER (WHERE place <= 10000) / sum(count)
+        FROM (SELECT count(*), row_number() OVER (ORDER BY count(*) DESC) place
+              FROM order_line WHERE ol_o_id > 3000 GROUP BY ol_i_id) items""")[0][0]
+    flat = place.query("""
+        SELECT sum(count) FILTER (WHERE place <= 10000) / sum(count)
+        FROM (SELECT count(*), row_number() OVER (ORDER BY count(*) DESC) place
+              FROM order_line WHERE ol_o_id <= 3000 AND ol_w_id = 1 AND ol_d_id <= 2 GROUP BY ol_i_id) items""")[0][0]
+    assert (top > flat) == (loaded.profile == "spec"), (top, flat)
+
+
+def test_figures_of_driver_and_server_agree(loaded: Loaded) -> None:
+    end = loaded.end("--time=4", "--warmup=1", "--tpcc-pauses=off")
+    tpcc = end["tpcc"]
+    assert tpcc["server"]["seconds"] == pytest.approx(4, abs=0.3)
+    assert tpcc["server"]["nopm"] == pytest.approx(tpcc["nopm"], rel=0.05)
+    assert tpcc["nopm"] == pytest.approx(tpcc["new_orders"]["committed"] * 60 / end["measured_s"])
+    assert tpcc["tpm"] == pytest.approx(end["tps"] * 60)
+    assert tpcc["server"]["transactions"] > 0
+    assert [one["name"] for one in tpcc["types"]] == ["New-Order", "Payment", "Order-Status", "Delivery", "Stock-Level"]
+    assert [one["limit_s"] for one in tpcc["types"]] == [5, 5, 5, 5, 20]
+    asked = [one["asked_percent"] for one in tpcc["types"]]
+    mixes = {"hammerdb": [10 / 0.23, 10 / 0.23, 1 / 0.23, 1 / 0.23, 1 / 0.23], "spec": [45, 43, 4, 4, 4]}
+    assert asked == pytest.approx(mixes[loaded.profile])
+    c = tpcc["nurand_c"]
+    delta = abs(c["last_name"] - c["last_name_of_load"])
+    assert (65 <= delta <= 119 and delta not in (96, 112)) if loaded.profile == "spec" else delta == 0
+
+
+def test_the_summary_tells_both(loaded: Loaded) -> None:
+    done = loaded.run("--time=2", "--tpcc-pauses=off", "--all-warehouses", "--tpcc-variant=sql-pipelined")
+    assert done.returncode == 0, done.stderr
+    out = done.stdout
+    assert f"TPC-C: profile {loaded.profile}, variant sql-pipelined, warehouses 2, clients at all warehouses" in out
+    assert "no keying or think time" in out
+    assert "by the driver, " in out
+    assert "by the server's sum(d_next_o_id)" in out
+    assert "by the server's xact_commit + xact_rollback" in out
+    assert ("this is not a throughput as the standard measures it" in out) == (loaded.profile == "spec")
+    assert out.count("(within 5 s)") == 4
+    assert out.count("(within 20 s)") == 1
+
+
+# ---- pauses ----
+
+
+def test_the_standards_users_pause(loaded: Loaded) -> None:
+    done = loaded.run("--time=2", "--events=-")
+    start = json.loads(done.stdout.splitlines()[0])
+    keying = [script["keying_time"] for script in start["scripts"]]
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert done.returncode == 0
+    if loaded.profile == "hammerdb":
+        assert keying == [None] * 6
+        assert end["tpcc"]["pauses"] is False
+    else:
+        # nobody has keyed in a New-Order after two seconds
+        assert end["tpcc"]["pauses"] is True
+        assert end["scripts"][0]["succeeded"] == 0
+        assert keying[0] == keying[1] != keying[2]
+
+
+def test_pauses_can_be_other_ones(loaded: Loaded) -> None:
+    end = loaded.end("--time=2", "--tpcc-pauses=on", "--keying-time=20ms", "--think-time=exponential:20ms")
+    # 8 clients of 40 ms and more: at most 400 in 2 seconds
+    assert 100 < end["succeeded"] <= 440
+
+
+# ---- clients that are gone ----
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_killed_clients_leave_no_half_transaction(loaded: Loaded, variant: str) -> None:
+    args = loaded.command("--time=60", f"--tpcc-variant={variant}", "--tpcc-pauses=off")
+    before = state(loaded.place)["next"]
+    with subprocess.Popen(
+        args, env=loaded.place.environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    ) as load:
+        while state(loaded.place)["next"] < before + 100:
+            assert load.poll() is None
+            time.sleep(0.05)
+        load.send_signal(signal.SIGKILL)
+    # the server notices that they are gone when they are to be answered
+    others: LiteralString = """
+        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+        AND backend_type = 'client backend'"""
+    end = time.monotonic() + 30
+    while loaded.place.query(others) != [(0,)]:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    loaded.consistent()
+
+
+def test_a_session_that_is_ended_ends_its_client(loaded: Loaded) -> None:
+    args = loaded.command("--time=60", "--tpcc-variant=sql", "--tpcc-pauses=off")
+    with subprocess.Popen(args, env=loaded.place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as load:
+        before = state(loaded.place)["next"]
+        while state(loaded.place)["next"] < before + 50:
+            assert load.poll() is None
+            time.sleep(0.05)
+        loaded.place.execute("""
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_type = 'client backend'""")
+        load.communicate(timeout=60)
+        assert load.returncode == 2
+    loaded.consistent()
+
+
+# ---- what is refused ----
+
+
+def test_another_mix_is_no_result(hammerdb: Loaded) -> None:
+    """Payments fail: what is left is not TPC-C."""
+    hammerdb.place.execute("""
+        CREATE OR REPLACE FUNCTION tpcc_payment(p_w_id int, p_d_id int, p_c_w_id int, p_c_d_id int, p_c_id int,
+            p_c_last text, p_amount numeric, OUT r_c_id int, OUT r_customer text, OUT r_credit text,
+            OUT r_credit_limit numeric, OUT r_discount numeric, OUT r_balance numeric, OUT r_data text,
+            OUT r_warehouse text, OUT r_district text) LANGUAGE plpgsql AS
+        $$ BEGIN IF p_d_id > 5 THEN RAISE EXCEPTION 'no money'; END IF; END $$""")
+    done = hammerdb.run("--transactions=400", "--continue-on-error", "--events=-")
+    assert done.returncode == 3
+    assert "error: the mix is not the one asked for: " in done.stderr
+    assert "Payment " in done.stderr
+    end = json.loads(done.stdout.splitlines()[-1])
+    assert end["exit_code"] == 3
+    assert end["outcome"] == "refused"
+    assert end["message"] == end["tpcc"]["refused"]
+    assert "the mix is not" in end["message"]
+    assert {one["name"]: one["as_asked"] for one in end["tpcc"]["mix"]}["Payment"] is False
+
+
+REFUSALS = [
+    (("--tpcc-profile=spec",), "the database was loaded for profile hammerdb, not spec"),
+    (("--warehouses=2",), "--warehouses=2, but the database has 1"),
+    (("-S",), "cannot be used with --workload=tpcc"),
+    (("--tpcc-variant=fast",), 'unrecognized TPC-C variant "fast"'),
+    (("--tpcc-pauses=maybe",), '--tpcc-pauses is either "on" or "off"'),
+    (("--order-line-partitions=2",), "can only be used with -i"),
+    (("--tpcc-pauses=on", "--rate=100"), "keying and think times cannot be used with a rate"),
+    (("--tpcc-check",), "--workload cannot be used with -i or --tpcc-check"),
+]
+
+
+def test_what_cannot_be_is_refused(hammerdb: Loaded) -> None:
+    for args, said in REFUSALS:
+        done = hammerdb.run(*args)
+        assert done.returncode == 1, args
+        assert said in done.stderr, done.stderr
+    # the mark does not outlive its tables
+    hammerdb.place.execute("DROP FUNCTION tpcc_payment")
+    done = hammerdb.run("--transactions=10")
+    assert done.returncode == 2, done.stderr
+    assert "function tpcc_payment(" in done.stderr
+    hammerdb.place.execute("DROP TABLE warehouse")
+    done = hammerdb.run("--transactions=10")
+    assert done.returncode == 1
+    assert "could not count the warehouses" in done.stderr
+    assert "hint: Load it by" in done.stderr
+
+
+# ---- the engine's own options ----
+
+
+def test_rates_and_phases_work_as_for_scripts(hammerdb: Loaded, tmp_path: Path) -> None:
+    end = hammerdb.end("--time=3", "--rate=200")
+    assert end["succeeded"] == pytest.approx(600, abs=130)
+    phases = tmp_path / "phases.toml"
+    phases.write_text("""
+        [[phase]]
+        name = "orders"
+        duration = "1s"
+        clients = 2
+        mix = { "New-Order" = 1, "Payment" = 1 }
+        [[phase]]
+        name = "all"
+        duration = "1s"
+        clients = 8
+        """)
+    end = hammerdb.end(f"--phases={phases}")
+    assert [phase["name"] for phase in end["phases"]] == ["orders", "all"]
+    first = end["phases"][0]["scripts"]
+    assert first[0]["succeeded"] > 0
+    assert first[3]["succeeded"] == 0
+    hammerdb.consistent()
+    end = hammerdb.end("--transactions=20", "-C")
+    assert end["succeeded"] == 20 * CLIENTS

@@ -1,0 +1,82 @@
+"""`name = "tpcc"` in a plan: what it stands for, and what goes beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import BUILTIN_SCRIPTS, Plan, load_plan
+from pgdyno.run.engine import workload_options
+
+PLAN = """\
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+name = "tpcc"
+warehouses = 3
+{workload}
+[sweep]
+clients = 4
+[trial]
+duration = "10s"
+{rest}
+"""
+
+
+def load(tmp_path: Path, workload: str = "", rest: str = "") -> Plan:
+    path = tmp_path / "small.toml"
+    path.write_text(PLAN.format(workload=workload, rest=rest))
+    return load_plan(str(path)).plan
+
+
+def test_a_name_says_scripts_dataset_and_how_data_is_brought_back(tmp_path: Path) -> None:
+    plan = load(tmp_path, 'variant = "sql"')
+    workload = plan.workload
+    assert (workload.scripts, workload.dataset, workload.scale) == (["tpcc"], "tpcc", 3)
+    assert plan.reset.method == "template"
+    assert plan.points()[0].scale == 3
+    assert workload_options(workload, BUILTIN_SCRIPTS) == [
+        "--workload=tpcc",
+        "--tpcc-profile=hammerdb",
+        "--tpcc-variant=sql",
+    ]
+    resolved = plan.as_resolved()
+    assert resolved["workload"]["name"] == "tpcc"
+
+
+def test_other_plans_stay_as_they_were(tmp_path: Path) -> None:
+    path = tmp_path / "other.toml"
+    path.write_text(
+        PLAN.replace('name = "tpcc"\nwarehouses = 3', 'scripts = ["tpcb-like"]').format(workload="", rest="")
+    )
+    resolved = load_plan(str(path)).plan.as_resolved()
+    assert not {"name", "profile", "variant"} & resolved["workload"].keys()
+    assert resolved["reset"]["method"] == "vacuum"
+
+
+MISTAKES = [
+    ('scripts = ["tpcb-like"]', "", "workload.name", "says scripts and dataset itself"),
+    ('profile = "tpc"', "", "workload.profile", "hammerdb"),
+    ("variables = { x = 1 }", "", "workload.variables.x", "goes with scripts"),
+    ("", '[reset]\nmethod = "vacuum"', "reset.method", "as the trial before left them"),
+]
+
+
+@pytest.mark.parametrize(("workload", "rest", "where", "said"), MISTAKES)
+def test_what_does_not_fit_is_said(tmp_path: Path, workload: str, rest: str, where: str, said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, workload, rest)
+    (problem,) = caught.value.problems
+    assert problem.path == where
+    assert said in problem.message
+
+
+def test_phases_name_the_transactions(tmp_path: Path) -> None:
+    phase = '[[phase]]\nname = "a"\nduration = "5s"\nmix = { "New-Order" = 1, "Payment" = 1 }'
+    path = tmp_path / "small.toml"
+    path.write_text(PLAN.format(workload="", rest=phase).replace('duration = "10s"', ""))
+    assert load_plan(str(path)).plan.phase[0].mix == {"New-Order": 1, "Payment": 1}
