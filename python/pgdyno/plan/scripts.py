@@ -49,5 +49,7 @@ def script_files(plan: Plan) -> list[str]:
     if plan.workload.is_lua:
         lua = plan.workload.lua or ""
         return [lua] if lua.endswith(".lua") else []
+    if plan.workload.is_tpcc:
+        return []
     choices = map(parse_script, plan.workload.scripts)
     return list(dict.fromkeys(choice.name for choice in choices if not choice.builtin))

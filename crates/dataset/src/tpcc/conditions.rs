@@ -121,8 +121,8 @@ fn delivered_since(profile: Profile) -> String {
     format!(
         "select format('warehouse %s district %s: %s orders less %s open ones, %s delivered', \
          d_w_id, d_id, orders, open, expected) from (select d_w_id, d_id, {expected} expected, \
-         (select count(*) from orders where o_w_id = d_w_id and o_d_id = d_id) orders, \
-         (select count(*) from new_order where no_w_id = d_w_id and no_d_id = d_id) open from district) d \
+         (select count(*) from orders where o_w_id = d_w_id and o_d_id = d_id) as orders, \
+         (select count(*) from new_order where no_w_id = d_w_id and no_d_id = d_id) as open from district) d \
          where orders - open {differs} expected"
     )
 }
@@ -132,7 +132,7 @@ const REQUIRED: [(u32, &str, &str); 4] = [
         1,
         "a warehouse's year-to-date amount is the sum of its districts'",
         "select format('warehouse %s: w_ytd is %s, its districts have %s', w_id, w_ytd, total)
-         from warehouse left join (select d_w_id, sum(d_ytd) total from district group by d_w_id) d on d_w_id = w_id
+         from warehouse left join (select d_w_id, sum(d_ytd) as total from district group by d_w_id) d on d_w_id = w_id
          where w_ytd is distinct from total",
     ),
     (
@@ -141,8 +141,8 @@ const REQUIRED: [(u32, &str, &str); 4] = [
         "select format('warehouse %s district %s: next is %s, last of orders %s, of new_order %s',
                        d_w_id, d_id, d_next_o_id, last, last_open)
          from district,
-              lateral (select max(o_id) last from orders where o_w_id = d_w_id and o_d_id = d_id) o,
-              lateral (select max(no_o_id) last_open from new_order where no_w_id = d_w_id and no_d_id = d_id) n
+              lateral (select max(o_id) as last from orders where o_w_id = d_w_id and o_d_id = d_id) o,
+              lateral (select max(no_o_id) as last_open from new_order where no_w_id = d_w_id and no_d_id = d_id) n
          where d_next_o_id - 1 is distinct from last or d_next_o_id - 1 <> last_open",
     ),
     (
@@ -156,8 +156,8 @@ const REQUIRED: [(u32, &str, &str); 4] = [
         4,
         "a district has as many order lines as its orders say",
         "select format('warehouse %s district %s: %s order lines, its orders say %s', w, d, lines, said)
-         from (select o_w_id w, o_d_id d, sum(o_ol_cnt) said from orders group by 1, 2) o
-              full join (select ol_w_id w, ol_d_id d, count(*) lines from order_line group by 1, 2) l using (w, d)
+         from (select o_w_id as w, o_d_id as d, sum(o_ol_cnt) as said from orders group by 1, 2) o
+              full join (select ol_w_id as w, ol_d_id as d, count(*) as lines from order_line group by 1, 2) l using (w, d)
          where lines is distinct from said",
     ),
 ];
@@ -177,7 +177,7 @@ const FURTHER: [(u32, &str, &str); 7] = [
         "an order has as many lines as it says",
         "select format('warehouse %s district %s order %s: %s lines, it says %s', w, d, o, lines, said)
          from (select o_w_id w, o_d_id d, o_id o, o_ol_cnt said from orders) o
-              full join (select ol_w_id w, ol_d_id d, ol_o_id o, count(*) lines from order_line group by 1, 2, 3) l
+              full join (select ol_w_id as w, ol_d_id as d, ol_o_id as o, count(*) as lines from order_line group by 1, 2, 3) l
               using (w, d, o)
          where lines is distinct from said",
     ),
@@ -193,14 +193,14 @@ const FURTHER: [(u32, &str, &str); 7] = [
         8,
         "a warehouse's year-to-date amount is the sum of its history",
         "select format('warehouse %s: w_ytd is %s, its history has %s', w_id, w_ytd, total)
-         from warehouse left join (select h_w_id, sum(h_amount) total from history group by h_w_id) h on h_w_id = w_id
+         from warehouse left join (select h_w_id, sum(h_amount) as total from history group by h_w_id) h on h_w_id = w_id
          where w_ytd is distinct from total",
     ),
     (
         9,
         "a district's year-to-date amount is the sum of its history",
         "select format('warehouse %s district %s: d_ytd is %s, its history has %s', d_w_id, d_id, d_ytd, total)
-         from district left join (select h_w_id, h_d_id, sum(h_amount) total from history group by 1, 2) h
+         from district left join (select h_w_id, h_d_id, sum(h_amount) as total from history group by 1, 2) h
               on h_w_id = d_w_id and h_d_id = d_id
          where d_ytd is distinct from total",
     ),

@@ -160,6 +160,9 @@ impl Transaction {
     }
 }
 
+/// PostgreSQL 10 has functions only.
+const HAS_PROCEDURES: &str = "current_setting('server_version_num')::int >= 110000";
+
 /// Statements that make all functions and procedures.
 #[must_use]
 pub fn create(profile: Profile) -> Vec<String> {
@@ -175,9 +178,13 @@ pub fn create(profile: Profile) -> Vec<String> {
 /// The statement that drops them, whatever their arguments.
 #[must_use]
 pub fn drop() -> String {
-    let names = Transaction::ALL
-        .map(|transaction| format!("{}, {}", transaction.function(), transaction.procedure()));
-    format!("drop routine if exists {}", names.join(", "))
+    let functions = Transaction::ALL.map(Transaction::function).join(", ");
+    let procedures = Transaction::ALL.map(Transaction::procedure).join(", ");
+    format!(
+        "do $do$ begin \
+         if {HAS_PROCEDURES} then execute 'drop routine if exists {functions}, {procedures}'; \
+         else drop function if exists {functions}; end if; end $do$"
+    )
 }
 
 fn create_function(transaction: Transaction, profile: Profile) -> String {
@@ -194,7 +201,11 @@ fn create_procedure(transaction: Transaction, profile: Profile) -> String {
     let body = body(transaction, profile, "rollback; r_o_id := null; return;");
     let parameters = parameters(transaction, "inout");
     let name = transaction.procedure();
-    format!("create or replace procedure {name}({parameters}) language plpgsql as $${body}$$")
+    format!(
+        "do $do$ begin if {HAS_PROCEDURES} then execute $create$\
+         create or replace procedure {name}({parameters}) language plpgsql as $${body}$$\
+         $create$; end if; end $do$"
+    )
 }
 
 fn parameters(transaction: Transaction, out: &str) -> String {
