@@ -26,6 +26,11 @@ def server_for(state: RunState, target: str) -> Server:
         except TargetError as error:
             state.unavailable[target] = error
             raise
+    elif server.promoted:
+        state.note(f"target {target}: the replica that took over is given up, and the primary started again")
+        server.fail_back()
+        # acknowledged work that only one of them has: nobody knows its sums
+        state.preparers[target].forget()
     elif not server.alive():
         state.note(f"target {target} went down; it is started again")
         server.restart()

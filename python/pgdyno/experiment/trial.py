@@ -6,7 +6,7 @@ import time
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pgdyno.experiment.events import injector_for, settle
+from pgdyno.experiment.events import clients_environment, injector_for, settle
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
 from pgdyno.experiment.servers import prepare, server_for
@@ -158,7 +158,7 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
     return run_trial(
         state.ground.engine,
         [*scripts_of(state.loaded), *options],
-        server.environment(),
+        clients_environment(state, server),
         state.loaded.folder,
         writer.log / "engine.log",
         on_interval,
