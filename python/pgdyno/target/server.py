@@ -201,6 +201,12 @@ class Server:
             return []
         return self.machine.replicas.environments(self.dbname)
 
+    def replica_names(self) -> list[str]:
+        """How pg_stat_replication calls each standby, in the order of `replica_environments`."""
+        if self.machine is None or self.machine.replicas is None:
+            return []
+        return self.machine.replicas.names
+
     def replica_directories(self) -> list[Path]:
         """Their data directories; none over the network, and before they were made."""
         if self.machine is None or self.machine.replicas is None:
