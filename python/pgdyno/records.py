@@ -312,7 +312,7 @@ class ReplicaLag(Record):
     samples: int
     """How often it was there when asked."""
     bytes_last: int | None
-    """Of WAL that it had not replayed, just before the trial's end."""
+    """Of WAL that it had not replayed, at the last time of asking, up to a second before the trial's end."""
     bytes_max: int | None
     write_lag_max_s: float | None
     flush_lag_max_s: float | None

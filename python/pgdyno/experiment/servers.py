@@ -104,5 +104,7 @@ def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
     assert trial.point.scale is not None
     dataset = Dataset.of(state.plan.workload, trial.point.scale)
     prepared = state.preparers[trial.target].prepare(dataset)
+    for place, directory in enumerate(state.servers[trial.target].replica_directories(), start=1):
+        state.ground.guard.watch_cluster(f"{trial.target}, replica {place}", directory)
     keep_mark(state, trial.target, dataset)
     return prepared

@@ -167,7 +167,7 @@ def _failure(outcome: Outcome, events: list[Event], end: Event) -> Failure | Non
 
 def ends_client(event: Event) -> bool:
     """Whether `event` is an error that a client gave up at."""
-    return event["event"] == "error" and event["consequence"].startswith(("client", "conn"))
+    return event["event"] == "error" and str(event["consequence"]).startswith(("client", "conn"))
 
 
 def aborted(events: list[Event], end: Event) -> Failure:

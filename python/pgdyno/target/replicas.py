@@ -35,6 +35,16 @@ from pgdyno.units import format_bytes
 PREFIX = "pgdyno_"
 """Of the names of standbys and their replication slots."""
 CATCH_UP_S = 900.0
+HELD_BY_STANDBYS = frozenset(
+    [
+        "max_connections",
+        "max_worker_processes",
+        "max_wal_senders",
+        "max_prepared_transactions",
+        "max_locks_per_transaction",
+    ]
+)
+"""Settings that a standby refuses to have lower than the WAL that it replays was written with."""
 PROMOTION_S = 120.0
 """How long a standby may take to become the primary: it replays first what it has received."""
 PROMOTE_FILE = "promote"
@@ -128,6 +138,15 @@ class ReplicaSet:
             self._until(connection, _STREAMING, self._names(), "do not stream")
         rate = f"{format_bytes(round(size / copied_s))}/s"
         return f"{len(made)} by {made[0][1]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
+
+    def before_settings(self, settings: Mapping[str, str]) -> None:
+        """Gives all of them up, if the primary is about to get others of `HELD_BY_STANDBYS`: they could not follow.
+
+        The next `make` begins anew. Raises TargetError.
+        """
+        old, new = ({name.lower(): value for name, value in each.items()} for each in (self._settings, settings))
+        if self._standbys and any(old.get(name) != new.get(name) for name in HELD_BY_STANDBYS):
+            self.discard()
 
     def follow(self, primary_port: int, settings: Mapping[str, str]) -> None:
         """Tells them when the primary listens elsewhere, or its settings are others. Raises TargetError."""

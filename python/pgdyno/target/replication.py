@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import Any, LiteralString
@@ -29,7 +29,7 @@ _Row = tuple[str, str | None, int | None, float | None, float | None, float | No
 
 
 class LagWatch:
-    """Asks the primary once a second, within the block, and once more at its end.
+    """Asks the primary once a second, within the block.
 
     A primary that is away, restarted or promoted over is asked again when it is back.
     """
@@ -66,7 +66,6 @@ class LagWatch:
         try:
             while not self._over.wait(EVERY_S):
                 self._ask()
-            self._ask()
         finally:
             self._forget()
 
@@ -91,17 +90,17 @@ class LagWatch:
 
 
 def _lag(name: str, rows: Sequence[_Row], last: _Row | None) -> ReplicaLag:
-    def highest(column: int) -> Any:
-        return max((row[column] for row in rows if row[column] is not None), default=None)
+    def highest(values: Iterable[float | None]) -> float | None:
+        return max((value for value in values if value is not None), default=None)
 
     return ReplicaLag(
         name=name,
         sync_state=rows[-1][1] if rows else None,
         samples=len(rows),
         bytes_last=None if last is None else last[2],
-        bytes_max=highest(2),
-        write_lag_max_s=highest(3),
-        flush_lag_max_s=highest(4),
-        replay_lag_max_s=highest(5),
+        bytes_max=max((row[2] for row in rows if row[2] is not None), default=None),
+        write_lag_max_s=highest(row[3] for row in rows),
+        flush_lag_max_s=highest(row[4] for row in rows),
+        replay_lag_max_s=highest(row[5] for row in rows),
         replay_lag_last_s=None if last is None else last[5],
     )
