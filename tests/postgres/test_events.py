@@ -22,8 +22,8 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.target import Acts, Home, Server
 from pgdyno.target.acts import paused
 from pgdyno.target.postmaster import find_postmaster
-from pgdyno.target.processes import PROC, descendants, start_ticks
-from tests.postgres.runs import pgdyno, postmasters, the_run
+from pgdyno.target.processes import PROC, descendants, servers_in, start_ticks
+from tests.postgres.runs import pgdyno, the_run
 
 PLAN = """\
 name = "disturbed"
@@ -68,6 +68,9 @@ row = psycopg.connect("").execute(
 ).fetchone()
 with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], "counted"), "w") as file:
     file.write(" ".join(map(str, row)))
+for name, variable in (("data", "PGDYNO_DATA_DIRECTORY"), ("replicas", "PGDYNO_REPLICA_DIRECTORIES")):
+    with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], name), "w") as file:
+        file.write(os.environ.get(variable, ""))
 """
 
 
@@ -191,7 +194,9 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
         assert str(made).startswith("2 by ")
         assert [lag.name for lag in trial.replication] == ["pgdyno_1", "pgdyno_2"]
     assert any("the primary started again" in note for note in folder.manifest.notes)
-    assert not set(postmasters(home))
+    for place in ("data", "replicas"):
+        for directory in (folder.trials_path / trials[-1].slug / place).read_text().split(":"):
+            assert servers_in(Path(directory)) == []
 
 
 def assert_work_went_on(trial: TrialRecord) -> None:
