@@ -8,7 +8,7 @@ from pgdyno.experiment.disk import DiskGuard
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
 from pgdyno.report.live import LiveView
-from pgdyno.run import Engine, check_scripts, find_engine, workload_options
+from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 
 
