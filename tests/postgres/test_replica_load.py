@@ -122,9 +122,8 @@ def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home,
     assert trial.failure.message.startswith("the load on pgdyno_")
     assert "read-only transaction" in trial.failure.message
     assert trial.failure.sqlstate == "25006"
-    # nobody waited for the trial's end: what the primary did until then is kept
-    assert trial.summary is not None
-    assert trial.summary.measured_s < 3
+    # nobody waited for the trial's end, nor began it when that was seen first
+    assert trial.summary is None or trial.summary.measured_s < 3
     assert said(folder, trial, 1)[-1]["event"] == "end"
     assert "no result" in shown or "failed" in shown
     assert nothing_is_left(tmp_path)
