@@ -127,6 +127,7 @@ def run(
 def doctor(
     plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help="The plan that is to be run.")] = None,
     overrides: SetOption = None,
+    budget: BudgetOption = None,
     json: JsonOption = False,
 ) -> None:
     """Look at this machine before a run: what is found, what it means, how to change it; exit with 9 at a stop.
@@ -135,7 +136,7 @@ def doctor(
     """
     from pgdyno.commands.doctor import doctor as look
 
-    raise typer.Exit(look(plan, overrides or [], json=json))
+    raise typer.Exit(look(plan, overrides or [], budget, json=json))
 
 
 @app.command("list")

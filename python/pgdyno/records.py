@@ -280,6 +280,47 @@ class LedgerRecord(Record):
     """How long the check took."""
 
 
+class ReplicaFigures(Record):
+    """What the load on one standby came to, in the whole seconds that lie within the trial's measured part."""
+
+    name: str
+    """As pg_stat_replication calls it: `pgdyno_1`."""
+    clients: int
+    measured_s: float
+    """Of these seconds; 0 when there was none."""
+    succeeded: int
+    failed: int
+    skipped: int
+    tps: float | None
+    latency_ns: Latency | None
+    """None when nothing succeeded."""
+    seed: int
+    workers: int
+    """Of its engine, in the end."""
+
+
+class ReplicaLag(Record):
+    """How far one standby was behind its primary during a trial, warm-up counted; asked for once a second.
+
+    None where it never answered. Times are those of pg_stat_replication: from a flush at the primary until the
+    standby said that it had written, flushed, replayed.
+    """
+
+    name: str
+    sync_state: str | None
+    """async, sync, quorum; that of the last answer."""
+    samples: int
+    """How often it was there when asked."""
+    bytes_last: int | None
+    """Of WAL that it had not replayed, at the last time of asking, up to a second before the trial's end."""
+    bytes_max: int | None
+    write_lag_max_s: float | None
+    flush_lag_max_s: float | None
+    replay_lag_max_s: float | None
+    replay_lag_last_s: float | None
+    """None, too, when there was nothing to replay."""
+
+
 class TrialRecord(Record):
     """`trial.json`: one repetition of a point."""
 
@@ -310,6 +351,10 @@ class TrialRecord(Record):
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
     """None without a ledger, and when it could not be checked."""
+    replica_load: list[ReplicaFigures] = Field(default_factory=list)
+    """By standby; empty without a load on them. They are in no other figure of the trial."""
+    replication: list[ReplicaLag] = Field(default_factory=list)
+    """By standby; empty without standbys."""
 
 
 class SearchRecord(Record):

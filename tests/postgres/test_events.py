@@ -22,7 +22,7 @@ from pgdyno.store import RunFolder, load_run
 from pgdyno.target import Acts, Home, Server
 from pgdyno.target.acts import paused
 from pgdyno.target.postmaster import find_postmaster
-from pgdyno.target.processes import PROC, descendants, start_ticks
+from pgdyno.target.processes import PROC, descendants, servers_in, start_ticks
 from tests.postgres.runs import pgdyno, the_run
 
 PLAN = """\
@@ -68,6 +68,9 @@ row = psycopg.connect("").execute(
 ).fetchone()
 with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], "counted"), "w") as file:
     file.write(" ".join(map(str, row)))
+for name, variable in (("data", "PGDYNO_DATA_DIRECTORY"), ("replicas", "PGDYNO_REPLICA_DIRECTORIES")):
+    with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], name), "w") as file:
+        file.write(os.environ.get(variable, ""))
 """
 
 
@@ -157,6 +160,55 @@ def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Pa
     (log,) = folder.path.glob("trials/*/log/events.log")
     assert log.read_text().startswith("port ")
     assert "failed: trial 1" in shown
+
+
+def with_replicas(version: str, synchronous: str) -> str:
+    replicas = f'[target.pg18.replicas]\ncount = 2\nsynchronous = "{synchronous}"\n[workload]'
+    text = PLAN.replace("[workload]", replicas).replace('version = "18"', f'version = "{version}"')
+    return text.replace('duration = "12s"', 'duration = "10s"\nrepeats = 2')
+
+
+@pytest.mark.parametrize("version", ["18", "13", "10"])
+def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
+    plan = tmp_path / "disturbed.toml"
+    (tmp_path / "count.py").write_text(COUNT)
+    events = '[[event]]\nat = "4s"\ndo = "promote"\n[[event]]\nat = "7s"\ndo = "checkpoint"'
+    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable))
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr + done.stdout
+    folder = the_run(tmp_path)
+    trials = folder.trials()
+    # the second begins with a primary and two replicas again
+    assert [trial.outcome for trial in trials] == [Outcome.FINISHED] * 2
+    for trial in trials:
+        assert_work_went_on(trial)
+        ledger = trial.ledger
+        assert ledger is not None
+        # commits waited for the standby: it has all that was answered, and more went on there
+        assert (ledger.missing, ledger.duplicates, ledger.strange, ledger.refused_present) == (0, 0, 0, 0)
+        assert ledger.present == ledger.acknowledged + ledger.unknown_present
+        counted_rows = (folder.trials_path / trial.slug / "counted").read_text().split()
+        assert [int(count) for count in counted_rows] == [ledger.present] * 3
+        assert trial.prepare is not None
+        (made,) = [step.detail for step in trial.prepare.steps if step.name == "replicas"]
+        assert str(made).startswith("2 by ")
+        assert [lag.name for lag in trial.replication] == ["pgdyno_1", "pgdyno_2"]
+    assert any("the primary started again" in note for note in folder.manifest.notes)
+    for place in ("data", "replicas"):
+        for directory in (folder.trials_path / trials[-1].slug / place).read_text().split(":"):
+            assert servers_in(Path(directory)) == []
+
+
+def assert_work_went_on(trial: TrialRecord) -> None:
+    """All clients lost the primary, and found the standby."""
+    promote, checkpoint = trial.events
+    assert (promote.outcome, checkpoint.outcome) == (EventOutcome.DONE, EventOutcome.DONE)
+    assert "processes killed, the replica took over after " in (promote.message or "")
+    effect = promote.effect
+    assert effect is not None
+    assert effect.connections_lost == 4
+    assert 0 < effect.all_away_s < 5
+    assert effect.first_success_s is not None
 
 
 # ---- acts on a server, without a load ----

@@ -226,6 +226,8 @@ def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan:
     manifest["attempts"][0]["host"]["kernel"] = "5.4.0-old"
     manifest["attempts"][0]["pgdrive"] = "0.0.9"
     manifest["targets"][0]["facts"]["version_full"] = "PostgreSQL 18.0 elsewhere"
+    manifest["fingerprint"]["host"]["tuning"]["swappiness"] = "7"
+    manifest["fingerprint"]["servers"]["a"]["settings_changed"]["shared_buffers"] = "8MB"
     path.write_text(json.dumps(manifest))
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")
     assert done.returncode == ExitCode.OK, done.stderr
@@ -234,6 +236,11 @@ def test_another_kernel_or_engine_is_told(warm_home: Home, tmp_path: Path, plan:
     assert "and was 0.0.9 in earlier trials" in said
     assert "and was PostgreSQL 18.0 elsewhere in earlier trials" in said
     assert "removed what was left of 1 trial (0001-a-c1)" in said
+    assert "host.tuning.swappiness is " in said
+    assert "and was 7 in earlier trials: the kernel is tuned differently" in said
+    settings = "servers.a.settings_changed.shared_buffers is 16MB now, and was 8MB in earlier trials"
+    assert f"{settings}: a setting that decides what a commit waits for, or what is cached; these cannot be" in said
+    assert said.count("in earlier trials") == 5, said
 
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "run-format-1"

@@ -15,9 +15,10 @@ from pgdyno.experiment import run_experiment
 from pgdyno.plan import load_plan
 from pgdyno.plan.model import DsnTarget, EmbeddedTarget, Reset
 from pgdyno.prepare import Dataset, Preparer
-from pgdyno.records import Outcome
+from pgdyno.records import EventOutcome, Outcome
 from pgdyno.report.live import live_view
 from pgdyno.run import find_engine
+from pgdyno.store import RunFolder
 from pgdyno.target import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
 from pgdyno.target.lock import LOCK_KEY, server_in_use
 from pgdyno.target.reach import Reached
@@ -287,9 +288,9 @@ def test_waiting_for_another(theirs: Server, home: Home, monkeypatch: pytest.Mon
         assert len(Told.said) == 1
 
 
-def run(theirs: Server, folder: Path, checkpoint: str = "false") -> list[Outcome]:
+def run(theirs: Server, folder: Path, checkpoint: str = "false", plan: str = PLAN) -> list[Outcome]:
     path = folder / "far.toml"
-    path.write_text(PLAN.format(dsn=dsn(theirs), checkpoint=checkpoint))
+    path.write_text(plan.format(dsn=dsn(theirs), checkpoint=checkpoint))
     with live_view(Console(file=io.StringIO()), quiet=True) as view:
         finished = run_experiment(load_plan(path), folder / "runs", view)
     for file in finished.folder.path.rglob("*"):
@@ -302,6 +303,32 @@ def test_a_run_over_the_network(theirs: Server, tmp_path: Path) -> None:
     with theirs.connect("measured") as connection:
         assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (100,)
         assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+
+
+EVERYTHING = (
+    PLAN.replace("clients = 2\n", 'clients = 2\nsettings.work_mem = ["5MB", "6MB"]\n')
+    .replace("transactions = 50\nrepeats = 2", 'duration = "2s"\nledger = true\nmin_free_disk = "1kB"')
+    .replace(
+        "[reset]", '[[event]]\nat = "1s"\ndo = "vacuum"\n[[event]]\nat = "1s"\ndo = {{ command = "true" }}\n[reset]'
+    )
+    + """\
+[hooks]
+before_trial = "echo data=$PGDYNO_DATA_DIRECTORY replicas=$PGDYNO_REPLICA_PORTS port=$PGPORT >> told"
+"""
+)
+
+
+def test_all_that_a_trial_may_have_is_possible_over_the_network(theirs: Server, tmp_path: Path) -> None:
+    assert run(theirs, tmp_path, plan=EVERYTHING) == [Outcome.FINISHED] * 2
+    assert (tmp_path / "told").read_text() == f"data= replicas= port={theirs.port}\n" * 2
+    (folder,) = (tmp_path / "runs").iterdir()
+    for trial, work_mem in zip(RunFolder.open(folder).trials(), ("5MB", "6MB"), strict=True):
+        assert [event.outcome for event in trial.events] == [EventOutcome.DONE] * 2
+        assert trial.ledger is not None
+        assert (trial.ledger.missing, trial.replication, trial.replica_load) == (0, [], [])
+        assert trial.point.settings == {"work_mem": work_mem}
+    changed = [step.detail for step in RunFolder.open(folder).trials()[1].prepare.steps if step.name == "configure"]  # type: ignore[union-attr]
+    assert changed == ["reloaded: work_mem = 6MB"]
 
 
 def test_what_the_role_may_not_do_is_told_with_its_line(theirs: Server, tmp_path: Path) -> None:

@@ -69,6 +69,52 @@ def test_what_is_wrong_with_an_event_is_said_with_its_line(tmp_path: Path, text:
     assert problem.line > PLAN.count("\n")
 
 
+DSN = PLAN.replace('kind = "embedded"\nversion = "18"', 'kind = "dsn"\ndsn = "host=db.example.net user=bench"')
+FOLLOWED = PLAN.replace("[workload]", "[target.new.replicas]\ncount = 1\n[workload]")
+
+
+@pytest.mark.parametrize("do", ["restart", "kill", "pause", "promote"])
+def test_what_needs_a_server_of_ones_own_is_refused_over_the_network(tmp_path: Path, do: str) -> None:
+    lasts = 'for = "1s"\n' if do == "pause" else ""
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, f'{DSN}[[event]]\nat = "1s"\n{lasts}do = "{do}"\n')
+    (problem,) = caught.value.problems
+    assert problem.path == "event[0].do"
+    assert "is not possible at target new: pgdyno does not run that server" in problem.message
+    assert problem.hint == 'use a command of your own: do = { command = "..." }'
+    assert problem.line == DSN.count("\n") + (4 if lasts else 3)
+
+
+@pytest.mark.parametrize("do", ['"checkpoint"', '"vacuum"', '{ command = "true" }'])
+def test_what_needs_a_connection_only_is_possible_over_the_network(tmp_path: Path, do: str) -> None:
+    (event,) = load(tmp_path, f'{DSN}[[event]]\nat = "1s"\ndo = {do}\n').event
+    assert event.at == 1
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "wrong"),
+    [
+        ('at = "1s"\ndo = "kill"', 'at = "3s"\ndo = "promote"', None),
+        ('at = "1s"\ndo = "promote"', 'at = "3s"\ndo = "checkpoint"', None),
+        ('at = "1s"\ndo = "promote"', 'at = "3s"\ndo = "kill"', "event[1].do"),
+        ('at = "1s"\ndo = "promote"', 'at = "3s"\ndo = "promote"', "event[1].do"),
+        ('at = "3s"\ndo = "restart"', 'at = "1s"\ndo = "promote"', "event[0].do"),
+        ('at = "1s"\ndo = "pause"\nfor = "3s"', 'at = "2s"\ndo = "promote"', "event[0].do"),
+    ],
+)
+def test_behind_a_promote_the_primary_is_gone(tmp_path: Path, before: str, after: str, wrong: str | None) -> None:
+    text = f"{FOLLOWED}[[event]]\n{before}\n[[event]]\n{after}\n"
+    if wrong is None:
+        assert len(load(tmp_path, text).event) == 2
+        return
+    with pytest.raises(PlanError) as caught:
+        load(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert problem.path == wrong
+    assert "comes after the promote at " in problem.message
+    assert problem.line is not None
+
+
 def test_clients_come_back_where_events_drop_connections(tmp_path: Path) -> None:
     plan = load(tmp_path, event('at = "3s"\ndo = "kill"'))
     assert plan.reconnect() == plan.as_resolved()["trial"]["reconnect"] == "always"

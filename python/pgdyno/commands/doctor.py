@@ -8,9 +8,10 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from pgdyno.commands.budget import within_budget
 from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
 from pgdyno.doctor.remote import reach_servers
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import scripts_of
 from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
@@ -24,10 +25,16 @@ CLIENTS_A_CORE = 2
 """What the generator is tried with when no plan says how many."""
 
 
-def doctor(source: str | None, overrides: Sequence[str], *, json: bool) -> ExitCode:
-    """Looks at the machine, for the plan `source` or for itself, and prints what it finds. Raises PgdynoError."""
+def doctor(source: str | None, overrides: Sequence[str], budget: str | None = None, *, json: bool) -> ExitCode:
+    """Looks at the machine, for the plan `source` within `budget` or for itself, and prints what it finds.
+
+    Raises PgdynoError.
+    """
+    if source is None and budget is not None:
+        raise UsageError("--budget goes only with a plan", hint="name the plan that is to fit into it")
     engine, home = find_engine(), Home.locate()
-    loaded = None if source is None else load_plan(source, overrides)
+    loaded = None if source is None else within_budget(load_plan(source, overrides), budget)
+    gave_up = () if loaded is None else loaded.gave_up
     if loaded is None:
         needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))
     else:
@@ -36,18 +43,21 @@ def doctor(source: str | None, overrides: Sequence[str], *, json: bool) -> ExitC
         servers, away = reach_servers(loaded.plan, status.update) if loaded else ({}, [])
         checks = [*examine(needs, engine, THOROUGH, status.update, servers=servers), *away]
     if json:
-        print(_document(source, checks))
+        print(_document(source, gave_up, checks))
     else:
         console = Console(highlight=False)
+        for less in gave_up:
+            console.print(f"for the budget: {less}", markup=False, soft_wrap=True)
         for line in check_lines(checks, console.width if console.is_terminal else None):
             console.print(line, soft_wrap=True)
     return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK
 
 
-def _document(source: str | None, checks: Sequence[Check]) -> str:
+def _document(source: str | None, gave_up: Sequence[str], checks: Sequence[Check]) -> str:
     found = {
         "format": FORMAT,
         "plan": source,
+        "gave_up": list(gave_up),
         "worst": worst(checks).value,
         "checks": [check.model_dump(mode="json") for check in checks],
     }

@@ -16,6 +16,13 @@ def injector_for(state: RunState, server: Server, log: Path) -> Injector:
     return Injector(state.plan.event, Acts(server, state.loaded.folder, log))
 
 
+def clients_environment(state: RunState, server: Server) -> dict[str, str]:
+    """Variables with which the load finds `server`, and a replica that takes over from it."""
+    if any(event.name == "promote" for event in state.plan.event):
+        return server.failover_environment()
+    return server.environment()
+
+
 def settle(state: RunState, server: Server, result: TrialResult) -> LedgerRecord | None:
     """Waits for a server that was taken down in the trial, and compares the clients' ledger with what it has.
 

@@ -8,7 +8,7 @@ from pgdyno.experiment.disk import DiskGuard
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
 from pgdyno.report.live import LiveView
-from pgdyno.run import Engine, check_scripts, find_engine, workload_options
+from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 
 
@@ -66,6 +66,9 @@ def prepare_ground(loaded: LoadedPlan, view: LiveView, use: Use | None = None) -
     use = use or Use(loaded.plan.name)
     engine = find_engine()
     check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder)
+    if loaded.plan.replica_load is not None:
+        beside = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
+        check_scripts(engine, beside, loaded.source, loaded.folder, "replica_load.scripts")
     home = Home.locate()
     for left in sweep_leftovers(home):
         view.note(left)

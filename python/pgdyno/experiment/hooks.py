@@ -83,5 +83,8 @@ def _of_trial(trial: PlannedTrial, partial: Path) -> dict[str, str]:
 
 
 def _of_server(server: Server) -> dict[str, str]:
-    machine = {} if server.machine is None else {"PGDYNO_DATA_DIRECTORY": str(server.machine.data_directory)}
-    return {**server.environment(), **machine}
+    said = {} if server.machine is None else {"PGDYNO_DATA_DIRECTORY": str(server.machine.data_directory)}
+    if server.has_replicas:
+        said["PGDYNO_REPLICA_PORTS"] = " ".join(each["PGPORT"] for each in server.replica_environments())
+        said["PGDYNO_REPLICA_DIRECTORIES"] = ":".join(map(str, server.replica_directories()))
+    return {**server.environment(), **said}

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from pgdyno.errors import StoreError
 from pgdyno.experiment.attempts import attempts_so_far, changes, new_attempt
+from pgdyno.experiment.conditions import changed_since
 from pgdyno.experiment.course import Finished, carry_out
 from pgdyno.experiment.ground import prepare_ground
 from pgdyno.experiment.search.course import search_trials, trials_so_far
@@ -132,7 +133,7 @@ def _begin_attempt(state: RunState, failed: Sequence[TrialRecord]) -> None:
     folder.update_manifest(ended_at=None, outcome=None, attempts=[*before, now])
     number = len(before) + 1
     state.note(f"attempt {number} began at {now.started_at:%Y-%m-%d %H:%M:%S} UTC; the last one {before[-1].ended}")
-    for change in changes(before[-1], now):
+    for change in [*changes(before[-1], now), *changed_since(state)]:
         state.note(change)
     removed = folder.remove_partials()
     if removed:

@@ -26,6 +26,11 @@ def server_for(state: RunState, target: str) -> Server:
         except TargetError as error:
             state.unavailable[target] = error
             raise
+    elif server.promoted:
+        state.note(f"target {target}: the replica that took over is given up, and the primary started again")
+        server.fail_back()
+        # acknowledged work that only one of them has: nobody knows its sums
+        state.preparers[target].forget()
     elif not server.alive():
         state.note(f"target {target} went down; it is started again")
         server.restart()
@@ -99,5 +104,7 @@ def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
     assert trial.point.scale is not None
     dataset = Dataset.of(state.plan.workload, trial.point.scale)
     prepared = state.preparers[trial.target].prepare(dataset)
+    for place, directory in enumerate(state.servers[trial.target].replica_directories(), start=1):
+        state.ground.guard.watch_cluster(f"{trial.target}, replica {place}", directory)
     keep_mark(state, trial.target, dataset)
     return prepared

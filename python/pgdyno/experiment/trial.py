@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pgdyno.experiment.events import injector_for, settle
+from pgdyno.experiment.events import clients_environment, injector_for, settle
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
+from pgdyno.experiment.replicas import with_replicas
 from pgdyno.experiment.servers import prepare, server_for
 from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.experiment.state import RunState
@@ -124,14 +126,23 @@ def _measured(
 ) -> TrialRecord:
     log_from = server.log_size()
     started = datetime.now(UTC)
-    result = _load(state, server, trial, writer)
+    result, beside = with_replicas(
+        state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
+    )
     ended = datetime.now(UTC)
     server.save_log(log_from, writer.log / "server.log")
     result, ledger = _settled(state, server, result)
     _behind(state, trial, server, writer, result)
     result, consistency = _verified(state, trial, result)
     record = _record(state, trial, started, result).model_copy(
-        update={"ended_at": ended, "prepare": prepared, "consistency": consistency, "ledger": ledger}
+        update={
+            "ended_at": ended,
+            "prepare": prepared,
+            "consistency": consistency,
+            "ledger": ledger,
+            "replica_load": beside.loads,
+            "replication": beside.lags,
+        }
     )
     writer.commit(record, events=result.events, settings=settings)
     latency = record.summary.latency_ns if record.summary else None
@@ -140,7 +151,9 @@ def _measured(
     return record
 
 
-def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWriter) -> TrialResult:
+def _load(
+    state: RunState, server: Server, trial: PlannedTrial, writer: TrialWriter, must_stop: Callable[[], bool]
+) -> TrialResult:
     plan = state.plan
 
     def on_interval(interval: Interval) -> None:
@@ -158,12 +171,13 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
     return run_trial(
         state.ground.engine,
         [*scripts_of(state.loaded), *options],
-        server.environment(),
+        clients_environment(state, server),
         state.loaded.folder,
         writer.log / "engine.log",
         on_interval,
         plan.trial.max_errors,
         injector_for(state, server, writer.log / "events.log"),
+        must_stop,
     )
 
 

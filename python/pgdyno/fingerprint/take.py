@@ -10,7 +10,8 @@ from pgdyno import __version__
 from pgdyno.doctor import Needs
 from pgdyno.fingerprint.host import host_print
 from pgdyno.host import describe_host
-from pgdyno.plan import LoadedPlan, parse_script
+from pgdyno.plan import LoadedPlan
+from pgdyno.plan.scripts import script_files
 from pgdyno.prepare.mark import Dataset, read_comment, read_mark
 from pgdyno.records import Fingerprint, ServerFacts, ServerPrint
 from pgdyno.run import Engine
@@ -24,6 +25,8 @@ def take_fingerprint(loaded: LoadedPlan, engine: Engine, seed: int, needs: Needs
     """What is known before any server runs."""
     resolved = loaded.plan.as_resolved()
     workload = resolved["workload"] | {"files": _script_hashes(loaded)}
+    if "replica_load" in resolved:
+        workload["replica_load"] = resolved["replica_load"]
     return Fingerprint(
         host=host_print(describe_host(), needs.places),
         pgdyno=__version__,
@@ -87,9 +90,8 @@ def _configure(server: Server) -> str | None:
 
 def _script_hashes(loaded: LoadedPlan) -> dict[str, str]:
     """SHA-256 of each script that is a file."""
-    files = [choice.name for choice in map(parse_script, loaded.plan.workload.scripts) if not choice.builtin]
     found = {}
-    for name in files:
+    for name in script_files(loaded.plan):
         try:
             found[name] = hashlib.sha256((loaded.folder / name).read_bytes()).hexdigest()
         except OSError:

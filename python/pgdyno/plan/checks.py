@@ -5,7 +5,7 @@ Each section is checked as far as it could be read, so that its problems come wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -19,6 +19,7 @@ from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,
     EventSpec,
     PhaseSpec,
+    ReplicaLoad,
     Reset,
     SearchSpec,
     TargetSpec,
@@ -29,6 +30,8 @@ from pgdyno.plan.near import near
 from pgdyno.plan.phases import check_phases, together_s
 from pgdyno.plan.points import Space, expand
 from pgdyno.plan.problems import Document
+from pgdyno.plan.replica_load_checks import SECTION as REPLICA_LOAD
+from pgdyno.plan.replica_load_checks import check_replica_load
 from pgdyno.plan.reset_checks import check_reset
 from pgdyno.plan.scripts import ScriptChoice, parse_script
 from pgdyno.plan.search_checks import check_search
@@ -58,6 +61,7 @@ class Sections:
     """Likewise."""
     reset: Reset | None = None
     search: SearchSpec | None = None
+    replica_load: ReplicaLoad | None = None
 
 
 def read_sections(document: Document) -> Sections:
@@ -80,6 +84,7 @@ def read_sections(document: Document) -> Sections:
         _readable_list(EventSpec, document.data.get("event")),
         _readable(Reset.model_validate, document.data.get("reset", {})),
         _readable(SearchSpec.model_validate, document.data.get("search")),
+        _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
     )
 
 
@@ -125,7 +130,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     """Everything that is wrong with `sections`; files of scripts are found from `folder`."""
     yield from check_targets(sections.targets, document)
     if sections.workload is not None:
-        yield from _scripts(sections.workload, document, folder)
+        yield from _workload(sections.workload, document, folder)
         yield from check_variables(("workload", "variables"), sections.workload.variables, document)
         yield from check_size(sections.workload, sections.space, document)
     if sections.sweep is not None:
@@ -145,6 +150,10 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
+    if sections.replica_load is not None:
+        on = sections.workload.dataset if sections.workload is not None else "pgbench"
+        yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
+        yield from check_replica_load(sections.replica_load, sections.targets, document)
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         yield from check_reset(sections.reset, dataset, sections.targets, document)
@@ -186,20 +195,23 @@ def _without_tpcc(workload: Workload, document: Document) -> Iterator[Problem]:
             yield document.problem(("workload", key), "goes with TPC-C's own workload", 'set name = "tpcc"')
 
 
-def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
+def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[Problem]:
     if workload.is_tpcc:
         yield from _tpcc(workload, document)
         return
     yield from _without_tpcc(workload, document)
-    if workload.is_lua:
+    if not workload.is_lua:
+        yield from _scripts("workload", workload.scripts, workload.dataset, document, folder)
+    elif workload.variables:
         # the engine knows its options; it is asked before anything runs
-        if workload.variables:
-            message = "a Lua script has options, not variables"
-            yield document.problem(("workload", "variables"), message, "put them in workload.options")
-        return
+        message = "a Lua script has options, not variables"
+        yield document.problem(("workload", "variables"), message, "put them in workload.options")
+
+
+def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:
     choices: list[ScriptChoice] = []
-    for place, text in enumerate(workload.scripts):
-        path = ("workload", "scripts", place)
+    for place, text in enumerate(scripts):
+        path = (section, "scripts", place)
         try:
             choice = parse_script(text)
         except ValueError as error:
@@ -208,11 +220,11 @@ def _scripts(workload: Workload, document: Document, folder: Path) -> Iterator[P
         choices.append(choice)
         if not choice.builtin:
             yield from _script_file(choice.name, folder, document, path)
-        elif workload.dataset != "pgbench":
-            message = f"{choice.name} works on pgbench's tables, and dataset is {workload.dataset}"
+        elif dataset != "pgbench":
+            message = f"{choice.name} works on pgbench's tables, and dataset is {dataset}"
             yield document.problem(path, message, 'set dataset = "pgbench"')
-    if len(choices) == len(workload.scripts) and sum(choice.weight for choice in choices) == 0:
-        yield document.problem(("workload", "scripts"), "no script has a weight above 0, so nothing would run")
+    if len(choices) == len(scripts) and sum(choice.weight for choice in choices) == 0:
+        yield document.problem((section, "scripts"), "no script has a weight above 0, so nothing would run")
 
 
 def _script_file(name: str, folder: Path, document: Document, path: tuple[str | int, ...]) -> Iterator[Problem]:

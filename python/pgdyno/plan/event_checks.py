@@ -37,6 +37,7 @@ def check_events(
             yield document.problem((*path, "for"), message, "make it shorter or earlier, or the trial longer")
         for name, target in targets.items():
             yield from _possible(event, name, target, path, document)
+    yield from _after_promote(events, document)
     if trial is not None and trial.reconnect == "off" and any(event.name in DROPPING for event in events):
         message = "is off, and an event drops the connections"
         yield document.problem(("trial", "reconnect"), message, "remove it: clients then come back")
@@ -49,6 +50,23 @@ def _length(event: EventSpec, path: tuple[str | int, ...], document: Document) -
         yield document.problem((*path, "for"), f"goes only with a pause, not with a {event.name}", "remove it")
 
 
+def _after_promote(events: Sequence[EventSpec], document: Document) -> Iterator[Problem]:
+    """Events that need a server which is gone by then."""
+    promotes = [event.at for event in events if event.name == "promote"]
+    if not promotes:
+        return
+    first = min(promotes)
+    seen = False
+    for place, event in enumerate(events):
+        if event.name == "promote" and event.at == first and not seen:
+            seen = True
+            continue
+        end_s = event.at + (event.lasts or 0)
+        if event.name == "promote" or (event.name in ON_PROCESSES and end_s >= first):
+            message = f"comes after the promote at {format_duration(first)}, when the primary of before is gone"
+            yield document.problem(("event", place, "do"), message, "remove it, or let it happen and end before")
+
+
 def _possible(
     event: EventSpec, name: str, target: TargetSpec, path: tuple[str | int, ...], document: Document
 ) -> Iterator[Problem]:
@@ -56,7 +74,10 @@ def _possible(
     if event.name in ON_PROCESSES and target.kind not in _OWN_PROCESSES:
         message = f"is not possible at target {name}: pgdyno does not run that server"
         yield document.problem(where, message, 'use a command of your own: do = { command = "..." }')
-    if event.name == "promote" and _replicas(target) == 0:
+    elif event.name == "promote" and target.kind not in _OWN_PROCESSES:
+        message = f"is not possible at target {name}: pgdyno does not run that server, nor its replicas"
+        yield document.problem(where, message, 'use a command of your own: do = { command = "..." }')
+    elif event.name == "promote" and _replicas(target) == 0:
         message = f"is not possible at target {name}: it has no replica"
         yield document.problem(where, message, f"give it one: [target.{name}.replicas] with count = 1")
 

@@ -15,6 +15,7 @@ from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
+from pgdyno.plan.replica_load import ReplicaLoad
 from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
@@ -32,6 +33,7 @@ __all__ = [
     "OwnTarget",
     "PhaseSpec",
     "Plan",
+    "ReplicaLoad",
     "Reset",
     "Setting",
     "Sweep",
@@ -309,6 +311,8 @@ class Plan(Model):
     hooks: Hooks = Field(default_factory=Hooks)
     search: SearchSpec | None = None
     """None: the whole sweep is measured."""
+    replica_load: ReplicaLoad | None = None
+    """What runs on the standbys meanwhile; None: nothing."""
 
     @model_validator(mode="before")
     @classmethod
@@ -343,7 +347,7 @@ class Plan(Model):
         resolved = self.model_dump(mode="json")
         del resolved["extends"]
         resolved["trial"]["order"] = self.order()
-        for name in ("phase", "published", "search"):
+        for name in ("phase", "published", "search", "replica_load"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:

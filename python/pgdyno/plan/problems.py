@@ -15,6 +15,7 @@ from pgdyno.plan.model import (
     Hooks,
     PhaseSpec,
     Plan,
+    ReplicaLoad,
     Reset,
     SearchSpec,
     TrialSpec,
@@ -34,6 +35,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "reset": Reset,
     "hooks": Hooks,
     "search": SearchSpec,
+    "replica_load": ReplicaLoad,
 }
 TARGET_KINDS: dict[str, type[BaseModel]] = {
     "embedded": EmbeddedTarget,

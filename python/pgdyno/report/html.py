@@ -27,6 +27,7 @@ from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.preparation import preparation_line
+from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import Table
 from pgdyno.units import format_bytes
@@ -81,6 +82,7 @@ def render_html(run: RunSource, location: str) -> str:
         "spectrum_table": tables.spectrum_table(of),
         "strips": strips,
         "trial_table": tables.trial_table(of),
+        "replica_table": replica_table(run.trials),
         "statements": tables.statement_table(of),
         "description": of.manifest.plan.get("description"),
         "prepared": preparation_line(run.trials),

@@ -15,6 +15,7 @@ from pgdyno.report.blocks import bar, printable, sparkline
 from pgdyno.report.digest import Digest, Note, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.preparation import preparation_line
+from pgdyno.report.replicas import replica_lines
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import PointRow, point_rows
 from pgdyno.report.terminal_chart import scaling_lines
@@ -72,6 +73,9 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True) -> list
     disturbed = [*search_lines(of.manifest), *disturbance_lines(of.run.trials)]
     if disturbed:
         lines += [Text(""), *(Text(line) for each in disturbed for line in _wrapped(each, room, indent=4))]
+    standbys = replica_lines(of.run.trials)
+    if standbys:
+        lines += [Text(""), *(Text(line) for each in standbys for line in _wrapped(each, room, indent=4))]
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]

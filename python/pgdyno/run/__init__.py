@@ -1,6 +1,7 @@
 """Runs trials: starts the engine, reads its events, gives back the raw record."""
 
-from pgdyno.run.engine import Engine, check_scripts, find_engine, workload_options
+from pgdyno.run.beside import BesideLoad, failed_with
+from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.run.hooks import Hook, HookError, run_hook
 from pgdyno.run.inject import Injector
 from pgdyno.run.ledger import check_ledger, pages
@@ -8,6 +9,7 @@ from pgdyno.run.phases import phases_toml
 from pgdyno.run.trial import Interval, TrialResult, run_trial
 
 __all__ = [
+    "BesideLoad",
     "Engine",
     "Hook",
     "HookError",
@@ -16,10 +18,12 @@ __all__ = [
     "TrialResult",
     "check_ledger",
     "check_scripts",
+    "failed_with",
     "find_engine",
     "pages",
     "phases_toml",
     "run_hook",
     "run_trial",
+    "script_options",
     "workload_options",
 ]

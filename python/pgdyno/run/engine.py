@@ -16,6 +16,8 @@ from pgdyno.records import Point
 
 PROGRAM = "pgdrive"
 ENVIRONMENT = "PGDYNO_PGDRIVE"
+ENDLESS_S = 30 * 24 * 3600
+"""Longer than any trial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +91,10 @@ def lua_options(values: Mapping[str, object]) -> list[str]:
     return [f"--lua-opt={name}={words[value] if isinstance(value, bool) else value}" for name, value in values.items()]
 
 
-def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: Path) -> None:
-    """Lets the engine read and compile the scripts of `options`, for the plan `source` in `folder`.
+def check_scripts(
+    engine: Engine, options: Sequence[str], source: str, folder: Path, field: str = "workload.scripts"
+) -> None:
+    """Lets the engine read and compile the scripts of `options`, for the field of the plan `source` in `folder`.
 
     Raises PlanError with the engine's words, which name file, line and column.
     """
@@ -98,7 +102,7 @@ def check_scripts(engine: Engine, options: Sequence[str], source: str, folder: P
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = "\n".join(line.removeprefix(f"{PROGRAM}: error: ") for line in done.stderr.strip().splitlines())
-        raise PlanError(source, [Problem(path="workload.scripts", message=said)])
+        raise PlanError(source, [Problem(path=field, message=said)])
 
 
 def _failure_options(plan: Plan) -> list[str]:
@@ -112,11 +116,11 @@ def _failure_options(plan: Plan) -> list[str]:
     return options
 
 
-def _values(workload: Workload, point: Point) -> list[str]:
-    """What scripts are told of the dataset, and of the point; the last of a name wins."""
+def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
+    """What scripts, or a Lua script, are told of the dataset, and of the point; the last of a name wins."""
     sizes: dict[str, object] = {"tables": workload.tables, "table_size": point.scale}
     told = sizes if workload.dataset == "sbtest" else {}
-    if workload.is_lua:
+    if lua:
         return lua_options(told | point.variables)
     # the plan's own variables come behind the sizes
     variables = [*told.items(), *(workload.variables | point.variables).items()]
@@ -151,7 +155,24 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         options += [f"--transactions={plan.trial.transactions}"]
     if point.rate is not None:
         options += [f"--rate={point.rate!r}"]
-    options += _values(plan.workload, point)
-    if plan.workload.dataset == "none" and not plan.workload.is_lua and point.scale is not None:
-        options += [f"--scale={point.scale}"]
-    return options
+    options += _values(plan.workload, point, lua=plan.workload.is_lua)
+    return [*options, *_scale(plan, point, lua=plan.workload.is_lua)]
+
+
+def replica_options(plan: Plan, point: Point, seed: int, clients: int, rate: float | None) -> list[str]:
+    """Options of pgdrive for `clients` of the plan's `replica_load` at one standby; scripts are apart.
+
+    The load goes on until it is told to stop.
+    """
+    assert plan.replica_load is not None
+    options = ["--events=-", "--parent-lease", "--no-vacuum", f"--time={ENDLESS_S}", f"--client={clients}"]
+    options += [f"--protocol={plan.replica_load.protocol}", f"--random-seed={seed}"]
+    if rate is not None:
+        options += [f"--rate={rate!r}"]
+    return [*options, *_values(plan.workload, point, lua=False), *_scale(plan, point, lua=False)]
+
+
+def _scale(plan: Plan, point: Point, *, lua: bool) -> list[str]:
+    """What `:scale` is without a dataset that tells; a Lua script has no such variable."""
+    wanted = plan.workload.dataset == "none" and not lua and point.scale is not None
+    return [f"--scale={point.scale}"] if wanted else []

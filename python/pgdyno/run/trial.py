@@ -62,16 +62,18 @@ def run_trial(
     on_interval: Callable[[Interval], None],
     max_errors: int | None = None,
     injector: Injector | None = None,
+    must_stop: Callable[[], bool] = lambda: False,
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
     `on_interval` is called once a second; `injector` makes the plan's events happen. After more than `max_errors`
     failed transactions the engine is told to stop, and the trial has failed; those that an outage cost are not
-    counted. When anything is raised meanwhile, Ctrl-C among it, engine and events are stopped before the
+    counted. It is told to stop, too, when `must_stop` says so, which is asked once a second; what that means is the
+    caller's to say. When anything is raised meanwhile, Ctrl-C among it, engine and events are stopped before the
     exception goes on.
     """
     events: list[Event] = []
-    failed, stopped = 0, False
+    failed, stopped, told = 0, False, False
     injector = injector or Injector([], lambda _event, _cutoff: None)
     with (
         log.open("wb") as errors,
@@ -88,9 +90,12 @@ def run_trial(
                     # not by force: the engine then still says what it measured
                     process.send_signal(signal.SIGINT)
                     stopped = True
+                if not told and must_stop():
+                    process.send_signal(signal.SIGINT)
+                    told = True
                 on_interval(interval)
         process.wait()
-    result = _judge(events, process.returncode, log)
+    result = judge(events, process.returncode, log)
     if stopped:
         assert max_errors is not None
         result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
@@ -129,7 +134,8 @@ def _interval(event: Event) -> Interval:
     )
 
 
-def _judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
+def judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
+    """What an engine's `events` come to; `log` is its standard error. Raises EngineError."""
     start = next((event for event in events if event["event"] == "start"), None)
     connected = next((event for event in events if event["event"] == "connected"), None)
     end = events[-1] if events and events[-1]["event"] == "end" else None
@@ -153,14 +159,20 @@ def _judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
 
 def _failure(outcome: Outcome, events: list[Event], end: Event) -> Failure | None:
     if outcome is Outcome.FAILED:
-        return _aborted(events, end)
+        return aborted(events, end)
     if outcome is Outcome.INTERRUPTED:
         return Failure(stage=Stage.RUN, message="the engine was told to stop before the trial's end")
     return None
 
 
-def _aborted(events: list[Event], end: Event) -> Failure:
-    first = next((e for e in events if e["event"] == "error" and e["consequence"].startswith(("client", "conn"))), None)
+def ends_client(event: Event) -> bool:
+    """Whether `event` is an error that a client gave up at."""
+    return event["event"] == "error" and str(event["consequence"]).startswith(("client", "conn"))
+
+
+def aborted(events: list[Event], end: Event) -> Failure:
+    """Why clients gave up, by the first of them."""
+    first = next(filter(ends_client, events), None)
     if first is None:
         return Failure(stage=Stage.RUN, message=end.get("message") or "clients were aborted")
     where = f"client {first['client']}, command {first['command']} of script {first['script']}, line {first['line']}"

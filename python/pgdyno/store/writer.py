@@ -60,7 +60,7 @@ class TrialWriter:
         said = list(events)
         rows = ingest(record.number, said)
         with storing("write", self.partial):
-            self._write_events(said)
+            self.keep_events("events", said)
             tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
             tables["settings"] = [SettingRow(record.number, *setting) for setting in settings]
             write_tables(self.partial, tables)
@@ -77,11 +77,12 @@ class TrialWriter:
         """Removes what is partial; a trial that was committed stays."""
         shutil.rmtree(self.partial, ignore_errors=True)
 
-    def _write_events(self, events: Sequence[Event]) -> None:
+    def keep_events(self, name: str, events: Iterable[Event]) -> None:
+        """Writes `events` of an engine as they came into `log/<name>.jsonl.gz`. Raises StoreError."""
         text = "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
         # no time in it: the same events give the same file
         content = gzip.compress(text.encode(), compresslevel=5, mtime=0)
-        _write(self.log / "events.jsonl.gz", content)
+        _write(self.log / f"{name}.jsonl.gz", content)
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -7,6 +7,7 @@ from pgdyno.target.leftovers import sweep_leftovers
 from pgdyno.target.lock import Use, WhenBusy, host_in_use
 from pgdyno.target.open import Found, abilities_of, fetch_target, open_target
 from pgdyno.target.progress import Progress, SilentProgress
+from pgdyno.target.replication import LagWatch
 from pgdyno.target.server import Server
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Found",
     "Home",
     "Installation",
+    "LagWatch",
     "Progress",
     "Server",
     "SilentProgress",

@@ -77,8 +77,16 @@ class Acts:
             child.send(signal.SIGKILL)
         return f"{len(children)} processes killed"
 
-    def _promote(self, _event: EventSpec, _until: Until) -> None:
+    def _promote(self, _event: EventSpec, _until: Until) -> str:
+        postmaster = _postmaster(self.server)
+        # what is stopped starts no others; and without its postmaster nothing recovers
+        postmaster.send(signal.SIGSTOP)
+        processes = [*descendants(postmaster), postmaster]
+        for process in processes:
+            process.send(signal.SIGKILL)
+        began = time.monotonic()
         self.server.promote()
+        return f"{len(processes)} processes killed, the replica took over after {time.monotonic() - began:.3f} s"
 
     def _pause(self, event: EventSpec, until: Until) -> str:
         assert event.lasts is not None

@@ -152,6 +152,8 @@ class Instance:
     def write_settings(self, settings: Mapping[str, str], port: int) -> None:
         """Puts others in their place; they count from the next reload or start. Raises TargetError."""
         postmaster, _, folder = self._opened("configure")
+        if self._replicas is not None:
+            self._replicas.before_settings(settings)
         self._settings = dict(settings)
         self._write(postmaster, folder, port)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import signal
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,6 +35,20 @@ from pgdyno.units import format_bytes
 PREFIX = "pgdyno_"
 """Of the names of standbys and their replication slots."""
 CATCH_UP_S = 900.0
+HELD_BY_STANDBYS = frozenset(
+    [
+        "max_connections",
+        "max_worker_processes",
+        "max_wal_senders",
+        "max_prepared_transactions",
+        "max_locks_per_transaction",
+    ]
+)
+"""Settings that a standby refuses to have lower than the WAL that it replays was written with."""
+PROMOTION_S = 120.0
+"""How long a standby may take to become the primary: it replays first what it has received."""
+PROMOTE_FILE = "promote"
+"""In the data directory; the server looks for it at SIGUSR1 (every version from 10 on)."""
 SIGNAL_FILE_MAJOR = 12
 """First with standby.signal; before it there was recovery.conf."""
 _POLL_S = 0.05
@@ -70,6 +86,7 @@ class ReplicaSet:
         self._standbys: list[Standby] = []
         self._settings: dict[str, str] = {}
         self._primary_port = 0
+        self._promoted: Standby | None = None
 
     def primary_settings(self) -> dict[str, str]:
         """What the primary's configuration must say: nothing until all of them stream."""
@@ -84,6 +101,16 @@ class ReplicaSet:
     def environments(self, dbname: str) -> list[dict[str, str]]:
         """Variables with which libpq programs and pgdrive find each of them."""
         return [standby.address.environment(dbname) for standby in self._standbys]
+
+    @property
+    def names(self) -> list[str]:
+        """Their names, as pg_stat_replication has them (application_name), in the order of `environments`."""
+        return self._names()
+
+    @property
+    def data_directories(self) -> list[Path]:
+        """Their clusters, likewise."""
+        return [standby.postmaster.data_directory for standby in self._standbys]
 
     def addresses(self) -> list[Address]:
         """How each of them is reached."""
@@ -112,6 +139,15 @@ class ReplicaSet:
         rate = f"{format_bytes(round(size / copied_s))}/s"
         return f"{len(made)} by {made[0][1]}: {format_bytes(size)} in {copied_s:.1f} s, {rate}"
 
+    def before_settings(self, settings: Mapping[str, str]) -> None:
+        """Gives all of them up, if the primary is about to get others of `HELD_BY_STANDBYS`: they could not follow.
+
+        The next `make` begins anew. Raises TargetError.
+        """
+        old, new = ({name.lower(): value for name, value in each.items()} for each in (self._settings, settings))
+        if self._standbys and any(old.get(name) != new.get(name) for name in HELD_BY_STANDBYS):
+            self.discard()
+
     def follow(self, primary_port: int, settings: Mapping[str, str]) -> None:
         """Tells them when the primary listens elsewhere, or its settings are others. Raises TargetError."""
         if primary_port == self._primary_port and dict(settings) == self._settings:
@@ -137,11 +173,54 @@ class ReplicaSet:
                 behind = max(behind, self._wait_one(standby, row[0]))
         return f"{format_bytes(behind)} behind"
 
+    # ---- one takes over, and all are given up ----
+
+    @property
+    def promoted(self) -> bool:
+        """Whether one of them is the primary now."""
+        return self._promoted is not None
+
+    def is_promoted_alive(self) -> bool:
+        """True while the one that took over runs."""
+        return self._promoted is not None and self._promoted.postmaster.is_alive()
+
+    def promote(self, deadline_s: float = PROMOTION_S) -> int:
+        """Makes the first of them the primary; the port where it takes writes.
+
+        The others go on following the one of before. Raises TargetError.
+        """
+        if not self._standbys:
+            raise TargetError("cannot promote a replica: there is none yet")
+        standby = self._standbys[0]
+        process = standby.postmaster.identity
+        if process is None or not standby.postmaster.is_alive():
+            raise TargetError(f"cannot promote replica {standby.name}: it does not run", hint=self._logs())
+        self._promoted = standby
+        # what pg_ctl promote does, which published builds of some versions come without
+        self._write(standby.postmaster.data_directory / PROMOTE_FILE, "")
+        process.send(signal.SIGUSR1)
+        end = time.monotonic() + deadline_s
+        with standby.address.connect("postgres") as connection:
+            while connection.execute("SELECT pg_is_in_recovery()").fetchone() != (False,):
+                if not standby.postmaster.is_alive() or time.monotonic() > end:
+                    raise TargetError(f"replica {standby.name} did not become the primary", hint=self._logs())
+                time.sleep(_POLL_S)
+        return int(standby.address.parameters["port"])
+
+    def discard(self) -> None:
+        """Stops them and removes their clusters: the next `make` begins anew. Raises TargetError."""
+        folders = [directory.parent for directory in self.data_directories]
+        self.close()
+        for folder in folders:
+            with storing(folder, "cannot remove"):
+                shutil.rmtree(folder)
+
     def close(self) -> None:
         """Stops them. Raises TargetError."""
         while self._standbys:
             self._standbys[-1].postmaster.stop(Deadlines())
             self._standbys.pop()
+        self._promoted = None
 
     # ---- one of them ----
 

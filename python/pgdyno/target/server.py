@@ -44,6 +44,8 @@ class Server:
     """Those that belong to the workload's database, which must get them again when it is made anew."""
     owns_database: bool = True
     """Whether pgdyno made the workload's database; another's settings are not changed."""
+    primary_port: int | None = None
+    """Where the primary was before a replica took over; None unless one has."""
 
     # ---- how it is reached ----
 
@@ -141,7 +143,11 @@ class Server:
 
     def alive(self) -> bool:
         """False after a crash of its process. Over the network always True: connecting will tell."""
-        return self.machine is None or self.machine.control.is_alive()
+        if self.machine is None:
+            return True
+        if self.promoted:
+            return self.machine.replicas is not None and self.machine.replicas.is_promoted_alive()
+        return self.machine.control.is_alive()
 
     def restart(self) -> None:
         """Stops and starts it again; settings and data stay, `port` may change. Raises TargetError."""
@@ -195,9 +201,58 @@ class Server:
             return []
         return self.machine.replicas.environments(self.dbname)
 
+    def replica_names(self) -> list[str]:
+        """How pg_stat_replication calls each standby, in the order of `replica_environments`."""
+        if self.machine is None or self.machine.replicas is None:
+            return []
+        return self.machine.replicas.names
+
+    def replica_directories(self) -> list[Path]:
+        """Their data directories; none over the network, and before they were made."""
+        if self.machine is None or self.machine.replicas is None:
+            return []
+        return self.machine.replicas.data_directories
+
+    def failover_environment(self) -> dict[str, str]:
+        """Variables with which clients find whichever takes writes: the primary, or the replica that takes over."""
+        addresses = [self.address.parameters, *(each for each in self._replica_parameters()[:1])]
+        together = {name: ",".join(each[name] for each in addresses) for name in ("host", "port")}
+        parameters = {**self.address.parameters, **together, "target_session_attrs": "read-write"}
+        return Address(parameters, self.password).environment(self.dbname)
+
+    def _replica_parameters(self) -> list[dict[str, str]]:
+        if self.machine is None or self.machine.replicas is None:
+            return []
+        return [address.parameters for address in self.machine.replicas.addresses()]
+
     def promote(self) -> None:
-        """Makes a replica the primary. Raises TargetError."""
-        raise TargetError("cannot promote a replica: the target has none")
+        """Makes its first replica the primary, which is `self` from then on; to be called when the old one is gone.
+
+        Raises TargetError.
+        """
+        machine = self.own("promote a replica")
+        if machine.replicas is None:
+            raise TargetError("cannot promote a replica: the target has none")
+        port = machine.replicas.promote()
+        self.primary_port = self.port
+        self._listens_at(port)
+
+    @property
+    def promoted(self) -> bool:
+        """Whether a replica has taken over."""
+        return self.primary_port is not None
+
+    def fail_back(self) -> None:
+        """Gives up the replicas, among them the one that took over, and starts the primary of before.
+
+        It holds what it had when it was lost, not what its follower wrote since. Raises TargetError.
+        """
+        machine = self.own("go back to the primary")
+        assert machine.replicas is not None
+        assert self.primary_port is not None
+        machine.replicas.discard()
+        port, self.primary_port = self.primary_port, None
+        self._listens_at(machine.control.restart(port))
 
     def prepare(self, *, set_password: bool) -> None:
         """Makes the database, and sets the password of a cluster that had another. Raises TargetError."""

@@ -1,0 +1,103 @@
+"""The load on a standby in those seconds in which the trial's own load was measured."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pgdyno.analyse.histogram import merge
+from pgdyno.records import Latency, ReplicaFigures
+
+Event = dict[str, Any]
+Span = tuple[int, int]
+"""From, to: microseconds since 1970."""
+
+
+def figures(name: str, clients: int, events: Sequence[Event], trial: Sequence[Event]) -> ReplicaFigures | None:
+    """What the engine said in `events` of the load on standby `name`, while the engine of `trial` measured.
+
+    Both engines' clocks are the same host's. Only whole intervals count that lie within the measured part, so up to
+    a second at each of its ends does not. None when one of them never got to its load.
+    """
+    start, end = _find(events, "start"), _find(events, "end")
+    if start is None or end is None or _origin_us(events) is None:
+        return None
+    measured = _joined(_spans(event for event in _intervals(trial) if event[1]["phase"] == "measure"))
+    inside = [
+        event
+        for span, event in ((_span(origin, each), each) for origin, each in _intervals(events))
+        if any(begin <= span[0] and span[1] <= end_ for begin, end_ in measured)
+    ]
+    scripts = [script for event in inside for script in event["scripts"]]
+    measured_s = sum(event["to_us"] - event["from_us"] for event in inside) / 1e6
+    succeeded = sum(script["succeeded"] for script in scripts)
+    return ReplicaFigures(
+        name=name,
+        clients=clients,
+        measured_s=measured_s,
+        succeeded=succeeded,
+        failed=sum(script["failed"] for script in scripts),
+        skipped=sum(script["skipped"] for script in scripts),
+        tps=succeeded / measured_s if measured_s > 0 else None,
+        latency_ns=_latency(scripts),
+        seed=start["seed"],
+        workers=len(end.get("workers") or ()) or start["workers"],
+    )
+
+
+def _find(events: Iterable[Event], kind: str) -> Event | None:
+    return next((event for event in events if event["event"] == kind), None)
+
+
+def _origin_us(events: Sequence[Event]) -> int | None:
+    """When the load began, microseconds since 1970; None when it did not."""
+    start, connected = _find(events, "start"), _find(events, "connected")
+    return None if start is None or connected is None else start["epoch_us"] + connected["origin_us"]
+
+
+def _intervals(events: Sequence[Event]) -> Iterable[tuple[int, Event]]:
+    origin = _origin_us(events)
+    if origin is None:
+        return []
+    return ((origin, event) for event in events if event["event"] == "interval")
+
+
+def _span(origin_us: int, event: Event) -> Span:
+    return origin_us + event["from_us"], origin_us + event["to_us"]
+
+
+def _spans(intervals: Iterable[tuple[int, Event]]) -> list[Span]:
+    return [_span(origin, event) for origin, event in intervals]
+
+
+def _joined(spans: Iterable[Span]) -> list[Span]:
+    """`spans`, those that meet as one."""
+    joined: list[Span] = []
+    for begin, end in sorted(spans):
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+def _latency(scripts: Sequence[Event]) -> Latency | None:
+    """Of all of them together: sums are added, percentiles are those of the merged histograms."""
+    told = [script for script in scripts if script.get("latency_ns")]
+    merged = merge(script["histogram"] for script in told)
+    if merged is None:
+        return None
+    count = sum(script["succeeded"] for script in told)
+    mean = sum(script["latency_ns"]["sum"] for script in told) / count
+    squares = sum(script["latency_ns"]["sum_of_squares"] for script in told) / count
+    highest = max(script["latency_ns"]["max"] for script in told)
+    # a bucket's upper end may lie above the highest value in it
+    at = [min(each, highest) for each in merged.percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])]
+    return Latency(
+        mean=mean,
+        stddev=math.sqrt(max(squares - mean * mean, 0.0)),
+        min=min(script["latency_ns"]["min"] for script in told),
+        **dict(zip(("p50", "p75", "p90", "p95", "p99", "p999", "p9999"), at, strict=True)),
+        max=highest,
+    )

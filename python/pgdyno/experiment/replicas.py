@@ -1,0 +1,81 @@
+"""Standbys during a trial: the load on them, if the plan has one, and how far they are behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pgdyno.analyse.replica_load import figures
+from pgdyno.experiment.state import RunState
+from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
+from pgdyno.plan.replica_load import shares
+from pgdyno.records import ReplicaFigures, ReplicaLag
+from pgdyno.run import BesideLoad, TrialResult, failed_with, script_options
+from pgdyno.run.engine import replica_options
+from pgdyno.store import TrialWriter
+from pgdyno.target import LagWatch, Server
+
+SEED_STEP = 1_000_003
+"""From the seed of a trial to those of the loads on its standbys: trials have neighbouring ones."""
+
+Load = Callable[[Callable[[], bool]], TrialResult]
+"""The trial's own load, which is to stop when what it is given says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What was measured of the standbys."""
+
+    loads: list[ReplicaFigures] = field(default_factory=list)
+    lags: list[ReplicaLag] = field(default_factory=list)
+
+
+def with_replicas(
+    state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, load: Load
+) -> tuple[TrialResult, Beside]:
+    """Runs `load` while the plan's `replica_load` runs on the standbys of `server`; without one, `load` alone.
+
+    The loads on standbys are there before the trial's own begins, and end behind it. When one of them fails, so does
+    the trial. Raises what `load` raises, EngineError, StoreError.
+    """
+    beside = _loads(state, trial, server, writer)
+    result: TrialResult | None = None
+    watch = LagWatch(server)
+    with ExitStack() as stack:
+        for each, _ in beside:
+            stack.enter_context(each)
+        connected = [each.wait_connected() for each, _ in beside]
+        if all(connected):
+            with watch:
+                result = load(lambda: any(each.broken for each, _ in beside))
+    for place, (each, _) in enumerate(beside, start=1):
+        writer.keep_events(f"replica-{place}-events", each.events)
+    failure = next((why for why in (each.failure() for each, _ in beside) if why is not None), None)
+    if failure is not None:
+        result = failed_with(result, failure)
+    assert result is not None
+    found = [figures(each.name, clients, each.events, result.events) for each, clients in beside]
+    return result, Beside([each for each in found if each is not None], watch.lags())
+
+
+def _loads(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter) -> list[tuple[BesideLoad, int]]:
+    """A load for each standby, with the number of its clients."""
+    plan = state.plan
+    wanted = plan.replica_load
+    if wanted is None:
+        return []
+    names, environments = server.replica_names(), server.replica_environments()
+    scripts = script_options(wanted.scripts, BUILTIN_SCRIPTS)
+    loads = []
+    for place, clients in enumerate(shares(wanted.clients, len(names))):
+        rate = None if wanted.rate is None else wanted.rate * clients / wanted.clients
+        seed = state.seed + trial.number + (place + 1) * SEED_STEP
+        options = replica_options(plan, trial.point, seed, clients, rate)
+        log = writer.log / f"replica-{place + 1}-engine.log"
+        environment = environments[place]
+        each = BesideLoad(
+            names[place], state.ground.engine, [*options, *scripts], environment, state.loaded.folder, log
+        )
+        loads.append((each, clients))
+    return loads

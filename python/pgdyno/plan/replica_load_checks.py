@@ -1,0 +1,26 @@
+"""A load on standbys beside the targets that have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pgdyno.errors import Problem
+from pgdyno.plan.problems import Document
+from pgdyno.plan.replica_load import ReplicaLoad
+from pgdyno.plan.targets import DsnTarget, TargetSpec
+
+SECTION = "replica_load"
+
+
+def check_replica_load(load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+    """What is wrong with `load` at `targets`; its scripts are checked with the workload's."""
+    for name, target in targets.items():
+        if isinstance(target, DsnTarget):
+            message = f"is not possible at target {name}: pgdyno does not know its standbys"
+            yield document.problem((SECTION,), message, "measure a standby of it with a plan of its own")
+        elif target.replicas is None:
+            message = f"is not possible at target {name}: it has no replica"
+            yield document.problem((SECTION,), message, f"give it one: [target.{name}.replicas] with count = 1")
+        elif target.replicas.count > load.clients:
+            message = f"are fewer than the {target.replicas.count} replicas of target {name}, and each gets some"
+            yield document.problem((SECTION, "clients"), message, "use more clients, or fewer replicas")

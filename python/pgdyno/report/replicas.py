@@ -1,0 +1,79 @@
+"""Standbys of trials: what ran on them, and how far they were behind; apart from the figures of their primary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.records import ReplicaFigures, ReplicaLag, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.tables import Table
+
+CAPTION = "Standbys beside the primary of each trial; behind and lag at their highest"
+HEADINGS = (
+    "trial",
+    "standby",
+    "clients",
+    "tps",
+    "p50, ms",
+    "p99, ms",
+    "failed",
+    "behind, kB",
+    "lag, ms",
+)
+TEXT_COLUMNS = 2
+MOST_LINES = 12
+"""In a terminal; the HTML report has all."""
+
+
+def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
+    """A row a trial and standby; None without standbys."""
+    rows = []
+    for trial in trials:
+        loads = {each.name: each for each in trial.replica_load}
+        lags = {each.name: each for each in trial.replication}
+        for name in dict.fromkeys([*loads, *lags]):
+            cells = (*_load(loads.get(name)), *_lag(lags.get(name)))
+            rows.append((str(trial.number), name, *cells))
+    return Table(CAPTION, HEADINGS, tuple(rows), TEXT_COLUMNS) if rows else None
+
+
+def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
+    """The same for a terminal, the first of them; empty without standbys."""
+    table = replica_table(trials)
+    if table is None:
+        return []
+    shown = table.rows[:MOST_LINES]
+    widths = [max(map(len, column)) for column in zip(table.headings, *shown, strict=True)]
+    lines = [f"{CAPTION}:", *(_padded(row, widths) for row in (table.headings, *shown))]
+    more = len(table.rows) - len(shown)
+    return [*lines, f"{more} more in the HTML report"] if more else lines
+
+
+def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
+    cells = [
+        cell.ljust(width) if at < TEXT_COLUMNS else cell.rjust(width)
+        for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+    ]
+    return "  ".join(cells).rstrip()
+
+
+def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
+    if load is None:
+        return (numbers.NOTHING,) * 5
+    latency = load.latency_ns
+    return (
+        f"{load.clients:,}",
+        numbers.NOTHING if load.tps is None else numbers.rounded(load.tps),
+        numbers.ms(latency.p50 if latency is not None else None),
+        numbers.ms(latency.p99 if latency is not None else None),
+        f"{load.failed:,}",
+    )
+
+
+def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
+    behind = None if lag is None else lag.bytes_max
+    replay_s = None if lag is None else lag.replay_lag_max_s
+    return (
+        numbers.NOTHING if behind is None else numbers.rounded(behind / 1000),
+        numbers.ms(None if replay_s is None else replay_s * 1e9),
+    )

@@ -1,0 +1,195 @@
+"""A load on real standbys beside a trial's own: both in the same seconds, each by itself."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.store import RunFolder, load_run
+from pgdyno.target import Home, LagWatch, SilentProgress, open_target
+from pgdyno.target.processes import servers_in
+from tests.postgres.runs import pgdyno, the_run
+from tests.postgres.test_target_replicas import SMALL, on_replica, preparer, spec, step
+
+PLAN = """\
+name = "spread"
+[target.a]
+kind = "embedded"
+version = "{version}"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[target.a.replicas]
+count = 2
+[workload]
+scripts = ["simple-update"]
+[sweep]
+clients = 2
+[trial]
+warmup = "1s"
+duration = "4s"
+seed = 3
+[replica_load]
+scripts = ["{script}"]
+clients = 3
+{more}
+[hooks]
+before_trial = 'echo "$PGDYNO_REPLICA_PORTS" > ports; echo "$PGDYNO_REPLICA_DIRECTORIES" > directories'
+after_trial = 'date'
+"""
+
+
+def run(
+    home: Home, folder: Path, version: str = "18", script: str = "select-only", more: str = "", *options: str
+) -> tuple[TrialRecord, RunFolder, str]:
+    plan = folder / "spread.toml"
+    plan.write_text(PLAN.format(version=version, script=script, more=more))
+    done = pgdyno(home, folder, "run", str(plan), *options)
+    assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
+    opened = the_run(folder)
+    (trial,) = opened.trials()
+    return trial, opened, done.stdout
+
+
+def nothing_is_left(folder: Path) -> bool:
+    """Whether the standbys are gone, whose folders a hook has written down; the shared home has others' servers."""
+    directories = [Path(each) for each in (folder / "directories").read_text().strip().split(":")]
+    return not any(servers_in(each) or each.exists() for each in directories)
+
+
+def said(folder: RunFolder, trial: TrialRecord, place: int) -> list[dict[str, object]]:
+    path = folder.trials_path / trial.slug / "log" / f"replica-{place}-events.jsonl.gz"
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+
+
+@pytest.mark.parametrize("version", ["18", "13"])
+def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path: Path, version: str) -> None:
+    trial, folder, shown = run(home, tmp_path, version)
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    assert trial.summary is not None
+    # the primary's figures are its own
+    assert [script.name for script in trial.summary.scripts] == ["<builtin: simple update>"]
+    assert [(each.name, each.clients) for each in trial.replica_load] == [("pgdyno_1", 2), ("pgdyno_2", 1)]
+    for place, each in enumerate(trial.replica_load, start=1):
+        events = said(folder, trial, place)
+        by_itself = [event for event in events if event["event"] == "interval"]
+        assert 3 <= each.measured_s <= 4
+        assert each.measured_s < len(by_itself)
+        assert each.succeeded > 100
+        assert each.latency_ns is not None
+        assert 0 < each.latency_ns.p50 <= each.latency_ns.p99 <= each.latency_ns.max
+        assert each.tps == pytest.approx(each.succeeded / each.measured_s)
+        assert (each.failed, each.skipped) == (0, 0)
+    lags = {lag.name: lag for lag in trial.replication}
+    assert lags.keys() == {"pgdyno_1", "pgdyno_2"}
+    for lag in lags.values():
+        assert lag.samples >= 3
+        assert lag.sync_state == "async"
+        assert lag.bytes_last is not None
+        assert lag.bytes_max is not None
+        assert 0 <= lag.bytes_last <= lag.bytes_max
+        assert lag.replay_lag_max_s is not None
+    assert "Standbys beside the primary of each trial" in shown
+    assert len({row.script for row in load_run(folder).intervals(1)}) == 1
+    assert "pgdyno_2" in (folder.path / "report.html").read_text()
+    ports = (tmp_path / "ports").read_text().split()
+    assert len(set(ports)) == 2
+    directories = (tmp_path / "directories").read_text().strip().split(":")
+    assert [Path(each).parent.name for each in directories] == ["replica-1", "replica-2"]
+    assert nothing_is_left(tmp_path)
+
+
+def test_both_measure_the_same_seconds(home: Home, tmp_path: Path) -> None:
+    trial, folder, _ = run(home, tmp_path)
+    main = (folder.trials_path / trial.slug / "log" / "events.jsonl.gz").read_bytes()
+    events = [json.loads(line) for line in gzip.decompress(main).splitlines()]
+    begin = events[0]["epoch_us"] + next(each["origin_us"] for each in events if each["event"] == "connected")
+    for place in (1, 2):
+        beside = said(folder, trial, place)
+        epoch = int(str(beside[0]["epoch_us"]))
+        origin = epoch + next(int(str(each["origin_us"])) for each in beside if each["event"] == "connected")
+        assert origin <= begin
+        assert epoch + int(str(beside[-1]["t_us"])) >= events[0]["epoch_us"] + events[-1]["t_us"]
+
+
+def test_a_script_that_writes_fails_the_trial_with_the_servers_words(home: Home, tmp_path: Path) -> None:
+    trial, folder, shown = run(home, tmp_path, script="simple-update")
+    assert trial.outcome is Outcome.FAILED
+    assert trial.failure is not None
+    assert trial.failure.message.startswith("the load on pgdyno_")
+    assert "read-only transaction" in trial.failure.message
+    assert trial.failure.sqlstate == "25006"
+    # nobody waited for the trial's end, nor began it when that was seen first
+    assert trial.summary is None or trial.summary.measured_s < 3
+    assert said(folder, trial, 1)[-1]["event"] == "end"
+    assert "no result" in shown or "failed" in shown
+    assert nothing_is_left(tmp_path)
+
+
+def test_clients_that_cannot_connect_fail_the_trial_before_its_load(home: Home, tmp_path: Path) -> None:
+    few = "max_connections = 4, superuser_reserved_connections = 0, max_wal_senders = 3, shared_buffers"
+    plan = PLAN.replace("shared_buffers", few).replace("clients = 3", "clients = 30")
+    (tmp_path / "spread.toml").write_text(plan.format(version="18", script="select-only", more=""))
+    done = pgdyno(home, tmp_path, "run", str(tmp_path / "spread.toml"))
+    assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    assert trial.failure is not None
+    assert trial.failure.message.startswith("the load on pgdyno_")
+    assert "too many clients" in trial.failure.message
+    assert trial.summary is None
+
+
+def test_a_rate_is_shared_as_clients_are(home: Home, tmp_path: Path) -> None:
+    trial, _, _ = run(home, tmp_path, more="rate = 300\n", script="select-only")
+    assert trial.outcome is Outcome.FINISHED, trial.failure
+    first, second = (each.tps for each in trial.replica_load)
+    assert first == pytest.approx(200, rel=0.3)
+    assert second == pytest.approx(100, rel=0.3)
+
+
+# ---- standbys that are settings' business, and how far they are behind ----
+
+
+@pytest.mark.parametrize("version", ["18", "13"])
+def test_standbys_live_through_settings_that_they_must_not_have_lower(home: Home, version: str) -> None:
+    wanted = spec(version, replicas={"count": 1, "synchronous": "on"})
+    with open_target("t", wanted, home=home, progress=SilentProgress()) as server:
+        trials = preparer(server)
+        trials.prepare(SMALL)
+        for connections in ("150", "60"):
+            server.configure({**server.plan_settings, "max_connections": connections})
+            assert step(trials.prepare(SMALL), "replicas").startswith("1 by ")
+            assert on_replica(server, "SHOW max_connections") == connections
+        server.configure({**server.plan_settings, "work_mem": "9MB"})
+        assert step(trials.prepare(SMALL), "replicas") == "they were there"
+        assert on_replica(server, "SHOW work_mem") == "9MB"
+
+
+def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pgdyno.target.replication.EVERY_S", 0.1)
+    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        preparer(server).prepare(SMALL)
+        on_replica(server, "SELECT pg_wal_replay_pause()::text")
+        with LagWatch(server) as watch, server.connect() as connection:
+            row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
+            connection.execute("CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 3000)")
+            written = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s)::bigint", row).fetchone()
+            connection.execute("SELECT pg_sleep(0.5)")
+        (lag,) = watch.lags()
+        assert written is not None
+        assert lag.bytes_last is not None
+        assert lag.bytes_last == pytest.approx(written[0], rel=0.05)
+        assert lag.bytes_last > 3_000_000
+        on_replica(server, "SELECT pg_wal_replay_resume()::text")
+
+
+def test_without_standbys_nobody_is_asked(home: Home) -> None:
+    with open_target("t", spec().model_copy(update={"replicas": None}), home=home, progress=SilentProgress()) as server:
+        with LagWatch(server) as watch:
+            server.connect().close()
+        assert watch.lags() == []

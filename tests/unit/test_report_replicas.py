@@ -1,0 +1,50 @@
+"""Standbys in reports: a row a trial and standby, apart from the figures of the primary."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pgdyno.records import Outcome, Point, ReplicaFigures, ReplicaLag, TrialRecord
+from pgdyno.report.replicas import MOST_LINES, replica_lines, replica_table
+from tests.unit.report_sample import latency_of
+
+LOAD = ReplicaFigures(
+    name="pgdyno_1", clients=2, measured_s=4, succeeded=8000, failed=3, skipped=0, tps=2000,
+    latency_ns=latency_of([(500_000, 99), (2_000_000, 1)]), seed=1, workers=1,
+)  # fmt: skip
+LAG = ReplicaLag(
+    name="pgdyno_1", sync_state="async", samples=5, bytes_last=10, bytes_max=12_300,
+    write_lag_max_s=None, flush_lag_max_s=None, replay_lag_max_s=0.0045, replay_lag_last_s=None,
+)  # fmt: skip
+
+
+def trial(number: int, loads: list[ReplicaFigures], lags: list[ReplicaLag]) -> TrialRecord:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return TrialRecord(
+        number=number, slug="s", target="t", point=Point(clients=1), repeat=1, started_at=at, ended_at=at, warmup_s=0,
+        duration_s=1, transactions=None, outcome=Outcome.FINISHED, replica_load=loads, replication=lags,
+    )  # fmt: skip
+
+
+def test_a_row_has_what_ran_and_how_far_it_was_behind() -> None:
+    quiet = LAG.model_copy(update={"name": "pgdyno_2", "bytes_max": None, "replay_lag_max_s": None})
+    table = replica_table([trial(3, [LOAD], [LAG, quiet])])
+    assert table is not None
+    assert table.rows == (
+        ("3", "pgdyno_1", "2", "2,000", "0.500", "0.500", "3", "12.3", "4.50"),
+        ("3", "pgdyno_2", "–", "–", "–", "–", "–", "–", "–"),  # noqa: RUF001
+    )
+    lines = replica_lines([trial(3, [LOAD], [LAG, quiet])])
+    assert len(lines) == 4
+    assert max(map(len, lines)) <= 80
+
+
+def test_without_standbys_there_is_nothing() -> None:
+    assert replica_table([trial(1, [], [])]) is None
+    assert replica_lines([trial(1, [], [])]) == []
+
+
+def test_a_terminal_gets_the_first_of_many() -> None:
+    lines = replica_lines([trial(number, [LOAD], [LAG]) for number in range(1, 31)])
+    assert len(lines) == MOST_LINES + 3
+    assert lines[-1] == "18 more in the HTML report"
