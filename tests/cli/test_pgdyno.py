@@ -16,6 +16,8 @@ COMMANDS = [
     "doctor",
     "list",
     "show",
+    "compare",
+    "gate",
     "report",
     "plan check",
     "plan show",
