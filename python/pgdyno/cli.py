@@ -225,6 +225,19 @@ def gate(
     raise typer.Exit(run_gate(what, max_regression, junit=junit, md=md, json=json))
 
 
+@app.command()
+def analyse(
+    run: RunArgument = "latest",
+    price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    json: JsonOption = False,
+) -> None:
+    """Say whether trials were steady, where they dipped, how targets scale, and what they cost."""
+    from pgdyno.commands.analyse import analyse_stored
+
+    analyse_stored(run, runs, price, json=json)
+
+
 @plan_app.command("check")
 def plan_check(plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None) -> None:
     """Say everything that is wrong with a plan, with lines; exit with 3 if anything is."""

@@ -18,6 +18,7 @@ COMMANDS = [
     "show",
     "compare",
     "gate",
+    "analyse",
     "report",
     "plan check",
     "plan show",
