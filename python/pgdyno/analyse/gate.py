@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -75,8 +74,3 @@ def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
     if best > edge:
         return GateVerdict.REGRESSION
     return GateVerdict.OK if worst < edge else GateVerdict.INCONCLUSIVE
-
-
-def regressions(points: Sequence[GatePoint]) -> list[GatePoint]:
-    """Those that became slower than allowed."""
-    return [point for point in points if point.verdict is GateVerdict.REGRESSION]
