@@ -6,7 +6,7 @@ import signal
 import sys
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated, Literal, NoReturn
 
 import typer
 from rich.console import Console
@@ -48,6 +48,15 @@ BudgetOption = Annotated[
         metavar="TIME",
         help="Make the plan fit into a time such as 20m, and into this machine's memory and disk.",
     ),
+]
+MetricOption = Annotated[Literal["tps", "p99", "mean"], typer.Option(help="What is compared.")]
+ByOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="Within one run: target, version, settings.NAME, any parameter."),
+]
+BaseOption = Annotated[str | None, typer.Option(metavar="VALUE", help="With --by: the baseline.  [default: the first]")]
+FloorOption = Annotated[
+    str | None, typer.Option("--floor-from", metavar="RUN", help="An A/A run: differences under its noise are none.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
@@ -172,6 +181,62 @@ def report(
     from pgdyno.commands.show import write_report
 
     write_report(run, runs, html=html, md=md, csv=csv)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="RUN", help="The baseline, or the run whose arms are compared.")],
+    second: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="The run that is set beside it.")] = None,
+    by: ByOption = None,
+    base: BaseOption = None,
+    metric: MetricOption = "tps",
+    floor_from: FloorOption = None,
+    noise_floor: Annotated[
+        bool, typer.Option("--noise-floor", help="Of an A/A run: how much two equal arms differ here.")
+    ] = False,
+    runs: RunsOption = DEFAULT_RUNS,
+    json: JsonOption = False,
+) -> None:
+    """Compare two runs, or targets and settings within one: verdict, difference, interval."""
+    from pgdyno.commands.compare import Compared, compare_runs
+
+    compare_runs(Compared(first, second, runs, metric, by, base, floor_from), noise=noise_floor, json=json)
+
+
+@app.command()
+def gate(
+    baseline: Annotated[str, typer.Argument(metavar="BASELINE", help="A run; with --by, the run that has both.")],
+    candidate: Annotated[str | None, typer.Argument(metavar="[CANDIDATE]", help="The run that is judged.")] = None,
+    max_regression: Annotated[
+        str, typer.Option("--max-regression", metavar="PERCENT", help="How much worse it may be.")
+    ] = "3%",
+    by: ByOption = None,
+    base: BaseOption = None,
+    metric: MetricOption = "tps",
+    floor_from: FloorOption = None,
+    junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
+    md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.")] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    json: JsonOption = False,
+) -> None:
+    """Judge a candidate for CI: exit with 0 when it is no slower than allowed, 10 when it is, 11 when unclear."""
+    from pgdyno.commands.compare import Compared, run_gate
+
+    what = Compared(baseline, candidate, runs, metric, by, base, floor_from)
+    raise typer.Exit(run_gate(what, max_regression, junit=junit, md=md, json=json))
+
+
+@app.command()
+def analyse(
+    run: RunArgument = "latest",
+    price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+    json: JsonOption = False,
+) -> None:
+    """Say whether trials were steady, where they dipped, how targets scale, and what they cost."""
+    from pgdyno.commands.analyse import analyse_stored
+
+    analyse_stored(run, runs, price, json=json)
 
 
 @plan_app.command("check")

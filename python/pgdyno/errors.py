@@ -22,6 +22,8 @@ class ExitCode(IntEnum):
     ENGINE = 7
     STOPPED = 8
     PREFLIGHT = 9
+    REGRESSION = 10
+    INCONCLUSIVE = 11
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

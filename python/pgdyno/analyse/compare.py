@@ -1,0 +1,264 @@
+"""Two arms compared: log ratios with intervals, a verdict a point and one over all points.
+
+A difference is judged on the scale of logarithms, where `B / A` and `A / B` are mirror images. With
+delta = max(1 %, the noise floor of an A/A run): faster or slower when the whole interval lies beyond
+log(1 + delta) of zero, same when it lies within, else inconclusive. Six pairs are the least for a claim.
+Over several points, Holm's step-down (1979) holds the chance of any wrong claim under 5 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy import special
+
+from pgdyno.analyse.estimate import CONFIDENCE
+from pgdyno.analyse.interval import Interval, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import Arms, PointPairs
+
+FEWEST_PAIRS = 6
+"""For a claim."""
+LEAST_DELTA = 0.01
+"""A smaller difference is none that we speak of."""
+POWER = 0.8
+"""With which `detectable` would have been found."""
+MOST_PAIRS = 1_000
+"""More are not worth proposing."""
+
+
+class Verdict(StrEnum):
+    """What the pairs say of the other arm beside the base."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class PointComparison:
+    """One point, or all of them together."""
+
+    label: str
+    pairs: int
+    """Pairs; of arms that were not paired, trials of the arm that has fewer."""
+    base: float
+    """Geometric mean of the base's figures: transactions a second, or nanoseconds."""
+    other: float
+    interval: Interval | None
+    """Of log(other / base); None for fewer than two pairs."""
+    verdict: Verdict
+    detectable: float | None
+    """The smallest relative difference, in the better direction or the worse, that these pairs would have shown
+    with a chance of 80 %. None without an interval."""
+    pairs_needed: int | None
+    """Further pairs that would settle it if what was seen goes on; 0 for a verdict, None beyond 1,000."""
+
+    @property
+    def change(self) -> float:
+        """other / base - 1."""
+        return self.other / self.base - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two arms, at all points."""
+
+    base: str
+    other: str
+    metric: Metric
+    paired: bool
+    delta: float
+    """Relative: 0.01 for 1 %."""
+    points: tuple[PointComparison, ...]
+    overall: PointComparison | None
+    """Geometric mean over the points, a figure a repeat; None where no two repeats have all points."""
+    unmatched: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def chief(self) -> PointComparison | None:
+        """What a sentence speaks of: the overall comparison, or that of the only point."""
+        return self.points[0] if len(self.points) == 1 else self.overall
+
+
+def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
+    """A comparison for each of `all_arms`; Holm's correction is over all their points together.
+
+    `floor`: relative difference that two equal arms show on this set-up (see `noise_floor`).
+    """
+    delta = max(LEAST_DELTA, floor)
+    logs = [_logs(pairs, each.paired) for each in all_arms for pairs in each.points]
+    signs = [each.metric.sign for each in all_arms for _ in each.points]
+    judged = iter(_holm(logs, signs, delta))
+    comparisons = []
+    for arms in all_arms:
+        points = tuple(_compared(pairs.label, next(judged), arms, delta) for pairs in arms.points)
+        overall = _overall(arms, delta) if len(arms.points) > 1 else None
+        warnings = tuple(_warnings(arms, points))
+        comparisons.append(
+            Comparison(
+                arms.base, arms.other, arms.metric, arms.paired, delta, points, overall, arms.unmatched, warnings
+            )
+        )
+    return comparisons
+
+
+def verdict_of(interval: Interval | None, pairs: int, delta: float, sign: int) -> Verdict:
+    """The verdict on an interval of log(other / base); `sign` is +1 where more is better, -1 where less is."""
+    if interval is None or pairs < FEWEST_PAIRS:
+        return Verdict.INCONCLUSIVE
+    edge = math.log1p(delta)
+    low, high = (interval.low, interval.high) if sign > 0 else (-interval.high, -interval.low)
+    if low > edge:
+        return Verdict.FASTER
+    if high < -edge:
+        return Verdict.SLOWER
+    return Verdict.SAME if -edge < low and high < edge else Verdict.INCONCLUSIVE
+
+
+def detectable(interval: Interval, delta: float) -> float:
+    """The smallest relative difference that is found with a chance of 80 %: exp(log(1 + delta) + (t + t80) SE) - 1.
+
+    `t` is the interval's, `t80` Student's 80 % quantile: the usual minimum detectable effect (Bloom 1995),
+    beyond delta, for a verdict needs the whole interval there.
+    """
+    quantiles = t_quantile(interval.level, interval.freedom) + t_quantile(2 * POWER - 1, interval.freedom)
+    return math.expm1(math.log1p(delta) + quantiles * interval.error)
+
+
+def pairs_needed(interval: Interval | None, pairs: int, delta: float, *, paired: bool) -> int | None:
+    """Further pairs until the interval would be clear of ±delta, mean and spread staying as they are.
+
+    None beyond MOST_PAIRS: the difference is about delta, and no number of pairs tells it from that.
+    """
+    if interval is None:
+        return max(FEWEST_PAIRS - pairs, 1)
+    room = abs(abs(interval.mean) - math.log1p(delta))
+    spread = interval.error * math.sqrt(pairs)
+    least = max(FEWEST_PAIRS, pairs)
+    n = np.arange(least, MOST_PAIRS + pairs + 1)
+    freedom = n - 1 if paired else 2 * (n - 1)
+    clear = special.stdtrit(freedom, (1 + interval.level) / 2) * spread / np.sqrt(n) < room
+    if not clear.any():
+        return None
+    # where t is clear with the pairs that are there, a bootstrapped interval is wider: one more, at least
+    return max(int(n[np.argmax(clear)]) - pairs, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Logs:
+    """Logarithms of a point's figures, by arm; of pairs, in the same order."""
+
+    base: tuple[float, ...]
+    other: tuple[float, ...]
+    paired: bool
+
+    @property
+    def pairs(self) -> int:
+        return min(len(self.base), len(self.other))
+
+    def interval(self, level: float) -> Interval | None:
+        if not self.paired:
+            return unpaired_interval(self.base, self.other, level)
+        return paired_interval([b - a for a, b in zip(self.base, self.other, strict=True)], level)
+
+
+def _logs(pairs: PointPairs, paired: bool) -> _Logs:
+    if paired:
+        return _Logs(_logged(pairs.base, pairs.repeats), _logged(pairs.other, pairs.repeats), paired)
+    return _Logs(_logged(pairs.base, sorted(pairs.base)), _logged(pairs.other, sorted(pairs.other)), paired)
+
+
+def _logged(figures: Mapping[int, float], repeats: Sequence[int]) -> tuple[float, ...]:
+    return tuple(math.log(figures[repeat]) for repeat in repeats)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    logs: _Logs
+    interval: Interval | None
+    verdict: Verdict
+
+
+def _holm(points: Sequence[_Logs], signs: Sequence[int], delta: float) -> list[_Judged]:
+    """Every point with its verdict. Each step claims what is clear at 1 - 5 % / (points left), until nothing is.
+
+    The same claims as Holm's on ordered p-values: what is clear with m points left stays so with fewer. Points
+    with too few pairs claim nothing, and are not counted.
+    """
+    done: dict[int, _Judged] = {}
+    left = [at for at, logs in enumerate(points) if logs.pairs >= FEWEST_PAIRS]
+    while left:
+        level = 1 - (1 - CONFIDENCE) / len(left)
+        judged = {at: _judge(points[at], level, delta, signs[at]) for at in left}
+        clear = [at for at in left if judged[at].verdict is not Verdict.INCONCLUSIVE]
+        for at in clear or left:
+            done[at] = judged[at]
+        left = [at for at in left if at not in done]
+    for at, logs in enumerate(points):
+        if at not in done:
+            done[at] = _judge(logs, CONFIDENCE, delta, signs[at])
+    return [done[at] for at in range(len(points))]
+
+
+def _judge(logs: _Logs, level: float, delta: float, sign: int) -> _Judged:
+    interval = logs.interval(level)
+    return _Judged(logs, interval, verdict_of(interval, logs.pairs, delta, sign))
+
+
+def _compared(label: str, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
+    logs, interval = judged.logs, judged.interval
+    settled = judged.verdict is not Verdict.INCONCLUSIVE
+    return PointComparison(
+        label=label,
+        pairs=logs.pairs,
+        base=_geometric(logs.base),
+        other=_geometric(logs.other),
+        interval=interval,
+        verdict=judged.verdict,
+        detectable=None if interval is None else detectable(interval, delta),
+        pairs_needed=0 if settled else pairs_needed(interval, logs.pairs, delta, paired=arms.paired),
+    )
+
+
+def _geometric(logs: Sequence[float]) -> float:
+    return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan
+
+
+def _overall(arms: Arms, delta: float) -> PointComparison | None:
+    """The geometric mean over all points, a repeat a figure: only repeats that have every point."""
+    base = _means([pairs.base for pairs in arms.points])
+    other = _means([pairs.other for pairs in arms.points])
+    logs = _logs(PointPairs("", arms.points[0].point, base, other), arms.paired)
+    if logs.pairs < 2:
+        return None
+    return _compared("all points", _judge(logs, CONFIDENCE, delta, arms.metric.sign), arms, delta)
+
+
+def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """Geometric mean over the points, by repeat."""
+    repeats = set.intersection(*(set(point) for point in points))
+    return {repeat: _geometric([math.log(point[repeat]) for point in points]) for repeat in sorted(repeats)}
+
+
+def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[str]:
+    """What to know before believing it."""
+    found = []
+    if not arms.paired:
+        found.append(
+            "the two runs were made at different times: what changed on the machine between them is in the difference"
+        )
+    few = [point.label for point in points if point.pairs < FEWEST_PAIRS]
+    if few:
+        where = "" if len(few) == len(points) else f" at {', '.join(few)}"
+        what = "pairs" if arms.paired else "trials a run"
+        found.append(f"fewer than {FEWEST_PAIRS} {what}{where}: no claim is made")
+    if arms.unmatched:
+        found.append(f"only one of the two has {', '.join(arms.unmatched)}")
+    return found

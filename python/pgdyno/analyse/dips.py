@@ -1,0 +1,93 @@
+"""Dips: stretches well under what a trial did around them, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from pgdyno.analyse.correlation import Array
+from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.timeline import trial_timeline
+
+WINDOW = 61
+"""Seconds of the rolling median: a dip of up to half of it leaves the median where it was."""
+LEAST_DEPTH = 0.05
+LEAST_MADS = 3.0
+SHORTEST_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dip:
+    """One dip."""
+
+    from_s: float
+    """Seconds from the start of the trial, warm-up counted; of bare series, from the first value."""
+    to_s: float
+    depth: float
+    """Of its deepest second, as a share of the median there: 1 when nothing succeeded."""
+    loss: float
+    """Transactions that the median would have made, and the dip did not."""
+
+
+def dips(series: Sequence[float], seconds: Sequence[float] | None = None, first_s: float = 0.0) -> list[Dip]:
+    """Dips of `series`, transactions a second; `seconds` is how long each value lasted, one where absent.
+
+    A value counts as low under median - max(5 % of the median, 3 x 1.4826 MAD): the median over 61 seconds
+    around it, the median absolute deviation of all values from theirs. A dip is a run of low values of 2 s or more.
+    """
+    values = np.asarray(series, dtype=np.float64)
+    if not len(values):
+        return []
+    lengths = np.ones(len(values)) if seconds is None else np.asarray(seconds, dtype=np.float64)
+    median, edges = _low(values)
+    reached = first_s + np.concatenate([[0.0], np.cumsum(lengths)])
+    found = []
+    for first, end in edges:
+        if reached[end] - reached[first] < SHORTEST_S - 1e-6:
+            continue
+        missing = median[first:end] - values[first:end]
+        found.append(
+            Dip(
+                float(reached[first]),
+                float(reached[end]),
+                float(np.max(missing / median[first:end])),
+                float(missing @ lengths[first:end]),
+            )
+        )
+    return found
+
+
+def without_dips(values: Array) -> Array:
+    """`values` with the rolling median where they dip, but at their very beginning and end: those are levels."""
+    median, edges = _low(values)
+    filled = values.copy()
+    for first, end in edges:
+        if first > 0 and end < len(values) and end - first <= WINDOW // 2:
+            filled[first:end] = median[first:end]
+    return filled
+
+
+def _low(values: Array) -> tuple[Array, list[tuple[int, int]]]:
+    """The rolling median, and the runs of values well under it, each from the first to before the end."""
+    median = rolling_median(values)
+    spread = 1.4826 * float(np.median(np.abs(values - median)))
+    low = values < median - np.maximum(LEAST_DEPTH * median, LEAST_MADS * spread)
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], low.astype(np.int8), [0]])))
+    return median, [(int(first), int(end)) for first, end in list(pairwise(edges))[::2]]
+
+
+def trial_dips(run: RunSource, trial: int) -> list[Dip]:
+    """Dips in the measured part of trial number `trial`."""
+    measured = trial_timeline(run, trial).measured()
+    lengths = [second.to_s - second.from_s for second in measured]
+    return dips([second.tps for second in measured], lengths, measured[0].from_s if measured else 0.0)
+
+
+def rolling_median(values: Array, window: int = WINDOW) -> Array:
+    """The median of `window` values around each; at the ends, of those that are there."""
+    half = window // 2
+    padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
+    return np.asarray(np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1))

@@ -1,0 +1,76 @@
+"""A gate for CI: has a candidate become slower than a baseline by more than is allowed?"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pgdyno.analyse.compare import FEWEST_PAIRS, Comparison, PointComparison, compare, pairs_needed
+from pgdyno.analyse.pairs import Arms
+
+
+class GateVerdict(StrEnum):
+    """What a gate says."""
+
+    OK = "ok"
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class GatePoint:
+    """One point."""
+
+    compared: PointComparison
+    verdict: GateVerdict
+    pairs_needed: int | None
+    """Further pairs that would settle it; 0 when settled, None beyond 1,000."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """All points."""
+
+    comparison: Comparison
+    limit: float
+    """Relative: 0.03 for 3 %."""
+    points: tuple[GatePoint, ...]
+
+    @property
+    def verdict(self) -> GateVerdict:
+        """Regression if one point has one, ok if all are, else inconclusive."""
+        verdicts = {point.verdict for point in self.points}
+        if GateVerdict.REGRESSION in verdicts:
+            return GateVerdict.REGRESSION
+        return GateVerdict.OK if verdicts == {GateVerdict.OK} else GateVerdict.INCONCLUSIVE
+
+
+def gate(arms: Arms, limit: float) -> Gate:
+    """Judge every point against `limit`, the relative change for the worse that is allowed.
+
+    Worse is log(base / other) for throughput, log(other / base) for latency: a limit of 3 % lets a latency rise
+    to 1.03 of the baseline's, and a throughput fall to 1 / 1.03. Intervals are Holm's over the points, for a
+    wrong alarm is one anywhere; that all points are clear needs no correction (Berger 1982: an intersection-union
+    test), but the wider interval is used for both, so that what is printed is what was judged.
+    """
+    (comparison,) = compare([arms], floor=limit)
+    edge = math.log1p(limit)
+    return Gate(comparison, limit, tuple(_judged(point, arms, edge, limit) for point in comparison.points))
+
+
+def _judged(point: PointComparison, arms: Arms, edge: float, limit: float) -> GatePoint:
+    verdict = _verdict(point, arms.metric.sign, edge)
+    if verdict is not GateVerdict.INCONCLUSIVE:
+        return GatePoint(point, verdict, 0)
+    return GatePoint(point, verdict, pairs_needed(point.interval, point.pairs, limit, paired=arms.paired))
+
+
+def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:
+    interval = point.interval
+    if interval is None or point.pairs < FEWEST_PAIRS:
+        return GateVerdict.INCONCLUSIVE
+    best, worst = (-interval.high, -interval.low) if sign > 0 else (interval.low, interval.high)
+    if best > edge:
+        return GateVerdict.REGRESSION
+    return GateVerdict.OK if worst < edge else GateVerdict.INCONCLUSIVE

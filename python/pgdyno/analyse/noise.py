@@ -1,0 +1,109 @@
+"""The noise floor: what a comparison shows between two arms that are the same."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from pgdyno.analyse.compare import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
+from pgdyno.analyse.estimate import CONFIDENCE
+from pgdyno.analyse.interval import Interval, paired_interval
+from pgdyno.analyse.pairs import Arms
+
+EFFECTS = (0.01, 0.02, 0.05, 0.10)
+"""Differences for which `pairs_for` is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class PointNoise:
+    """One point of an A/A run."""
+
+    label: str
+    pairs: int
+    interval: Interval
+    """95 % interval of the log ratio of the two equal arms."""
+    spread: float
+    """Standard deviation of one pair's log ratio."""
+    spread_low: float
+    """Lower end of its 95 % interval."""
+    spread_high: float
+
+    @property
+    def floor(self) -> float:
+        """Largest relative difference that the interval allows between the equal arms, of either sign."""
+        return math.expm1(max(abs(self.interval.low), abs(self.interval.high)))
+
+    @property
+    def differs(self) -> bool:
+        """Whether the arms are told apart although they should be equal: something favours one."""
+        return not self.interval.low <= 0 <= self.interval.high
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseFloor:
+    """The floor of a set-up."""
+
+    base: str
+    other: str
+    points: tuple[PointNoise, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def floor(self) -> float:
+        """The largest of the points'; 0 without any."""
+        return max((point.floor for point in self.points), default=0.0)
+
+    @property
+    def delta(self) -> float:
+        """max(1 %, floor): what comparisons on this set-up take as no difference."""
+        return max(LEAST_DELTA, self.floor)
+
+
+def noise_floor(arms: Arms) -> NoiseFloor:
+    """The floor from two arms that are the same.
+
+    delta is the end of the A/A interval that is further from zero: two equal servers may truly differ by that
+    much here (their place on the disk, their order in a block), as far as these pairs can tell. The interval of
+    the spread is s · sqrt((n - 1) / chi-squared), exact for normal log ratios. Points with fewer than two pairs
+    are left out.
+    """
+    (comparison,) = compare([arms])
+    found, warnings = [], list(comparison.warnings)
+    for point, pairs in zip(comparison.points, arms.points, strict=True):
+        noise = _noise(pairs.label, [math.log(pairs.other[each] / pairs.base[each]) for each in pairs.repeats])
+        if noise is None:
+            warnings.append(f"fewer than two pairs at {point.label}: it says nothing of the noise")
+            continue
+        found.append(noise)
+        if noise.differs and noise.pairs >= FEWEST_PAIRS:
+            warnings.append(
+                f"{arms.base} and {arms.other} differ at {point.label} although they should be the same: "
+                "find out what favours one before comparing anything"
+            )
+    return NoiseFloor(arms.base, arms.other, tuple(found), tuple(warnings))
+
+
+def _noise(label: str, differences: Sequence[float]) -> PointNoise | None:
+    interval = paired_interval(differences, CONFIDENCE)
+    if interval is None:
+        return None
+    n = len(differences)
+    spread = interval.error * math.sqrt(n)
+    low, high = (spread * math.sqrt((n - 1) / special.chdtri(n - 1, tail)) for tail in (0.025, 0.975))
+    return PointNoise(label, n, interval, spread, low, high)
+
+
+def pairs_for(effect: float, spread: float, delta: float = LEAST_DELTA, most: int = 1_000) -> int | None:
+    """Pairs with which a true relative difference of `effect` is found with a chance of 80 %; None beyond `most`.
+
+    The smallest n with (t + t80) · spread / sqrt(n) <= log(1 + effect) - log(1 + delta).
+    """
+    room = math.log1p(effect) - math.log1p(delta)
+    n = np.arange(FEWEST_PAIRS, most + 1)
+    quantiles = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) + special.stdtrit(n - 1, POWER)
+    found = quantiles * spread / np.sqrt(n) <= room
+    return int(n[np.argmax(found)]) if found.any() else None

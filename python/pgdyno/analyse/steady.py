@@ -1,0 +1,120 @@
+"""Where a trial becomes steady, and whether it does: on its throughput by second."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from pgdyno.analyse.correlation import Array, statistical_inefficiency
+from pgdyno.analyse.dips import without_dips
+from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.timeline import trial_timeline
+
+SHORTEST = 20
+"""Seconds; of fewer nothing can be said."""
+CANDIDATES = 200
+"""Starts that are tried, at most."""
+PENALTY = 15.0
+"""Of a change point, times log n: Barrett et al. 2017, for series whose values depend on each other."""
+SHORTEST_SEGMENT = 3
+LEAST_DIFFERENCE = 0.01
+"""Levels nearer than this are one."""
+TAIL = 0.25
+"""Share of the series at its end that must be one level."""
+
+
+class SteadyClass(StrEnum):
+    """What became of the throughput (Barrett et al. 2017)."""
+
+    FLAT = "flat"
+    WARM_UP = "warm-up"
+    SLOWDOWN = "slowdown"
+    NONE = "no steady state"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A stretch of one level: seconds `first` to before `end`, from the start of the series."""
+
+    first: int
+    end: int
+    level: float
+    """Mean, transactions a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class SteadyState:
+    """Of one trial."""
+
+    kind: SteadyClass
+    start: int
+    """Second from which on the rest holds most independent values: Chodera's end of the warm-up."""
+    effective: float
+    """Independent values from there on."""
+    segments: tuple[Segment, ...]
+
+
+def steady_state(series: Sequence[float]) -> SteadyState | None:
+    """Class, start and segments of `series`, one value a second; None when it is shorter than 20."""
+    values = np.asarray(series, dtype=np.float64)
+    if len(values) < SHORTEST:
+        return None
+    start, effective = steady_start(values)
+    # a dip is spoken of by itself; as a level it would turn all that is before it into a warm-up
+    segments = segments_of(without_dips(values))
+    return SteadyState(_kind(values, segments), start, effective, segments)
+
+
+def trial_steady_state(run: RunSource, trial: int) -> SteadyState | None:
+    """`steady_state` of the measured part of trial number `trial`."""
+    return steady_state([second.tps for second in trial_timeline(run, trial).measured()])
+
+
+def steady_start(values: Array) -> tuple[int, float]:
+    """The start that leaves the most effective values, (n - start) / g, and how many; in the first half.
+
+    Chodera 2016, "A Simple Method for Automated Equilibration Detection". Of long series, 200 starts are tried.
+    """
+    half = len(values) // 2
+    step = max(1, math.ceil((half + 1) / CANDIDATES))
+    found = [(len(values[at:]) / statistical_inefficiency(values[at:]), -at) for at in range(0, half + 1, step)]
+    effective, start = max(found)
+    return -start, effective
+
+
+def segments_of(values: Array) -> tuple[Segment, ...]:
+    """Levels between change points: PELT (Killick et al. 2012) with squared error and a penalty of 15 s² log n.
+
+    s is the spread from second to second, 1.4826 MAD of the differences / sqrt(2), so that steps do not count in it;
+    at least 0.1 % of the median, for series that hardly vary.
+    """
+    import ruptures
+
+    differences = np.diff(values)
+    spread = 1.4826 * float(np.median(np.abs(differences - np.median(differences)))) / math.sqrt(2)
+    spread = max(spread, 0.001 * abs(float(np.median(values))), 1e-9)
+    scaled = ((values - values.mean()) / spread).reshape(-1, 1)
+    # the kernel of inner products is the squared error; this implementation is in C
+    search = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST_SEGMENT).fit(scaled)
+    ends = [int(end) for end in search.predict(pen=PENALTY * math.log(len(values)))]
+    firsts = [0, *ends[:-1]]
+    return tuple(Segment(first, end, float(values[first:end].mean())) for first, end in zip(firsts, ends, strict=True))
+
+
+def _kind(values: Array, segments: Sequence[Segment]) -> SteadyClass:
+    """By the last level: every other one is like it, lower, or higher; or it is not there long enough.
+
+    Two levels are alike within max(1 %, the standard deviation of the last).
+    """
+    last = segments[-1]
+    near = max(LEAST_DIFFERENCE * abs(last.level), float(values[last.first :].std()))
+    other = [segment for segment in segments if abs(segment.level - last.level) > near]
+    if not other:
+        return SteadyClass.FLAT
+    if max(segment.end for segment in other) > (1 - TAIL) * len(values):
+        return SteadyClass.NONE
+    return SteadyClass.SLOWDOWN if any(segment.level > last.level for segment in other) else SteadyClass.WARM_UP

@@ -1,0 +1,188 @@
+"""What is worked out of a run on demand: steadiness, dips, the Universal Scalability Law, price."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from pgdyno.analyse.dips import Dip, trial_dips
+from pgdyno.analyse.price import Price, PriceList, price_of
+from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.steady import SHORTEST, SteadyClass, SteadyState, trial_steady_state
+from pgdyno.analyse.usl import NotFitted, Range, UslFit, fit_curve
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest, digest
+
+
+@dataclass(frozen=True, slots=True)
+class TrialAnalysis:
+    """A trial that is a result."""
+
+    trial: TrialRecord
+    steady: SteadyState | None
+    """None when it is too short."""
+    dips: tuple[Dip, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CurveAnalysis:
+    """One curve of throughput by clients."""
+
+    name: str
+    target: str
+    clients: int
+    """At its peak."""
+    usl: UslFit | NotFitted
+    price: Price | None
+    """At its peak; None where the price list does not have the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunAnalysis:
+    """All of it."""
+
+    trials: tuple[TrialAnalysis, ...]
+    curves: tuple[CurveAnalysis, ...]
+    prices: PriceList | None
+    of: Digest
+
+
+def analyse_run(run: RunSource, prices: PriceList | None = None) -> RunAnalysis:
+    """Work it out. Reads every trial's intervals once."""
+    of = digest(run)
+    finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED]
+    trials = tuple(
+        TrialAnalysis(trial, trial_steady_state(of.run, trial.number), tuple(trial_dips(of.run, trial.number)))
+        for trial in finished
+    )
+    curves = []
+    for curve in of.curves:
+        target = curve.series.target
+        costs = prices.target.get(target) if prices is not None else None
+        price = price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
+        curves.append(CurveAnalysis(of.named[curve.series].name, target, curve.peak.clients, fit_curve(curve), price))
+    return RunAnalysis(trials, tuple(curves), prices, of)
+
+
+def analysis_lines(found: RunAnalysis) -> Iterator[str]:
+    """The analysis in sentences, a line each."""
+    yield from _steady_lines(found)
+    yield from _dip_lines(found)
+    for curve in found.curves:
+        yield f"{curve.name}: {_usl_words(curve.usl)}"
+    yield from _price_lines(found)
+
+
+def _steady_lines(found: RunAnalysis) -> Iterator[str]:
+    known = [(each.trial, each.steady) for each in found.trials if each.steady is not None]
+    short = len(found.trials) - len(known)
+    if short:
+        yield f"steady state: {numbers.count(short, 'trial')} measured less than {SHORTEST} s: nothing can be said"
+    counts = Counter(steady.kind for _, steady in known)
+    if counts:
+        yield "steady state: " + ", ".join(f"{counts[kind]} {kind.value}" for kind in SteadyClass if counts[kind])
+    for trial, steady in known:
+        if steady.kind is not SteadyClass.FLAT:
+            yield f"  {_name(found, trial)}: {steady.kind.value}, {_levels(steady)}"
+
+
+def _levels(steady: SteadyState) -> str:
+    return ", ".join(
+        f"{numbers.rounded(segment.level)} tps from {segment.first} to {segment.end} s" for segment in steady.segments
+    )
+
+
+def _dip_lines(found: RunAnalysis) -> Iterator[str]:
+    dips = [(each.trial, dip) for each in found.trials for dip in each.dips]
+    lost = math.fsum(dip.loss for _, dip in dips)
+    yield f"dips: {len(dips)}" + (f", {lost:,.0f} transactions lost" if dips else "")
+    for trial, dip in dips:
+        yield (
+            f"  {_name(found, trial)}: {dip.from_s:.0f} to {dip.to_s:.0f} s, down by {100 * dip.depth:.0f} %, "
+            f"{dip.loss:,.0f} transactions lost"
+        )
+
+
+def _name(found: RunAnalysis, trial: TrialRecord) -> str:
+    return f"trial {trial.number}, {found.of.trial_name(trial)}, {numbers.count(trial.point.clients, 'client')}"
+
+
+def _usl_words(usl: UslFit | NotFitted) -> str:
+    if isinstance(usl, NotFitted):
+        return f"scalability law not fitted: {usl.reason}"
+    return (
+        f"scalability law: contention {_range(usl.contention)}, coherency {_range(usl.coherency)}, peak at "
+        f"{_range(usl.peak_clients)} clients with {_range(usl.peak_tps)} tps; no point further off than "
+        f"{100 * usl.largest_error:.1f} %"
+    )
+
+
+def _range(value: Range) -> str:
+    return f"{numbers.rounded(value.fitted)} ({numbers.rounded(value.low)} to {numbers.rounded(value.high)})"
+
+
+def _price_lines(found: RunAnalysis) -> Iterator[str]:
+    prices = found.prices
+    if prices is None:
+        return
+    for curve in found.curves:
+        if curve.price is None:
+            yield f"{curve.name}: the price list has no target {curve.target}"
+            continue
+        price = curve.price
+        each = _money(price.per_tps, price.per_tps_low, price.per_tps_high)
+        million = _money(price.per_million, price.per_million_low, price.per_million_high)
+        yield (
+            f"{curve.name}: {price.total:,.2f} {prices.currency} over {prices.years:g} years; at the peak "
+            f"({numbers.count(curve.clients, 'client')}) {each} "
+            f"for each tps, {million} "
+            "for a million transactions"
+        )
+    left_out = f"; left out: {', '.join(prices.left_out)}" if prices.left_out else ""
+    yield f"prices as of {prices.date.isoformat()}{left_out}"
+
+
+def _money(value: float, low: float, high: float) -> str:
+    between = "" if low == high else f" ({numbers.rounded(low)} to {numbers.rounded(high)})"
+    return f"{numbers.rounded(value)}{between}"
+
+
+def analysis_json(found: RunAnalysis) -> dict[str, Any]:
+    """The analysis for programs: transactions a second, seconds from the start of measuring (dips: of the trial)."""
+    return {
+        "trials": [
+            {
+                "trial": each.trial.number,
+                "target": each.trial.target,
+                "clients": each.trial.point.clients,
+                "steady": None if each.steady is None else asdict(each.steady),
+                "dips": [asdict(dip) for dip in each.dips],
+            }
+            for each in found.trials
+        ],
+        "curves": [
+            {
+                "name": each.name,
+                "target": each.target,
+                "clients": each.clients,
+                "usl": _usl_json(each.usl),
+                "price": None if each.price is None else _finite(each.price.model_dump()),
+            }
+            for each in found.curves
+        ],
+        "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
+    }
+
+
+def _usl_json(usl: UslFit | NotFitted) -> dict[str, Any]:
+    fields = asdict(usl)
+    return {name: _finite(value) if isinstance(value, dict) else value for name, value in fields.items()}
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """What JSON has no number for is null."""
+    return {name: value if math.isfinite(value) else None for name, value in values.items()}

@@ -1,0 +1,149 @@
+"""Comparisons, noise floors and gates for programs: JSON, JUnit and Markdown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+from xml.etree import ElementTree
+
+from pgdyno.analyse.compare import Comparison, PointComparison
+from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
+from pgdyno.analyse.interval import Interval
+from pgdyno.analyse.noise import NoiseFloor
+from pgdyno.report.blocks import printable
+from pgdyno.report.comparison import low_to_high, more_pairs, percent, sentence
+
+
+def comparison_json(of: Comparison) -> dict[str, Any]:
+    """One comparison; differences are relative (0.01 is 1 %), figures transactions a second or nanoseconds."""
+    return {
+        "base": of.base,
+        "other": of.other,
+        "metric": of.metric.value,
+        "paired": of.paired,
+        "delta": of.delta,
+        "overall": None if of.overall is None else point_json(of.overall),
+        "points": [point_json(point) for point in of.points],
+        "unmatched": list(of.unmatched),
+        "warnings": list(of.warnings),
+    }
+
+
+def point_json(point: PointComparison) -> dict[str, Any]:
+    """One point."""
+    return {
+        "label": point.label,
+        "verdict": point.verdict.value,
+        "pairs": point.pairs,
+        "base": _number(point.base),
+        "other": _number(point.other),
+        "change": _number(point.change),
+        "interval": None if point.interval is None else interval_json(point.interval),
+        "detectable": point.detectable,
+        "pairs_needed": point.pairs_needed,
+    }
+
+
+def interval_json(interval: Interval) -> dict[str, Any]:
+    """Ends as relative differences."""
+    return {
+        "low": math.expm1(interval.low),
+        "high": math.expm1(interval.high),
+        "level": interval.level,
+        "method": interval.method.value,
+    }
+
+
+def noise_json(of: NoiseFloor) -> dict[str, Any]:
+    """A noise floor."""
+    points = [
+        {
+            "label": point.label,
+            "pairs": point.pairs,
+            "floor": point.floor,
+            "interval": interval_json(point.interval),
+            "spread": point.spread,
+            "spread_interval": [point.spread_low, point.spread_high],
+        }
+        for point in of.points
+    ]
+    return {
+        "base": of.base,
+        "other": of.other,
+        "floor": of.floor,
+        "delta": of.delta,
+        "points": points,
+        "warnings": list(of.warnings),
+    }
+
+
+def gate_json(of: Gate) -> dict[str, Any]:
+    """A gate: its comparison, with a verdict of its own for every point."""
+    points = [
+        {**point_json(point.compared), "gate": point.verdict.value, "pairs_needed": point.pairs_needed}
+        for point in of.points
+    ]
+    return {
+        **comparison_json(of.comparison),
+        "gate": of.verdict.value,
+        "max_regression": of.limit,
+        "points": points,
+    }
+
+
+def gate_junit(of: Gate) -> str:
+    """JUnit's XML: a test case a point; a regression is a failure, an inconclusive point an error."""
+    suite = ElementTree.Element(
+        "testsuite",
+        name=f"pgdyno gate {printable(of.comparison.base)} {printable(of.comparison.other)}",
+        tests=str(len(of.points)),
+        failures=str(sum(point.verdict is GateVerdict.REGRESSION for point in of.points)),
+        errors=str(sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)),
+    )
+    for point in of.points:
+        case = ElementTree.SubElement(
+            suite, "testcase", classname=f"pgdyno.{of.comparison.metric.value}", name=printable(point.compared.label)
+        )
+        if point.verdict is not GateVerdict.OK:
+            tag = "failure" if point.verdict is GateVerdict.REGRESSION else "error"
+            ElementTree.SubElement(case, tag, type=point.verdict.value, message=gate_words(of, point))
+    ElementTree.indent(suite)
+    return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def gate_markdown(of: Gate) -> str:
+    """A heading with the verdict, a sentence and a table, as for a comment on a change."""
+    lines = [f"### pgdyno gate: {of.verdict.value}", "", f"{_escaped(sentence(of.comparison))}.", ""]
+    lines += [f"Allowed for the worse: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
+    lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
+    for point in of.points:
+        interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001
+        cells = [_escaped(point.compared.label), percent(point.compared.change), interval, str(point.compared.pairs)]
+        lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
+    notes = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
+    return "\n".join([*lines, *_listed(notes), *_listed(of.comparison.warnings)]) + "\n"
+
+
+def gate_words(of: Gate, point: GatePoint) -> str:
+    """One point of a gate in a sentence."""
+    interval = point.compared.interval
+    seen = f"{printable(point.compared.label)}: {percent(point.compared.change)} of {of.comparison.metric.words}"
+    if interval is not None:
+        seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"
+    allowed = f"allowed for the worse: {percent(of.limit, plus=False)}"
+    if point.verdict is GateVerdict.INCONCLUSIVE:
+        return f"{seen}, {allowed}; {more_pairs(point.pairs_needed, paired=of.comparison.paired)}"
+    return f"{seen}, {allowed}"
+
+
+def _listed(texts: Sequence[str]) -> list[str]:
+    return ["", *(f"- {_escaped(text)}" for text in texts)] if texts else []
+
+
+def _escaped(text: str) -> str:
+    return printable(text).replace("|", "\\|")
+
+
+def _number(figure: float) -> float | None:
+    return figure if math.isfinite(figure) else None

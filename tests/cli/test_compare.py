@@ -1,0 +1,91 @@
+"""`pgdyno compare` and `pgdyno gate` over stored runs: output, files, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Point
+from pgdyno.store import RunFolder
+from tests.cli.conftest import Run
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
+
+
+def stored(parent: Path, tps: dict[str, float], repeats: int = 6) -> str:
+    """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path."""
+    folder = RunFolder.create(parent, sample_manifest(trials_planned=len(tps) * repeats))
+    number = 0
+    for repeat in range(1, repeats + 1):
+        for target, rate in tps.items():
+            number += 1
+            events = sample_events(4, 2, rate, 900, seed=number)
+            record = sample_record(number, events, target=target, repeat=repeat)
+            assert record.summary is not None
+            summary = record.summary.model_copy(update={"tps": rate * (1 + 0.001 * (number % 3))})
+            record = record.model_copy(update={"summary": summary, "point": Point(clients=4)})
+            folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
+    return str(folder.path)
+
+
+@pytest.fixture
+def versions(tmp_path: Path) -> str:
+    return stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
+
+
+def test_targets_within_a_run(run: Run, versions: str) -> None:
+    done = run("pgdyno", "compare", versions)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("pg18 is faster than pg17 by throughput: +20")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
+    before, after = (stored(tmp_path / "runs", {"pg18": rate}) for rate in (600.0, 500.0))
+    done = run("pgdyno", "compare", before, after, "--json")
+    answer = json.loads(done.stdout)
+    (found,) = answer["comparisons"]
+    assert (found["paired"], found["points"][0]["verdict"]) == (False, "slower")
+    assert any("on record" in note for note in answer["notes"])
+
+
+def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path) -> None:
+    equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0})
+    done = run("pgdyno", "compare", equal, "--noise-floor")
+    assert done.stdout.startswith("Noise floor: two equal arms differ by no more than 0."), done.stderr
+    assert (
+        "pg18 is faster"
+        in run("pgdyno", "compare", stored(tmp_path, {"pg17": 5, "pg18": 6}), "--floor-from", equal).stdout
+    )
+
+
+def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Path, versions: str) -> None:
+    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
+    good = run("pgdyno", "gate", versions, "--by", "target", "--max-regression", "3%", *files)
+    assert good.returncode == ExitCode.OK, good.stderr
+    assert ElementTree.parse(tmp_path / "gate.xml").getroot().get("failures") == "0"
+    assert (tmp_path / "gate.md").read_text().startswith("### pgdyno gate: ok")
+    worse = run("pgdyno", "gate", versions, "--by", "target", "--base", "pg18", *files)
+    assert worse.returncode == ExitCode.REGRESSION
+    assert ElementTree.parse(tmp_path / "gate.xml").getroot().get("failures") == "1"
+    few = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 500.0}, repeats=3)
+    assert run("pgdyno", "gate", few).returncode == ExitCode.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["compare", "{}", "--by", "clients"], "nothing called clients"),
+        (["compare", "{}", "{}", "--by", "target"], "split one run"),
+        (["compare", "{}", "--base", "pg9"], "is not in run"),
+        (["gate", "{}", "--max-regression", "0.03"], "is no limit"),
+    ],
+)
+def test_what_makes_no_sense_is_a_usage_error(run: Run, versions: str, arguments: list[str], complaint: str) -> None:
+    done = run("pgdyno", *(each.format(versions) for each in arguments))
+    assert done.returncode == ExitCode.USAGE
+    assert complaint in done.stderr

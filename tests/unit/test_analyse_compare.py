@@ -1,0 +1,295 @@
+"""Comparisons: intervals, verdicts, Holm over points, and their mirror images."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from pgdyno.analyse.compare import FEWEST_PAIRS, Verdict, compare, verdict_of
+from pgdyno.analyse.gate import GateVerdict, gate
+from pgdyno.analyse.interval import Method, paired_interval, t_quantile, unpaired_interval
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.noise import noise_floor, pairs_for
+from pgdyno.analyse.pairs import between, within
+from pgdyno.errors import UsageError
+from pgdyno.records import Outcome, Point
+from tests.unit.comparison_sample import arms_of
+from tests.unit.report_sample import SampleRun, add_trial, manifest
+
+MIRROR = {Verdict.FASTER: Verdict.SLOWER, Verdict.SLOWER: Verdict.FASTER}
+FIGURES = st.floats(min_value=1.0, max_value=1e6)
+
+
+def test_a_paired_t_interval_is_scipys() -> None:
+    """Nine of the ten differences of Student's sleep data (1908): ten would be bootstrapped."""
+    differences = [1.2, 2.4, 1.3, 1.3, 0.0, 1.0, 1.8, 0.8, 4.6]
+    found = paired_interval(differences, 0.95)
+    assert found is not None
+    assert found.method is Method.T
+    expected = stats.ttest_1samp(differences, 0.0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_an_unpaired_interval_is_welchs() -> None:
+    """Student's sleep data as two samples of nine, by scipy."""
+    a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0]
+    b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6]
+    found = unpaired_interval(a, b, 0.95)
+    assert found is not None
+    assert found.method is Method.WELCH
+    expected = stats.ttest_ind(b, a, equal_var=False)
+    assert found.freedom == pytest.approx(expected.df)
+    ends = expected.confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx((ends.low, ends.high))
+
+
+def test_ten_pairs_are_bootstrapped_and_a_level_that_resamples_cannot_resolve_is_not() -> None:
+    values = list(np.random.default_rng(1).normal(0.02, 0.01, 10))
+    usual, strict = paired_interval(values, 0.95), paired_interval(values, 0.9999)
+    assert usual is not None
+    assert strict is not None
+    assert (usual.method, strict.method) == (Method.BCA, Method.T)
+    assert paired_interval(values[:9], 0.95).method is Method.T  # type: ignore[union-attr]
+
+
+def test_fewer_than_two_have_no_interval() -> None:
+    assert paired_interval([0.1], 0.95) is None
+    assert unpaired_interval([0.1, 0.2], [0.3], 0.95) is None
+
+
+def test_equal_figures_have_an_interval_of_no_width() -> None:
+    (found,) = compare([arms_of(([100.0] * 12, [101.5] * 12))])
+    assert found.points[0].verdict is Verdict.FASTER
+    assert found.points[0].detectable == pytest.approx(0.01)
+
+
+@pytest.mark.parametrize(
+    ("effect", "verdict"),
+    [(0.05, Verdict.FASTER), (-0.05, Verdict.SLOWER), (0.0, Verdict.SAME), (0.01, Verdict.INCONCLUSIVE)],
+)
+def test_verdicts(effect: float, verdict: Verdict) -> None:
+    base = [1000.0, 1010.0, 990.0, 1005.0, 995.0, 1000.0]
+    other = [value * (1 + effect + noise) for value, noise in zip(base, (1e-3, -1e-3, 2e-3, -2e-3, 0, 0), strict=True)]
+    (of_tps,) = compare([arms_of((base, other))])
+    assert of_tps.points[0].verdict is verdict
+    # more latency is slower
+    (of_p99,) = compare([arms_of((base, other), metric=Metric.P99)])
+    assert of_p99.points[0].verdict is MIRROR.get(verdict, verdict)
+
+
+def test_five_pairs_are_no_claim_however_clear() -> None:
+    (found,) = compare([arms_of(([100, 101, 99, 100, 100], [200, 202, 198, 200, 201]))])
+    assert found.points[0].verdict is Verdict.INCONCLUSIVE
+    assert found.points[0].pairs_needed == FEWEST_PAIRS - 5
+    assert any("no claim" in warning for warning in found.warnings)
+
+
+def test_a_noise_floor_widens_what_counts_as_no_difference() -> None:
+    base = [1000.0, 1010.0, 990.0, 1005.0, 995.0, 1000.0]
+    arms = arms_of((base, [value * 1.03 for value in base]))
+    assert compare([arms])[0].points[0].verdict is Verdict.FASTER
+    assert compare([arms], floor=0.04)[0].points[0].verdict is Verdict.SAME
+
+
+def test_holm_is_stricter_the_more_points_there_are() -> None:
+    """One clear point among many unclear ones is judged at 1 - 5 % / m; those left, at 1 - 5 % / (m - 1)."""
+    random = np.random.default_rng(5)
+    unclear = [(list(random.normal(1000, 60, 8)), list(random.normal(1005, 60, 8))) for _ in range(9)]
+    clear = (list(random.normal(1000, 5, 8)), list(random.normal(1200, 5, 8)))
+    (found,) = compare([arms_of(*unclear, clear)])
+    levels = [point.interval.level for point in found.points if point.interval is not None]
+    assert levels[-1] == pytest.approx(1 - 0.05 / 10)
+    assert set(levels[:-1]) == {1 - 0.05 / 9}
+    assert found.points[-1].verdict is Verdict.FASTER
+
+
+def test_more_pairs_as_asked_settle_it() -> None:
+    """The number is the least with which t's interval is clear, mean and spread staying."""
+    random = np.random.default_rng(11)
+    noise = random.normal(0, 0.03, 8)
+    noise -= noise.mean()
+    base = [1000.0] * 8
+    (found,) = compare([arms_of((base, [1000 * math.exp(0.025 + each) for each in noise]))])
+    (point,) = found.points
+    assert point.verdict is Verdict.INCONCLUSIVE
+    assert point.interval is not None
+    assert point.pairs_needed is not None
+    n = 8 + point.pairs_needed
+    spread = point.interval.error * math.sqrt(8)
+    clear = [0.025 - t_quantile(0.95, each - 1) * spread / math.sqrt(each) > math.log(1.01) for each in (n - 1, n)]
+    assert clear == [False, True]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    figures=st.lists(st.tuples(FIGURES, FIGURES), min_size=2, max_size=12),
+    paired=st.booleans(),
+    metric=st.sampled_from(Metric),
+)
+def test_b_beside_a_is_the_inverse_of_a_beside_b(
+    figures: list[tuple[float, float]], paired: bool, metric: Metric
+) -> None:
+    a, b = (list(values) for values in zip(*figures, strict=True))
+    (there,) = compare([arms_of((a, b), metric=metric, paired=paired)])
+    (back,) = compare([arms_of((b, a), metric=metric, paired=paired)])
+    first, second = there.points[0], back.points[0]
+    assert first.interval is not None
+    assert second.interval is not None
+    # log(b) - log(a) and log(a) - log(b) are exact negatives, and so is all that follows
+    assert second.interval == first.interval.negated()
+    assert second.verdict is MIRROR.get(first.verdict, first.verdict)
+    assert (second.detectable, second.pairs_needed) == (first.detectable, first.pairs_needed)
+
+
+@settings(max_examples=30, deadline=None)
+@given(figures=st.lists(st.tuples(FIGURES, FIGURES), min_size=2, max_size=12), seed=st.integers(0, 99))
+def test_the_order_of_pairs_does_not_matter(figures: list[tuple[float, float]], seed: int) -> None:
+    shuffled = [figures[at] for at in np.random.default_rng(seed).permutation(len(figures))]
+    intervals = []
+    for each in (figures, shuffled):
+        a, b = (list(values) for values in zip(*each, strict=True))
+        intervals.append(compare([arms_of((a, b))])[0].points[0].interval)
+    first, second = intervals
+    assert first is not None
+    assert second is not None
+    assert (second.low, second.high) == pytest.approx((first.low, first.high), rel=1e-9, abs=1e-12)
+
+
+def test_verdicts_touching_the_edge_are_none() -> None:
+    found = paired_interval([0.0, 0.0, 0.0], 0.95)
+    assert found is not None
+    at_edge = replace(found, low=math.log1p(0.01), high=0.5)
+    assert verdict_of(at_edge, 6, 0.01, 1) is Verdict.INCONCLUSIVE
+    assert verdict_of(replace(found, low=-1, high=math.log1p(0.01)), 6, 0.01, 1) is Verdict.INCONCLUSIVE
+
+
+def a_run(targets: tuple[str, ...] = ("pg17", "pg18"), repeats: int = 6, name: str = "run") -> SampleRun:
+    run = SampleRun(manifest(targets, trials_planned=len(targets) * repeats * 2, run=name))
+    for repeat in range(1, repeats + 1):
+        for clients in (1, 8):
+            for at, target in enumerate(targets):
+                drift = 1 + 0.05 * repeat
+                add_trial(run, target, clients, 1000 * clients * drift * (1 + 0.04 * at), 900, repeat=repeat)
+    return run
+
+
+def test_targets_of_a_run_are_paired_by_repeat_so_that_drift_cancels() -> None:
+    (arms,) = within(a_run(), "target", Metric.TPS)
+    (found,) = compare([arms])
+    assert (found.base, found.other, found.paired) == ("pg17", "pg18", True)
+    assert [point.label for point in found.points] == ["1 client", "8 clients"]
+    for point in (*found.points, found.overall):
+        assert point is not None
+        assert point.change == pytest.approx(0.04)
+        assert point.verdict is Verdict.FASTER
+
+
+def test_a_trial_that_failed_takes_its_pair_with_it() -> None:
+    run = a_run(repeats=7)
+    failed = next(trial for trial in run.trials if trial.target == "pg17" and trial.repeat == 3)
+    run.trials[run.trials.index(failed)] = failed.model_copy(update={"outcome": Outcome.FAILED})
+    (arms,) = within(run, "target", Metric.TPS)
+    assert [len(point.repeats) for point in arms.points] == [6, 7]
+
+
+def test_the_baseline_may_be_named_and_further_targets_are_each_set_beside_it() -> None:
+    run = a_run(("pg16", "pg17", "pg18"))
+    assert [(arms.base, arms.other) for arms in within(run, "target", Metric.TPS, "pg18")] == [
+        ("pg18", "pg16"),
+        ("pg18", "pg17"),
+    ]
+    assert {arms.other for arms in within(run, "version", Metric.TPS)} == {"17.5", "16.4"}
+
+
+def test_settings_are_compared_at_the_same_point() -> None:
+    run = SampleRun(manifest(trials_planned=24))
+    for repeat in range(1, 7):
+        for clients in (1, 4):
+            for at, memory in enumerate(("4MB", "1GB")):
+                point = Point(clients=clients, settings={"work_mem": memory, "jit": "off"})
+                add_trial(run, "pg18", clients, 100.0 * clients + at, 900, repeat=repeat, point=point)
+    (arms,) = within(run, "settings.work_mem", Metric.TPS)
+    assert (arms.base, arms.other) == ("4MB", "1GB")
+    assert [len(point.repeats) for point in arms.points] == [6, 6]
+
+
+def test_two_runs_are_not_paired_and_match_their_only_targets() -> None:
+    before, after = a_run(("pg17",), name="before"), a_run(("pg18",), name="after")
+    arms = between(before, after, Metric.P99)
+    (found,) = compare([arms])
+    assert (found.base, found.other, found.paired) == ("before", "after", False)
+    assert any("different times" in warning for warning in found.warnings)
+
+
+def test_points_of_one_run_only_are_said() -> None:
+    before, after = a_run(("pg18",)), a_run(("pg18",))
+    add_trial(after, "pg18", 64, 9000, 900)
+    assert between(before, after, Metric.TPS).unmatched == ("64 clients",)
+
+
+def test_what_cannot_be_compared_is_a_usage_error() -> None:
+    with pytest.raises(UsageError, match="nothing to compare by target"):
+        within(a_run(("pg18",)), "target", Metric.TPS)
+    with pytest.raises(UsageError, match="nothing called"):
+        within(a_run(), "settings.work_mem", Metric.TPS)
+    with pytest.raises(UsageError, match="is not in run"):
+        within(a_run(), "target", Metric.TPS, "pg9")
+    with pytest.raises(UsageError, match="no point in common"):
+        between(a_run(("a", "b")), a_run(("c", "d")), Metric.TPS)
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict"),
+    [
+        (-0.06, GateVerdict.REGRESSION),
+        (-0.01, GateVerdict.OK),
+        (0.2, GateVerdict.OK),
+        (-0.03, GateVerdict.INCONCLUSIVE),
+    ],
+)
+def test_gates(change: float, verdict: GateVerdict) -> None:
+    noise = (0.002, -0.002, 0.001, -0.001, 0.0, 0.003, -0.003, 0.0)
+    base = [1000.0] * len(noise)
+    arms = arms_of((base, [1000 * (1 + change) * (1 + each) for each in noise]))
+    assert gate(arms, 0.03).verdict is verdict
+
+
+def test_one_regression_among_good_points_fails_the_gate() -> None:
+    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0]
+    worse = [value * each for value, each in zip(base, (0.9, 0.901, 0.899, 0.9, 0.902, 0.898), strict=True)]
+    found = gate(arms_of((base, base), (base, worse)), 0.03)
+    assert [point.verdict for point in found.points] == [GateVerdict.OK, GateVerdict.REGRESSION]
+    assert found.verdict is GateVerdict.REGRESSION
+
+
+def test_a_noise_floor_is_the_far_end_of_the_interval() -> None:
+    base = [1000.0] * 8
+    other = [1000 * math.exp(each) for each in (0.02, -0.01, 0.015, -0.02, 0.01, 0.0, -0.01, 0.012)]
+    found = noise_floor(arms_of((base, other)))
+    (point,) = found.points
+    assert point.floor == pytest.approx(math.expm1(max(abs(point.interval.low), abs(point.interval.high))))
+    assert found.delta == max(0.01, point.floor)
+    assert point.spread_low < point.spread < point.spread_high
+    # qchisq(c(.975, .025), 7) = 16.01276, 1.689869
+    assert point.spread_low / point.spread == pytest.approx(math.sqrt(7 / 16.01276), rel=1e-6)
+    assert point.spread_high / point.spread == pytest.approx(math.sqrt(7 / 1.689869), rel=1e-6)
+    assert not found.warnings
+
+
+def test_equal_arms_that_differ_are_warned_of() -> None:
+    base = [1000.0, 1001.0, 999.0, 1000.0, 1002.0, 998.0]
+    found = noise_floor(arms_of((base, [value * 1.1 for value in base])))
+    assert any("favours one" in warning for warning in found.warnings)
+
+
+def test_pairs_for_an_effect() -> None:
+    needed = pairs_for(0.05, 0.03)
+    assert needed is not None
+    assert pairs_for(0.02, 0.03) > needed  # type: ignore[operator]
+    assert pairs_for(0.01, 0.03) is None

@@ -1,0 +1,90 @@
+"""How often intervals hold the truth, and verdicts are wrong: by simulation, with fixed seeds."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from pgdyno.analyse.compare import Verdict, compare
+from pgdyno.analyse.interval import paired_interval, unpaired_interval
+from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
+
+TRIALS = {6: 4_000, 10: 1_500, 20: 1_000}
+"""Simulations by number of pairs: a bootstrap takes a thousand times as long as a t interval."""
+RESAMPLES = 1_999
+
+
+def normal(random: np.random.Generator, n: int) -> Array:
+    return random.normal(0.0, 0.02, n)
+
+
+def checkpoints(random: np.random.Generator, n: int) -> Array:
+    return checkpointed(random, (n,)) - checkpointed(random, (n,))
+
+
+@pytest.mark.parametrize("n", TRIALS)
+@pytest.mark.parametrize("noise", [normal, checkpoints])
+def test_95_of_100_intervals_hold_the_truth(n: int, noise: object) -> None:
+    random = np.random.default_rng(n)
+    draw = checkpoints if noise is checkpoints else normal
+    held = 0
+    for _ in range(TRIALS[n]):
+        found = paired_interval(list(draw(random, n)), 0.95, RESAMPLES)
+        assert found is not None
+        held += found.low <= 0 <= found.high
+    # 95 % ± 1.5, and twice the error that so many simulations have themselves
+    assert held / TRIALS[n] == pytest.approx(0.95, abs=0.015 + 2 * math.sqrt(0.95 * 0.05 / TRIALS[n]))
+
+
+def test_welchs_intervals_hold_the_truth_with_unequal_spread() -> None:
+    random = np.random.default_rng(3)
+    held = 0
+    for _ in range(4_000):
+        found = unpaired_interval(list(random.normal(0, 0.01, 6)), list(random.normal(0, 0.04, 8)), 0.95)
+        assert found is not None
+        held += found.low <= 0 <= found.high
+    assert held / 4_000 == pytest.approx(0.95, abs=0.015)
+
+
+def verdicts(effect: float, n: int, times: int, points: int = 1, seed: int = 0) -> Counter[Verdict]:
+    random = np.random.default_rng(seed)
+    found: Counter[Verdict] = Counter()
+    for _ in range(times):
+        arms = arms_of(*(pair_of_arms(random, n, effect) for _ in range(points)))
+        claims = {point.verdict for point in compare([arms])[0].points}
+        for verdict in (Verdict.FASTER, Verdict.SLOWER, Verdict.SAME):
+            found[verdict] += verdict in claims
+    return found
+
+
+def test_equal_arms_are_told_apart_in_fewer_than_one_of_twenty() -> None:
+    """Far fewer, for a claim needs the whole interval beyond 1 %, and not only beyond 0."""
+    found = verdicts(0.0, 8, 1_000)
+    assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
+
+
+def test_over_seven_points_too() -> None:
+    found = verdicts(0.0, 8, 200, points=7)
+    assert found[Verdict.FASTER] + found[Verdict.SLOWER] <= 10
+
+
+def test_a_difference_at_the_edge_is_claimed_in_one_of_forty() -> None:
+    """The worst case of a false claim: a true difference of exactly delta."""
+    found = verdicts(0.01, 8, 2_000)
+    assert found[Verdict.FASTER] / 2_000 == pytest.approx(0.025, abs=0.01)
+    assert found[Verdict.SAME] / 2_000 <= 0.035
+    assert found[Verdict.SLOWER] == 0
+
+
+def test_a_real_difference_is_found_as_often_as_said_and_never_turned_round() -> None:
+    """The detectable effect is found with a chance of 80 %: the median of what runs say of themselves."""
+    random = np.random.default_rng(9)
+    said = [compare([arms_of(pair_of_arms(random, 8))])[0].points[0].detectable for _ in range(300)]
+    effect = float(np.median([each for each in said if each is not None]))
+    found = verdicts(effect, 8, 1_000, seed=4)
+    assert found[Verdict.FASTER] / 1_000 == pytest.approx(0.8, abs=0.06)
+    assert found[Verdict.SLOWER] == 0
+    assert math.isclose(effect, 0.036, abs_tol=0.02)

@@ -1,0 +1,91 @@
+"""Prices: sums by hand, and those that the POWER8 report printed."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.price import Costs, Hourly, Monthly, Price, PriceList, Purchase, Subscription, price_of
+from pgdyno.published import published
+from pgdyno.published.figures import PublishedTarget
+
+
+def costs_of(target: PublishedTarget, *, supported: bool = True) -> tuple[Costs, float]:
+    """What a published target costs, and over how many years."""
+    hardware, subscription = target.hardware_price, target.subscription
+    assert hardware is not None
+    assert subscription is not None
+    bought = Purchase(amount=hardware.amount)
+    per_socket = subscription.sockets is not None
+    yearly = Subscription(
+        amount=subscription.amount,
+        count=subscription.sockets or subscription.cores or 1,
+        per="socket" if per_socket else "core",
+    )
+    return Costs(purchase=(bought,), subscription=(yearly,) if supported else ()), float(hardware.years or 1)
+
+
+def at(target: str, tps: float, *, supported: bool = True) -> Price:
+    costs, years = costs_of(published("power8-select-only").source.target[target], supported=supported)
+    found = price_of(costs, years, Estimate(tps, None, 1))
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("target", "supported", "tps", "printed"),
+    [
+        ("power8-9.4.4", True, 365_974, 0.17),
+        ("power8-9.5beta1", True, 492_072, 0.13),
+        ("xeon-9.4.4", True, 190_000, 2.03),
+        ("xeon-9.5devel", True, 360_000, 1.07),
+        ("power8-9.5beta1", False, 492_072, 0.08),
+        ("xeon-9.4.4", False, 190_000, 0.32),
+        ("xeon-9.5devel", False, 360_000, 0.17),
+    ],
+)
+def test_the_power8_reports_prices_come_out_of_its_inputs(
+    target: str, supported: bool, tps: float, printed: float
+) -> None:
+    assert round(at(target, tps, supported=supported).per_tps, 2) == printed
+
+
+def test_one_printed_price_is_not_what_its_inputs_give() -> None:
+    """Printed is 0.11 EUR for the hardware of POWER8 with 9.4.4; 38,364 / 365,974 is 0.105, and so 0.10."""
+    assert at("power8-9.4.4", 365_974, supported=False).per_tps == pytest.approx(0.1048, abs=5e-5)
+
+
+def test_all_parts_are_added_up() -> None:
+    costs = Costs(
+        purchase=(Purchase(amount=1_000, count=2),),
+        subscription=(Subscription(amount=100, count=16, per="core"),),
+        hourly=(Hourly(amount=0.5),),
+        monthly=(Monthly(amount=0.1, count=500, unit="GB"), Monthly(amount=0.065, count=3_000, unit="IOPS")),
+    )
+    assert costs.total(3) == pytest.approx(2_000 + 3 * (1_600 + 0.5 * 8_760 + 12 * (50 + 195)))
+
+
+def test_a_million_transactions() -> None:
+    """1 an hour and 1,000 tps: 3.6 million transactions for 1."""
+    found = price_of(Costs(hourly=(Hourly(amount=1.0),)), 2, Estimate(1_000, 100, 6))
+    assert found is not None
+    assert found.per_million == pytest.approx(1 / 3.6)
+    assert found.per_million_low == pytest.approx(1 / 3.6 / 1.1)
+    assert found.per_million_high == pytest.approx(1 / 3.6 / 0.9)
+
+
+def test_nothing_served_has_no_price_and_an_interval_to_zero_no_end() -> None:
+    assert price_of(Costs(), 1, Estimate(0, None, 1)) is None
+    found = price_of(Costs(purchase=(Purchase(amount=1),)), 1, Estimate(10, 20, 3))
+    assert found is not None
+    assert found.per_tps_high == math.inf
+
+
+def test_a_misspelt_key_is_refused() -> None:
+    with pytest.raises(ValidationError, match="purchases"):
+        PriceList.model_validate(
+            {"currency": "EUR", "date": "2026-11-21", "years": 3, "target": {"a": {"purchases": []}}}
+        )

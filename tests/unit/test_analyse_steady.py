@@ -1,0 +1,177 @@
+"""Steady state, change points, dips and percentiles, on series with known answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from pgdyno.analyse.correlation import statistical_inefficiency
+from pgdyno.analyse.dips import dips, trial_dips
+from pgdyno.analyse.histogram import LatencyHistogram
+from pgdyno.analyse.percentile import percentile_interval, stationary_blocks
+from pgdyno.analyse.source import MEASURE
+from pgdyno.analyse.steady import SteadyClass, segments_of, steady_start, steady_state, trial_steady_state
+from tests.unit.comparison_sample import Array
+from tests.unit.report_sample import SampleRun, add_trial, interval_row, manifest
+
+
+def noise(seed: int, count: int, correlation: float = 0.0, spread: float = 20.0) -> Array:
+    """First-order autoregressive noise of a standard deviation of `spread`."""
+    random = np.random.default_rng(seed)
+    values = np.zeros(count)
+    values[0] = random.normal(0, spread)
+    for at in range(1, count):
+        values[at] = correlation * values[at - 1] + random.normal(0, spread * np.sqrt(1 - correlation**2))
+    return values
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+def test_the_inefficiency_of_an_autoregressive_series_is_known(correlation: float) -> None:
+    """g = (1 + r) / (1 - r)."""
+    found = np.mean([statistical_inefficiency(noise(seed, 4_000, correlation)) for seed in range(20)])
+    assert found == pytest.approx((1 + correlation) / (1 - correlation), rel=0.12)
+
+
+def test_a_series_that_never_changes_has_none() -> None:
+    assert statistical_inefficiency(np.full(50, 3.0)) == 1.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_warm_up_ends_where_it_was_put(seed: int) -> None:
+    values = 1_000 + noise(seed, 120)
+    values[:30] -= np.linspace(600, 20, 30)
+    start, effective = steady_start(values)
+    assert 22 <= start <= 34
+    assert effective > 45
+
+
+def test_at_most_half_is_given_up() -> None:
+    start, _ = steady_start(np.linspace(0, 1_000, 100))
+    assert start <= 50
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_steps_are_found_where_they_are(seed: int) -> None:
+    values = noise(seed, 180) + np.repeat([800.0, 1_000.0, 900.0], 60)
+    ends = [segment.end for segment in segments_of(values)]
+    assert len(ends) == 3
+    assert ends[0] == pytest.approx(60, abs=2)
+    assert ends[1] == pytest.approx(120, abs=2)
+
+
+def test_noise_has_steps_in_fewer_than_one_of_twenty_trials() -> None:
+    wrong = sum(len(segments_of(1_000 + noise(seed, 120, 0.3))) > 1 for seed in range(200))
+    assert wrong <= 10
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind"),
+    [
+        ([1_000, 1_000, 1_000, 1_000], SteadyClass.FLAT),
+        ([600, 1_000, 1_000, 1_000], SteadyClass.WARM_UP),
+        ([1_200, 1_000, 1_000, 1_000], SteadyClass.SLOWDOWN),
+        ([1_000, 1_000, 1_000, 600], SteadyClass.NONE),
+    ],
+)
+def test_classes(levels: list[float], kind: SteadyClass) -> None:
+    lengths = [40, 40, 60, 20]
+    for seed in range(5):
+        found = steady_state(list(np.repeat(levels, lengths) + noise(seed, 160)))
+        assert found is not None
+        assert found.kind is kind
+
+
+def test_too_short_is_no_answer() -> None:
+    assert steady_state([1_000.0] * 19) is None
+
+
+def a_trial(seconds: list[float]) -> SampleRun:
+    """A run of one trial with these succeeded transactions by second, after two of warm-up."""
+    run = SampleRun(manifest(trials_planned=1))
+    add_trial(run, "pg18", 4, 1_000, 900, seconds=len(seconds))
+    warm = run.rows[1][:2]
+    run.rows[1] = warm + [interval_row(1, at + 2, MEASURE, round(each)) for at, each in enumerate(seconds)]
+    return run
+
+
+def test_a_trial_is_read_from_its_intervals() -> None:
+    run = a_trial(list(np.concatenate([np.full(30, 500.0), np.full(60, 1_000.0)]) + noise(1, 90)))
+    found = trial_steady_state(run, 1)
+    assert found is not None
+    assert found.kind is SteadyClass.WARM_UP
+    assert found.start == pytest.approx(30, abs=2)
+
+
+def test_planted_dips_are_found_with_their_loss() -> None:
+    values = 1_000 + noise(3, 180, spread=10)
+    values[40:44] -= 400
+    values[120:127] = 0
+    found = dips(list(values))
+    assert [(dip.from_s, dip.to_s) for dip in found] == [(40, 44), (120, 127)]
+    assert found[0].loss == pytest.approx(1_600, rel=0.05)
+    assert found[1].loss == pytest.approx(7_000, rel=0.02)
+    assert found[1].depth == 1.0
+
+
+def test_a_dip_in_the_midst_is_no_other_level() -> None:
+    values = 1_000 + noise(3, 120, spread=10)
+    values[60:66] = 300
+    found = steady_state(list(values))
+    assert found is not None
+    assert (found.kind, len(found.segments)) == (SteadyClass.FLAT, 1)
+
+
+def test_what_is_shallow_or_short_is_no_dip() -> None:
+    values = np.full(120, 1_000.0)
+    values[30] = 0  # one second
+    values[60:70] = 960  # four per cent
+    assert dips(list(values)) == []
+    values[90:92] = 949
+    assert len(dips(list(values))) == 1
+
+
+def test_noise_alone_has_hardly_any_dips() -> None:
+    assert sum(len(dips(list(1_000 + noise(seed, 300, spread=50)))) for seed in range(50)) <= 10
+
+
+def test_dips_of_a_trial_count_from_its_start() -> None:
+    values = np.full(60, 1_000.0)
+    values[20:25] = 100
+    (found,) = trial_dips(a_trial(list(values)), 1)
+    assert (found.from_s, found.to_s, found.loss) == (22, 27, 4_500)
+
+
+def histogram_of(latencies: Array) -> LatencyHistogram:
+    highest, counts = np.unique(np.round(latencies).astype(np.int64), return_counts=True)
+    return LatencyHistogram(highest, counts.astype(np.int64))
+
+
+def test_percentile_intervals_hold_the_truth_although_seconds_are_alike() -> None:
+    """p90 of exponential latencies whose scale moves from second to second with a correlation of 0.6."""
+    held, times, seconds = 0, 150, 100
+    random = np.random.default_rng(5)
+    scales = np.exp(random.normal(0, 0.1, 100_000))
+    truth = optimize.brentq(lambda latency: float(np.mean(np.exp(-latency / (100 * scales)))) - 0.1, 1, 1_000)
+    for seed in range(times):
+        scale = np.exp(noise(seed, seconds, 0.6, 0.1))
+        drawn = [histogram_of(100 * each * random.exponential(1.0, 200)) for each in scale]
+        found = percentile_interval(drawn, 90, resamples=399)
+        assert found is not None
+        held += int(found.low_ns <= truth <= found.high_ns)
+    assert held / times == pytest.approx(0.95, abs=0.05)
+
+
+def test_the_whole_percentile_is_hdrs() -> None:
+    seconds = [histogram_of(np.arange(1.0, 101.0)) for _ in range(20)]
+    found = percentile_interval(seconds, 99)
+    assert found is not None
+    assert (found.latency_ns, found.low_ns, found.high_ns) == (99, 99, 99)
+    assert percentile_interval(seconds[:19], 99) is None
+
+
+def test_blocks_have_the_length_that_was_asked_for() -> None:
+    drawn = stationary_blocks(200, 8.0, 200)
+    breaks = np.mean((np.diff(drawn, axis=1) % 200) != 1)
+    assert breaks == pytest.approx(1 / 8, rel=0.1)
+    assert np.bincount(drawn.ravel(), minlength=200).min() > 100

@@ -1,0 +1,71 @@
+"""The Universal Scalability Law: recovered from synthetic curves, refused where there is nothing to recover."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from pgdyno.analyse.scaling import scaling
+from pgdyno.analyse.summary import summarise
+from pgdyno.analyse.usl import NotFitted, UslFit, fit_curve, fit_usl, usl
+from tests.unit.report_sample import sweep
+
+CLIENTS = (1, 2, 4, 8, 16, 32, 64, 128)
+Points = list[tuple[int, list[float]]]
+
+
+def curve(seed: int, rate: float, sigma: float, kappa: float, spread: float = 0.02, repeats: int = 4) -> Points:
+    random = np.random.default_rng(seed)
+    truth = usl(np.array(CLIENTS, dtype=float), rate, sigma, kappa)
+    return [(n, list(x * np.exp(random.normal(0, spread, repeats)))) for n, x in zip(CLIENTS, truth, strict=True)]
+
+
+def test_without_noise_the_parameters_come_back() -> None:
+    found = fit_usl(curve(1, 950.0, 0.03, 2e-4, spread=0.0), resamples=20)
+    assert isinstance(found, UslFit)
+    assert found.rate.fitted == pytest.approx(950)
+    assert found.contention.fitted == pytest.approx(0.03)
+    assert found.coherency.fitted == pytest.approx(2e-4)
+    assert found.peak_clients.fitted == pytest.approx(np.sqrt(0.97 / 2e-4))
+    assert found.at(64) == pytest.approx(usl(np.array([64.0]), 950, 0.03, 2e-4)[0])
+    assert found.largest_error < 1e-9
+
+
+@pytest.mark.parametrize(("sigma", "kappa"), [(0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)])
+def test_with_noise_they_come_back_on_average(sigma: float, kappa: float) -> None:
+    found = [fit_usl(curve(seed, 1_000.0, sigma, kappa), resamples=1) for seed in range(60)]
+    fits = [each for each in found if isinstance(each, UslFit)]
+    assert len(fits) == 60
+    assert np.mean([each.rate.fitted for each in fits]) == pytest.approx(1_000, rel=0.02)
+    assert np.mean([each.contention.fitted for each in fits]) == pytest.approx(sigma, abs=0.005)
+    assert np.mean([each.coherency.fitted for each in fits]) == pytest.approx(kappa, rel=0.1)
+
+
+def test_most_intervals_hold_the_peak() -> None:
+    """Four repeats a point are few for a bootstrap: nine of ten, not nineteen of twenty."""
+    truth = np.sqrt(0.95 / 5e-4)
+    held = 0
+    for seed in range(100):
+        found = fit_usl(curve(seed, 1_000.0, 0.05, 5e-4), resamples=199)
+        assert isinstance(found, UslFit)
+        held += found.peak_clients.low <= truth <= found.peak_clients.high
+    assert 80 <= held <= 99
+
+
+def test_five_counts_are_too_few() -> None:
+    found = fit_usl(curve(1, 1_000, 0.05, 5e-3)[:5])
+    assert isinstance(found, NotFitted)
+    assert "needs 6" in found.reason
+
+
+def test_without_points_past_the_peak_there_is_no_fit() -> None:
+    found = fit_usl(curve(1, 1_000, 0.05, 1e-7))
+    assert isinstance(found, NotFitted)
+    assert found.reason.startswith("peak not reached")
+
+
+def test_a_curve_of_a_run() -> None:
+    (of_run,) = scaling(summarise(sweep(clients=(1, 2, 4, 8, 16, 32, 64, 128), seconds=2)))
+    found = fit_curve(of_run)
+    assert isinstance(found, UslFit)
+    assert found.peak_tps.low <= of_run.peak.tps.mean * 1.1

@@ -1,0 +1,31 @@
+"""What is said of trials that were not steady, of dips and of curves."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+
+from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
+from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
+
+
+def test_a_slowdown_and_a_dip_are_named_with_their_trial() -> None:
+    run = SampleRun(manifest(trials_planned=2))
+    add_trial(run, "pg18", 4, 1_000, 900, seconds=60)
+    add_trial(run, "pg18", 4, 1_000, 900, repeat=2, seconds=60, dips=[40, 41, 42])
+    lines = list(analysis_lines(analyse_run(run)))
+    assert lines[0] == "steady state: 2 flat"
+    assert lines[1].startswith("dips: 1, ")
+    assert lines[2].startswith("  trial 2, pg18, 4 clients: 42 to 45 s, down by 5")
+
+
+def test_a_whole_curve_has_its_law() -> None:
+    found = analyse_run(sweep(clients=(1, 2, 4, 8, 16, 32, 64, 128), seconds=25))
+    (line,) = [line for line in analysis_lines(found) if "scalability law" in line]
+    assert "peak at" in line
+    answer = json.loads(json.dumps(analysis_json(found)))
+    (curve,) = answer["curves"]
+    assert curve["usl"]["contention"]["low"] <= curve["usl"]["contention"]["fitted"]
+    assert {trial["steady"]["kind"] for trial in answer["trials"]} <= {"flat", "warm-up", "slowdown", "no steady state"}
+    assert np.isfinite(curve["usl"]["largest_error"])

@@ -1,0 +1,114 @@
+"""Comparisons as people and programs read them."""
+
+from __future__ import annotations
+
+import json
+import math
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from pgdyno.analyse.compare import compare
+from pgdyno.analyse.gate import gate
+from pgdyno.analyse.interval import paired_interval
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.noise import noise_floor
+from pgdyno.analyse.pairs import Arms
+from pgdyno.report.comparison import comparison_lines, noise_lines, percent, sentence
+from pgdyno.report.comparison_export import comparison_json, gate_json, gate_junit, gate_markdown, noise_json
+from pgdyno.report.forest import ASCII, Forest
+from tests.unit.comparison_sample import arms_of
+
+
+def grid(metric: Metric = Metric.TPS) -> Arms:
+    """Faster at one point, the same at another, unclear at the third."""
+    random = np.random.default_rng(2)
+    base = [list(random.normal(1000, 2, 8)) for _ in range(3)]
+    other = [[value * 1.05 for value in base[0]], list(base[1]), list(random.normal(1040, 60, 8))]
+    return arms_of(*zip(base, other, strict=True), names=("pg17", "pg18"), metric=metric)
+
+
+def test_the_sentence_comes_first_with_its_interval() -> None:
+    (found,) = compare([arms_of(([1000.0] * 6, [1050.0] * 6), names=("pg17", "pg18"))])
+    assert sentence(found) == (
+        "pg18 is faster than pg17 by throughput: +5.0 % (95 % interval +5.0 to +5.0 %) at 1 clients, 6 pairs"
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("unicode", [True, False])
+def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> None:
+    (found,) = compare([grid()])
+    lines = comparison_lines(found, width, unicode=unicode)
+    table = lines[3 : lines.index("", 3)]
+    assert max(map(len, table)) <= width
+    assert len([line for line in table if "clients" in line]) == 3
+    assert ("●" in "".join(table)) == unicode or width == 60
+    if not unicode:
+        assert all(ord(each) < 128 for line in table[1:-1] for each in line)
+
+
+def test_what_is_unsettled_says_what_it_takes() -> None:
+    (found,) = compare([grid()])
+    assert any("could have shown" in line and "would settle it" in line for line in comparison_lines(found, 80))
+
+
+def test_figures_stand_beside_where_there_is_room() -> None:
+    (found,) = compare([grid(Metric.P99)])
+    heading = comparison_lines(found, 120)[3]
+    assert "pg17 ms" in heading
+    assert "pg18 ms" in heading
+
+
+def test_a_forest_puts_zero_and_means_where_they_are() -> None:
+    interval = paired_interval([0.1, 0.1, 0.1], 0.95)
+    assert interval is not None
+    forest = Forest(low=-0.1, high=0.1, width=21, edge=0.05, glyphs=ASCII)
+    assert forest.line(interval) == "     :    |    :    o"
+    assert forest.line(None) == "     :    |    :     "
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"), [(0.042, "+4.2 %"), (-0.0042, "-0.42 %"), (1.5, "+150 %"), (0.00999, "+1.0 %"), (0.0, "+0.00 %")]
+)
+def test_percent(ratio: float, text: str) -> None:
+    assert percent(ratio) == text
+
+
+def test_json_has_relative_differences() -> None:
+    (found,) = compare([grid()])
+    answer = json.loads(json.dumps(comparison_json(found)))
+    assert [point["verdict"] for point in answer["points"]] == ["faster", "same", "inconclusive"]
+    interval = found.points[0].interval
+    assert interval is not None
+    assert answer["points"][0]["interval"]["low"] == pytest.approx(math.expm1(interval.low))
+    assert answer["delta"] == 0.01
+
+
+def test_junit_counts_regressions_as_failures_and_the_unclear_as_errors() -> None:
+    found = gate(grid(Metric.P99), 0.03)
+    suite = ElementTree.fromstring(gate_junit(found))
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("3", "1", "1")
+    assert [len(case) for case in suite] == [1, 0, 1]
+    assert gate_json(found)["gate"] == "regression"
+
+
+def test_markdown_has_a_row_a_point_and_no_open_bars() -> None:
+    arms = grid()
+    found = gate(Arms("a|b", arms.other, arms.metric, arms.paired, arms.points), 0.03)
+    page = gate_markdown(found)
+    assert page.startswith("### pgdyno gate: inconclusive\n")
+    rows = [line for line in page.splitlines() if line.startswith("| ")]
+    assert [row.count("|") for row in rows] == [6] * 4
+    assert "a\\|b" in page
+
+
+def test_a_noise_floor_says_how_many_pairs_a_difference_takes() -> None:
+    random = np.random.default_rng(1)
+    arms = arms_of((list(random.normal(1000, 5, 8)), list(random.normal(1000, 5, 8))))
+    found = noise_floor(arms)
+    lines = noise_lines(found)
+    assert lines[0].startswith("Noise floor: two equal arms differ by no more than ")
+    assert "Pairs needed" in lines[-1]
+    assert noise_json(found)["delta"] == found.delta
