@@ -1,0 +1,5 @@
+//! What PostgreSQL says of itself.
+
+use super::Source;
+
+pub(super) const SOURCES: &[&Source] = &[];
