@@ -64,12 +64,6 @@ impl Differ {
         }
     }
 
-    /// Forgets the sample before: what comes next has nothing to be compared with.
-    pub fn forget(&mut self) {
-        self.before.clear();
-        self.at = None;
-    }
-
     /// What `readings`, taken at this instant, come to.
     pub fn sample(&mut self, at: Stamp, readings: Vec<Reading>) -> Sample {
         let span_us = self
