@@ -280,6 +280,28 @@ class LedgerRecord(Record):
     """How long the check took."""
 
 
+class ProbeRecord(Record):
+    """How the probe beside a trial fared."""
+
+    version: str | None = None
+    """None when it never began."""
+    waits_hz: int | None = None
+    """How often a second it looked at sessions; None when the server was not sampled."""
+    host: bool = False
+    server: bool = False
+    """Whether each was to be sampled."""
+    cpu_us: int | None = None
+    """What it cost; None when it broke off."""
+    late: int | None = None
+    """Samples that it left out because their time had passed."""
+    gaps: int = 0
+    """Stretches without figures; the table of events says when."""
+    warnings: list[str] = Field(default_factory=list)
+    """What it lacked: source and reason, the first 20."""
+    message: str | None = None
+    """Why there are no figures, or not all; None when all went well."""
+
+
 class TrialRecord(Record):
     """`trial.json`: one repetition of a point."""
 
@@ -310,6 +332,8 @@ class TrialRecord(Record):
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
     """None without a ledger, and when it could not be checked."""
+    probe: ProbeRecord | None = None
+    """None without a probe, and in records of earlier versions."""
 
 
 class SearchRecord(Record):

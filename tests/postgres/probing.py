@@ -60,12 +60,8 @@ class Probe:
 
     def rows(self, source: str, **labels: str) -> list[tuple[float, Values]]:
         """Wall time in seconds and values of all rows of a source with these labels."""
-        found = []
-        for line in self.of("sample", source):
-            for row in line["rows"]:
-                if labels.items() <= row.get("labels", {}).items():
-                    found.append((line["wall_us"] / 1e6, row["values"]))
-        return found
+        rows = [(line["wall_us"] / 1e6, row) for line in self.of("sample", source) for row in line["rows"]]
+        return [(at, row["values"]) for at, row in rows if labels.items() <= row.get("labels", {}).items()]
 
     def total(self, source: str, metric: str, **labels: str) -> float:
         """The sum of an amount."""

@@ -14,7 +14,7 @@ import pytest
 
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.target import Home, Server, SilentProgress, open_target
-from tests.postgres.probing import Probe, program, probing
+from tests.postgres.probing import Probe, probing, program
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
 BY_VERSION = {
@@ -109,7 +109,9 @@ def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
     dead = [values["dead_rows"] for at, values in probe.rows("tables") if at < began]
     assert max(dead) >= 40_000
     assert probe.rows("tables")[-1][1]["dead_rows"] < max(dead)
-    delayed = [sum(count for (kind, _), count in look.items() if kind == "Timeout") for _, look in during(probe, began, ended)]
+    delayed = [
+        sum(count for (kind, _), count in look.items() if kind == "Timeout") for _, look in during(probe, began, ended)
+    ]
     # until 13 the delay of a vacuum was a plain sleep, which no view shows
     assert (sum(delayed) > 0) == (major(server) >= 13)
     title = [row for row in probe.of("sample", "process") for row in row["rows"] if row["labels"]["pid"] == str(pid)]

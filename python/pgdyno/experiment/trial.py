@@ -14,6 +14,7 @@ from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.phases import phases_s, trial_s
+from pgdyno.probe import Beside, Said, among, read_lines
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -124,23 +125,30 @@ def _measured(
 ) -> TrialRecord:
     log_from = server.log_size()
     started = datetime.now(UTC)
-    result = _load(state, server, trial, writer)
+    result, said = _load(state, server, trial, writer)
     ended = datetime.now(UTC)
     server.save_log(log_from, writer.log / "server.log")
     result, ledger = _settled(state, server, result)
     _behind(state, trial, server, writer, result)
     result, consistency = _verified(state, trial, result)
     record = _record(state, trial, started, result).model_copy(
-        update={"ended_at": ended, "prepare": prepared, "consistency": consistency, "ledger": ledger}
+        update={
+            "ended_at": ended,
+            "prepare": prepared,
+            "consistency": consistency,
+            "ledger": ledger,
+            "probe": said.record if said else None,
+        }
     )
-    writer.commit(record, events=result.events, settings=settings)
+    events = among(result.events, said.events if said else [])
+    writer.commit(record, events=events, settings=settings, probe_offset_us=said.offset_us if said else None)
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
     return record
 
 
-def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWriter) -> TrialResult:
+def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWriter) -> tuple[TrialResult, Said | None]:
     plan = state.plan
 
     def on_interval(interval: Interval) -> None:
@@ -155,16 +163,20 @@ def _load(state: RunState, server: Server, trial: PlannedTrial, writer: TrialWri
     options = trial_options(plan, trial.point, state.seed + trial.number, phases)
     label = state.labels[trial.number]
     state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
-    return run_trial(
-        state.ground.engine,
-        [*scripts_of(state.loaded), *options],
-        server.environment(),
-        state.loaded.folder,
-        writer.log / "engine.log",
-        on_interval,
-        plan.trial.max_errors,
-        injector_for(state, server, writer.log / "events.log"),
-    )
+    data_directory = server.machine.data_directory if server.machine else None
+    lines, log = writer.probe_lines, writer.log / "probe.log"
+    with Beside(plan.probe, server.environment(), data_directory, lines, log) as probe:
+        result = run_trial(
+            state.ground.engine,
+            [*scripts_of(state.loaded), *options],
+            server.environment(),
+            state.loaded.folder,
+            writer.log / "engine.log",
+            on_interval,
+            plan.trial.max_errors,
+            injector_for(state, server, writer.log / "events.log"),
+        )
+    return result, read_lines(lines, result.events, probe.problem)
 
 
 def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:

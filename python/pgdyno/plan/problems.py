@@ -21,6 +21,7 @@ from pgdyno.plan.model import (
     Workload,
 )
 from pgdyno.plan.near import near
+from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, Environment, LocalTarget, Replicas
 from pgdyno.units import format_duration
@@ -33,6 +34,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "event": EventSpec,
     "reset": Reset,
     "hooks": Hooks,
+    "probe": ProbeSpec,
     "search": SearchSpec,
 }
 TARGET_KINDS: dict[str, type[BaseModel]] = {
