@@ -87,12 +87,13 @@ def _last_us(lines: Path) -> int:
 
 
 def _parsed(line: bytes) -> Event | None:
-    """None when it was cut."""
+    """None when it was cut, or is none of the probe's."""
     try:
-        parsed: Event = json.loads(line)
+        parsed = json.loads(line)
     except ValueError:
         return None
-    return parsed
+    is_line = isinstance(parsed, dict) and isinstance(parsed.get("event"), str) and isinstance(parsed.get("t_us"), int)
+    return parsed if is_line else None
 
 
 def _warnings(said: Sequence[Event]) -> list[str]:

@@ -48,9 +48,9 @@ const WALSENDERS: [&str; 2] = ["walsender ", "wal sender process "];
 /// Reads a title; None when it is not one of PostgreSQL's, as that of a postmaster is not.
 #[must_use]
 pub fn read(title: &str) -> Option<Title> {
-    let rest = title
-        .trim_end_matches(['\0', ' '])
-        .strip_prefix("postgres: ")?;
+    // behind its end there may be what is left of the arguments
+    let title = title.split('\0').next()?;
+    let rest = title.trim_end().strip_prefix("postgres: ")?;
     if let Some(title) = background(rest) {
         return Some(title);
     }
