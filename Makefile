@@ -4,7 +4,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
-PROGRAMS := target/release/pgdrive target/release/pgnull
+PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
 PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
@@ -17,7 +17,7 @@ help: ## this list
 demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
 	$(BIN)/pgdyno run quick
 
-build: $(PROGRAMS) .venv/.installed ## .venv/bin/pgdyno, target/release/pgdrive and pgnull
+build: $(PROGRAMS) .venv/.installed ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
 test: test-packages test-rust test-python ## everything that CI runs
 
@@ -77,7 +77,7 @@ test-python: build
 	$(BIN)/pytest
 
 $(PROGRAMS) &: $(SOURCES)
-	$(CARGO) build --release --locked --package pgdrive --package pgdyno-nullserver
+	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver
 	@touch $(PROGRAMS)
 
 .venv/bin/uv:

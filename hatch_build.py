@@ -10,7 +10,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-PROGRAMS = {"pgdrive": "pgdrive", "pgnull": "pgdyno-nullserver"}
+PROGRAMS = {"pgdrive": "pgdrive", "pgprobe": "pgdyno-probe", "pgnull": "pgdyno-nullserver"}
 """Programs that the wheel carries, and the crate of each."""
 
 

@@ -321,6 +321,28 @@ class ReplicaLag(Record):
     """None, too, when there was nothing to replay."""
 
 
+class ProbeRecord(Record):
+    """How the probe beside a trial fared."""
+
+    version: str | None = None
+    """None when it never began."""
+    waits_hz: int | None = None
+    """How often a second it looked at sessions; None when the server was not sampled."""
+    host: bool = False
+    server: bool = False
+    """Whether each was to be sampled."""
+    cpu_us: int | None = None
+    """What it cost; None when it broke off."""
+    late: int | None = None
+    """Samples that it left out because their time had passed."""
+    gaps: int = 0
+    """Stretches without figures; the table of events says when."""
+    warnings: list[str] = Field(default_factory=list)
+    """What it lacked: source and reason, the first 20."""
+    message: str | None = None
+    """Why there are no figures, or not all; None when all went well."""
+
+
 class TrialRecord(Record):
     """`trial.json`: one repetition of a point."""
 
@@ -355,6 +377,8 @@ class TrialRecord(Record):
     """By standby; empty without a load on them. They are in no other figure of the trial."""
     replication: list[ReplicaLag] = Field(default_factory=list)
     """By standby; empty without standbys."""
+    probe: ProbeRecord | None = None
+    """None without a probe, and in records of earlier versions."""
 
 
 class SearchRecord(Record):

@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "prepare": {"plan", "run", "target"},
     "doctor": {"plan", "run", "target"},
     "fingerprint": {"doctor", "plan", "prepare", "run", "target"},
+    "probe": {"plan", "run"},
     "store": set(),
     "analyse": {"store"},
     "report": {"analyse", "store"},

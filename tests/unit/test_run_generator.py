@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.run.process import _without_libpq
+from pgdyno.run.process import without_libpq
 from pgdyno.run.trial import _generator
 
 START = {"pgdrive": "0.1.0", "workers": 1, "seed": 7}
@@ -29,4 +29,4 @@ def test_workers_are_those_of_the_end(end: dict[str, Any] | None, workers: int) 
 
 def test_an_engine_sees_no_server_but_the_one_it_is_given() -> None:
     environ = {"PATH": "/bin", "PGSERVICE": "other", "PGOPTIONS": "-c work_mem=1GB", "PGDYNO_HOME": "/x"}
-    assert _without_libpq(environ) == {"PATH": "/bin", "PGDYNO_HOME": "/x"}
+    assert without_libpq(environ) == {"PATH": "/bin", "PGDYNO_HOME": "/x"}

@@ -16,6 +16,7 @@ from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.phases import phases_s, trial_s
+from pgdyno.probe import Beside, among, read_lines
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -126,9 +127,13 @@ def _measured(
 ) -> TrialRecord:
     log_from = server.log_size()
     started = datetime.now(UTC)
-    result, beside = with_replicas(
-        state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
-    )
+    data_directory = server.machine.data_directory if server.machine else None
+    lines, log = writer.probe_lines, writer.log / "probe.log"
+    with Beside(state.plan.probe, server.environment(), data_directory, lines, log) as probe:
+        result, beside = with_replicas(
+            state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
+        )
+    said = read_lines(lines, result.events, probe.problem)
     ended = datetime.now(UTC)
     server.save_log(log_from, writer.log / "server.log")
     result, ledger = _settled(state, server, result)
@@ -142,9 +147,11 @@ def _measured(
             "ledger": ledger,
             "replica_load": beside.loads,
             "replication": beside.lags,
+            "probe": said.record if said else None,
         }
     )
-    writer.commit(record, events=result.events, settings=settings)
+    events = among(result.events, said.events if said else [])
+    writer.commit(record, events=events, settings=settings, probe_offset_us=said.offset_us if said else None)
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)

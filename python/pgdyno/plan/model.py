@@ -15,6 +15,7 @@ from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import expand
+from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.replica_load import ReplicaLoad
 from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.sweep import Sweep
@@ -309,6 +310,7 @@ class Plan(Model):
     reset: Reset = Field(default_factory=Reset)
     published: PublishedSpec | None = None
     hooks: Hooks = Field(default_factory=Hooks)
+    probe: ProbeSpec = Field(default_factory=ProbeSpec)
     search: SearchSpec | None = None
     """None: the whole sweep is measured."""
     replica_load: ReplicaLoad | None = None

@@ -22,6 +22,7 @@ from pgdyno.plan.model import (
     Workload,
 )
 from pgdyno.plan.near import near
+from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, Environment, LocalTarget, Replicas
 from pgdyno.units import format_duration
@@ -34,6 +35,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "event": EventSpec,
     "reset": Reset,
     "hooks": Hooks,
+    "probe": ProbeSpec,
     "search": SearchSpec,
     "replica_load": ReplicaLoad,
 }

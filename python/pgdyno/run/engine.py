@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +10,7 @@ from pathlib import Path
 from pgdyno.errors import EngineError, PlanError, Problem
 from pgdyno.plan.model import Plan, Workload
 from pgdyno.records import Point
+from pgdyno.run.program import locate
 
 PROGRAM = "pgdrive"
 ENVIRONMENT = "PGDYNO_PGDRIVE"
@@ -33,32 +31,12 @@ def find_engine() -> Engine:
 
     Raises EngineError when there is none, or when it does not answer.
     """
-    path = _locate()
+    path = locate(PROGRAM, ENVIRONMENT, "the load engine")
     try:
         answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
-    return Engine(Path(path), answer.stdout.split()[-1])
-
-
-def _locate() -> str:
-    named = os.environ.get(ENVIRONMENT)
-    if named:
-        if not os.access(named, os.X_OK):
-            raise EngineError(
-                f"{ENVIRONMENT} names {named}, which cannot be run", hint=f"correct or unset {ENVIRONMENT}"
-            )
-        return named
-    beside = Path(sys.executable).parent / PROGRAM
-    if os.access(beside, os.X_OK):
-        return str(beside)
-    found = shutil.which(PROGRAM)
-    if found is None:
-        raise EngineError(
-            f"the load engine {PROGRAM} is not installed",
-            hint=f"pgdyno's wheel brings it; in a checkout run make build, or set {ENVIRONMENT} to its path",
-        )
-    return found
+    return Engine(path, answer.stdout.split()[-1])
 
 
 def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:

@@ -36,7 +36,7 @@ def running_engine(
         stdout=subprocess.PIPE,
         stderr=errors,
         cwd=folder,
-        env=_without_libpq(os.environ) | dict(environment),
+        env=without_libpq(os.environ) | dict(environment),
         # Ctrl-C is ours to hand on: the engine then still says what it measured
         start_new_session=True,
     )
@@ -47,7 +47,7 @@ def running_engine(
         _stop(process)
 
 
-def _without_libpq(environ: Mapping[str, str]) -> dict[str, str]:
+def without_libpq(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without libpq's variables: a PGSERVICE or PGOPTIONS of the user's would send the load elsewhere."""
     return {name: value for name, value in environ.items() if not name.startswith("PG") or name.startswith("PGDYNO")}
 

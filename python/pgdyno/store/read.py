@@ -108,8 +108,8 @@ def load_run(run: Path | RunFolder) -> RunData:
 def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
     """What `sql` (DuckDB's dialect) gives over all `runs`.
 
-    Views: `intervals`, `histograms`, `statements`, `events` and `settings`, each with the run's name as
-    `run` before the columns of run-folder.md, and `trials`: run, trial, slug, target, the point's
+    Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series` and `waits`, each with the
+    run's name as `run` before the columns of run-folder.md, and `trials`: run, trial, slug, target, the point's
     parameters, repeat, outcome, tps and latencies. Raises UsageError for SQL that DuckDB refuses,
     StoreError for runs that cannot be read.
     """

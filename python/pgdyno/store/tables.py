@@ -115,7 +115,42 @@ class SettingRow:
     source: Text | None
 
 
-Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow
+@dataclass(frozen=True, slots=True)
+class SeriesRow:
+    """A figure of the probe's; docs/reference/probe.md says what it means."""
+
+    trial: Integer
+    t_us: BigInt
+    """Since the engine's start; negative before it."""
+    wall_us: BigInt
+    """Since 1970."""
+    span_us: BigInt | None
+    """How long the sample before lies back; None in the first."""
+    source: Text
+    metric: Text
+    labels: Text
+    """A JSON object."""
+    value: Double
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRow:
+    """Sessions that waited for one thing in one look of the probe's; a look that saw nobody has one row of 0."""
+
+    trial: Integer
+    t_us: BigInt
+    """Since the engine's start; negative before it."""
+    wall_us: BigInt
+    """Since 1970."""
+    backend_type: Text | None
+    wait_type: Text | None
+    """CPU when they waited for nothing."""
+    wait: Text | None
+    query_id: BigInt | None
+    sessions: Integer
+
+
+Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow | SeriesRow | WaitRow
 
 TABLES: Mapping[str, type[Row]] = MappingProxyType(
     {
@@ -124,6 +159,8 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
         "statements": StatementRow,
         "events": EventRow,
         "settings": SettingRow,
+        "series": SeriesRow,
+        "waits": WaitRow,
     }
 )
 """Row of each table; `<table>.parquet` is its file in a trial's folder."""

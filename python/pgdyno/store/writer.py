@@ -12,6 +12,7 @@ from pgdyno.errors import StoreError
 from pgdyno.records import TrialRecord
 from pgdyno.store.ingest import Event, ingest
 from pgdyno.store.parquet import write_tables
+from pgdyno.store.probed import ProbeLines, write_probed
 from pgdyno.store.storing import storing, sync, sync_tree, write_durably
 from pgdyno.store.tables import SettingRow
 
@@ -39,6 +40,8 @@ class TrialWriter:
         """For logs, which are written as they come."""
         self.phases = self.partial / "phases.toml"
         """For the phases as the engine reads them, if the plan has some."""
+        self.probe_lines = self.partial / "probe.jsonl"
+        """For what the probe writes; its tables hold it when the trial is whole."""
         with storing("make the folder", self.partial):
             if self.final.exists():
                 raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
@@ -51,10 +54,12 @@ class TrialWriter:
         *,
         events: Iterable[Event],
         settings: Sequence[tuple[str, str | None, str | None, str | None]],
+        probe_offset_us: int | None = None,
     ) -> Path:
         """Writes everything, brings it to disk and renames it; gives back the final folder.
 
-        `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings.
+        `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings;
+        `probe_offset_us` leads from the probe's times to the engine's, None when it has no samples.
         Raises StoreError; the trial is then still partial.
         """
         said = list(events)
@@ -63,6 +68,11 @@ class TrialWriter:
             self.keep_events("events", said)
             tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
             tables["settings"] = [SettingRow(record.number, *setting) for setting in settings]
+            if probe_offset_us is None:
+                tables |= {"series": [], "waits": []}
+            else:
+                write_probed(self.partial, record.number, ProbeLines(self.probe_lines, probe_offset_us))
+            self.probe_lines.unlink(missing_ok=True)
             write_tables(self.partial, tables)
             _write(self.partial / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
             sync_tree(self.partial)

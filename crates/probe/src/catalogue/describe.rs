@@ -1,0 +1,54 @@
+//! The catalogue as the tables of the reference page.
+
+use std::fmt::Write as _;
+
+use super::{Side, Source, sources};
+
+/// Markdown: a heading, a line and a table for each source.
+#[must_use]
+pub fn markdown() -> String {
+    let mut text = String::new();
+    for source in sources() {
+        section(&mut text, source);
+    }
+    text
+}
+
+fn section(text: &mut String, source: &Source) {
+    let side = match source.side {
+        Side::Host => "Host",
+        Side::Server => "Server",
+        Side::Probe => "The probe itself",
+    };
+    // writing to a String cannot fail
+    let _ = write!(text, "### {}\n\n{side}; {}.", source.name, source.read_from);
+    for (name, meaning) in source.labels {
+        let _ = write!(text, " Label `{name}`: {meaning}.");
+    }
+    if source.sparse {
+        text.push_str(" Zeros are left out.");
+    }
+    text.push_str("\n\n| metric | kind | unit | meaning |\n|---|---|---|---|\n");
+    for metric in source.metrics {
+        let kind = metric.kind.name();
+        let _ = writeln!(
+            text,
+            "| `{}` | {kind} | {} | {} |",
+            metric.name, metric.unit, metric.meaning
+        );
+    }
+    text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_reference_page_has_these_tables() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/probe.md");
+        let page = std::fs::read_to_string(path).expect("the page is there");
+        let (_, behind) = page
+            .split_once("<!-- from here on: pgprobe --describe -->\n\n")
+            .expect("the page says where the tables begin");
+        assert_eq!(behind.trim_end(), super::markdown().trim_end());
+    }
+}

@@ -1,0 +1,371 @@
+//! What PostgreSQL says of itself.
+
+use super::{Metric, Side, Source, amount, gauge};
+
+pub(super) const SOURCES: &[&Source] = &[
+    &SESSIONS,
+    &WAL_POSITION,
+    &WAL,
+    &CHECKPOINTS,
+    &CONTROL,
+    &BGWRITER,
+    &IO,
+    &DATABASE,
+    &TABLES,
+    &VACUUM,
+    &REPLICATION,
+    &SLOTS,
+    &ARCHIVER,
+];
+
+const fn of(name: &'static str, read_from: &'static str, metrics: &'static [Metric]) -> Source {
+    Source {
+        name,
+        side: Side::Server,
+        read_from,
+        labels: &[],
+        sparse: false,
+        from_zero: false,
+        metrics,
+    }
+}
+
+const SESSIONS: Source = of(
+    "sessions",
+    "`pg_stat_activity`, client backends without the probe's",
+    &[
+        gauge("total", "count", "sessions"),
+        gauge("active", "count", "of these running a statement"),
+        gauge(
+            "idle_in_transaction",
+            "count",
+            "of these in a transaction and doing nothing",
+        ),
+        gauge("waiting_for_locks", "count", "of these waiting for a lock"),
+        gauge(
+            "oldest_transaction",
+            "ms",
+            "how long the oldest transaction has been open",
+        ),
+        gauge(
+            "xmin_age",
+            "count",
+            "transactions since the oldest row version that one may still need",
+        ),
+    ],
+);
+
+const WAL_POSITION: Source = of(
+    "wal_position",
+    "`pg_current_wal_insert_lsn()` and its like",
+    &[
+        amount("inserted", "bytes", "WAL made"),
+        amount("flushed", "bytes", "WAL brought to disk"),
+        gauge("unflushed", "bytes", "made and not yet on disk"),
+        amount("received", "bytes", "of a standby: WAL that came"),
+        amount("replayed", "bytes", "of a standby: WAL applied"),
+        gauge(
+            "unreplayed",
+            "bytes",
+            "of a standby: came and not yet applied",
+        ),
+        gauge(
+            "replay_delay",
+            "ms",
+            "of a standby: age of the last transaction that was applied; also grows while the primary does nothing",
+        ),
+    ],
+);
+
+const WAL: Source = of(
+    "wal",
+    "`pg_stat_wal` (from 14); from 18 on writes and syncs from `pg_stat_io`",
+    &[
+        amount("records", "count", "WAL records"),
+        amount(
+            "full_page_images",
+            "count",
+            "pages written whole, as the first change after a checkpoint wants",
+        ),
+        amount("bytes", "bytes", "WAL made"),
+        amount(
+            "buffers_full",
+            "count",
+            "times that WAL had to be written because its buffers were full",
+        ),
+        amount("writes", "count", "writes of WAL"),
+        amount(
+            "write_time",
+            "ms",
+            "of these; 0 without track_wal_io_timing",
+        ),
+        amount("syncs", "count", "times that WAL was brought to disk"),
+        amount("sync_time", "ms", "of these; 0 without track_wal_io_timing"),
+    ],
+);
+
+const CHECKPOINTS: Source = of(
+    "checkpoints",
+    "`pg_stat_bgwriter` (to 16), `pg_stat_checkpointer` (from 17)",
+    &[
+        amount(
+            "timed",
+            "count",
+            "begun because checkpoint_timeout had passed",
+        ),
+        amount(
+            "requested",
+            "count",
+            "begun because of max_wal_size or a command",
+        ),
+        amount("done", "count", "completed (from 18)"),
+        amount(
+            "restartpoints_timed",
+            "count",
+            "of a standby, because of time (from 17)",
+        ),
+        amount(
+            "restartpoints_requested",
+            "count",
+            "of a standby, requested (from 17)",
+        ),
+        amount(
+            "restartpoints_done",
+            "count",
+            "of a standby, completed (from 17)",
+        ),
+        amount(
+            "write_time",
+            "ms",
+            "spent writing buffers, pauses between them among it; told when done",
+        ),
+        amount("sync_time", "ms", "spent syncing files; told when done"),
+        amount("buffers", "count", "shared buffers written"),
+        amount(
+            "slru_buffers",
+            "count",
+            "buffers of transaction status and the like written (from 18)",
+        ),
+    ],
+);
+
+const CONTROL: Source = of(
+    "control",
+    "`pg_control_checkpoint()`",
+    &[
+        gauge(
+            "since_checkpoint",
+            "ms",
+            "age of the last completed checkpoint's begin",
+        ),
+        gauge(
+            "since_redo",
+            "bytes",
+            "WAL that a crash would have to replay",
+        ),
+    ],
+);
+
+const BGWRITER: Source = of(
+    "bgwriter",
+    "`pg_stat_bgwriter`",
+    &[
+        amount(
+            "cleaned",
+            "count",
+            "buffers written by the background writer",
+        ),
+        amount(
+            "stopped",
+            "count",
+            "rounds that ended at bgwriter_lru_maxpages",
+        ),
+        amount("allocated", "count", "buffers that got another page"),
+        amount(
+            "by_backends",
+            "count",
+            "buffers that backends wrote themselves (to 16; then see `io`)",
+        ),
+        amount(
+            "synced_by_backends",
+            "count",
+            "files that backends synced themselves (to 16)",
+        ),
+    ],
+);
+
+const IO: Source = Source {
+    labels: &[
+        ("backend_type", "who did it"),
+        ("object", "relation, temp relation, wal (from 18)"),
+        ("context", "normal, vacuum, bulkread, bulkwrite, init"),
+    ],
+    sparse: true,
+    ..of(
+        "io",
+        "`pg_stat_io` (from 16); times are 0 without track_io_timing",
+        &[
+            amount("reads", "count", "reads"),
+            amount("read", "bytes", "read"),
+            amount("read_time", "ms", "of these"),
+            amount("writes", "count", "writes"),
+            amount("written", "bytes", "written"),
+            amount("write_time", "ms", "of these"),
+            amount(
+                "writebacks",
+                "count",
+                "blocks that the kernel was asked to write out",
+            ),
+            amount("writeback_time", "ms", "of these"),
+            amount("extends", "count", "extensions of files"),
+            amount("extended", "bytes", "by these"),
+            amount("extend_time", "ms", "of these"),
+            amount("hits", "count", "pages found in shared buffers"),
+            amount("evictions", "count", "buffers that had to make room"),
+            amount("reuses", "count", "buffers of a ring used again"),
+            amount("fsyncs", "count", "files synced"),
+            amount("fsync_time", "ms", "of these"),
+        ],
+    )
+};
+
+const DATABASE: Source = of(
+    "database",
+    "`pg_stat_database` of the database that the probe is connected to; the probe's own transactions \
+     are among them (`probe`.`queries`)",
+    &[
+        gauge("backends", "count", "sessions in it"),
+        amount("commits", "count", "transactions committed"),
+        amount("rollbacks", "count", "transactions rolled back"),
+        amount(
+            "blocks_read",
+            "count",
+            "pages that were not in shared buffers",
+        ),
+        amount("blocks_hit", "count", "pages that were"),
+        amount("rows_returned", "count", "rows read by scans"),
+        amount("rows_fetched", "count", "rows fetched by index scans"),
+        amount("rows_inserted", "count", "rows inserted"),
+        amount("rows_updated", "count", "rows updated"),
+        amount("rows_deleted", "count", "rows deleted"),
+        amount(
+            "conflicts",
+            "count",
+            "queries cancelled because of recovery",
+        ),
+        amount("temp_files", "count", "temporary files"),
+        amount("temp", "bytes", "written to them"),
+        amount("deadlocks", "count", "deadlocks"),
+        amount(
+            "read_time",
+            "ms",
+            "reading pages; 0 without track_io_timing",
+        ),
+        amount(
+            "write_time",
+            "ms",
+            "writing pages; 0 without track_io_timing",
+        ),
+        amount(
+            "active_time",
+            "ms",
+            "running statements, all sessions (from 14)",
+        ),
+        amount(
+            "idle_in_transaction_time",
+            "ms",
+            "idle in transactions, all sessions (from 14)",
+        ),
+        amount("sessions", "count", "sessions begun (from 14)"),
+    ],
+);
+
+const TABLES: Source = of(
+    "tables",
+    "statistics of the database's tables, TOAST among them, added up",
+    &[
+        gauge("live_rows", "count", "rows"),
+        gauge(
+            "dead_rows",
+            "count",
+            "row versions that vacuum could remove, or soon",
+        ),
+        amount("updated", "count", "rows updated"),
+        amount(
+            "hot_updated",
+            "count",
+            "of these, without new index entries (HOT)",
+        ),
+        amount("vacuums", "count", "vacuums by command, of tables"),
+        amount("autovacuums", "count", "vacuums by autovacuum, of tables"),
+        amount("autoanalyzes", "count", "analyses by autovacuum"),
+    ],
+);
+
+const VACUUM: Source = Source {
+    labels: &[
+        ("pid", "who vacuums"),
+        ("table", "its name, or number in another database"),
+        ("phase", "as in the view"),
+    ],
+    ..of(
+        "vacuum",
+        "`pg_stat_progress_vacuum`, while there is one",
+        &[
+            gauge("blocks", "count", "of the table"),
+            gauge("scanned", "count", "of these scanned"),
+            gauge("vacuumed", "count", "of these vacuumed"),
+            gauge(
+                "index_rounds",
+                "count",
+                "times that its indexes were vacuumed",
+            ),
+        ],
+    )
+};
+
+const REPLICATION: Source = Source {
+    labels: &[
+        ("pid", "the walsender"),
+        ("application", "the standby's name"),
+        ("state", "streaming, catchup, backup"),
+    ],
+    ..of(
+        "replication",
+        "`pg_stat_replication`",
+        &[
+            gauge("unsent", "bytes", "WAL that is there and was not sent"),
+            gauge("unwritten", "bytes", "and was not written there"),
+            gauge("unflushed", "bytes", "and is not on disk there"),
+            gauge("unreplayed", "bytes", "and is not visible there"),
+            gauge(
+                "write_lag",
+                "ms",
+                "from our flush to their write; absent when idle",
+            ),
+            gauge("flush_lag", "ms", "to their flush"),
+            gauge("replay_lag", "ms", "to their replay"),
+        ],
+    )
+};
+
+const SLOTS: Source = Source {
+    labels: &[("slot", "its name")],
+    ..of(
+        "slots",
+        "`pg_replication_slots`",
+        &[
+            gauge("active", "count", "1 when somebody uses it"),
+            gauge("retained", "bytes", "WAL that is kept for it"),
+        ],
+    )
+};
+
+const ARCHIVER: Source = of(
+    "archiver",
+    "`pg_stat_archiver`",
+    &[
+        amount("archived", "count", "WAL files archived"),
+        amount("failed", "count", "attempts that failed"),
+    ],
+);

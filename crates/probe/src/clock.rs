@@ -1,0 +1,51 @@
+//! The two times of every sample: one that only goes forward, and the wall's.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// Begins when the probe does.
+#[derive(Debug, Clone, Copy)]
+pub struct Clock {
+    origin: Instant,
+}
+
+/// An instant by both clocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stamp {
+    /// Microseconds since the probe's start, monotonic.
+    pub t_us: u64,
+    /// Microseconds since 1970, as the host's clock has it.
+    pub wall_us: u64,
+}
+
+impl Clock {
+    /// Begins now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self {
+            origin: Instant::now(),
+        }
+    }
+
+    /// Now.
+    #[must_use]
+    pub fn now(&self) -> Stamp {
+        Stamp {
+            t_us: micros(self.origin.elapsed()),
+            wall_us: micros(
+                SystemTime::now()
+                    .duration_since(UNIX_EPOCH)
+                    .unwrap_or_default(),
+            ),
+        }
+    }
+
+    /// The instant that lies so long behind the start.
+    #[must_use]
+    pub fn at(&self, since_start: Duration) -> Instant {
+        self.origin + since_start
+    }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,140 @@
+//! Block devices, and which of them hold the server's data.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::files::{Files, word};
+use super::kernel::present;
+use crate::sample::Reading;
+
+const SECTOR_BYTES: f64 = 512.0;
+
+/// A folder that matters and what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// `data` or `wal`.
+    pub role: &'static str,
+    /// The folder; links are followed.
+    pub folder: PathBuf,
+}
+
+/// Where the data directory and its WAL lie. Without `wal`, the WAL is where the server's link says.
+#[must_use]
+pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
+    let wal = wal.map(Path::to_owned);
+    let wal = wal.or_else(|| data.map(|data| data.join("pg_wal")));
+    let roles = [("data", data.map(Path::to_owned)), ("wal", wal)];
+    let given = roles.into_iter().filter_map(|(role, folder)| {
+        let folder = folder?;
+        Some(Place { role, folder })
+    });
+    given.collect()
+}
+
+/// A place with its device, as `/proc/diskstats` numbers it.
+pub type Device = (Place, (u64, u64));
+
+/// The device of each place.
+///
+/// # Errors
+/// Those that cannot be looked at, in words.
+pub fn devices(places: Vec<Place>) -> (Vec<Device>, Vec<String>) {
+    let (mut found, mut problems) = (Vec::new(), Vec::new());
+    for place in places {
+        match fs::metadata(&place.folder) {
+            Ok(facts) => {
+                let device = facts.dev();
+                let number = (
+                    u64::from(rustix::fs::major(device)),
+                    u64::from(rustix::fs::minor(device)),
+                );
+                found.push((place, number));
+            }
+            Err(error) => problems.push(format!(
+                "could not find the device of {}: {error}",
+                place.folder.display()
+            )),
+        }
+    }
+    (found, problems)
+}
+
+/// `disk`: whole devices that ever did I/O, and partitions that hold something.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn disks(files: &Files, devices: &[Device]) -> Result<Vec<Reading>, String> {
+    let text = files.text("proc/diskstats")?;
+    let lines = text.lines().filter_map(|line| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let number = (words.first()?.parse().ok()?, words.get(1)?.parse().ok()?);
+        let name = *words.get(2)?;
+        let roles = devices.iter().filter(|(_, device)| *device == number);
+        let holds: Vec<&str> = roles.map(|(place, _)| place.role).collect();
+        let is_used = word(&words, 3)? + word(&words, 7)? > 0.0;
+        let is_whole = files.path("sys/block").join(name).exists();
+        (is_used && (is_whole || !holds.is_empty())).then(|| reading(name, &holds, &words))
+    });
+    Ok(lines.collect())
+}
+
+/// Fields as in the kernel's `admin-guide/iostats`, from the fourth word on.
+fn reading(name: &str, holds: &[&str], words: &[&str]) -> Reading {
+    let bytes = |number| word(words, number).map(|sectors| sectors * SECTOR_BYTES);
+    let us = |number| word(words, number).map(|ms| ms * 1000.0);
+    let values = [
+        ("reads", word(words, 3)),
+        ("read", bytes(5)),
+        ("read_await", word(words, 6)),
+        ("writes", word(words, 7)),
+        ("written", bytes(9)),
+        ("write_await", word(words, 10)),
+        ("in_flight", word(words, 11)),
+        ("utilisation", us(12)),
+        ("queue", us(13)),
+        ("discards", word(words, 14)),
+        ("flushes", word(words, 18)),
+        ("flush_await", word(words, 19)),
+    ];
+    let mut key = vec![("device", name.to_owned())];
+    if !holds.is_empty() {
+        key.push(("holds", holds.join(" ")));
+    }
+    Reading {
+        key,
+        more: Vec::new(),
+        values: present(&values),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_there_only_when_they_hold_something() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::create_dir_all(folder.path().join("proc")).expect("a folder");
+        std::fs::create_dir_all(folder.path().join("sys/block/vda")).expect("a folder");
+        std::fs::create_dir_all(folder.path().join("sys/block/loop0")).expect("a folder");
+        let text = "   7 0 loop0 0 0 0 0 0 0 0 0 0 0 0\n\
+                    254 0 vda 10 1 16 5 20 2 32 40 1 30 45 3 0 0 0 7 14\n\
+                    254 1 vda1 1 1 16 5 20 2 32 40 0 30 45\n\
+                    254 2 vda2 1 1 16 5 20 2 32 40 0 30 45\n";
+        std::fs::write(folder.path().join("proc/diskstats"), text).expect("a file");
+        let place = Place {
+            role: "wal",
+            folder: PathBuf::new(),
+        };
+        let found = disks(&Files::below(folder.path()), &[(place, (254, 2))]).expect("it is there");
+        let names: Vec<_> = found.iter().map(|row| row.key[0].1.as_str()).collect();
+        assert_eq!(names, ["vda", "vda2"]);
+        assert_eq!(found[1].key[1], ("holds", "wal".to_owned()));
+        let value = |name| found[0].values.iter().find(|(known, _)| *known == name);
+        assert_eq!(value("read"), Some(&("read", 8192.0)));
+        assert_eq!(value("utilisation"), Some(&("utilisation", 30_000.0)));
+        assert_eq!(value("flush_await"), Some(&("flush_await", 14.0)));
+        assert_eq!(found[1].values.len(), 9);
+    }
+}

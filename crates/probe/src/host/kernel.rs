@@ -1,0 +1,168 @@
+//! Run queue, pressure, memory and paging.
+
+use super::files::{Files, field, word};
+use crate::sample::Reading;
+
+fn one(values: Vec<(&'static str, f64)>) -> Vec<Reading> {
+    vec![Reading {
+        values,
+        ..Reading::default()
+    }]
+}
+
+/// `kernel`, from `/proc/stat` and `/proc/loadavg`.
+///
+/// # Errors
+/// A file cannot be read.
+pub fn kernel(stat: &str, files: &Files) -> Result<Vec<Reading>, String> {
+    let load = files.text("proc/loadavg")?;
+    let words: Vec<&str> = load.split_whitespace().collect();
+    let tasks = words.get(3).and_then(|word| word.split_once('/'));
+    let values = [
+        ("running", field(stat, "procs_running")),
+        ("blocked", field(stat, "procs_blocked")),
+        ("load_1m", word(&words, 0)),
+        ("tasks", tasks.and_then(|(_, all)| all.parse().ok())),
+        ("context_switches", field(stat, "ctxt")),
+        ("interrupts", field(stat, "intr")),
+        ("forks", field(stat, "processes")),
+    ];
+    Ok(one(present(&values)))
+}
+
+/// `pressure`.
+///
+/// # Errors
+/// The kernel has no PSI, or it is switched off.
+pub fn pressure(files: &Files) -> Result<Vec<Reading>, String> {
+    let resources = ["cpu", "io", "memory"].map(|resource| {
+        let text = files.text(&format!("proc/pressure/{resource}"))?;
+        let total_us = |kind: &str| {
+            let line = text.lines().find(|line| line.starts_with(kind))?;
+            line.rsplit_once("total=")?.1.trim().parse().ok()
+        };
+        Ok(Reading {
+            key: vec![("resource", resource.to_owned())],
+            more: Vec::new(),
+            values: present(&[("some", total_us("some ")), ("full", total_us("full "))]),
+        })
+    });
+    resources.into_iter().collect()
+}
+
+/// `memory`.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
+    let text = files.text("proc/meminfo")?;
+    let bytes = |name| field(&text, name).map(|kib| kib * 1024.0);
+    let page = bytes("Hugepagesize").unwrap_or(0.0);
+    let huge = |name| field(&text, name).map(|pages| pages * page);
+    let swap_used = bytes("SwapTotal").zip(bytes("SwapFree"));
+    let values = [
+        ("total", bytes("MemTotal")),
+        ("free", bytes("MemFree")),
+        ("available", bytes("MemAvailable")),
+        ("buffers", bytes("Buffers")),
+        ("cached", bytes("Cached")),
+        ("dirty", bytes("Dirty")),
+        ("writeback", bytes("Writeback")),
+        ("anonymous", bytes("AnonPages")),
+        ("shared", bytes("Shmem")),
+        ("slab", bytes("Slab")),
+        ("page_tables", bytes("PageTables")),
+        ("anonymous_huge", bytes("AnonHugePages")),
+        ("huge_total", huge("HugePages_Total")),
+        ("huge_free", huge("HugePages_Free")),
+        ("huge_reserved", huge("HugePages_Rsvd")),
+        ("swap_used", swap_used.map(|(total, free)| total - free)),
+    ];
+    Ok(one(present(&values)))
+}
+
+/// `paging`.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn paging(files: &Files) -> Result<Vec<Reading>, String> {
+    let text = files.text("proc/vmstat")?;
+    let page = rustix::param::page_size() as f64;
+    let kib = |name| field(&text, name).map(|kib| kib * 1024.0);
+    let pages = |name| field(&text, name).map(|pages| pages * page);
+    let values = [
+        ("read", kib("pgpgin")),
+        ("written", kib("pgpgout")),
+        ("swapped_in", pages("pswpin")),
+        ("swapped_out", pages("pswpout")),
+        ("faults", field(&text, "pgfault")),
+        ("major_faults", field(&text, "pgmajfault")),
+        ("direct_reclaim", field(&text, "pgsteal_direct")),
+    ];
+    Ok(one(present(&values)))
+}
+
+/// Those that were there.
+pub fn present(values: &[(&'static str, Option<f64>)]) -> Vec<(&'static str, f64)> {
+    let there = values
+        .iter()
+        .filter_map(|(name, value)| Some((*name, (*value)?)));
+    there.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(made: &[(&str, &str)]) -> (tempfile::TempDir, Files) {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (name, text) in made {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
+            std::fs::write(path, text).expect("a file");
+        }
+        let files = Files::below(folder.path());
+        (folder, files)
+    }
+
+    #[test]
+    fn pressure_of_old_kernels_has_no_full_line_for_cpu() {
+        let some = "some avg10=1.00 avg60=0.00 avg300=0.00 total=1234\n";
+        let both = "some avg10=0 avg60=0 avg300=0 total=5\nfull avg10=0 avg60=0 avg300=0 total=4\n";
+        let made = [
+            ("proc/pressure/cpu", some),
+            ("proc/pressure/io", both),
+            ("proc/pressure/memory", both),
+        ];
+        let (_folder, files) = files(&made);
+        let readings = pressure(&files).expect("it is there");
+        assert_eq!(readings[0].values, [("some", 1234.0)]);
+        assert_eq!(readings[1].values, [("some", 5.0), ("full", 4.0)]);
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let (_folder, files) = files(&[]);
+        let error = pressure(&files).expect_err("there is none");
+        assert!(
+            error.starts_with("could not read /proc/pressure/cpu: "),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn memory_is_in_bytes_and_huge_pages_have_their_size() {
+        let text = "MemTotal: 100 kB\nCached: 7 kB\nSwapCached: 1 kB\nSwapTotal: 9 kB\nSwapFree: 4 kB\n\
+                    Writeback: 2 kB\nWritebackTmp: 5 kB\nHugePages_Total: 3\nHugepagesize: 2048 kB\n";
+        let (_folder, files) = files(&[("proc/meminfo", text)]);
+        let values = memory(&files).expect("it is there").remove(0).values;
+        let expected = [
+            ("total", 102_400.0),
+            ("cached", 7168.0),
+            ("writeback", 2048.0),
+            ("huge_total", 6_291_456.0),
+            ("swap_used", 5120.0),
+        ];
+        assert_eq!(values, expected);
+    }
+}

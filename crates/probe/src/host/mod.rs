@@ -1,0 +1,160 @@
+//! Samples the host, once a second.
+
+mod cgroup;
+mod cpu;
+mod disks;
+mod files;
+mod kernel;
+mod network;
+mod postmaster;
+mod processes;
+mod title;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::catalogue::{Source, source};
+use crate::clock::Stamp;
+use crate::output::Output;
+use crate::sample::{Differ, Reading};
+use crate::stop::Stop;
+use crate::ticks::Ticks;
+use disks::Device;
+use files::Files;
+pub use postmaster::Known;
+use postmaster::Postmaster;
+use processes::Processes;
+
+/// What of the host belongs to the server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Choice {
+    /// How its processes are found.
+    pub server: Known,
+    /// `--data`
+    pub data: Option<PathBuf>,
+    /// `--wal`
+    pub wal: Option<PathBuf>,
+    /// `--processes`
+    pub most_clients: usize,
+}
+
+/// Samples the host until it is over.
+pub fn run(choice: &Choice, period: Duration, output: &Output, stop: &Stop) {
+    let mut host = Host::new(choice, output);
+    let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period);
+    loop {
+        let tick = ticks.next(Instant::now());
+        if tick.missed > 0 {
+            output.missed("host", tick.missed);
+        }
+        if stop.sleep_until(tick.due) {
+            return;
+        }
+        host.sample();
+    }
+}
+
+struct Host<'a> {
+    output: &'a Output,
+    files: Files,
+    devices: Vec<Device>,
+    postmaster: Postmaster,
+    processes: Processes,
+    differs: HashMap<&'static str, Differ>,
+    said: HashSet<(&'static str, String)>,
+}
+
+impl<'a> Host<'a> {
+    fn new(choice: &Choice, output: &'a Output) -> Self {
+        let places = disks::places(choice.data.as_deref(), choice.wal.as_deref());
+        let (devices, problems) = disks::devices(places);
+        let mut host = Self {
+            output,
+            files: Files::below(Path::new("/")),
+            devices,
+            postmaster: Postmaster::new(choice.server.clone()),
+            processes: Processes::new(choice.most_clients),
+            differs: HashMap::new(),
+            said: HashSet::new(),
+        };
+        for problem in problems {
+            host.lacks("disk", problem);
+        }
+        host
+    }
+
+    fn sample(&mut self) {
+        self.cpu();
+        self.take("pressure", |host| kernel::pressure(&host.files));
+        self.take("memory", |host| kernel::memory(&host.files));
+        self.take("paging", |host| kernel::paging(&host.files));
+        self.take("disk", |host| disks::disks(&host.files, &host.devices));
+        self.take("network", |host| network::interfaces(&host.files));
+        self.take("tcp", |host| network::tcp(&host.files));
+        let mut group_of = "self".to_owned();
+        if self.postmaster.is_wanted() {
+            match self.postmaster.pid(&self.files) {
+                Ok(pid) => {
+                    self.server(pid);
+                    group_of = pid.to_string();
+                }
+                Err(problem) => return self.lacks("process", problem),
+            }
+        }
+        self.take("cgroup", |host| cgroup::cgroup(&host.files, &group_of));
+    }
+
+    fn cpu(&mut self) {
+        let at = self.output.clock().now();
+        let stat = match self.files.text("proc/stat") {
+            Ok(stat) => stat,
+            Err(problem) => return self.lacks("cpu", problem),
+        };
+        self.put("cpu", at, cpu::all(&stat));
+        self.put("core", at, Ok(cpu::each(&stat, &self.files)));
+        self.put("kernel", at, kernel::kernel(&stat, &self.files));
+    }
+
+    fn server(&mut self, postmaster: u32) {
+        let at = self.output.clock().now();
+        for sample in self.processes.samples(&self.files, at, postmaster) {
+            self.output.sample(&sample);
+        }
+        if self.processes.io_refused() {
+            let user = "run the probe as the server's user or as root";
+            self.lacks(
+                "process",
+                format!("could not read what processes read and wrote: {user}"),
+            );
+        }
+    }
+
+    fn take(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&Self) -> Result<Vec<Reading>, String>,
+    ) {
+        let at = self.output.clock().now();
+        let readings = read(self);
+        self.put(name, at, readings);
+    }
+
+    fn put(&mut self, name: &'static str, at: Stamp, readings: Result<Vec<Reading>, String>) {
+        match readings {
+            Ok(readings) => {
+                let of: &'static Source = source(name);
+                let differ = self.differs.entry(name).or_insert_with(|| Differ::new(of));
+                self.output.sample(&differ.sample(at, readings));
+            }
+            Err(problem) => self.lacks(name, problem),
+        }
+    }
+
+    /// Says once why a source has nothing.
+    fn lacks(&mut self, name: &'static str, problem: String) {
+        if self.said.insert((name, problem.clone())) {
+            self.output.warning(name, &problem);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! Which process is the server's first one; it may change when the server is restarted.
+
+use std::path::PathBuf;
+
+use super::files::Files;
+
+/// How the server is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Known {
+    /// Not at all.
+    No,
+    /// `--postmaster`
+    Pid(u32),
+    /// `--data`: its `postmaster.pid` says it.
+    Data(PathBuf),
+    /// `--cluster-name`: its processes' titles say it.
+    ClusterName(String),
+}
+
+/// Finds the postmaster, and again when it is another.
+#[derive(Debug)]
+pub struct Postmaster {
+    known: Known,
+    pid: Option<u32>,
+}
+
+impl Postmaster {
+    /// Of a server that is known so.
+    #[must_use]
+    pub fn new(known: Known) -> Self {
+        Self { known, pid: None }
+    }
+
+    /// Whether there is a server to look for.
+    #[must_use]
+    pub fn is_wanted(&self) -> bool {
+        self.known != Known::No
+    }
+
+    /// Its process now.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn pid(&mut self, files: &Files) -> Result<u32, String> {
+        self.pid = match &self.known {
+            Known::No => None,
+            Known::Pid(pid) => Some(*pid),
+            // small, and the only place that tells of a restart at once
+            Known::Data(data) => Some(from_file(data)?),
+            Known::ClusterName(name) => self
+                .pid
+                .filter(|pid| files.path(&format!("proc/{pid}")).exists())
+                .or_else(|| from_titles(files, name)),
+        };
+        let alive = self
+            .pid
+            .filter(|pid| files.path(&format!("proc/{pid}")).exists());
+        alive.ok_or_else(|| match &self.known {
+            Known::No => "no server was named".into(),
+            Known::Pid(pid) => format!("there is no process {pid}"),
+            Known::Data(data) => format!("the server of {} is not running", data.display()),
+            Known::ClusterName(name) => {
+                format!("no process has the cluster's name {name:?} in its title")
+            }
+        })
+    }
+}
+
+fn from_file(data: &std::path::Path) -> Result<u32, String> {
+    let path = data.join("postmaster.pid");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|error| format!("could not read {}: {error}", path.display()))?;
+    let first = text.lines().next().unwrap_or_default();
+    first
+        .trim()
+        .parse()
+        .map_err(|_| format!("{} does not begin with a process", path.display()))
+}
+
+/// The parent of a process whose title has the name.
+fn from_titles(files: &Files, name: &str) -> Option<u32> {
+    let begin = format!("postgres: {name}: ");
+    let processes = std::fs::read_dir(files.path("proc")).ok()?;
+    let mut pids =
+        processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.find_map(|pid| {
+        let title = files.text_if_any(&format!("proc/{pid}/cmdline"))?;
+        title.starts_with(&begin).then(|| parent(files, pid))?
+    })
+}
+
+/// The parent of a process.
+#[must_use]
+pub fn parent(files: &Files, pid: u32) -> Option<u32> {
+    let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
+    // the name of a program may have spaces and parentheses in it
+    let (_, behind) = stat.rsplit_once(')')?;
+    behind.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// All children of a process.
+#[must_use]
+pub fn children(files: &Files, pid: u32) -> Vec<u32> {
+    if let Some(text) = files.text_if_any(&format!("proc/{pid}/task/{pid}/children")) {
+        return text
+            .split_whitespace()
+            .filter_map(|word| word.parse().ok())
+            .collect();
+    }
+    // a kernel without CONFIG_PROC_CHILDREN
+    let Ok(processes) = std::fs::read_dir(files.path("proc")) else {
+        return Vec::new();
+    };
+    let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter(|child| parent(files, *child) == Some(pid))
+        .collect()
+}

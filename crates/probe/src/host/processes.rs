@@ -1,0 +1,214 @@
+//! The server's processes: each, and all of a kind.
+
+use std::collections::BTreeMap;
+
+use super::files::{Files, field, word};
+use super::kernel::present;
+use super::postmaster::children;
+use super::title;
+use crate::catalogue::source;
+use crate::clock::Stamp;
+use crate::sample::{Differ, Reading, Row, Sample};
+
+const CLIENT: &str = "client backend";
+
+/// Remembers what processes had used.
+#[derive(Debug)]
+pub struct Processes {
+    differ: Differ,
+    most_clients: usize,
+    io_refused: bool,
+}
+
+impl Processes {
+    /// Gives the `most_clients` busiest client backends one by one, and all in sums.
+    #[must_use]
+    pub fn new(most_clients: usize) -> Self {
+        Self {
+            differ: Differ::new(source("process")),
+            most_clients,
+            io_refused: false,
+        }
+    }
+
+    /// Whether the kernel refused to tell what a process read and wrote.
+    #[must_use]
+    pub fn io_refused(&self) -> bool {
+        self.io_refused
+    }
+
+    /// `process` and `processes` of this postmaster.
+    pub fn samples(&mut self, files: &Files, at: Stamp, postmaster: u32) -> [Sample; 2] {
+        let mut readings: Vec<Reading> = reading(files, postmaster, true).into_iter().collect();
+        for pid in children(files, postmaster) {
+            // one that has just ended is left out
+            readings.extend(reading(files, pid, false));
+        }
+        self.io_refused = readings
+            .iter()
+            .any(|reading| !reading.values.iter().any(|(name, _)| *name == "read"));
+        let states = states(&readings);
+        let mut each = self.differ.sample(at, readings);
+        let sums = Sample {
+            source: source("processes"),
+            rows: sums(&each.rows, states),
+            ..each.clone()
+        };
+        keep_busiest(&mut each.rows, self.most_clients);
+        [each, sums]
+    }
+}
+
+fn reading(files: &Files, pid: u32, is_postmaster: bool) -> Option<Reading> {
+    let stat = files.text_if_any(&format!("proc/{pid}/stat"))?;
+    let (_, behind) = stat.rsplit_once(')')?;
+    // from the third field on, see proc_pid_stat(5)
+    let words: Vec<&str> = behind.split_whitespace().collect();
+    let labels = if is_postmaster {
+        vec![("kind", "postmaster".to_owned())]
+    } else {
+        title::read(&files.text_if_any(&format!("proc/{pid}/cmdline"))?)?.labels()
+    };
+    let mut more = labels;
+    more.push(("state", (*words.first()?).to_owned()));
+    let started = *words.get(19)?;
+    Some(Reading {
+        // a number may be given to a second process
+        key: vec![("pid", pid.to_string()), ("started", started.to_owned())],
+        more,
+        values: values(files, pid, &words),
+    })
+}
+
+fn values(files: &Files, pid: u32, words: &[&str]) -> Vec<(&'static str, f64)> {
+    let us_a_tick = 1e6 / rustix::param::clock_ticks_per_second() as f64;
+    let ticks_us = |number| word(words, number).map(|ticks| ticks * us_a_tick);
+    let exact = files
+        .text_if_any(&format!("proc/{pid}/schedstat"))
+        .unwrap_or_default();
+    let exact: Vec<&str> = exact.split_whitespace().collect();
+    let exact_us = |number| word(&exact, number).map(|ns| (ns / 1000.0).round());
+    let cpu = exact_us(0).or_else(|| Some(ticks_us(11)? + ticks_us(12)?));
+    let io = files
+        .text_if_any(&format!("proc/{pid}/io"))
+        .unwrap_or_default();
+    present(&[
+        ("cpu", cpu),
+        ("system", ticks_us(12)),
+        ("run_wait", exact_us(1)),
+        ("read", field(&io, "read_bytes")),
+        ("written", field(&io, "write_bytes")),
+        ("read_calls", field(&io, "rchar")),
+        ("written_calls", field(&io, "wchar")),
+        ("faults", word(words, 7)),
+        ("major_faults", word(words, 9)),
+    ])
+}
+
+/// Number, running and waiting, by kind.
+type States = BTreeMap<String, [f64; 3]>;
+
+fn states(readings: &[Reading]) -> States {
+    let mut by_kind = States::new();
+    for reading in readings {
+        let counts = by_kind
+            .entry(label(&reading.more, "kind").to_owned())
+            .or_default();
+        counts[0] += 1.0;
+        match label(&reading.more, "state") {
+            "R" => counts[1] += 1.0,
+            "D" => counts[2] += 1.0,
+            _ => {}
+        }
+    }
+    by_kind
+}
+
+fn sums(each: &[Row], states: States) -> Vec<Row> {
+    let rows = states
+        .into_iter()
+        .map(|(kind, [number, running, waiting])| {
+            let mut values = vec![
+                ("number", number),
+                ("running", running),
+                ("waiting", waiting),
+            ];
+            for metric in source("process").metrics {
+                let of_kind = each.iter().filter(|row| label(&row.labels, "kind") == kind);
+                let sum: f64 = of_kind.map(|row| value(row, metric.name)).sum();
+                if sum > 0.0 {
+                    values.push((metric.name, sum));
+                }
+            }
+            let labels = vec![("kind", kind)];
+            Row { labels, values }
+        });
+    rows.collect()
+}
+
+/// Leaves the busiest client backends; among equals those with the most I/O.
+fn keep_busiest(rows: &mut Vec<Row>, most: usize) {
+    let (mut clients, mut others): (Vec<Row>, Vec<Row>) = rows
+        .drain(..)
+        .partition(|row| label(&row.labels, "kind") == CLIENT);
+    clients.sort_by(|a, b| {
+        let order = |row: &Row| (value(row, "cpu"), value(row, "written"));
+        order(b)
+            .partial_cmp(&order(a))
+            .unwrap_or(std::cmp::Ordering::Equal)
+    });
+    clients.truncate(most);
+    others.extend(clients);
+    for row in &mut others {
+        row.labels.retain(|(name, _)| *name != "started");
+    }
+    *rows = others;
+}
+
+fn label<'a>(labels: &'a [(&'static str, String)], name: &str) -> &'a str {
+    let found = labels.iter().find(|(known, _)| *known == name);
+    found.map_or("", |(_, value)| value.as_str())
+}
+
+fn value(row: &Row, name: &str) -> f64 {
+    let found = row.values.iter().find(|(known, _)| *known == name);
+    found.map_or(0.0, |(_, value)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(kind: &str, pid: &str, cpu: f64) -> Row {
+        Row {
+            labels: vec![
+                ("pid", pid.into()),
+                ("started", "1".into()),
+                ("kind", kind.into()),
+            ],
+            values: vec![("cpu", cpu)],
+        }
+    }
+
+    #[test]
+    fn the_busiest_clients_are_kept_and_all_are_summed() {
+        let mut rows = vec![
+            row(CLIENT, "1", 5.0),
+            row("checkpointer", "2", 1.0),
+            row(CLIENT, "3", 9.0),
+            row(CLIENT, "4", 7.0),
+        ];
+        let states = States::from([(CLIENT.to_owned(), [3.0, 1.0, 0.0])]);
+        let sums = sums(&rows, states);
+        assert_eq!(sums.len(), 1);
+        assert_eq!(value(&sums[0], "cpu"), 21.0);
+        assert_eq!(value(&sums[0], "running"), 1.0);
+        keep_busiest(&mut rows, 2);
+        let pids: Vec<_> = rows.iter().map(|row| label(&row.labels, "pid")).collect();
+        assert_eq!(pids, ["2", "3", "4"]);
+        assert!(
+            rows.iter()
+                .all(|row| label(&row.labels, "started").is_empty())
+        );
+    }
+}

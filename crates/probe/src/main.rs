@@ -1,0 +1,48 @@
+//! pgprobe: what a host and a PostgreSQL server do, second by second.
+
+mod catalogue;
+mod clock;
+mod host;
+mod options;
+mod output;
+mod own;
+mod run;
+mod sample;
+mod server;
+mod stop;
+mod ticks;
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use options::Request;
+
+fn main() -> ExitCode {
+    match options::read(std::env::args_os().skip(1)) {
+        Ok(Request::Help) => print(options::HELP),
+        Ok(Request::Version) => print(&format!("pgprobe (pgdyno) {}\n", env!("CARGO_PKG_VERSION"))),
+        Ok(Request::Describe) => print(&catalogue::markdown()),
+        Ok(Request::Sample(options)) => match run::run(&options) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(error, None),
+        },
+        Err(error) => failed(error, Some("Try \"pgprobe --help\" for more information.")),
+    }
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn failed(error: impl Display, hint: Option<&str>) -> ExitCode {
+    // standard error may be closed; there is nowhere else to say so
+    let _ = writeln!(io::stderr(), "pgprobe: error: {error}");
+    if let Some(hint) = hint {
+        let _ = writeln!(io::stderr(), "pgprobe: hint: {hint}");
+    }
+    ExitCode::FAILURE
+}

@@ -1,0 +1,321 @@
+//! The command line of `pgprobe`, resolved once into a complete value.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use lexopt::{Arg, Parser, ValueExt};
+
+use crate::host::{Choice, Known};
+
+/// What the command line asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Request {
+    /// `--help`
+    Help,
+    /// `--version`
+    Version,
+    /// `--describe`
+    Describe,
+    /// Everything else.
+    Sample(Box<Options>),
+}
+
+/// What to sample.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Options {
+    /// The host; None with `--no-host`.
+    pub host: Option<Choice>,
+    /// The server; None with `--no-server`.
+    pub server: Option<Server>,
+    /// `--time`
+    pub time: Option<Duration>,
+    /// `--parent-lease`
+    pub parent_lease: bool,
+}
+
+/// How to reach the server, and how often to look at its sessions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Server {
+    /// Database or connection string.
+    pub dbname: Option<String>,
+    /// Keyword and value for each of -h, -p, -U.
+    pub overrides: Vec<(&'static str, String)>,
+    /// `--waits-hz`
+    pub waits_hz: u32,
+}
+
+/// What is wrong with the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UsageError(String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+impl From<lexopt::Error> for UsageError {
+    fn from(error: lexopt::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// Highest `--waits-hz`: more often than that, looking is a load of its own.
+const MOST_HZ: u32 = 100;
+const WAITS_HZ: u32 = 10;
+const PROCESSES: usize = 50;
+
+/// The text of `--help`.
+pub const HELP: &str = "\
+pgprobe samples a host and a PostgreSQL server, second by second.
+
+Usage:
+  pgprobe [OPTION]... [DBNAME or connection string]
+
+Lines of JSON go to standard output; docs/reference/probe.md says what they mean.
+
+The server:
+  -d, --dbname=CONNSTR     database or connection string
+  -h, --host=HOSTNAME      server host or folder of its socket
+  -p, --port=PORT          server port
+  -U, --username=USERNAME  role
+  --waits-hz=NUM           how often a second sessions are looked at (default: 10; 0: never)
+  --no-server              sample the host alone
+The host (Linux):
+  --data=DIR               the server's data directory: its disk, its processes
+  --wal=DIR                where its WAL lies (default: pg_wal below --data)
+  --postmaster=PID         its first process, in place of the one that --data names
+  --cluster-name=NAME      likewise, by the setting cluster_name
+  --processes=NUM          client backends that are shown one by one, the busiest (default: 50)
+  --no-host                sample the server alone
+Other options:
+  -T, --time=SECONDS       end after that time (default: when told to)
+  --parent-lease           end when standard input closes
+  --describe               print the reference of all sources and metrics, and exit
+  -V, --version            print the version, and exit
+  -?, --help               print this, and exit
+";
+
+/// Reads the command line (without the program's name).
+///
+/// # Errors
+/// For the first thing that is wrong.
+pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
+    let mut parser = Parser::from_args(args);
+    let mut given = Given::default();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Arg::Short('?') | Arg::Long("help") => return Ok(Request::Help),
+            Arg::Short('V') | Arg::Long("version") => return Ok(Request::Version),
+            Arg::Long("describe") => return Ok(Request::Describe),
+            Arg::Value(value) => given.dbname(value)?,
+            Arg::Short(letter) => match long_name(letter) {
+                Some(name) => given.take(name, &mut parser)?,
+                None => return Err(unknown(&format!("-{letter}"))),
+            },
+            Arg::Long(name) => {
+                let name = name.to_owned();
+                given.take(&name, &mut parser)?;
+            }
+        }
+    }
+    given.resolve()
+}
+
+fn unknown(option: &str) -> UsageError {
+    UsageError(format!("there is no option {option}"))
+}
+
+fn long_name(letter: char) -> Option<&'static str> {
+    Some(match letter {
+        'd' => "dbname",
+        'h' => "host",
+        'p' => "port",
+        'U' => "username",
+        'T' => "time",
+        _ => return None,
+    })
+}
+
+#[derive(Debug, Default)]
+struct Given {
+    dbname: Option<String>,
+    overrides: Vec<(&'static str, String)>,
+    waits_hz: Option<u32>,
+    no_server: bool,
+    no_host: bool,
+    data: Option<PathBuf>,
+    wal: Option<PathBuf>,
+    postmaster: Option<u32>,
+    cluster_name: Option<String>,
+    processes: Option<usize>,
+    time: Option<Duration>,
+    parent_lease: bool,
+}
+
+impl Given {
+    fn take(&mut self, name: &str, parser: &mut Parser) -> Result<(), UsageError> {
+        match name {
+            "dbname" => self.dbname(parser.value()?)?,
+            "host" => self.overrides.push(("host", parser.value()?.string()?)),
+            "port" => self.overrides.push(("port", parser.value()?.string()?)),
+            "username" => self.overrides.push(("user", parser.value()?.string()?)),
+            "waits-hz" => self.waits_hz = Some(whole(parser, name, MOST_HZ.into())? as u32),
+            "no-server" => self.no_server = true,
+            "no-host" => self.no_host = true,
+            "data" => self.data = Some(parser.value()?.into()),
+            "wal" => self.wal = Some(parser.value()?.into()),
+            "postmaster" => self.postmaster = Some(whole(parser, name, u32::MAX.into())? as u32),
+            "cluster-name" => self.cluster_name = Some(parser.value()?.string()?),
+            "processes" => self.processes = Some(whole(parser, name, u32::MAX.into())? as usize),
+            "time" => self.time = Some(seconds(parser)?),
+            "parent-lease" => self.parent_lease = true,
+            _ => return Err(unknown(&format!("--{name}"))),
+        }
+        Ok(())
+    }
+
+    fn dbname(&mut self, value: OsString) -> Result<(), UsageError> {
+        if self.dbname.replace(value.string()?).is_some() {
+            return Err(UsageError("more than one database was named".into()));
+        }
+        Ok(())
+    }
+
+    fn resolve(self) -> Result<Request, UsageError> {
+        if self.no_host && self.no_server {
+            let nothing = "--no-host and --no-server together leave nothing to sample";
+            return Err(UsageError(nothing.into()));
+        }
+        let server = match (self.postmaster, self.cluster_name, &self.data) {
+            (Some(_), Some(_), _) => {
+                let both = "give either --postmaster or --cluster-name";
+                return Err(UsageError(both.into()));
+            }
+            (Some(pid), None, _) => Known::Pid(pid),
+            (None, Some(name), _) => Known::ClusterName(name),
+            (None, None, Some(data)) => Known::Data(data.clone()),
+            (None, None, None) => Known::No,
+        };
+        let host = Choice {
+            server,
+            data: self.data,
+            wal: self.wal,
+            most_clients: self.processes.unwrap_or(PROCESSES),
+        };
+        let server = Server {
+            dbname: self.dbname,
+            overrides: self.overrides,
+            waits_hz: self.waits_hz.unwrap_or(WAITS_HZ),
+        };
+        Ok(Request::Sample(Box::new(Options {
+            host: (!self.no_host).then_some(host),
+            server: (!self.no_server).then_some(server),
+            time: self.time,
+            parent_lease: self.parent_lease,
+        })))
+    }
+}
+
+fn whole(parser: &mut Parser, name: &str, most: u64) -> Result<u64, UsageError> {
+    let text = parser.value()?.string()?;
+    let number = text.parse().ok().filter(|number| *number <= most);
+    number.ok_or_else(|| {
+        UsageError(format!(
+            "--{name} wants a whole number from 0 to {most}, not \"{text}\""
+        ))
+    })
+}
+
+fn seconds(parser: &mut Parser) -> Result<Duration, UsageError> {
+    let text = parser.value()?.string()?;
+    let seconds = text.parse().ok();
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| UsageError(format!("--time wants seconds above 0, not \"{text}\"")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(args: &[&str]) -> Result<Options, String> {
+        match read(args.iter().map(OsString::from)) {
+            Ok(Request::Sample(options)) => Ok(*options),
+            Ok(other) => Err(format!("{other:?}")),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn both_sides_are_sampled_by_default() {
+        let options = options(&[]).expect("it is right");
+        assert_eq!(options.server.expect("a server").waits_hz, 10);
+        assert_eq!(options.host.expect("a host").server, Known::No);
+        assert!(!options.parent_lease && options.time.is_none());
+    }
+
+    #[test]
+    fn the_server_s_processes_are_found_by_what_is_given() {
+        let known = |args: &[&str]| {
+            options(args)
+                .expect("it is right")
+                .host
+                .expect("a host")
+                .server
+        };
+        assert_eq!(known(&["--data=/d"]), Known::Data("/d".into()));
+        assert_eq!(known(&["--data=/d", "--postmaster", "7"]), Known::Pid(7));
+        let named = Known::ClusterName("main".into());
+        assert_eq!(known(&["--cluster-name=main", "--data=/d"]), named);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        for (args, message) in [
+            (vec!["--frobnicate"], "there is no option --frobnicate"),
+            (vec!["-x"], "there is no option -x"),
+            (vec!["a", "b"], "more than one database was named"),
+            (
+                vec!["--waits-hz=101"],
+                "--waits-hz wants a whole number from 0 to 100, not \"101\"",
+            ),
+            (vec!["--time=0"], "--time wants seconds above 0, not \"0\""),
+            (
+                vec!["--no-host", "--no-server"],
+                "--no-host and --no-server together leave nothing to sample",
+            ),
+        ] {
+            assert_eq!(options(&args).expect_err("it is wrong"), message);
+        }
+    }
+
+    #[test]
+    fn every_option_is_in_the_help() {
+        for name in [
+            "dbname",
+            "host",
+            "port",
+            "username",
+            "waits-hz",
+            "no-server",
+            "data",
+            "wal",
+            "postmaster",
+            "cluster-name",
+            "processes",
+            "no-host",
+            "time",
+            "parent-lease",
+            "describe",
+            "version",
+            "help",
+        ] {
+            assert!(HELP.contains(&format!("--{name}")), "{name}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! What the probe itself costs.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::catalogue::source;
+use crate::output::Output;
+use crate::sample::{Differ, Reading};
+
+/// Statements, and how long answers took; shared by all who send some.
+#[derive(Debug, Default)]
+pub struct Queries {
+    number: AtomicU64,
+    time_us: AtomicU64,
+}
+
+impl Queries {
+    /// One more.
+    pub fn add(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.number.fetch_add(1, Ordering::Relaxed);
+        self.time_us.fetch_add(us, Ordering::Relaxed);
+    }
+}
+
+/// Samples the probe.
+#[derive(Debug)]
+pub struct Own(Differ);
+
+impl Own {
+    /// Counts from the process's begin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Differ::new(source("probe")))
+    }
+
+    /// Writes a sample.
+    pub fn sample(&mut self, output: &Output, queries: &Queries) {
+        let at = output.clock().now();
+        let mut values = vec![
+            ("cpu", cpu_us()),
+            ("written", output.written() as f64),
+            ("queries", queries.number.load(Ordering::Relaxed) as f64),
+            ("query_time", queries.time_us.load(Ordering::Relaxed) as f64),
+            ("late", output.late() as f64),
+        ];
+        values.extend(resident_bytes().map(|bytes| ("resident", bytes)));
+        let reading = Reading {
+            values,
+            ..Reading::default()
+        };
+        output.sample(&self.0.sample(at, vec![reading]));
+    }
+}
+
+/// CPU time of this process.
+#[must_use]
+pub fn cpu_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + (time.tv_nsec as f64 / 1e3).round()
+}
+
+fn resident_bytes() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: f64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as f64)
+}

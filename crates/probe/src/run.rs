@@ -1,0 +1,105 @@
+//! The probe from its start to its end: a thread for the host, one for the server, one for itself.
+
+use std::io;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pgdyno_connect::Params;
+use serde_json::{Map, Value, json};
+
+use crate::clock::Clock;
+use crate::host;
+use crate::options::{Options, Server};
+use crate::output::{Output, VERSION};
+use crate::own::{Own, Queries, cpu_us};
+use crate::server;
+use crate::stop::Stop;
+use crate::ticks::Ticks;
+
+/// How often counters are read.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Samples until told to end.
+///
+/// # Errors
+/// In words: what kept it from beginning.
+pub fn run(options: &Options) -> Result<(), String> {
+    let clock = Clock::start();
+    let stop = Stop::default();
+    stop.at_signals()
+        .map_err(|error| format!("could not listen to signals: {error}"))?;
+    let server = options.server.as_ref();
+    let params = server.map(|server| params(server, &stop)).transpose()?;
+    if options.parent_lease {
+        stop.with_parent()
+            .map_err(|error| format!("could not watch the parent: {error}"))?;
+    }
+    let output = Output::new(Box::new(io::stdout()), clock, stop.clone());
+    let began = clock.now();
+    output.write("start", began, start(options));
+    let queries = Queries::default();
+    thread::scope(|scope| {
+        if let Some(choice) = &options.host {
+            scope.spawn(|| host::run(choice, PERIOD, &output, &stop));
+        }
+        if let (Some(server), Some(params)) = (server, &params) {
+            let waits_hz = server.waits_hz;
+            let (output, queries, stop) = (&output, &queries, &stop);
+            scope.spawn(move || server::run(params, waits_hz, PERIOD, output, queries, stop));
+        }
+        let deadline = options.time.map(|time| clock.at(time));
+        own_samples(&output, &queries, &stop, deadline);
+        stop.now();
+    });
+    let mut end = Map::new();
+    end.insert("cpu_us".into(), (cpu_us() as u64).into());
+    end.insert("written_bytes".into(), output.written().into());
+    end.insert("late".into(), output.late().into());
+    output.write("end", clock.now(), end);
+    Ok(())
+}
+
+/// Samples the probe itself until it is over, or the deadline has come.
+fn own_samples(output: &Output, queries: &Queries, stop: &Stop, deadline: Option<Instant>) {
+    let mut own = Own::new();
+    let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), PERIOD);
+    loop {
+        let due = ticks.next(Instant::now()).due;
+        let is_last = deadline.is_some_and(|deadline| deadline < due);
+        if stop.sleep_until(deadline.map_or(due, |deadline| due.min(deadline))) || is_last {
+            return;
+        }
+        own.sample(output, queries);
+    }
+}
+
+fn params(server: &Server, stop: &Stop) -> Result<Params, String> {
+    let mut overrides = server.overrides.clone();
+    // by this name its sessions are left out, whoever looks
+    overrides.push(("application_name", server::NAME.to_owned()));
+    let target = server.dbname.as_deref();
+    let env = pgdyno_connect::Env::from_process();
+    let mut params =
+        Params::resolve(target, &overrides, &env).map_err(|error| error.to_string())?;
+    params.interrupt = stop.interrupt();
+    Ok(params)
+}
+
+fn start(options: &Options) -> Map<String, Value> {
+    let host = options.host.as_ref();
+    let fields = json!({
+        "v": VERSION,
+        "pgprobe": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "period_us": PERIOD.as_micros() as u64,
+        "waits_hz": options.server.as_ref().map(|server| server.waits_hz),
+        "host": host.is_some(),
+        "server": options.server.is_some(),
+        "data": host.and_then(|host| host.data.as_ref()),
+        "wal": host.and_then(|host| host.wal.as_ref()),
+    });
+    match fields {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}

@@ -1,0 +1,325 @@
+//! From what was read to what a sample says: counters become what they gained.
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value};
+
+use crate::catalogue::{Kind, Metric, Side, Source};
+use crate::clock::Stamp;
+
+/// Names with values, which tell rows of a source apart or say more of them.
+pub type Labels = Vec<(&'static str, String)>;
+
+/// A row as it was read: counters as they stand.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Reading {
+    /// What tells it from the others of its source.
+    pub key: Labels,
+    /// What else there is to say of it; may change from sample to sample.
+    pub more: Labels,
+    /// By metric. Counters that give averages are in microseconds.
+    pub values: Vec<(&'static str, f64)>,
+}
+
+/// A row as it is written.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Row {
+    /// Key and more.
+    pub labels: Labels,
+    /// By metric, in the catalogue's order.
+    pub values: Vec<(&'static str, f64)>,
+}
+
+/// A source at one instant.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Whose it is.
+    pub source: &'static Source,
+    /// When it was read.
+    pub at: Stamp,
+    /// How long the sample before lies back; None for the first one.
+    pub span_us: Option<u64>,
+    /// Its rows.
+    pub rows: Vec<Row>,
+    /// Whether a counter went back: its server was restarted, or its statistics were reset.
+    pub reset: bool,
+}
+
+/// Remembers the sample before of one source.
+#[derive(Debug)]
+pub struct Differ {
+    source: &'static Source,
+    before: HashMap<Labels, Vec<(&'static str, f64)>>,
+    at: Option<Stamp>,
+}
+
+impl Differ {
+    /// Of a source.
+    #[must_use]
+    pub fn new(source: &'static Source) -> Self {
+        Self {
+            source,
+            before: HashMap::new(),
+            at: None,
+        }
+    }
+
+    /// What `readings`, taken at this instant, come to.
+    pub fn sample(&mut self, at: Stamp, readings: Vec<Reading>) -> Sample {
+        let span_us = self
+            .at
+            .map(|before| at.t_us.saturating_sub(before.t_us).max(1));
+        let mut reset = false;
+        let mut rows = Vec::with_capacity(readings.len());
+        let mut seen = HashMap::with_capacity(readings.len());
+        for reading in readings {
+            let known = self.before.get(&reading.key);
+            let before = match known {
+                Some(values) => Before::Values(values),
+                None if self.source.from_zero && span_us.is_some() => Before::Zero,
+                None => Before::Nothing,
+            };
+            let growth = Growth {
+                before,
+                span_us,
+                is_host: self.source.side == Side::Host,
+            };
+            let values = growth.values(self.source, &reading.values, &mut reset);
+            let mut labels = reading.key.clone();
+            labels.extend(reading.more);
+            seen.insert(reading.key, reading.values);
+            if !values.is_empty() {
+                rows.push(Row { labels, values });
+            }
+        }
+        self.before = seen;
+        self.at = Some(at);
+        Sample {
+            source: self.source,
+            at,
+            span_us,
+            rows,
+            reset,
+        }
+    }
+}
+
+enum Before<'a> {
+    Nothing,
+    Zero,
+    Values(&'a [(&'static str, f64)]),
+}
+
+struct Growth<'a> {
+    before: Before<'a>,
+    span_us: Option<u64>,
+    is_host: bool,
+}
+
+impl Growth<'_> {
+    fn values(
+        &self,
+        source: &Source,
+        now: &[(&'static str, f64)],
+        reset: &mut bool,
+    ) -> Vec<(&'static str, f64)> {
+        let mut values = Vec::with_capacity(now.len());
+        for metric in source.metrics {
+            let Some(raw) = find(now, metric.name) else {
+                continue;
+            };
+            let Some(value) = self.value(metric, raw, now, reset) else {
+                continue;
+            };
+            let is_left_out = source.sparse && metric.kind != Kind::Gauge && value == 0.0;
+            if !is_left_out {
+                values.push((metric.name, value));
+            }
+        }
+        values
+    }
+
+    fn value(
+        &self,
+        metric: &Metric,
+        raw: f64,
+        now: &[(&'static str, f64)],
+        reset: &mut bool,
+    ) -> Option<f64> {
+        if metric.kind == Kind::Gauge {
+            return Some(raw);
+        }
+        let mut gained = raw - self.counted_before(metric.name)?;
+        if gained < 0.0 && self.is_host {
+            // the kernel corrects itself: idle and iowait may go back (proc(5))
+            gained = 0.0;
+        }
+        if gained < 0.0 {
+            *reset = true;
+            return None;
+        }
+        match metric.kind {
+            Kind::Gauge | Kind::Amount => Some(gained),
+            Kind::Average => Some(gained / self.span_us? as f64),
+            Kind::Mean(of) => {
+                let number = find(now, of)? - self.counted_before(of)?;
+                (number > 0.0).then(|| gained / number)
+            }
+        }
+    }
+
+    fn counted_before(&self, name: &str) -> Option<f64> {
+        match self.before {
+            Before::Nothing => None,
+            Before::Zero => Some(0.0),
+            Before::Values(values) => find(values, name),
+        }
+    }
+}
+
+fn find(values: &[(&'static str, f64)], name: &str) -> Option<f64> {
+    let found = values.iter().find(|(known, _)| *known == name);
+    found.map(|(_, value)| *value)
+}
+
+impl Sample {
+    /// Its line's fields besides the times.
+    #[must_use]
+    pub fn fields(&self) -> Map<String, Value> {
+        let mut fields = Map::new();
+        fields.insert("source".into(), self.source.name.into());
+        fields.insert("span_us".into(), self.span_us.into());
+        fields.insert("rows".into(), self.rows.iter().map(Row::json).collect());
+        fields
+    }
+}
+
+impl Row {
+    fn json(&self) -> Value {
+        let mut row = Map::new();
+        if !self.labels.is_empty() {
+            let labels = self.labels.iter();
+            let labels = labels.map(|(name, value)| ((*name).into(), value.as_str().into()));
+            row.insert("labels".into(), Value::Object(labels.collect()));
+        }
+        let values = self.values.iter();
+        let values = values.map(|(name, value)| ((*name).into(), number(*value)));
+        row.insert("values".into(), Value::Object(values.collect()));
+        Value::Object(row)
+    }
+}
+
+/// Whole numbers without a point, others with six digits behind it: nothing is measured more exactly.
+fn number(value: f64) -> Value {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    if value.fract() == 0.0 && value.abs() < EXACT {
+        (value as i64).into()
+    } else {
+        ((value * 1e6).round() / 1e6).into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::source;
+
+    fn at(t_us: u64) -> Stamp {
+        Stamp {
+            t_us,
+            wall_us: 1_000_000_000 + t_us,
+        }
+    }
+
+    fn disk(device: &str, values: &[(&'static str, f64)]) -> Reading {
+        Reading {
+            key: vec![("device", device.to_owned())],
+            more: Vec::new(),
+            values: values.to_vec(),
+        }
+    }
+
+    #[test]
+    fn counters_become_amounts_averages_and_means() {
+        let mut differ = Differ::new(source("disk"));
+        let counters = |busy_us, reads, ms, in_flight| {
+            let values = [
+                ("utilisation", busy_us),
+                ("reads", reads),
+                ("read_await", ms),
+                ("in_flight", in_flight),
+            ];
+            vec![disk("vda", &values)]
+        };
+        let first = differ.sample(at(0), counters(1000.0, 10.0, 7.0, 3.0));
+        assert_eq!(first.span_us, None);
+        assert_eq!(first.rows[0].values, [("in_flight", 3.0)]);
+        let second = differ.sample(at(2_000_000), counters(501_000.0, 30.0, 17.0, 0.0));
+        assert_eq!(second.span_us, Some(2_000_000));
+        let expected = [
+            ("utilisation", 0.25),
+            ("in_flight", 0.0),
+            ("reads", 20.0),
+            ("read_await", 0.5),
+        ];
+        assert_eq!(second.rows[0].values, expected);
+        // nothing was read: a mean of nothing is not there
+        let third = differ.sample(at(3_000_000), counters(501_000.0, 30.0, 17.0, 0.0));
+        let names: Vec<_> = third.rows[0].values.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["utilisation", "in_flight", "reads"]);
+    }
+
+    #[test]
+    fn the_host_s_counters_may_go_back_a_little() {
+        let mut differ = Differ::new(source("cpu"));
+        let idle = |us| {
+            let values = vec![("idle", us)];
+            vec![Reading {
+                values,
+                ..Reading::default()
+            }]
+        };
+        differ.sample(at(0), idle(100.0));
+        let sample = differ.sample(at(1_000_000), idle(90.0));
+        assert_eq!(sample.rows[0].values, [("idle", 0.0)]);
+        assert!(!sample.reset);
+    }
+
+    #[test]
+    fn a_new_process_counts_from_its_beginning_and_a_new_device_does_not() {
+        let mut differ = Differ::new(source("process"));
+        let process = |pid: &str, us| Reading {
+            key: vec![("pid", pid.to_owned())],
+            more: Vec::new(),
+            values: vec![("cpu", us)],
+        };
+        assert!(
+            differ
+                .sample(at(0), vec![process("1", 500.0)])
+                .rows
+                .is_empty()
+        );
+        let sample = differ.sample(at(1_000_000), vec![process("1", 500.0), process("2", 70.0)]);
+        assert_eq!(sample.rows.len(), 1);
+        assert_eq!(sample.rows[0].labels, [("pid", "2".to_owned())]);
+        assert_eq!(sample.rows[0].values, [("cpu", 70.0)]);
+
+        let mut differ = Differ::new(source("disk"));
+        differ.sample(at(0), vec![disk("vda", &[("reads", 5.0)])]);
+        let sample = differ.sample(
+            at(1_000_000),
+            vec![
+                disk("vda", &[("reads", 6.0)]),
+                disk("vdb", &[("reads", 900.0)]),
+            ],
+        );
+        assert_eq!(sample.rows[0].values, [("reads", 1.0)]);
+        assert_eq!(sample.rows.len(), 1);
+    }
+
+    #[test]
+    fn figures_are_written_as_exactly_as_they_are_known() {
+        let written = [3.0, 0.333_333_333_3, -2.5, 1e15].map(|value| number(value).to_string());
+        assert_eq!(written, ["3", "0.333333", "-2.5", "1000000000000000"]);
+    }
+}

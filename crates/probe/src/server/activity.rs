@@ -1,0 +1,156 @@
+//! What sessions wait for, and who blocks those that wait for a lock.
+
+use std::collections::BTreeMap;
+
+use pgdyno_connect::ResultSet;
+use serde_json::{Map, Value, json};
+
+/// What is looked at: sessions and background processes that work.
+///
+/// A background process has no state; it rests when it waits in its main loop (`Activity`) or in an
+/// extension's. A walsender rests likewise, though its state says active. Sessions of the probe are
+/// left out.
+#[must_use]
+pub fn statement(major: i32) -> String {
+    let query = if major >= 14 { "query_id" } else { "NULL" };
+    format!(
+        "SELECT backend_type, wait_event_type, wait_event, {query}, count(*)
+         FROM pg_stat_get_activity(NULL)
+         WHERE application_name IS DISTINCT FROM 'pgprobe'
+           AND (state IN ('active', 'fastpath function call')
+             OR (state IS NULL AND wait_event_type IS DISTINCT FROM 'Extension'))
+           AND wait_event_type IS DISTINCT FROM 'Activity'
+         GROUP BY 1, 2, 3, 4"
+    )
+}
+
+/// Who blocks whom, of the first 20 that wait.
+pub const BLOCKERS: &str =
+    "WITH a AS (SELECT pid, state, wait_event_type, wait_event FROM pg_stat_get_activity(NULL))
+     SELECT w.pid, w.wait_event, u.pid, b.state, b.wait_event_type, b.wait_event
+     FROM (SELECT pid, wait_event FROM a WHERE wait_event_type = 'Lock' LIMIT 20) AS w
+       CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS u(pid) LEFT JOIN a AS b ON b.pid = u.pid";
+
+/// What a look showed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Look {
+    /// Sessions by backend type, type of wait, wait and query.
+    active: BTreeMap<[Option<String>; 4], u64>,
+    /// Sessions whose state the role may not see.
+    hidden: u64,
+}
+
+impl Look {
+    /// Reads an answer to [`statement`].
+    #[must_use]
+    pub fn read(answer: &ResultSet) -> Self {
+        let mut look = Self::default();
+        for row in &answer.rows {
+            let [backend_type, wait_type, wait, query, count] = row.as_slice() else {
+                continue;
+            };
+            let count = count
+                .as_deref()
+                .and_then(|text| text.parse().ok())
+                .unwrap_or(0);
+            if backend_type.is_none() {
+                look.hidden += count;
+                continue;
+            }
+            // a session that works and waits for nothing is on a CPU, or wants to be
+            let wait_type = wait_type.clone().or_else(|| Some("CPU".to_owned()));
+            let key = [backend_type.clone(), wait_type, wait.clone(), query.clone()];
+            *look.active.entry(key).or_default() += count;
+        }
+        look
+    }
+
+    /// Sessions whose state the role may not see.
+    #[must_use]
+    pub fn hidden(&self) -> u64 {
+        self.hidden
+    }
+
+    /// Whether somebody waits for a lock.
+    #[must_use]
+    pub fn has_lock_waits(&self) -> bool {
+        let mut types = self.active.keys().map(|[_, wait_type, ..]| wait_type);
+        types.any(|wait_type| wait_type.as_deref() == Some("Lock"))
+    }
+
+    /// The fields of a `waits` line.
+    #[must_use]
+    pub fn fields(&self, took_us: u64) -> Map<String, Value> {
+        let rows = self
+            .active
+            .iter()
+            .map(|([backend_type, wait_type, wait, query], sessions)| {
+                json!({
+                    "backend_type": backend_type,
+                    "wait_type": wait_type,
+                    "wait": wait,
+                    "query_id": query.as_deref().and_then(|id| id.parse::<i64>().ok()),
+                    "sessions": sessions,
+                })
+            });
+        let rows: Value = rows.collect();
+        Map::from_iter([
+            ("took_us".to_owned(), took_us.into()),
+            ("rows".to_owned(), rows),
+        ])
+    }
+}
+
+/// The fields of a `blockers` line; None when nobody blocks any more.
+#[must_use]
+pub fn blockers(answer: &ResultSet) -> Option<Map<String, Value>> {
+    let number = |text: &Option<String>| text.as_deref().and_then(|text| text.parse::<i64>().ok());
+    let rows = answer.rows.iter().filter_map(|row| {
+        let [pid, lock, blocker, state, wait_type, wait] = row.as_slice() else {
+            return None;
+        };
+        Some(json!({
+            "pid": number(pid),
+            "lock": lock,
+            "blocked_by": number(blocker),
+            "state": state,
+            "wait_type": wait_type,
+            "wait": wait,
+        }))
+    });
+    let rows: Vec<Value> = rows.collect();
+    (!rows.is_empty()).then(|| Map::from_iter([("rows".to_owned(), rows.into())]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(rows: &[[&str; 5]]) -> ResultSet {
+        let cell = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
+        ResultSet {
+            rows: rows
+                .iter()
+                .map(|row| row.iter().map(cell).collect())
+                .collect(),
+            ..ResultSet::default()
+        }
+    }
+
+    #[test]
+    fn no_wait_is_cpu_and_what_may_not_be_seen_is_counted_apart() {
+        let look = Look::read(&answer(&[
+            ["client backend", "", "", "-7", "3"],
+            ["client backend", "Lock", "tuple", "5", "2"],
+            ["", "", "", "", "4"],
+        ]));
+        assert_eq!(look.hidden(), 4);
+        assert!(look.has_lock_waits());
+        let fields = look.fields(80);
+        assert_eq!(fields["rows"][0]["wait_type"], "CPU");
+        assert_eq!(fields["rows"][0]["query_id"], -7);
+        assert_eq!(fields["rows"][0]["sessions"], 3);
+        assert_eq!(fields["rows"][1]["wait"], "tuple");
+        assert_eq!(fields["rows"].as_array().map(Vec::len), Some(2));
+    }
+}

@@ -1,0 +1,219 @@
+//! Samples the server over SQL: sessions several times a second, counters once.
+
+mod activity;
+mod counters;
+mod queries;
+mod session;
+
+use std::collections::HashSet;
+use std::time::{Duration, Instant};
+
+use pgdyno_connect::{Params, ResultSet, SessionError};
+use serde_json::{Map, Value};
+
+use crate::output::Output;
+use crate::own::Queries;
+use crate::stop::Stop;
+use crate::ticks::Ticks;
+use activity::Look;
+use counters::Counters;
+use session::Asked;
+
+/// Name of the probe's sessions.
+pub const NAME: &str = "pgprobe";
+
+/// How long after a lost session or a refusal the next attempt is made.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// Samples the server until it is over.
+pub fn run(
+    params: &Params,
+    waits_hz: u32,
+    period: Duration,
+    output: &Output,
+    queries: &Queries,
+    stop: &Stop,
+) {
+    let looks = waits_hz.max(1);
+    let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period / looks);
+    let mut server = Server::new(params, output, queries, stop);
+    let mut counters_at = 0;
+    loop {
+        let tick = ticks.next(Instant::now());
+        if tick.missed > 0 && server.session.is_some() {
+            output.missed("server", tick.missed);
+        }
+        if stop.sleep_until(tick.due) {
+            return;
+        }
+        if !server.is_connected() {
+            continue;
+        }
+        if waits_hz > 0 {
+            server.look();
+        }
+        if tick.number >= counters_at {
+            server.counters();
+            counters_at = (tick.number / looks + 1) * looks;
+        }
+    }
+}
+
+struct Server<'a> {
+    params: &'a Params,
+    output: &'a Output,
+    queries: &'a Queries,
+    stop: &'a Stop,
+    session: Option<Asked>,
+    next_attempt: Instant,
+    next_blockers: Instant,
+    counters: Counters,
+    said: HashSet<(&'static str, String)>,
+}
+
+impl<'a> Server<'a> {
+    fn new(params: &'a Params, output: &'a Output, queries: &'a Queries, stop: &'a Stop) -> Self {
+        let now = Instant::now();
+        Self {
+            params,
+            output,
+            queries,
+            stop,
+            session: None,
+            next_attempt: now,
+            next_blockers: now,
+            counters: Counters::default(),
+            said: HashSet::new(),
+        }
+    }
+
+    /// Whether there is a session; seeks one, but not too often.
+    fn is_connected(&mut self) -> bool {
+        if self.session.is_some() {
+            return true;
+        }
+        if Instant::now() < self.next_attempt {
+            return false;
+        }
+        match Asked::connect(self.params) {
+            Ok(mut session) => {
+                for (source, problem) in session.take_refused() {
+                    self.lacks(source, problem);
+                }
+                let sources = session.sources().map(Value::from).collect::<Vec<_>>();
+                let fields = [
+                    ("server_version", session.version().into()),
+                    ("pid", session.pid().into()),
+                    ("sources", sources.into()),
+                ];
+                let fields = fields.map(|(name, value): (_, Value)| (name.to_owned(), value));
+                let now = self.output.clock().now();
+                self.output.write("connected", now, Map::from_iter(fields));
+                self.session = Some(session);
+                true
+            }
+            Err(problem) => {
+                if !self.stop.is_set() {
+                    self.lacks("server", problem);
+                }
+                self.next_attempt = Instant::now() + AGAIN_AFTER;
+                false
+            }
+        }
+    }
+
+    fn look(&mut self) {
+        let at = self.output.clock().now();
+        let Some((answer, took)) = self.ask("waits", Asked::activity) else {
+            return;
+        };
+        let look = Look::read(&answer);
+        let took_us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.output.write("waits", at, look.fields(took_us));
+        if look.hidden() > 0 {
+            let right = "the role may not see other roles' sessions: GRANT pg_monitor to it";
+            self.lacks("waits", right.to_owned());
+        }
+        if look.has_lock_waits() && Instant::now() >= self.next_blockers {
+            self.blockers();
+        }
+    }
+
+    /// Not with every look: pg_blocking_pids stops the server's lock manager for a moment.
+    fn blockers(&mut self) {
+        self.next_blockers = Instant::now() + Duration::from_secs(1);
+        let at = self.output.clock().now();
+        let answer = self.ask("blockers", |session| session.run(activity::BLOCKERS));
+        let fields = answer.and_then(|(answer, _)| activity::blockers(&answer));
+        if let Some(fields) = fields {
+            self.output.write("blockers", at, fields);
+        }
+    }
+
+    fn counters(&mut self) {
+        let number = self.session.as_ref().map_or(0, Asked::queries);
+        // together: servers up to 14 read a file of statistics in each transaction
+        if self.ask("server", Asked::begin).is_none() {
+            return;
+        }
+        for place in 0..number {
+            let Some(query) = self
+                .session
+                .as_ref()
+                .and_then(|session| session.query(place))
+            else {
+                continue;
+            };
+            let at = self.output.clock().now();
+            if let Some((answer, _)) = self.ask(query.source, |session| session.counters(place)) {
+                let sample = self.counters.sample(query, at, &answer);
+                self.output.sample(&sample);
+            }
+        }
+        if self.session.is_some() {
+            self.ask("server", Asked::commit);
+        }
+    }
+
+    /// An answer and how long it took; None when there is none, which has been said.
+    fn ask(
+        &mut self,
+        source: &'static str,
+        ask: impl FnOnce(&mut Asked) -> Result<ResultSet, SessionError>,
+    ) -> Option<(ResultSet, Duration)> {
+        let session = self.session.as_mut()?;
+        let began = Instant::now();
+        let answer = ask(session);
+        let took = began.elapsed();
+        self.queries.add(took);
+        match answer {
+            Ok(answer) => Some((answer, took)),
+            Err(error) => {
+                self.failed(source, &error);
+                None
+            }
+        }
+    }
+
+    fn failed(&mut self, source: &'static str, error: &SessionError) {
+        if self.stop.is_set() {
+            self.session = None;
+        } else if matches!(error, SessionError::Server(_)) {
+            self.lacks(source, error.to_string());
+        } else {
+            let message = format!("the session was lost: {error}");
+            self.output
+                .gap("server", self.output.clock().now(), &message);
+            self.session = None;
+            self.counters.forget();
+            self.next_attempt = Instant::now();
+        }
+    }
+
+    /// Says once why a source has nothing.
+    fn lacks(&mut self, source: &'static str, problem: String) {
+        if self.said.insert((source, problem.clone())) {
+            self.output.warning(source, &problem);
+        }
+    }
+}

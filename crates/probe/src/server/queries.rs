@@ -1,0 +1,255 @@
+//! Which statement gives a source, by version. Columns have the names of metrics and labels.
+
+/// A source in a range of versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Query {
+    /// Of the catalogue.
+    pub source: &'static str,
+    /// First major version.
+    pub from: i32,
+    /// Last one.
+    pub to: i32,
+    /// The statement.
+    pub sql: &'static str,
+}
+
+const OLDEST: i32 = 10;
+/// No end yet.
+const NEWEST: i32 = i32::MAX;
+
+/// What a server of this major version is asked.
+pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
+    QUERIES
+        .iter()
+        .filter(move |query| (query.from..=query.to).contains(&major))
+}
+
+const fn query(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
+    Query {
+        source,
+        from,
+        to,
+        sql,
+    }
+}
+
+/// Where WAL ends now, on a primary and on a standby.
+macro_rules! end_of_wal {
+    () => {
+        "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn() ELSE pg_current_wal_lsn() END"
+    };
+}
+
+/// What all versions say of a database.
+macro_rules! database {
+    () => {
+        "SELECT numbackends AS backends, xact_commit AS commits, xact_rollback AS rollbacks,
+           blks_read AS blocks_read, blks_hit AS blocks_hit, tup_returned AS rows_returned,
+           tup_fetched AS rows_fetched, tup_inserted AS rows_inserted, tup_updated AS rows_updated,
+           tup_deleted AS rows_deleted, conflicts, temp_files, temp_bytes AS temp, deadlocks,
+           blk_read_time AS read_time, blk_write_time AS write_time"
+    };
+}
+
+const QUERIES: &[Query] = &[
+    query(
+        "sessions",
+        OLDEST,
+        NEWEST,
+        "SELECT count(*) AS total, count(*) FILTER (WHERE state = 'active') AS active,
+           count(*) FILTER (WHERE state LIKE 'idle in transaction%') AS idle_in_transaction,
+           count(*) FILTER (WHERE wait_event_type = 'Lock') AS waiting_for_locks,
+           coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)) * 1000, 0) AS oldest_transaction,
+           coalesce(max(age(backend_xmin)), 0) AS xmin_age
+         FROM pg_stat_get_activity(NULL)
+         WHERE backend_type = 'client backend' AND application_name <> 'pgprobe'",
+    ),
+    query(
+        "wal_position",
+        OLDEST,
+        NEWEST,
+        "SELECT inserted, flushed, inserted - flushed AS unflushed,
+           received, replayed, received - replayed AS unreplayed,
+           CASE WHEN is_standby THEN
+             extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000 END AS replay_delay
+         FROM (SELECT is_standby,
+             CASE WHEN NOT is_standby THEN pg_current_wal_insert_lsn() - '0/0' END AS inserted,
+             CASE WHEN NOT is_standby THEN pg_current_wal_flush_lsn() - '0/0' END AS flushed,
+             CASE WHEN is_standby THEN pg_last_wal_receive_lsn() - '0/0' END AS received,
+             CASE WHEN is_standby THEN pg_last_wal_replay_lsn() - '0/0' END AS replayed
+           FROM pg_is_in_recovery() AS is_standby OFFSET 0) AS positions",
+    ),
+    query(
+        "wal",
+        14,
+        17,
+        "SELECT wal_records AS records, wal_fpi AS full_page_images, wal_bytes AS bytes,
+           wal_buffers_full AS buffers_full, wal_write AS writes, wal_write_time AS write_time,
+           wal_sync AS syncs, wal_sync_time AS sync_time FROM pg_stat_wal",
+    ),
+    query(
+        "wal",
+        18,
+        NEWEST,
+        "SELECT wal_records AS records, wal_fpi AS full_page_images, wal_bytes AS bytes,
+           wal_buffers_full AS buffers_full, io.* FROM pg_stat_wal,
+           (SELECT sum(writes) AS writes, sum(write_time) AS write_time,
+              sum(fsyncs) AS syncs, sum(fsync_time) AS sync_time
+            FROM pg_stat_io WHERE object = 'wal' AND context = 'normal') AS io",
+    ),
+    query(
+        "checkpoints",
+        OLDEST,
+        16,
+        "SELECT checkpoints_timed AS timed, checkpoints_req AS requested,
+           checkpoint_write_time AS write_time, checkpoint_sync_time AS sync_time,
+           buffers_checkpoint AS buffers FROM pg_stat_bgwriter",
+    ),
+    query(
+        "checkpoints",
+        17,
+        17,
+        "SELECT num_timed AS timed, num_requested AS requested, restartpoints_timed,
+           restartpoints_req AS restartpoints_requested, restartpoints_done, write_time, sync_time,
+           buffers_written AS buffers FROM pg_stat_checkpointer",
+    ),
+    query(
+        "checkpoints",
+        18,
+        NEWEST,
+        "SELECT num_timed AS timed, num_requested AS requested, num_done AS done, restartpoints_timed,
+           restartpoints_req AS restartpoints_requested, restartpoints_done, write_time, sync_time,
+           buffers_written AS buffers, slru_written AS slru_buffers FROM pg_stat_checkpointer",
+    ),
+    query(
+        "control",
+        OLDEST,
+        NEWEST,
+        concat!(
+            "SELECT extract(epoch FROM clock_timestamp() - checkpoint_time) * 1000 AS since_checkpoint, ",
+            end_of_wal!(),
+            " - redo_lsn AS since_redo FROM pg_control_checkpoint()"
+        ),
+    ),
+    query(
+        "bgwriter",
+        OLDEST,
+        16,
+        "SELECT buffers_clean AS cleaned, maxwritten_clean AS stopped, buffers_alloc AS allocated,
+           buffers_backend AS by_backends, buffers_backend_fsync AS synced_by_backends
+         FROM pg_stat_bgwriter",
+    ),
+    query(
+        "bgwriter",
+        17,
+        NEWEST,
+        "SELECT buffers_clean AS cleaned, maxwritten_clean AS stopped, buffers_alloc AS allocated
+         FROM pg_stat_bgwriter",
+    ),
+    query(
+        "io",
+        16,
+        17,
+        "SELECT backend_type, object, context, reads, reads * op_bytes AS read, read_time, writes,
+           writes * op_bytes AS written, write_time, writebacks, writeback_time, extends,
+           extends * op_bytes AS extended, extend_time, hits, evictions, reuses, fsyncs, fsync_time
+         FROM pg_stat_io",
+    ),
+    query(
+        "io",
+        18,
+        NEWEST,
+        "SELECT backend_type, object, context, reads, read_bytes AS read, read_time, writes,
+           write_bytes AS written, write_time, writebacks, writeback_time, extends,
+           extend_bytes AS extended, extend_time, hits, evictions, reuses, fsyncs, fsync_time
+         FROM pg_stat_io",
+    ),
+    query("database", OLDEST, 13, concat!(database!(), " FROM pg_stat_database WHERE datname = current_database()")),
+    query(
+        "database",
+        14,
+        NEWEST,
+        concat!(
+            database!(),
+            ", active_time, idle_in_transaction_time, sessions FROM pg_stat_database
+               WHERE datname = current_database()"
+        ),
+    ),
+    query(
+        "tables",
+        OLDEST,
+        NEWEST,
+        "SELECT sum(pg_stat_get_live_tuples(oid)) AS live_rows, sum(pg_stat_get_dead_tuples(oid)) AS dead_rows,
+           sum(pg_stat_get_tuples_updated(oid)) AS updated,
+           sum(pg_stat_get_tuples_hot_updated(oid)) AS hot_updated,
+           sum(pg_stat_get_vacuum_count(oid)) FILTER (WHERE relkind <> 't') AS vacuums,
+           sum(pg_stat_get_autovacuum_count(oid)) FILTER (WHERE relkind <> 't') AS autovacuums,
+           sum(pg_stat_get_autoanalyze_count(oid)) AS autoanalyzes
+         FROM pg_class WHERE relkind IN ('r', 't', 'm')",
+    ),
+    query(
+        "vacuum",
+        OLDEST,
+        NEWEST,
+        "SELECT pid, CASE WHEN datname = current_database() THEN relid::regclass::text ELSE relid::text END AS table,
+           phase, heap_blks_total AS blocks, heap_blks_scanned AS scanned,
+           heap_blks_vacuumed AS vacuumed, index_vacuum_count AS index_rounds FROM pg_stat_progress_vacuum",
+    ),
+    query(
+        "replication",
+        OLDEST,
+        NEWEST,
+        concat!(
+            "SELECT pid, application_name AS application, state, now_lsn - sent_lsn AS unsent,
+           now_lsn - write_lsn AS unwritten, now_lsn - flush_lsn AS unflushed,
+           now_lsn - replay_lsn AS unreplayed, extract(epoch FROM write_lag) * 1000 AS write_lag,
+           extract(epoch FROM flush_lag) * 1000 AS flush_lag, extract(epoch FROM replay_lag) * 1000 AS replay_lag
+         FROM pg_stat_replication, (SELECT ",
+            end_of_wal!(),
+            " AS now_lsn) AS wal"
+        ),
+    ),
+    query(
+        "slots",
+        OLDEST,
+        NEWEST,
+        concat!(
+            "SELECT slot_name AS slot, active::int AS active, ",
+            end_of_wal!(),
+            " - restart_lsn AS retained FROM pg_replication_slots"
+        ),
+    ),
+    query(
+        "archiver",
+        OLDEST,
+        NEWEST,
+        "SELECT archived_count AS archived, failed_count AS failed FROM pg_stat_archiver",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::catalogue::{Side, sources};
+
+    #[test]
+    fn a_source_has_one_statement_in_a_version() {
+        for major in 10..=19 {
+            let mut known = HashSet::new();
+            for query in of_version(major) {
+                assert!(known.insert(query.source), "{} in {major}", query.source);
+            }
+        }
+    }
+
+    #[test]
+    fn every_source_of_the_server_has_a_statement_for_the_newest_version() {
+        let asked: HashSet<_> = of_version(18).map(|query| query.source).collect();
+        let known = sources()
+            .into_iter()
+            .filter(|source| source.side == Side::Server);
+        assert_eq!(asked, known.map(|source| source.name).collect());
+    }
+}

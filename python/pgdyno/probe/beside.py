@@ -1,0 +1,108 @@
+"""pgprobe as a process beside a trial. Whatever becomes of it, the trial goes on."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from pgdyno.errors import EngineError
+from pgdyno.plan.probe_words import ProbeSpec
+from pgdyno.run.process import without_libpq
+from pgdyno.run.program import locate
+
+PROGRAM = "pgprobe"
+ENVIRONMENT = "PGDYNO_PGPROBE"
+STOP_S = 3.0
+"""How long a probe that was told to end may take before it is killed."""
+
+
+class Beside:
+    """A probe that runs while the block does.
+
+    Its lines go straight into a file: nothing of pgdyno works for it during the trial.
+    """
+
+    def __init__(
+        self,
+        spec: ProbeSpec,
+        environment: Mapping[str, str],
+        data_directory: Path | None,
+        lines: Path,
+        log: Path,
+    ) -> None:
+        """Writes to `lines`, and what goes wrong to `log`.
+
+        `environment` are libpq's variables of the server; a server over the network has no `data_directory`.
+        """
+        self._options = _options(spec, data_directory)
+        self._environment = environment
+        self._lines, self._log = lines, log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._broke_off = False
+        self.problem: str | None = None
+        """Why there are no figures, or not all; None when all went well, and when none are wanted."""
+
+    def __enter__(self) -> Beside:
+        """Starts it. Raises nothing: see `problem`."""
+        if self._options is None:
+            return self
+        try:
+            program = locate(PROGRAM, ENVIRONMENT, "the probe")
+            with ExitStack() as files:
+                self._process = subprocess.Popen(
+                    [program, *self._options],
+                    stdin=subprocess.PIPE,
+                    stdout=files.enter_context(self._lines.open("wb")),
+                    stderr=files.enter_context(self._log.open("wb")),
+                    env=without_libpq(os.environ) | dict(self._environment),
+                    # Ctrl-C is for pgdyno
+                    start_new_session=True,
+                )
+        except EngineError as error:
+            self.problem = error.message
+        except OSError as error:
+            self.problem = f"the probe could not be started: {error}"
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends it."""
+        process = self._process
+        if process is None:
+            return
+        self._broke_off = process.poll() is not None
+        if not self._broke_off:
+            process.terminate()
+            try:
+                process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        assert process.stdin is not None
+        process.stdin.close()
+        if self._broke_off or process.returncode != 0:
+            when = "before the trial's end" if self._broke_off else "when it was told to end"
+            self.problem = f"the probe ended {when}, with exit code {process.returncode}{self._said()}"
+
+    def _said(self) -> str:
+        try:
+            lines = self._log.read_text(errors="replace").strip().splitlines()
+        except OSError:
+            return ""
+        return f": {lines[-1]}" if lines else ""
+
+
+def _options(spec: ProbeSpec, data_directory: Path | None) -> list[str] | None:
+    """The probe's options; None when there is nothing to sample."""
+    local = data_directory is not None
+    host, server = spec.host and local, spec.server
+    if not spec.enabled or not (host or server):
+        return None
+    options = ["--parent-lease", f"--waits-hz={spec.hz(local=local)}"]
+    options += [f"--data={data_directory}"] if host else ["--no-host"]
+    return options if server else [*options, "--no-server"]

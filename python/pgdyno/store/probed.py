@@ -1,0 +1,62 @@
+"""A probe's samples into `series.parquet` and `waits.parquet`, through DuckDB: an hour of them is a million rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.storing import storing
+from pgdyno.store.tables import SeriesRow, WaitRow, columns
+
+_MOST_BYTES = 64 << 20
+"""Of a line: a server with thousands of processes has long ones."""
+
+_COLUMNS = {
+    "event": "VARCHAR",
+    "t_us": "BIGINT",
+    "wall_us": "BIGINT",
+    "span_us": "BIGINT",
+    "source": "VARCHAR",
+    "rows": 'STRUCT(labels JSON, "values" MAP(VARCHAR, DOUBLE), backend_type VARCHAR, wait_type VARCHAR,'
+    " wait VARCHAR, query_id BIGINT, sessions INTEGER)[]",
+}
+
+_SERIES = """
+    SELECT {trial} AS trial, t_us + {offset} AS t_us, wall_us, span_us, source,
+           unnest(map_keys(row."values")) AS metric, coalesce(row.labels::VARCHAR, '{{}}') AS labels,
+           unnest(map_values(row."values")) AS value
+    FROM (SELECT t_us, wall_us, span_us, source, unnest(rows) AS row FROM {lines} WHERE event = 'sample')
+"""
+_WAITS = """
+    SELECT {trial} AS trial, t_us + {offset} AS t_us, wall_us, row.backend_type AS backend_type,
+           row.wait_type AS wait_type, row.wait AS wait, row.query_id AS query_id,
+           coalesce(row.sessions, 0) AS sessions
+    FROM (SELECT t_us, wall_us, unnest(CASE WHEN len(rows) = 0 THEN [NULL] ELSE rows END) AS row
+          FROM {lines} WHERE event = 'waits')
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeLines:
+    """A file of pgprobe's lines."""
+
+    path: Path
+    offset_us: int
+    """From its times to the engine's."""
+
+
+def write_probed(folder: Path, trial: int, lines: ProbeLines) -> None:
+    """Writes both tables of `trial` into `folder`. A line that was cut is left out. Raises StoreError."""
+    types = ", ".join(f"{name}: {quoted(sql_type)}" for name, sql_type in _COLUMNS.items())
+    source = (
+        f"read_json({quoted(str(lines.path))}, format = 'newline_delimited', columns = {{{types}}},"
+        f" ignore_errors = true, maximum_object_size = {_MOST_BYTES})"
+    )
+    with connect() as connection:
+        for name, row, query in (("series", SeriesRow, _SERIES), ("waits", WaitRow, _WAITS)):
+            path = folder / f"{name}.parquet"
+            typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
+            rows = query.format(trial=trial, offset=lines.offset_us, lines=source)
+            with storing("write", path):
+                connection.sql(rows).project(typed).write_parquet(str(path), compression="zstd")

@@ -1,0 +1,105 @@
+"""A pgprobe beside a test: what it writes, by kind and time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+Line = dict[str, Any]
+Values = dict[str, float]
+
+
+def program() -> str:
+    """The pgprobe that is tested."""
+    return os.environ.get("PGDYNO_PGPROBE") or str(Path(sys.executable).parent / "pgprobe")
+
+
+class Probe:
+    """Lines of a pgprobe; all of them once it has ended."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        """Reads from `process` until it ends."""
+        self.process = process
+        self.lines: list[Line] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(json.loads(line))
+
+    def end(self) -> int:
+        """Waits for its end; the exit code."""
+        code = self.process.wait(15)
+        self._reader.join(15)
+        return code
+
+    def of(self, event: str, source: str | None = None) -> list[Line]:
+        """Lines of a kind."""
+        return [
+            line for line in self.lines if line["event"] == event and (source is None or line.get("source") == source)
+        ]
+
+    def wait_for(self, event: str, source: str | None = None, number: int = 1) -> None:
+        """Returns when there are so many of them."""
+        deadline = time.monotonic() + 30
+        while len(self.of(event, source)) < number:
+            assert self.process.poll() is None, self.lines[-3:]
+            assert time.monotonic() < deadline, (event, source, self.of("warning"))
+            time.sleep(0.02)
+
+    def rows(self, source: str, **labels: str) -> list[tuple[float, Values]]:
+        """Wall time in seconds and values of all rows of a source with these labels."""
+        rows = [(line["wall_us"] / 1e6, row) for line in self.of("sample", source) for row in line["rows"]]
+        return [(at, row["values"]) for at, row in rows if labels.items() <= row.get("labels", {}).items()]
+
+    def total(self, source: str, metric: str, **labels: str) -> float:
+        """The sum of an amount."""
+        return sum(values.get(metric, 0.0) for _, values in self.rows(source, **labels))
+
+    def waits(self, backend_type: str = "client backend") -> list[tuple[float, dict[tuple[str, str | None], int]]]:
+        """Wall time and sessions by wait of every look."""
+        looks = []
+        for line in self.of("waits"):
+            sessions: dict[tuple[str, str | None], int] = {}
+            for row in line["rows"]:
+                if row["backend_type"] == backend_type:
+                    key = (row["wait_type"], row["wait"])
+                    sessions[key] = sessions.get(key, 0) + row["sessions"]
+            looks.append((line["wall_us"] / 1e6, sessions))
+        return looks
+
+
+@contextmanager
+def probing(environment: Mapping[str, str] | None = None, options: Sequence[str] = ()) -> Iterator[Probe]:
+    """A pgprobe that runs while the block does, and is then told to end."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG") or name == "PGDYNO_HOME"}
+    process = subprocess.Popen(
+        [program(), "--parent-lease", *options],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**clean, **(environment or {})},
+    )
+    probe = Probe(process)
+    try:
+        yield probe
+        process.send_signal(signal.SIGTERM)
+        assert probe.end() == 0
+    finally:
+        if process.poll() is None:
+            process.kill()
+            probe.end()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()

@@ -1,0 +1,280 @@
+"""pgprobe against real servers: what is provoked is found, in its second, with its process and its wait."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, Server, SilentProgress, open_target
+from tests.postgres.probing import Probe, probing, program
+
+SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
+BY_VERSION = {
+    10: {"sessions", "wal_position", "checkpoints", "control", "bgwriter", "database", "tables", "archiver"},
+    14: {"wal"},
+    16: {"io"},
+}
+"""Sources that always have a row, by the version from which on they are there."""
+
+
+@pytest.fixture(scope="module", params=["10", "13", "18"])
+def server(request: pytest.FixtureRequest, home: Home) -> Iterator[Server]:
+    spec = EmbeddedTarget(kind="embedded", version=request.param, settings=SETTINGS)
+    with open_target("probed", spec, home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            connection.execute("CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50)")
+            connection.execute("INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 40000) i")
+        yield server
+
+
+def major(server: Server) -> int:
+    return int(server.facts().version.split(".")[0])
+
+
+def beside(server: Server, *options: str) -> tuple[dict[str, str], list[str]]:
+    return server.environment(), [f"--data={server.data_directory}", *options]
+
+
+def between(rows: list[tuple[float, dict[str, float]]], metric: str, began: float, ended: float) -> float:
+    """What an amount came to in samples that can hold what happened from `began` to `ended`."""
+    return sum(values.get(metric, 0.0) for at, values in rows if began <= at <= ended + 1.5)
+
+
+def test_every_source_of_the_version_is_there_and_documented(server: Server) -> None:
+    with probing(*beside(server)) as probe:
+        probe.wait_for("sample", "archiver", 2)
+    assert probe.of("warning") == []
+    expected = {source for version, sources in BY_VERSION.items() if major(server) >= version for source in sources}
+    asked = set(probe.of("connected")[0]["sources"])
+    seen = {line["source"] for line in probe.of("sample")}
+    assert expected <= asked
+    assert expected <= seen
+    assert {"cpu", "kernel", "memory", "disk", "process", "processes", "probe"} <= seen
+    described = subprocess.run([program(), "--describe"], capture_output=True, text=True, check=True).stdout
+    sections = {part.split("\n", 1)[0]: part for part in described.split("### ")[1:]}
+    for line in probe.of("sample"):
+        for row in line["rows"]:
+            for metric in row["values"]:
+                assert f"| `{metric}` |" in sections[line["source"]], (line["source"], metric)
+    assert seen <= set(sections)
+
+
+def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
+    with server.connect() as connection, probing(*beside(server)) as probe:
+        probe.wait_for("sample", "checkpoints", 2)
+        connection.execute("UPDATE filled SET filler = repeat('y', 400)")
+        time.sleep(1.2)
+        began = time.time()
+        connection.execute("CHECKPOINT")
+        ended = time.time()
+        # counters come up to a second late
+        time.sleep(2.2)
+    rows = probe.rows("checkpoints")
+    assert between(rows, "requested", began, ended + 1) == 1
+    assert sum(values.get("requested", 0) for at, values in rows if at < began) == 0
+    assert between(rows, "buffers", began, ended + 1) > 1000
+    writer = [row for row in probe.rows("process", kind="checkpointer") if "written" in row[1]]
+    # its file writes of that second, by the kernel's accounting: 1000 pages at least
+    assert between(writer, "written", began, ended) > 8_000_000
+    ages = [(at, values["since_redo"]) for at, values in probe.rows("control")]
+    before = max(at for at, _ in ages if at < began)
+    behind = min(at for at, _ in ages if at > ended)
+    assert dict(ages)[behind] < dict(ages)[before] / 10
+
+
+def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
+    with server.connect() as connection, probing(*beside(server)) as probe:
+        connection.execute("UPDATE filled SET filler = repeat('z', 400)")
+        time.sleep(1.5)
+        began = time.time()
+        connection.execute("SET vacuum_cost_delay = 20")
+        connection.execute("SET vacuum_cost_limit = 300")
+        connection.execute("VACUUM filled")
+        ended = time.time()
+        pid = connection.info.backend_pid
+        time.sleep(2.2)
+    progress = probe.rows("vacuum", pid=str(pid), table="public.filled")
+    assert progress
+    assert all(began - 0.1 <= at <= ended for at, _ in progress)
+    assert all(values["scanned"] <= values["blocks"] for _, values in progress)
+    assert between(probe.rows("tables"), "vacuums", began, ended + 1) == 1
+    dead = [values["dead_rows"] for at, values in probe.rows("tables") if at < began]
+    assert max(dead) >= 40_000
+    assert probe.rows("tables")[-1][1]["dead_rows"] < max(dead)
+    delayed = [
+        sum(count for (kind, _), count in look.items() if kind == "Timeout") for _, look in during(probe, began, ended)
+    ]
+    # until 13 the delay of a vacuum was a plain sleep, which no view shows
+    assert (sum(delayed) > 0) == (major(server) >= 13)
+    title = [row for row in probe.of("sample", "process") for row in row["rows"] if row["labels"]["pid"] == str(pid)]
+    assert any(row["labels"].get("activity") == "VACUUM" for row in title)
+
+
+def during(probe: Probe, began: float, ended: float) -> list[tuple[float, dict[tuple[str, str | None], int]]]:
+    return [look for look in probe.waits() if began + 0.15 <= look[0] <= ended]
+
+
+def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
+    def update() -> None:
+        with server.connect() as connection:
+            connection.execute("UPDATE filled SET id = id WHERE id = 1")
+
+    with server.connect() as holder, probing(*beside(server)) as probe:
+        probe.wait_for("waits", number=3)
+        with holder.transaction():
+            holder.execute("UPDATE filled SET id = id WHERE id = 1")
+            began = time.time()
+            waiting = [threading.Thread(target=update) for _ in range(3)]
+            for thread in waiting:
+                thread.start()
+            time.sleep(2.5)
+            ended = time.time()
+        for thread in waiting:
+            thread.join()
+        time.sleep(0.5)
+        blocker = holder.info.backend_pid
+    looks = during(probe, began + 0.5, ended)
+    assert len(looks) >= 10
+    queues = [sum(count for (kind, _), count in look.items() if kind == "Lock") for _, look in looks]
+    assert queues.count(3) >= 0.9 * len(queues), queues
+    waits = {wait for _, look in looks for kind, wait in look if kind == "Lock"}
+    assert waits == {"transactionid", "tuple"}
+    # nobody waits before and behind
+    assert all(kind != "Lock" for at, look in probe.waits() if at < began or at > ended + 0.3 for kind, _ in look)
+    blocked = [row for line in probe.of("blockers") for row in line["rows"]]
+    first = [row for row in blocked if row["blocked_by"] == blocker]
+    assert first
+    assert {(row["lock"], row["state"]) for row in first} == {("transactionid", "idle in transaction")}
+    # once a second, and only then
+    assert 2 <= len(probe.of("blockers")) <= 4
+    assert all(began <= line["wall_us"] / 1e6 <= ended + 0.2 for line in probe.of("blockers"))
+
+
+def test_a_commit_storm_waits_for_wal(server: Server) -> None:
+    stop = threading.Event()
+    commits = [0] * 6
+
+    def commit(number: int) -> None:
+        with server.connect() as connection:
+            while not stop.is_set():
+                connection.execute("INSERT INTO storm VALUES (1)")
+                commits[number] += 1
+
+    with server.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS storm")
+        connection.execute("CREATE TABLE storm (id int)")
+    with probing(*beside(server)) as probe:
+        probe.wait_for("sample", "database", 2)
+        began = time.time()
+        storm = [threading.Thread(target=commit, args=(number,)) for number in range(6)]
+        for thread in storm:
+            thread.start()
+        time.sleep(3)
+        stop.set()
+        for thread in storm:
+            thread.join()
+        ended = time.time()
+        time.sleep(3)
+    looks = during(probe, began + 0.5, ended - 0.2)
+    of_wal = 0
+    for _, look in looks:
+        of_wal += sum(count for (kind, wait), count in look.items() if "wal" in f"{kind}{wait}".lower())
+    assert of_wal / len(looks) > 0.3, looks
+    own = 2 * probe.of("sample", "probe")[-1]["t_us"] / 1e6 * 11
+    found = between(probe.rows("database"), "commits", began, ended + 2)
+    assert sum(commits) <= found <= sum(commits) + own + 50
+    inserted = between(probe.rows("database"), "rows_inserted", began, ended + 2)
+    assert inserted == sum(commits)
+    clients = between(probe.rows("processes", kind="client backend"), "cpu", began, ended)
+    assert clients > 100_000
+    if major(server) >= 14:
+        assert between(probe.rows("wal"), "records", began, ended + 2) >= 2 * sum(commits)
+        assert between(probe.rows("wal"), "syncs", began, ended + 2) > 0
+    assert between(probe.rows("wal_position"), "inserted", began, ended) > 30 * sum(commits)
+
+
+def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
+    with probing(*beside(server)) as probe:
+        probe.wait_for("sample", "database", 2)
+        began = time.time()
+        server.restart()
+        ended = time.time()
+        seen = len(probe.of("sample", "database"))
+        probe.wait_for("sample", "database", seen + 2)
+        probe.wait_for("sample", "process", len(probe.of("sample", "process")) + 1)
+    lost = [line for line in probe.of("gap", "server") if "session was lost" in line["message"]]
+    assert lost
+    assert began <= lost[0]["wall_us"] / 1e6 <= ended + 1
+    assert len(probe.of("connected")) == 2
+    assert all(values.get("commits", 0) >= 0 for _, values in probe.rows("database"))
+    # the postmaster is another one, and its processes are found
+    assert any(at > ended for at, _ in probe.rows("processes", kind="checkpointer"))
+
+
+def test_a_role_without_rights_is_told_once(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("DROP ROLE IF EXISTS humble")
+        connection.execute("CREATE ROLE humble LOGIN PASSWORD 'humble'")
+    environment = {**server.environment(), "PGUSER": "humble", "PGPASSWORD": "humble"}
+    with server.connect() as busy, probing(environment, ["--no-host"]) as probe:
+        busy.execute("SELECT pg_sleep(2.5)")
+    warnings = probe.of("warning")
+    assert [line["source"] for line in warnings if "GRANT pg_monitor" in line["message"]] == ["waits"]
+    assert len({(line["source"], line["message"]) for line in warnings}) == len(warnings)
+    assert len(probe.of("sample", "database")) >= 2
+
+
+def test_no_server_is_said_once_and_the_host_goes_on(scratch: Path) -> None:
+    with probing({"PGHOST": str(scratch)}, []) as probe:
+        probe.wait_for("sample", "cpu", 4)
+    assert [line["source"] for line in probe.of("warning")] == ["server"]
+    assert "No such file or directory" in probe.of("warning")[0]["message"]
+
+
+@pytest.mark.parametrize("how", ["lease", "signal", "reader"])
+def test_it_does_not_outlive_its_parent(how: str) -> None:
+    command = [program(), "--no-server", "--parent-lease"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdout.readline()
+        if how == "lease":
+            process.stdin.close()
+        elif how == "signal":
+            process.send_signal(signal.SIGINT)
+        else:
+            process.stdout.close()
+        if how != "reader":
+            assert process.stdout.read().splitlines()[-1].startswith(b'{"event":"end"')
+        assert process.wait(5) == 0
+
+
+def test_a_broken_connection_string_is_refused() -> None:
+    done = subprocess.run([program(), "host=x frob=1"], capture_output=True, text=True, check=False, timeout=10)
+    assert done.returncode == 1
+    assert "frob" in done.stderr
+
+
+def test_the_password_is_nowhere(server: Server) -> None:
+    assert server.password
+    with probing(*beside(server)) as probe:
+        probe.wait_for("sample", "database", 2)
+    assert server.password not in str(probe.lines)
+
+
+def test_sessions_of_the_probe_are_left_out(server: Server) -> None:
+    with server.connect() as connection, probing(*beside(server, "--waits-hz=50")) as probe:
+        assert isinstance(connection, psycopg.Connection)
+        probe.wait_for("waits", number=60)
+    looks = probe.waits()
+    busy = sum(bool(look) for _, look in looks)
+    assert busy <= len(looks) * 0.1, [look for _, look in looks if look]
+    assert {values["total"] for _, values in probe.rows("sessions")} == {1}

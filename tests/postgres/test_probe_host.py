@@ -1,0 +1,137 @@
+"""pgprobe's figures of the host beside what the kernel says by other ways in the same seconds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.postgres.probing import probing
+
+SECONDS = 4
+
+
+def vmstat(seconds: int) -> list[dict[str, float]]:
+    """vmstat's lines of each second, behind the one since the boot."""
+    done = subprocess.run(["vmstat", "-n", "1", str(seconds + 1)], capture_output=True, text=True, check=True)
+    names, *lines = done.stdout.splitlines()[1:]
+    return [dict(zip(names.split(), map(float, line.split()), strict=True)) for line in lines[1:]]
+
+
+def diskstats() -> dict[str, list[int]]:
+    lines = Path("/proc/diskstats").read_text().splitlines()
+    return {line.split()[2]: [int(word) for word in line.split()[3:]] for line in lines}
+
+
+def test_cpu_and_switches_are_vmstat_s() -> None:
+    with probing(options=["--no-server"]) as probe:
+        probe.wait_for("sample", "cpu", 2)
+        seen = vmstat(SECONDS)
+    rows = [values for _, values in probe.rows("cpu")][1 : SECONDS + 1]
+    for metrics, columns in ((("user",), ("us",)), (("system", "irq"), ("sy",)), (("idle",), ("id",))):
+        ours = sum(values[metric] for values in rows for metric in metrics) / len(rows)
+        theirs = sum(line[column] for line in seen for column in columns) / len(seen) / 100
+        # they are up to a second apart, and vmstat rounds to whole percents
+        assert abs(ours - theirs) < 0.25, (metrics, rows, seen)
+    ours = sum(values["context_switches"] for _, values in probe.rows("kernel")[1:-1])
+    theirs = sum(line["cs"] for line in seen)
+    assert 0.3 < ours / theirs < 3
+    for values in rows:
+        assert 0.95 < sum(values.values()) < 1.05, values
+
+
+def test_counters_add_up_to_the_kernel_s_own() -> None:
+    """What all samples gained is no more than what /proc gained around them, and no less than within them."""
+    outer = [diskstats(), stat("ctxt"), stat("processes")]
+    with probing(options=["--no-server"]) as probe:
+        probe.wait_for("sample", "disk", 1)
+        inner = [diskstats(), stat("ctxt"), stat("processes")]
+        written = write_and_sync(32 << 20)
+        probe.wait_for("sample", "disk", len(probe.of("sample", "disk")))
+        inner_end = [diskstats(), stat("ctxt"), stat("processes")]
+        time.sleep(2.2)
+    outer_end = [diskstats(), stat("ctxt"), stat("processes")]
+    devices = {row["labels"]["device"] for line in probe.of("sample", "disk") for row in line["rows"]}
+    assert devices
+    most = 0.0
+    for device in devices:
+        for metric, word, unit in (("reads", 0, 1), ("read", 2, 512), ("writes", 4, 1), ("written", 6, 512)):
+            ours = probe.total("disk", metric, device=device)
+            low = (inner_end[0][device][word] - inner[0][device][word]) * unit  # type: ignore[index]
+            high = (outer_end[0][device][word] - outer[0][device][word]) * unit  # type: ignore[index]
+            assert low <= ours <= high, (device, metric)
+            most = max(most, ours if metric == "written" else 0)
+    assert most >= written
+    for place, metric in ((1, "context_switches"), (2, "forks")):
+        ours = probe.total("kernel", metric)
+        assert inner_end[place] - inner[place] <= ours <= outer_end[place] - outer[place]  # type: ignore[operator]
+
+
+def stat(name: str) -> int:
+    found = re.search(rf"^{name} (\d+)", Path("/proc/stat").read_text(), re.MULTILINE)
+    assert found
+    return int(found[1])
+
+
+def write_and_sync(size: int) -> int:
+    path = Path.cwd() / ".written-by-a-test"
+    with path.open("wb") as file:
+        file.write(os.urandom(size))
+        file.flush()
+        os.fsync(file.fileno())
+    path.unlink()
+    return size
+
+
+def test_a_process_is_found_by_its_parent_with_what_it_uses() -> None:
+    """A child with a title of PostgreSQL's burns CPU: the samples of its seconds say as much as it says itself."""
+    child = (
+        "import os,sys,time\n"
+        "end=time.time()+3\n"
+        "while time.time()<end: pass\n"
+        "print(time.process_time(), flush=True); sys.stdin.read()"
+    )
+    # exec -a gives it a title, as a backend gives itself one
+    command = ["bash", "-c", f"exec -a 'postgres: ann shop [local] SELECT' {sys.executable} -c \"$0\"", child]
+    with probing(options=["--no-server", f"--postmaster={os.getpid()}"]) as probe:
+        probe.wait_for("sample", "cpu", 2)
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            used = float(process.stdout.readline())
+            time.sleep(1.2)
+            seen = probe.total("process", "cpu", user="ann", database="shop", client="[local]") / 1e6
+            process.communicate()
+    assert abs(seen - used) < 0.1 * used + 0.1, (seen, used)
+    by_kind = probe.total("processes", "cpu", kind="client backend") / 1e6
+    assert abs(by_kind - used) < 0.1 * used + 0.1
+
+
+def test_memory_is_the_kernel_s() -> None:
+    with probing(options=["--no-server"]) as probe:
+        probe.wait_for("sample", "memory", 2)
+    meminfo = dict(re.findall(r"^(\w+):\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE))
+    values = probe.rows("memory")[-1][1]
+    assert values["total"] == int(meminfo["MemTotal"]) * 1024
+    assert abs(values["cached"] - int(meminfo["Cached"]) * 1024) < 2 << 30
+    assert abs(values["shared"] - int(meminfo["Shmem"]) * 1024) < 1 << 30
+
+
+def test_the_disk_of_the_data_is_named(scratch: Path) -> None:
+    with probing(options=["--no-server", f"--data={scratch}", f"--wal={scratch}"]) as probe:
+        probe.wait_for("sample", "disk", 2)
+    device = scratch.stat().st_dev
+    numbers = f"{os.major(device)} {os.minor(device)} "
+    lines = [" ".join(line.split()) for line in Path("/proc/diskstats").read_text().splitlines()]
+    names = [line.split()[2] for line in lines if line.startswith(numbers)]
+    holding = {
+        row["labels"]["device"]
+        for line in probe.of("sample", "disk")
+        for row in line["rows"]
+        if row["labels"].get("holds") == "data wal"
+    }
+    assert holding == set(names)
+    # its server does not run, which is said once
+    assert [line["source"] for line in probe.of("warning")] == ["process"]

@@ -1,0 +1,103 @@
+"""A probe beside trials: its figures line up with the load's, and whatever becomes of it, the trial goes on."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pgdyno.store import RunFolder, load_run
+from pgdyno.target import Home
+from tests.postgres.runs import PGDYNO, environment, the_run
+
+PLAN = """\
+name = "probed"
+[target.a]
+kind = "embedded"
+version = "18"
+[target.a.settings]
+fsync = "off"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 3
+[trial]
+duration = "4s"
+[probe]
+"""
+
+
+def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None) -> RunFolder:
+    (tmp_path / "probed.toml").write_text(PLAN + probe)
+    more = {"PGDYNO_PGPROBE": str(program)} if program else {}
+    done = subprocess.run(
+        [PGDYNO, "run", "probed.toml", "--no-preflight"],
+        cwd=tmp_path,
+        env=environment(home) | more,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return the_run(tmp_path)
+
+
+def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) -> None:
+    folder = run(warm_home, tmp_path, "waits_hz = 20\n")
+    (trial,) = folder.trials()
+    assert trial.probe is not None
+    assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 20)
+    assert (trial.probe.message, trial.probe.gaps, trial.probe.warnings) == (None, 0, [])
+    # 1 % of a core, and as much again for a machine that others use
+    assert 0 < (trial.probe.cpu_us or 0) < 0.02 * 4e6
+    data = load_run(folder)
+    succeeded = sum(row.succeeded for row in data.intervals())
+    # one row of history a transaction, which only the server's counters can have said
+    sql = "SELECT sum(value) FROM series WHERE source = 'database' AND metric = 'rows_inserted'"
+    inserted = data.query(sql).rows[0][0]
+    assert 0.5 * succeeded < inserted <= succeeded
+    looks = data.query("SELECT count(DISTINCT t_us), min(t_us), max(t_us) FROM waits WHERE t_us > 0").rows[0]
+    assert 50 <= looks[0] <= 90
+    assert looks[1] < 1e6
+    assert 3e6 < looks[2] < 5e6
+    active = data.query(
+        "SELECT sum(sessions) / count(DISTINCT t_us) FROM waits "
+        "WHERE coalesce(backend_type, 'client backend') = 'client backend' AND t_us BETWEEN 500000 AND 3500000"
+    ).rows[0][0]
+    # three clients with next to no time of their own: seldom is none of them at work in the server
+    assert 0.3 < active <= 3
+    kinds = {event.kind for event in data.events()}
+    assert {"probe_start", "probe_connected", "probe_end", "end"} <= kinds
+    assert not (folder.trials_path / trial.slug / "probe.jsonl").exists()
+
+
+def test_without_a_probe_there_is_nothing_of_it(warm_home: Home, tmp_path: Path) -> None:
+    folder = run(warm_home, tmp_path, "enabled = false\n")
+    (trial,) = folder.trials()
+    assert trial.probe is None
+    assert load_run(folder).query("SELECT (SELECT count(*) FROM series) + (SELECT count(*) FROM waits)").rows == [(0,)]
+
+
+@pytest.mark.parametrize("how", ["dies", "hangs", "babbles", "is not there"])
+def test_a_bad_probe_never_disturbs_the_trial(how: str, warm_home: Home, tmp_path: Path) -> None:
+    start = '{"event":"start","t_us":0,"wall_us":1,"v":1,"pgprobe":"0","waits_hz":null,"host":true,"server":false}'
+    script = {
+        "dies": f"echo '{start}'; echo broken >&2; exit 3",
+        "hangs": f"trap '' TERM; echo '{start}'; sleep 60 & wait; wait",
+        "babbles": f"""echo '{start}'; echo '{{"event":"sam'; head -c 100000 /dev/urandom; sleep 60 & wait""",
+        "is not there": "",
+    }[how]
+    probe = tmp_path / "pgprobe"
+    if script:
+        probe.write_text(f"#!/bin/sh\n{script}\n")
+        probe.chmod(0o755)
+    (trial,) = run(warm_home, tmp_path, program=probe).trials()
+    assert trial.outcome == "finished"
+    assert trial.probe is not None
+    said = {"dies": "with exit code 3: broken", "hangs": "exit code -9", "babbles": "", "is not there": "cannot be run"}
+    assert said[how] in (trial.probe.message or "")
+    assert trial.probe.cpu_us is None
+    if how == "dies":
+        assert trial.probe.gaps == 1
