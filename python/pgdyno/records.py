@@ -56,9 +56,11 @@ class Point(Record):
     """One combination of the sweep's parameters."""
 
     clients: int
+    """0 only in an imported trial whose source does not tell them."""
     workers: int | None = None
     """Engine threads as the plan asks; None leaves it to the engine."""
     protocol: str = "simple"
+    """Empty only in an imported trial whose source does not tell it."""
     scale: int | None = None
     rate: float | None = None
     """Transactions a second in open loop; None in closed loop."""
@@ -80,19 +82,22 @@ class Point(Record):
 
 
 class Latency(Record):
-    """Latency of succeeded transactions, nanoseconds, from the intended start."""
+    """Latency of succeeded transactions, nanoseconds, from the intended start.
 
-    mean: float
-    stddev: float
-    min: int
-    p50: int
-    p75: int
-    p90: int
-    p95: int
-    p99: int
-    p999: int
-    p9999: int
-    max: int
+    Trials of our own have every figure; imported ones have those that were printed, and None for the rest.
+    """
+
+    mean: float | None = None
+    stddev: float | None = None
+    min: int | None = None
+    p50: int | None = None
+    p75: int | None = None
+    p90: int | None = None
+    p95: int | None = None
+    p99: int | None = None
+    p999: int | None = None
+    p9999: int | None = None
+    max: int | None = None
 
 
 class ScriptSummary(Record):
@@ -116,14 +121,17 @@ class ErrorCount(Record):
 
 
 class Summary(Record):
-    """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight."""
+    """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight.
 
-    measured_s: float
-    scheduled: int
-    succeeded: int
+    Of an imported trial, what was not printed is None; a tool that tells nothing of failures counts none.
+    """
+
+    measured_s: float | None
+    scheduled: int | None
+    succeeded: int | None
     failed: int
     skipped: int
-    in_flight: int
+    in_flight: int | None
     retried: int
     retries: int
     clients_aborted: int
@@ -132,7 +140,7 @@ class Summary(Record):
     tps: float
     latency_ns: Latency | None
     """None when nothing succeeded."""
-    connect_us: int
+    connect_us: int | None
     scripts: list[ScriptSummary]
     errors: list[ErrorCount]
 
@@ -280,6 +288,36 @@ class LedgerRecord(Record):
     """How long the check took."""
 
 
+class Printed(Record):
+    """A line of a file, and what was read in it."""
+
+    line: int
+    """From 1."""
+    text: str
+
+
+class Imported(Record):
+    """Where an imported trial is from, and its figures as they were printed."""
+
+    file: str
+    """Name of the file; the manifest has its path and its hash."""
+    line: int
+    """Where the output begins, from 1."""
+    last_line: int
+    tool: str
+    """pgbench, pgbench-log, sysbench, hammerdb, csv or table."""
+    version: str | None = None
+    """Of the tool."""
+    command: str | None = None
+    """The command line above the output."""
+    figures: dict[str, float] = Field(default_factory=dict)
+    """Every figure in the unit of its name: `tps`, `latency_mean_ms`, `latency_p95_ms`; see the guide."""
+    printed: dict[str, Printed] = Field(default_factory=dict)
+    """By the same names: where each stood."""
+    words: dict[str, str] = Field(default_factory=dict)
+    """Heading, host and other words that tell it from its neighbours."""
+
+
 class TrialRecord(Record):
     """`trial.json`: one repetition of a point."""
 
@@ -291,8 +329,9 @@ class TrialRecord(Record):
     point: Point
     repeat: int
     """From 1."""
-    started_at: datetime
-    ended_at: datetime
+    started_at: datetime | None
+    """None in an imported trial whose source does not tell it; likewise the end."""
+    ended_at: datetime | None
     warmup_s: float
     duration_s: float | None
     transactions: int | None
@@ -310,6 +349,8 @@ class TrialRecord(Record):
     """The plan's events, in its order."""
     ledger: LedgerRecord | None = None
     """None without a ledger, and when it could not be checked."""
+    imported: Imported | None = None
+    """None in trials of our own."""
 
 
 class SearchRecord(Record):
@@ -485,6 +526,45 @@ class Attempt(Record):
     pgdrive: str
 
 
+class ImportedFile(Record):
+    """A file that was imported."""
+
+    path: str
+    sha256: str
+    trials: int
+
+
+class ImportedClaim(Record):
+    """An equation that a file prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
+
+    file: str
+    line: int
+    text: str
+    printed: float
+    decimals: int
+    """Digits behind the point of what is printed."""
+    computed: float
+    """What its own inputs give."""
+
+
+class ImportedLine(Record):
+    """A line with figures that was not understood."""
+
+    file: str
+    line: int
+    text: str
+
+
+class ImportRecord(Record):
+    """What an imported run was made of."""
+
+    files: list[ImportedFile]
+    claims: list[ImportedClaim] = Field(default_factory=list)
+    facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)
+    """Lines that tell of settings and storage, by what they tell: `autovacuum`, `tmpfs`."""
+    unread: list[ImportedLine] = Field(default_factory=list)
+
+
 class Manifest(Record):
     """`manifest.json`: what this run is."""
 
@@ -492,8 +572,10 @@ class Manifest(Record):
     run: str
     """Name of the folder."""
     pgdyno: str
-    pgdrive: str
+    pgdrive: str | None
+    """None of an imported run."""
     started_at: datetime
+    """Of an imported run, when it was imported."""
     ended_at: datetime | None = None
     plan_source: str
     plan_folder: str | None = None
@@ -502,7 +584,8 @@ class Manifest(Record):
     """The plan as resolved: every default filled in, `--set` applied."""
     workload: str
     """Its short name, for headings: `select-only`."""
-    host: Host
+    host: Host | None
+    """None of an imported run: its machine is not known."""
     targets: list[TargetRecord]
     trials_planned: int
     search: list[SearchRecord] = Field(default_factory=list)
@@ -521,3 +604,5 @@ class Manifest(Record):
     """The conditions as they were before the first trial; empty when nobody looked."""
     fingerprint: Fingerprint | None = None
     """None in folders of earlier versions."""
+    imported: ImportRecord | None = None
+    """None of a run of our own."""

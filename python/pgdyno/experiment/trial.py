@@ -135,7 +135,7 @@ def _measured(
     )
     writer.commit(record, events=result.events, settings=settings)
     latency = record.summary.latency_ns if record.summary else None
-    p99_ms = latency.p99 / 1e6 if latency else None
+    p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
     return record
 
