@@ -194,6 +194,14 @@ def report(
     write_report(run, runs, html=html, md=md, csv=csv)
 
 
+@app.command()
+def audit(run: RunArgument = "latest", runs: RunsOption = DEFAULT_RUNS, json: JsonOption = False) -> None:
+    """Say whether a run's figures may be believed, with evidence; exit with 10 when one is invalid."""
+    from pgdyno.commands.audit import audit_run
+
+    raise typer.Exit(audit_run(run, runs, json=json))
+
+
 @plan_app.command("check")
 def plan_check(plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None) -> None:
     """Say everything that is wrong with a plan, with lines; exit with 3 if anything is."""

@@ -22,6 +22,7 @@ class ExitCode(IntEnum):
     ENGINE = 7
     STOPPED = 8
     PREFLIGHT = 9
+    INVALID = 10
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -29,7 +29,8 @@ MAY_IMPORT = {
     "fingerprint": {"doctor", "plan", "prepare", "run", "target"},
     "store": set(),
     "analyse": {"store"},
-    "report": {"analyse", "store"},
+    "audit": {"analyse", "fingerprint", "importers", "store"},
+    "report": {"analyse", "audit", "store"},
 }
 
 
