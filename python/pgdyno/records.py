@@ -292,24 +292,21 @@ class Printed(Record):
     """A line of a file, and what was read in it."""
 
     line: int
-    """From 1."""
     text: str
 
 
 class Imported(Record):
-    """Where an imported trial is from, and its figures as they were printed."""
+    """Where an imported trial is from (lines count from 1), and its figures as they were printed."""
 
     file: str
     """Name of the file; the manifest has its path and its hash."""
     line: int
-    """Where the output begins, from 1."""
     last_line: int
     tool: str
     """pgbench, pgbench-log, sysbench, hammerdb, csv or table."""
     version: str | None = None
-    """Of the tool."""
     command: str | None = None
-    """The command line above the output."""
+    """The command line above the output; the version, too, is the tool's."""
     figures: dict[str, float] = Field(default_factory=dict)
     """Every figure in the unit of its name: `tps`, `latency_mean_ms`, `latency_p95_ms`; see the guide."""
     printed: dict[str, Printed] = Field(default_factory=dict)
@@ -534,12 +531,17 @@ class ImportedFile(Record):
     trials: int
 
 
-class ImportedClaim(Record):
-    """An equation that a file prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
+class ImportedLine(Record):
+    """A line of a file, as it stands there."""
 
     file: str
     line: int
     text: str
+
+
+class ImportedClaim(ImportedLine):
+    """An equation that a file prints: `€ 0.17 ((€ 38,364 + 3 x 2 x € 4,200) / 365,974 TPS)`."""
+
     printed: float
     decimals: int
     """Digits behind the point of what is printed."""
@@ -547,21 +549,12 @@ class ImportedClaim(Record):
     """What its own inputs give."""
 
 
-class ImportedLine(Record):
-    """A line with figures that was not understood."""
-
-    file: str
-    line: int
-    text: str
-
-
 class ImportRecord(Record):
     """What an imported run was made of."""
 
     files: list[ImportedFile]
     claims: list[ImportedClaim] = Field(default_factory=list)
-    facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)
-    """Lines that tell of settings and storage, by what they tell: `autovacuum`, `tmpfs`."""
+    facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by what they tell: `autovacuum`, `tmpfs`
     unread: list[ImportedLine] = Field(default_factory=list)
 
 
@@ -573,7 +566,6 @@ class Manifest(Record):
     """Name of the folder."""
     pgdyno: str
     pgdrive: str | None
-    """None of an imported run."""
     started_at: datetime
     """Of an imported run, when it was imported."""
     ended_at: datetime | None = None
@@ -585,7 +577,7 @@ class Manifest(Record):
     workload: str
     """Its short name, for headings: `select-only`."""
     host: Host | None
-    """None of an imported run: its machine is not known."""
+    """None of an imported run, as `pgdrive`."""
     targets: list[TargetRecord]
     trials_planned: int
     search: list[SearchRecord] = Field(default_factory=list)
