@@ -148,6 +148,27 @@ def doctor(
     raise typer.Exit(look(plan, overrides or [], budget, json=json))
 
 
+@app.command("import")
+def import_(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Outputs, logs, documents or CSV tables.")],
+    into: Annotated[
+        Path, typer.Option("--into", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.")
+    ] = DEFAULT_RUNS,
+    target: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What was measured, where no column says it.")
+    ] = None,
+    mapping: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OURS=THEIRS", help="A CSV column called otherwise. Repeatable."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help='Print {"run": path, "trials": n, "unread": [...]}.')] = False,
+) -> None:
+    """Bring what pgbench, sysbench, HammerDB or a document says into a run folder of its own."""
+    from pgdyno.commands.import_ import import_ as bring
+
+    bring(files, into, target=target, mapping=mapping or [], json=json)
+
+
 @app.command("list")
 def list_(runs: RunsOption = DEFAULT_RUNS, json: JsonOption = False) -> None:
     """List the runs of a folder, newest first."""
@@ -237,6 +258,14 @@ def analyse(
     from pgdyno.commands.analyse import analyse_stored
 
     analyse_stored(run, runs, price, json=json)
+
+
+@app.command()
+def audit(run: RunArgument = "latest", runs: RunsOption = DEFAULT_RUNS, json: JsonOption = False) -> None:
+    """Say whether a run's figures may be believed, with evidence; exit with 12 when one is invalid."""
+    from pgdyno.commands.audit import audit_run
+
+    raise typer.Exit(audit_run(run, runs, json=json))
 
 
 @plan_app.command("check")

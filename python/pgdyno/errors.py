@@ -24,6 +24,7 @@ class ExitCode(IntEnum):
     PREFLIGHT = 9
     REGRESSION = 10
     INCONCLUSIVE = 11
+    INVALID = 12
     HANGUP = 129
     INTERRUPTED = 130
     TERMINATED = 143

@@ -14,6 +14,8 @@ from tests.cli.conftest import Run
 COMMANDS = [
     "run",
     "doctor",
+    "import",
+    "audit",
     "list",
     "show",
     "compare",

@@ -16,6 +16,7 @@ from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
 from pgdyno.target import Home
 from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
+from tests.told import told
 
 PLAN = """\
 name = "small"
@@ -76,7 +77,9 @@ def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, p
         summary = trial.summary
         assert summary is not None
         assert trial.outcome is Outcome.FINISHED
-        assert summary.scheduled == summary.succeeded + summary.failed + summary.skipped + summary.in_flight
+        assert summary.scheduled == sum(
+            told(each) for each in (summary.succeeded, summary.failed, summary.skipped, summary.in_flight)
+        )
         assert summary.tps > 0
     run = load_run(folder)
     for trial in trials:

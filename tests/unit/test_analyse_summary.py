@@ -8,6 +8,7 @@ from pgdyno.analyse.timeline import trial_timeline
 from pgdyno.analyse.warning import WarningCode
 from pgdyno.records import ErrorCount, Outcome, Point
 from pgdyno.store.tables import TOTAL, HistogramRow
+from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, blob_of, interval_row, manifest
 
 
@@ -58,7 +59,9 @@ def test_the_mean_latency_weighs_trials_by_their_transactions() -> None:
     small = add_trial(run, "pg18", 1, 10, 1000, tail=1, seconds=10)
     large = add_trial(run, "pg18", 1, 1000, 4000, repeat=2, tail=1, seconds=10)
     (point,) = summarise(run)
-    means = [trial.summary.latency_ns.mean for trial in (small, large) if trial.summary and trial.summary.latency_ns]
+    means = [
+        told(trial.summary.latency_ns.mean) for trial in (small, large) if trial.summary and trial.summary.latency_ns
+    ]
     assert point.latency is not None
     assert point.latency.mean_ns == pytest.approx((means[0] * 100 + means[1] * 10_000) / 10_100)
 

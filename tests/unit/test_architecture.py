@@ -30,7 +30,8 @@ MAY_IMPORT = {
     "probe": {"plan", "run"},
     "store": set(),
     "analyse": {"store"},
-    "report": {"analyse", "store"},
+    "audit": {"analyse", "fingerprint", "importers", "store"},
+    "report": {"analyse", "audit", "store"},
 }
 
 

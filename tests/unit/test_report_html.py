@@ -17,6 +17,7 @@ from pgdyno.plan.model import Plan
 from pgdyno.records import ErrorCount, Outcome
 from pgdyno.report.html import render_html
 from pgdyno.report.plan_toml import plan_toml
+from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
 
 EVIL = "<script>alert(1)</script>"
@@ -170,7 +171,7 @@ def test_names_and_messages_are_text_wherever_they_come_from() -> None:
     run = sweep((EVIL, "b"), clients=(1, 4), repeats=1)
     add_failure(run, EVIL, 8, message=EVIL, hint=EVIL)
     add_trial(run, "b", 8, 100, 900, errors=[ErrorCount(sqlstate=EVIL, message=EVIL, count=1)])
-    host = run.manifest.host.model_copy(update={"cpu_model": EVIL, "os": EVIL})
+    host = told(run.manifest.host).model_copy(update={"cpu_model": EVIL, "os": EVIL})
     changes = {"host": host, "workload": EVIL, "plan_source": EVIL, "run": EVIL, "notes": [EVIL], "pgdyno": EVIL}
     run.manifest = run.manifest.model_copy(update={**changes, "plan": {"name": EVIL, "description": EVIL, EVIL: EVIL}})
     source = render_html(run, EVIL)

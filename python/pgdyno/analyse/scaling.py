@@ -42,7 +42,12 @@ def scaling(points: Sequence[PointSummary]) -> list[ScalingCurve]:
     """A curve for each series that has a finished trial, in the order of `points`."""
     curves = []
     for series in dict.fromkeys(point.series for point in points):
-        there = [ScalingPoint(point, point.tps) for point in points if point.series == series and point.tps is not None]
+        # an imported point whose clients nobody tells has no place on a curve
+        there = [
+            ScalingPoint(point, point.tps)
+            for point in points
+            if point.series == series and point.tps is not None and point.clients > 0
+        ]
         if there:
             curves.append(_curve(series, sorted(there, key=lambda point: point.clients)))
     return curves

@@ -13,20 +13,23 @@ from pgdyno.analyse.series import Series, following, series_in_order
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import trial_timeline
 from pgdyno.analyse.warning import AnalysisWarning, WarningCode
-from pgdyno.records import ErrorCount, Outcome, Point, Summary, TrialRecord
+from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
 class PointLatency:
-    """Latency over all transactions of a point, nanoseconds; percentiles are of the merged histogram."""
+    """Latency over all transactions of a point, nanoseconds; percentiles are of the merged histogram.
 
-    mean_ns: float
-    p50_ns: int
-    p90_ns: int
-    p95_ns: int
-    p99_ns: int
-    p999_ns: int
-    max_ns: int
+    None where an imported trial's source does not print it.
+    """
+
+    mean_ns: float | None
+    p50_ns: int | None
+    p90_ns: int | None
+    p95_ns: int | None
+    p99_ns: int | None
+    p999_ns: int | None
+    max_ns: int | None
     """The exact largest, as the trials recorded it; not a bucket's bound."""
 
 
@@ -97,7 +100,8 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     summaries = [summary for _, summary in finished]
     rates = tuple(summary.tps for summary in summaries)
     histogram, broken = _merged(run, numbers)
-    latency = _latency(summaries, histogram)
+    printed = any(trial.imported for trial, _ in finished)
+    latency = _latency(summaries, histogram, printed=printed)
     losses = _losses(summaries)
     return PointSummary(
         series=series,
@@ -110,12 +114,12 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
         latency=latency,
         histogram=histogram,
         losses=losses,
-        scheduled=sum(summary.scheduled for summary in summaries),
+        scheduled=sum(summary.scheduled or 0 for summary in summaries),
         errors=_errors(summaries),
         seconds=_seconds(run, numbers),
         warnings=(
             *_of_trials(trials, finished=len(finished)),
-            *_of_figures(summaries, histogram, broken, losses),
+            *_of_figures(summaries, histogram, broken, losses, printed=printed),
         ),
     )
 
@@ -128,22 +132,58 @@ def _merged(run: RunSource, numbers: Sequence[int]) -> tuple[LatencyHistogram | 
         return None, str(error)
 
 
-def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None) -> PointLatency | None:
+def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *, printed: bool) -> PointLatency | None:
     """Percentiles of the merge; the mean as Σ(mean · succeeded) / Σ succeeded, which is the mean of all."""
     measured = [(summary.latency_ns, summary.succeeded) for summary in summaries if summary.latency_ns is not None]
-    if histogram is None or not measured:
+    if not measured:
         return None
+    if histogram is None:
+        return _printed(measured) if printed else None
     p50, p90, p95, p99, p999 = histogram.percentiles_ns([50, 90, 95, 99, 99.9])
-    count = sum(succeeded for _, succeeded in measured)
     return PointLatency(
-        mean_ns=math.fsum(latency.mean * succeeded for latency, succeeded in measured) / max(count, 1),
+        mean_ns=_mean(measured),
         p50_ns=p50,
         p90_ns=p90,
         p95_ns=p95,
         p99_ns=p99,
         p999_ns=p999,
-        max_ns=max(latency.max for latency, _ in measured),
+        max_ns=_largest(measured),
     )
+
+
+_Measured = Sequence[tuple[Latency, int | None]]
+"""Latencies of trials, and how many transactions succeeded in each."""
+
+
+def _printed(measured: _Measured) -> PointLatency | None:
+    """Figures of imported trials without a histogram: a percentile only where there is a single trial."""
+    if all(latency == Latency() for latency, _ in measured):
+        return None
+    only = measured[0][0] if len(measured) == 1 else Latency()
+    return PointLatency(
+        mean_ns=_mean(measured),
+        p50_ns=only.p50,
+        p90_ns=only.p90,
+        p95_ns=only.p95,
+        p99_ns=only.p99,
+        p999_ns=only.p999,
+        max_ns=_largest(measured),
+    )
+
+
+def _mean(measured: _Measured) -> float | None:
+    """By counts; None where one trial lacks its mean, or one of several its count."""
+    if len(measured) == 1:
+        return measured[0][0].mean
+    parts = [(latency.mean, count) for latency, count in measured if latency.mean is not None and count is not None]
+    if len(parts) < len(measured):
+        return None
+    return math.fsum(mean * count for mean, count in parts) / max(sum(count for _, count in parts), 1)
+
+
+def _largest(measured: _Measured) -> int | None:
+    known = [latency.max for latency, _ in measured if latency.max is not None]
+    return max(known) if len(known) == len(measured) else None
 
 
 def _losses(summaries: Sequence[Summary]) -> Losses:
@@ -200,10 +240,18 @@ def _of_trials(trials: Sequence[TrialRecord], *, finished: int) -> Iterator[Anal
 
 
 def _of_figures(
-    summaries: Sequence[Summary], histogram: LatencyHistogram | None, broken: str | None, losses: Losses
+    summaries: Sequence[Summary],
+    histogram: LatencyHistogram | None,
+    broken: str | None,
+    losses: Losses,
+    *,
+    printed: bool,
 ) -> Iterator[AnalysisWarning]:
     """What to know of what was measured."""
-    if any(summary.latency_ns is None for summary in summaries):
+    if printed:
+        # what a document does not print is a dash, not a fault
+        pass
+    elif any(summary.latency_ns is None for summary in summaries):
         text = "a trial in which no transaction succeeded: it has no latency"
         yield AnalysisWarning(WarningCode.NO_LATENCY, text)
     elif broken is not None:

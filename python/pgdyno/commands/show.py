@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from pgdyno.audit import audit
 from pgdyno.commands.output import write_report_file
 from pgdyno.report.export import to_csv, to_json, to_markdown
 from pgdyno.report.html import render_html
@@ -63,7 +64,7 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool) -> None:
     elif csv:
         print(to_csv(data), end="")
     else:
-        print_report(data, Console(highlight=False))
+        print_report(data, Console(highlight=False), audit(data))
 
 
 def write_report(run: str, runs: Path, *, html: Path | None, md: Path | None, csv: Path | None) -> None:

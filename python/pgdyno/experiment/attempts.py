@@ -27,6 +27,8 @@ def new_attempt(pgdrive: str) -> Attempt:
 
 def attempts_so_far(manifest: Manifest) -> list[Attempt]:
     """Those of `manifest`, with an end for one that was killed; an earlier version's manifest has had one."""
+    if manifest.host is None:
+        raise ValueError("an imported run has no attempts")
     attempts = manifest.attempts or [
         Attempt(
             started_at=manifest.started_at,
@@ -36,7 +38,7 @@ def attempts_so_far(manifest: Manifest) -> list[Attempt]:
             boot="",
             host=manifest.host,
             pgdyno=manifest.pgdyno,
-            pgdrive=manifest.pgdrive,
+            pgdrive=manifest.pgdrive or "",
         )
     ]
     return [attempt if attempt.ended is not None else _killed(attempt) for attempt in attempts]

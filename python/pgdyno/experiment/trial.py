@@ -153,7 +153,7 @@ def _measured(
     events = among(result.events, said.events if said else [])
     writer.commit(record, events=events, settings=settings, probe_offset_us=said.offset_us if said else None)
     latency = record.summary.latency_ns if record.summary else None
-    p99_ms = latency.p99 / 1e6 if latency else None
+    p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
     return record
 

@@ -8,15 +8,19 @@ from dataclasses import dataclass, field
 
 from pgdyno.importers import tables
 from pgdyno.importers.claims import claims_in
-from pgdyno.importers.found import Claim, Output, Unread
+from pgdyno.importers.facts import facts_in
+from pgdyno.importers.found import Claim, Fact, Output, Unread
 from pgdyno.importers.hammerdb import HammerdbParser
 from pgdyno.importers.pgbench import PgbenchParser
 from pgdyno.importers.sysbench import SysbenchParser
 
-_HEADING = re.compile(r"^\s*(?:#{1,6}\s+(?P<hash>.+?)\s*#*|\[(?P<bracket>[^\]()]+)\](?:\s*-.*)?)\s*$")
+_HEADING = re.compile(
+    r"^\s*(?:#{1,6}\s+(?P<hash>.+?)\s*#*|\[(?P<bracket>[^\]()]+)\](?:\s*-.*)?|"
+    r"(?P<numbered>\d{1,2}(?:\.\d{1,2})+\.? [^\W\d].*?))\s*$"
+)
 _FIGURES = re.compile(r"\b\d[\d.,]*\s*(?:tps|tpm|nopm|qps|ms)\b|\b(?:tps|tpm|nopm|qps)\s*[:=]?\s*\d", re.IGNORECASE)
 """Lines that speak of figures: told as unread when no parser took them."""
-_LONGEST_HEADING = 80
+_LONGEST_HEADING = 100
 
 
 @dataclass(slots=True)
@@ -26,6 +30,7 @@ class Document:
     outputs: list[Output] = field(default_factory=list)
     """In the order of their lines."""
     claims: list[Claim] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
     unread: list[Unread] = field(default_factory=list)
 
 
@@ -47,10 +52,12 @@ class _Reader:
         self._document = Document()
         self._headings: list[tuple[int, str]] = []
         self._sweep: list[str] | None = None
+        self._sweep_from = 0
 
     def take(self, at: int) -> int:
         """Reads what begins at index `at`; how many lines that was."""
         text, line = self._lines[at], at + 1
+        self._document.facts += facts_in(text, line)
         table = self._table(at)
         if table:
             return table
@@ -64,9 +71,9 @@ class _Reader:
             self._tabled.append(told)
             return 1
         heading = _HEADING.match(text)
-        if heading is not None and len(text) <= _LONGEST_HEADING and not self._is_prompt(text):
+        if heading is not None and len(text) <= _LONGEST_HEADING and not self._is_prompt(text, heading):
             self._end_all()
-            self._headings.append((line, (heading["hash"] or heading["bracket"]).strip()))
+            self._headings.append((line, (heading["hash"] or heading["bracket"] or heading["numbered"]).strip()))
             return 1
         # all of them see every line: one that is not theirs ends what they have open
         taken = [parser.read(text, line) for parser in (self._pgbench, self._sysbench, self._hammerdb)]
@@ -88,6 +95,8 @@ class _Reader:
             found = read(window)
             if found is not None:
                 outputs, taken = found
+                for output in outputs:
+                    output.group = at + 1
                 self._name(outputs, at + 1)
                 self._tabled += outputs
                 return taken
@@ -105,7 +114,7 @@ class _Reader:
     def _sweep_line(self, text: str, line: int) -> bool:
         header = tables.sweep_header(text)
         if header is not None:
-            self._sweep = header
+            self._sweep, self._sweep_from = header, line
             return True
         if self._sweep is None:
             return False
@@ -113,6 +122,7 @@ class _Reader:
         if row is None:
             self._sweep = None
             return False
+        row.group = self._sweep_from
         self._tabled.append(row)
         return True
 
@@ -129,9 +139,9 @@ class _Reader:
                 return found[0]
         return None
 
-    def _is_prompt(self, text: str) -> bool:
-        """`[root@host ~]# pgbench` is no heading."""
-        return "@" in text
+    def _is_prompt(self, text: str, heading: re.Match[str]) -> bool:
+        """`[root@host ~]# pgbench` is no heading, nor is `2.5 ms`."""
+        return "@" in text or (heading["numbered"] is not None and _FIGURES.search(text) is not None)
 
     def _end_all(self) -> None:
         for parser in (self._pgbench, self._sysbench, self._hammerdb):

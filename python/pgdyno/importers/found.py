@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Tool = Literal["pgbench", "sysbench", "hammerdb", "table"]
+Tool = Literal["pgbench", "sysbench", "hammerdb", "table", "csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +79,10 @@ class Output:
     percentiles_ms: dict[float, float] = field(default_factory=dict)
     """By percentile: {95.0: 20.74}."""
     connect_ms: float | None = None
+    group: int = 0
+    """Line on which its table begins, from 1; 0 outside of tables. A table's rows are points of one target."""
+    settings: dict[str, str] = field(default_factory=dict)
+    """Of the server, as columns."""
     variables: dict[str, str] = field(default_factory=dict)
     """Given on the command line with -D, or as a column."""
     words: dict[str, str] = field(default_factory=dict)
@@ -106,6 +110,16 @@ class Claim:
     """Digits behind the point of what is printed."""
     computed: float
     currency: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A line that tells of a setting, of storage or of what was swept."""
+
+    line: int
+    name: str
+    """`autovacuum`, `tmpfs`, `sweep`."""
+    text: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ class Digest:
 
     def point_name(self, point: PointSummary) -> str:
         """`16 clients`, with the series before it where there are several."""
-        clients = numbers.count(point.clients, "client")
+        clients = numbers.count(point.clients, "client") if point.clients else "clients not told"
         return f"{self.named[point.series].name}, {clients}" if len(self.named) > 1 else clients
 
     def server_name(self, series: Series) -> str:

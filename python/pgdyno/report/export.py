@@ -59,8 +59,8 @@ def _trial_row(trial: TrialRecord) -> dict[str, Any]:
         "repeat": trial.repeat,
         "outcome": trial.outcome.value,
         "trial": trial.number,
-        "started_at": trial.started_at.isoformat(),
-        "ended_at": trial.ended_at.isoformat(),
+        "started_at": trial.started_at.isoformat() if trial.started_at is not None else None,
+        "ended_at": trial.ended_at.isoformat() if trial.ended_at is not None else None,
         "failure": trial.failure.message if trial.failure is not None else None,
         "rate": point.rate,
         "settings": _assignments(point.settings),
@@ -80,9 +80,9 @@ def _assignments(values: Mapping[str, str]) -> str:
 
 
 def _latency_ms(latency: Latency) -> dict[str, float]:
-    moments = {f"latency_{name}_ms": getattr(latency, name) / 1e6 for name in ("mean", "stddev", "min", "max")}
-    names = ("p50", "p75", "p90", "p95", "p99", "p999", "p9999")
-    return moments | {f"{name}_ms": getattr(latency, name) / 1e6 for name in names}
+    columns = {f"latency_{name}_ms": getattr(latency, name) for name in ("mean", "stddev", "min", "max")}
+    columns |= {f"{name}_ms": getattr(latency, name) for name in ("p50", "p75", "p90", "p95", "p99", "p999", "p9999")}
+    return {column: value / 1e6 for column, value in columns.items() if value is not None}
 
 
 def _cell(value: object) -> object:

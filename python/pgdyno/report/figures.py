@@ -13,7 +13,7 @@ from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import words
 from pgdyno.report.charts.dots import dots_chart
-from pgdyno.report.charts.latency import latency_chart
+from pgdyno.report.charts.latency import latency_chart, latency_drawn
 from pgdyno.report.charts.layout import Layout
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import scaling_chart
@@ -55,7 +55,7 @@ def curves_figure(of: Digest) -> Figure | None:
 
 def latency_figure(of: Digest) -> Figure | None:
     """Latency by clients; None with fewer than two points to join."""
-    points = [point for point in of.points if point.latency is not None]
+    points = [point for point in of.points if latency_drawn(point)]
     if len({point.clients for point in points}) < 2:
         return None
     title = words.latency_title(of)

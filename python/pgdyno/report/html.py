@@ -254,6 +254,8 @@ def error_table(of: Digest) -> Table | None:
 
 def _host(of: Digest) -> list[tuple[str, str]]:
     host = of.manifest.host
+    if host is None:
+        return [("Machine", "not known: the run was imported"), ("Tools", f"pgdyno {of.manifest.pgdyno}")]
     return [
         ("Processor", host.cpu_model),
         ("Cores", str(host.cores)),

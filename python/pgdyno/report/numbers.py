@@ -46,6 +46,11 @@ def ms(latency_ns: float | None) -> str:
     return NOTHING if latency_ns is None else rounded(latency_ns / 1e6)
 
 
+def whole(number: int | None) -> str:
+    """A count, or a dash where it is not known."""
+    return NOTHING if number is None else f"{number:,}"
+
+
 def short(number: float) -> str:
     """Three digits and a letter, for a line or an axis with little room: `71.3k`, `1.2M`."""
     for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):

@@ -55,7 +55,7 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
     return PointRow(
         point=point,
         names=parameter_cells(point, of.parameters),
-        clients=f"{point.clients:,}",
+        clients=f"{point.clients:,}" if point.clients else numbers.NOTHING,
         mark=mark(of, point),
         tps=numbers.estimate(point.tps),
         half=numbers.half(point.tps),
@@ -108,7 +108,7 @@ def statement_table(of: Digest) -> Table | None:
     rows = []
     for each in of.run.statements(number):
         latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
-        counts = (f"{each.executions:,}", f"{each.failures:,}")
+        counts = (numbers.whole(each.executions), numbers.whole(each.failures))
         name = scripts.get(each.script, str(each.script))
         rows.append((name, str(each.line), each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
     headings = ("script", "line", "statement", "executions", "failures", "mean, ms", "p50, ms", "p95, ms", "p99, ms")

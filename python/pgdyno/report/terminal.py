@@ -10,10 +10,12 @@ from rich.text import Text
 
 from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
+from pgdyno.audit import Finding
 from pgdyno.report import words
 from pgdyno.report.blocks import bar, printable, sparkline
 from pgdyno.report.digest import Digest, Note, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
+from pgdyno.report.findings import finding_lines
 from pgdyno.report.preparation import preparation_line
 from pgdyno.report.replicas import replica_lines
 from pgdyno.report.searches import search_lines
@@ -51,13 +53,19 @@ class _Column:
         return max(len(self.heading), len(self.unit), *(len(cell) for cell in self.cells))
 
 
-def print_report(run: RunSource, console: Console) -> None:
-    """Write `run` to `console`; without pictures and colours where that is no terminal, or not Unicode."""
-    for line in report_lines(digest(run), console.width if console.is_terminal else None, unicode=_unicode(console)):
+def print_report(run: RunSource, console: Console, findings: Sequence[Finding] = ()) -> None:
+    """Write `run` to `console`; without pictures and colours where that is no terminal, or not Unicode.
+
+    `findings` of the audit, if it was made, stand above the notes.
+    """
+    width = console.width if console.is_terminal else None
+    for line in report_lines(digest(run), width, unicode=_unicode(console), findings=findings):
         console.print(line, soft_wrap=True, highlight=False)
 
 
-def report_lines(of: Digest, width: int | None, *, unicode: bool = True) -> list[Text]:
+def report_lines(
+    of: Digest, width: int | None, *, unicode: bool = True, findings: Sequence[Finding] = ()
+) -> list[Text]:
     """The report in lines of at most `width` columns; None: nobody looks, so whole lines, no pictures."""
     pictures = width is not None and unicode
     room = width or UNLIMITED
@@ -79,6 +87,8 @@ def report_lines(of: Digest, width: int | None, *, unicode: bool = True) -> list
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]
+    for style, text in finding_lines(findings):
+        lines += [Text(line, style) for line in _wrapped(text, room, indent=4)]
     lines += _notes(notes(of), room)
     lines += _failures(of, room)
     return lines

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
@@ -42,12 +43,15 @@ def conditions(of: Digest) -> str:
     """Under the headline: what was run, for how long, how often, and where."""
     parts = [of.manifest.workload]
     parts += _same_everywhere(of)
-    parts += [_length(trial) for trial in of.run.trials[:1]]
+    parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
         parts.append("one trial a point" if repeats == 1 else f"{repeats} trials a point")
-    host = of.manifest.host
-    return ", ".join(parts) + f"; {host.cpu_model}, {numbers.count(host.cores, 'core')}"
+    host, imported = of.manifest.host, of.manifest.imported
+    where = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}" if host is not None else "machine not known"
+    if imported is not None:
+        where = f"imported from {', '.join(PurePath(file.path).name for file in imported.files)}"
+    return ", ".join(parts) + f"; {where}"
 
 
 def _same_everywhere(of: Digest) -> list[str]:
@@ -57,7 +61,7 @@ def _same_everywhere(of: Digest) -> list[str]:
     point = of.points[0].point
     names = dict.fromkeys(["scale", *point.parameters()])
     values = {name: point.parameter(name) for name in names if name not in of.parameters}
-    return [_parameter(name, value) for name, value in values.items() if value is not None]
+    return [_parameter(name, value) for name, value in values.items() if value not in (None, "")]
 
 
 def _parameter(name: str, value: float | str) -> str:
@@ -134,14 +138,14 @@ def latency_title(of: Digest) -> str:
         parts = []
         for point in (curve.points[0], curve.peak, curve.points[-1]):
             latency = point.summary.latency
-            if latency is not None:
+            if latency is not None and latency.p99_ns is not None:
                 at_peak = " (the peak)" if point is curve.peak else ""
                 parts.append(f"{numbers.ms(latency.p99_ns)} ms at {numbers.count(point.clients, 'client')}{at_peak}")
-        return f"p99 is {_listed(list(dict.fromkeys(parts)))}"
+        return f"p99 is {_listed(list(dict.fromkeys(parts)))}" if parts else "Latency by clients"
     peaks = [
         (of.named[curve.series].name, latency.p99_ns)
         for curve in of.curves
-        if (latency := curve.peak.summary.latency) is not None
+        if (latency := curve.peak.summary.latency) is not None and latency.p99_ns is not None
     ]
     if not peaks:
         return "Latency by clients"

@@ -1,6 +1,7 @@
 """Run folders: written whole, listed, found, and read with SQL."""
 
 from pgdyno.store.folder import RunFolder
+from pgdyno.store.ingest import TrialTables
 from pgdyno.store.read import QueryResult, RunData, load_run, query
 from pgdyno.store.runs import RunEntry, find_run, list_runs
 from pgdyno.store.scripts import changed_script
@@ -17,6 +18,7 @@ __all__ = [
     "RunFolder",
     "SettingRow",
     "StatementRow",
+    "TrialTables",
     "TrialWriter",
     "changed_script",
     "find_run",

@@ -38,8 +38,8 @@ class IntervalRow:
     skipped: BigInt
     retried: BigInt
     retries: BigInt
-    in_flight: Integer
-    """Of all scripts, at the end: every script's row of a second has the same."""
+    in_flight: Integer | None
+    """Of all scripts, at the end: every script's row of a second has the same. None where it was imported."""
     clients: Integer
     """Of all scripts, too."""
     latency_sum_ns: Double | None
@@ -49,8 +49,8 @@ class IntervalRow:
     p99_ns: BigInt | None
     p999_ns: BigInt | None
     latency_max_ns: BigInt | None
-    worker_cpu_us: BigInt
-    """Of all workers together, in every script's row of a second."""
+    worker_cpu_us: BigInt | None
+    """Of all workers together, in every script's row of a second. None where it was imported."""
     phase_name: Text | None = None
     """Of the plan's phase; None without phases, and after the last one."""
 
@@ -78,8 +78,9 @@ class StatementRow:
     line: Integer
     text: Text
     """Its first line."""
-    executions: BigInt
-    failures: BigInt
+    executions: BigInt | None
+    """None where an imported table of statements does not count; likewise failures."""
+    failures: BigInt | None
     latency_mean_ns: Double | None
     p50_ns: BigInt | None
     p95_ns: BigInt | None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pgdyno.errors import StoreError
 from pgdyno.records import TrialRecord
-from pgdyno.store.ingest import Event, ingest
+from pgdyno.store.ingest import Event, TrialTables, ingest
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.probed import ProbeLines, write_probed
 from pgdyno.store.storing import storing, sync, sync_tree, write_durably
@@ -66,21 +66,43 @@ class TrialWriter:
         rows = ingest(record.number, said)
         with storing("write", self.partial):
             self.keep_events("events", said)
-            tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
-            tables["settings"] = [SettingRow(record.number, *setting) for setting in settings]
-            if probe_offset_us is None:
-                tables |= {"series": [], "waits": []}
-            else:
+            if probe_offset_us is not None:
                 write_probed(self.partial, record.number, ProbeLines(self.probe_lines, probe_offset_us))
             self.probe_lines.unlink(missing_ok=True)
+        rows_of_settings = [SettingRow(record.number, *setting) for setting in settings]
+        return self.commit_tables(record, rows, rows_of_settings, probed=probe_offset_us is not None)
+
+    def commit_tables(
+        self,
+        record: TrialRecord,
+        rows: TrialTables,
+        settings: Sequence[SettingRow] = (),
+        *,
+        durable: bool = True,
+        probed: bool = False,
+    ) -> Path:
+        """As `commit`, of rows that are there already, such as imported ones. Raises StoreError.
+
+        Not `durable`: whoever writes many brings them to disk together. `probed`: the probe's tables are written.
+        """
+        with storing("write", self.partial):
+            tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
+            tables["settings"] = settings
+            if not probed:
+                tables |= {"series": [], "waits": []}
             write_tables(self.partial, tables)
-            _write(self.partial / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
-            sync_tree(self.partial)
+            content = (record.model_dump_json(indent=2) + "\n").encode()
+            if durable:
+                _write(self.partial / RECORD, content)
+                sync_tree(self.partial)
+            else:
+                (self.partial / RECORD).write_bytes(content)
             if self.final.exists():
                 raise StoreError(f"cannot store trial {self.slug}: {self.final} exists already")
             self.partial.rename(self.final)
-            sync(self.final.parent)
-            sync(self.partial.parent)
+            if durable:
+                sync(self.final.parent)
+                sync(self.partial.parent)
         return self.final
 
     def abandon(self) -> None:

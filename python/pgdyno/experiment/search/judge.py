@@ -25,8 +25,9 @@ def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequen
     summary = record.summary
     if record.outcome is not Outcome.FINISHED or summary is None:
         return False
-    due = summary.scheduled - summary.in_flight + summary.unstarted
-    if summary.succeeded < SERVED_SHARE * due:
+    # only imported trials lack counts
+    due = (summary.scheduled or 0) - (summary.in_flight or 0) + summary.unstarted
+    if (summary.succeeded or 0) < SERVED_SHARE * due:
         return False
     if isinstance(latency, str):
         return _is_under(summary.latency_ns, latency)

@@ -17,7 +17,7 @@ from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
 from pgdyno.report.svg import Drawing, line, path, text
 
-PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int]]] = (
+PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
     ("p50", lambda latency: latency.p50_ns),
     ("p95", lambda latency: latency.p95_ns),
     ("p99", lambda latency: latency.p99_ns),
@@ -35,6 +35,11 @@ class _Line:
     points: Sequence[tuple[int, float]]
 
 
+def latency_drawn(point: PointSummary) -> bool:
+    """Whether `point` has every percentile of the chart: imported ones seldom have."""
+    return point.latency is not None and all(of(point.latency) is not None for _, of in PERCENTILES)
+
+
 def latency_chart(points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
     """p50, p95 and p99 (log) by clients (log2): three lines of the only series, or a panel a percentile."""
     there = [(point, point.latency) for point in points if point.latency is not None]
@@ -49,12 +54,16 @@ def latency_chart(points: Sequence[PointSummary], named: Mapping[Series, Named],
 
 
 def _lines(
-    there: Sequence[tuple[PointSummary, PointLatency]], named: Mapping[Series, Named], of: Callable[[PointLatency], int]
+    there: Sequence[tuple[PointSummary, PointLatency]],
+    named: Mapping[Series, Named],
+    of: Callable[[PointLatency], int | None],
 ) -> list[_Line]:
     lines = []
     for series in dict.fromkeys(point.series for point, _ in there):
         values = [
-            (point.clients, max(of(latency) / 1e6, LEAST_MS)) for point, latency in there if point.series == series
+            (point.clients, max((of(latency) or 0) / 1e6, LEAST_MS))
+            for point, latency in there
+            if point.series == series
         ]
         lines.append(_Line(named[series].name, named[series].look, values))
     return lines

@@ -1,0 +1,108 @@
+"""What a rule says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import Field
+
+from pgdyno.audit.subject import Subject
+from pgdyno.records import Record
+
+
+class Severity(StrEnum):
+    """What a finding does to a claim, the lightest first."""
+
+    NOTE = "note"
+    """A reader should know it."""
+    CAUTION = "caution"
+    """It may move figures by more than noise, or they say less than they seem to."""
+    INVALID = "invalid"
+    """The figures cannot be what they are said to be, or do not measure what is compared."""
+
+
+class Evidence(Record):
+    """Figures, and where they stand."""
+
+    at: str
+    """`report.txt:42` of an import, else `trial 3` or a part of the manifest."""
+    figures: dict[str, float | str] = Field(default_factory=dict)
+    """With the unit at the end of each name."""
+
+
+class Finding(Record):
+    """One thing that a rule found, or why it could not look."""
+
+    rule: str
+    severity: Severity
+    trials: list[int]
+    """Numbers of the trials that it is about; empty when it is about the run."""
+    message: str
+    """`not checked: why` where the rule lacks its input."""
+    evidence: list[Evidence]
+    advice: str
+    source: str
+    """Where the rule is from."""
+
+    @property
+    def checked(self) -> bool:
+        """Whether the rule had its input."""
+        return not self.message.startswith(NOT_CHECKED)
+
+
+NOT_CHECKED = "not checked: "
+
+
+class MissingError(Exception):
+    """A rule lacks its input: the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A finding without what the rule says of itself."""
+
+    severity: Severity
+    message: str
+    trials: Sequence[int] = ()
+    evidence: Sequence[Evidence] = ()
+    advice: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A rule: `check` gives what it finds, nothing where all is well, and raises MissingError without its input."""
+
+    id: str
+    looks_at: str
+    """In words, for the reference."""
+    worst: Severity
+    """The heaviest finding that it makes."""
+    source: str
+    check: Callable[[Subject], Iterable[Said]]
+
+    def findings(self, subject: Subject) -> list[Finding]:
+        """What it says of `subject`."""
+        try:
+            said = list(self.check(subject))
+        except MissingError as missing:
+            said = [Said(Severity.NOTE, f"{NOT_CHECKED}{missing}")]
+        return [
+            Finding(
+                rule=self.id,
+                severity=each.severity,
+                trials=list(each.trials),
+                message=each.message,
+                evidence=list(each.evidence),
+                advice=each.advice,
+                source=self.source,
+            )
+            for each in said
+        ]
+
+
+def worst(findings: Iterable[Finding]) -> Severity | None:
+    """The heaviest severity; None without findings."""
+    order = list(Severity)
+    return max((finding.severity for finding in findings), key=order.index, default=None)

@@ -1,0 +1,70 @@
+"""Every rule, in the order in which reports show them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.audit.finding import Finding, Rule, Severity
+from pgdyno.audit.rules import (
+    arithmetic,
+    autovacuum_off,
+    cache_resident,
+    checkpoint_cycle,
+    clock,
+    connection_time,
+    durability,
+    errors,
+    generator_limited,
+    generator_on_server,
+    hardware_differs,
+    identical_rows,
+    littles_law,
+    network_floor,
+    no_repeats,
+    order_bias,
+    outside_plan,
+    percentile_of_few,
+    scale_below_clients,
+    settings_differ,
+    skipped,
+    too_short,
+    unsteady,
+    version_differs,
+)
+from pgdyno.audit.subject import AuditRun, Subject
+
+RULES: Sequence[Rule] = (
+    littles_law.RULE,
+    arithmetic.RULE,
+    identical_rows.RULE,
+    network_floor.RULE,
+    generator_limited.RULE,
+    generator_on_server.RULE,
+    hardware_differs.RULE,
+    settings_differ.RULE,
+    version_differs.RULE,
+    durability.RULE,
+    cache_resident.RULE,
+    autovacuum_off.RULE,
+    checkpoint_cycle.RULE,
+    unsteady.RULE,
+    too_short.RULE,
+    no_repeats.RULE,
+    order_bias.RULE,
+    errors.RULE,
+    skipped.RULE,
+    connection_time.RULE,
+    outside_plan.RULE,
+    percentile_of_few.RULE,
+    scale_below_clients.RULE,
+    clock.RULE,
+)
+"""`docs/reference/audit.md` lists them; a test compares the two."""
+
+
+def audit(run: AuditRun, rules: Sequence[Rule] = RULES) -> list[Finding]:
+    """What `rules` find in `run`, the heaviest first; rules that lack their input at the end."""
+    subject = Subject(run)
+    found = [finding for rule in rules for finding in rule.findings(subject)]
+    order = list(Severity)
+    return sorted(found, key=lambda finding: (not finding.checked, -order.index(finding.severity)))

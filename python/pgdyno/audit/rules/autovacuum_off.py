@@ -1,0 +1,41 @@
+"""Autovacuum that was switched off for the benchmark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+ADVICE = "leave it on: servers that are used have it on, and tables bloat without it"
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    severity = Severity.NOTE if subject.only_reads else Severity.CAUTION
+    if subject.imported:
+        lines = subject.facts("autovacuum")
+        if not lines:
+            raise MissingError("autovacuum is not told")
+        off = [line for line in lines if line.text.replace("|", " ").split()[-1].strip("';\"") in ("off", "false")]
+        if off:
+            evidence = [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in off]
+            yield Said(severity, "autovacuum is off", (), evidence, ADVICE)
+        return
+    known = {
+        number: settings["autovacuum"] for number, settings in subject.settings.items() if "autovacuum" in settings
+    }
+    if not known:
+        raise MissingError("the settings of the server were not kept")
+    trials = [number for number, value in known.items() if value == "off"]
+    if trials:
+        evidence = [Evidence(at=f"trial {number}", figures={"autovacuum": "off"}) for number in trials]
+        yield Said(severity, f"autovacuum is off in {len(trials)} trials", trials, evidence, ADVICE)
+
+
+RULE = Rule(
+    "autovacuum-off",
+    "the setting autovacuum: caution, or a note where the workload only reads",
+    Severity.CAUTION,
+    "https://www.postgresql.org/docs/current/routine-vacuuming.html",
+    _check,
+)

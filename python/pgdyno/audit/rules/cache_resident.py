@@ -1,0 +1,45 @@
+"""Whether the dataset lies in memory as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+from pgdyno.units import format_bytes
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    host = subject.manifest.host
+    if host is None:
+        raise MissingError("neither the size of the dataset nor that of memory is told")
+    sizes = {
+        sample.target: (sample.number, sample.trial.prepare.dataset_bytes)
+        for sample in subject.samples
+        if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
+    }
+    if not sizes:
+        raise MissingError("the size of the dataset was not asked for: a [reset] with restart or prewarm does")
+    inside = {target: found for target, found in sizes.items() if (found[1] or 0) < host.memory_bytes / 2}
+    if inside:
+        size = max(size or 0 for _, size in inside.values())
+        yield Said(
+            Severity.NOTE,
+            f"the dataset ({format_bytes(size)}) fits into memory ({format_bytes(host.memory_bytes)}): "
+            "reads need not wait for a disk",
+            [],
+            [
+                Evidence(at=f"trial {number}", figures={"target": target, "dataset_bytes": size or 0})
+                for target, (number, size) in inside.items()
+            ],
+            "for figures of storage, take a scale several times as large as memory",
+        )
+
+
+RULE = Rule(
+    "cache-resident",
+    "the size of the dataset against half of the machine's memory",
+    Severity.NOTE,
+    "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
+    _check,
+)

@@ -1,0 +1,47 @@
+"""The measured part against the interval of checkpoints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+CYCLES = 2
+"""Whole ones that the measured part should cover."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if subject.only_reads:
+        return
+    cycles = [(sample, cycle) for sample in subject.samples if (cycle := _cycle_s(subject, sample)) is not None]
+    if not cycles:
+        raise MissingError("the length of the trials or checkpoint_timeout is not told")
+    short = [(sample, cycle) for sample, cycle in cycles if (sample.length_s or 0) < CYCLES * cycle]
+    if short:
+        sample, cycle = short[0]
+        yield Said(
+            Severity.NOTE,
+            f"{len(short)} of {len(cycles)} trials measure less than {CYCLES} checkpoint cycles: "
+            f"{sample.length_s:.0f} s against {CYCLES} x {cycle:.0f} s",
+            [sample.number for sample, _ in short],
+            [
+                Evidence(at=each.at(), figures={"length_s": each.length_s or 0.0, "checkpoint_timeout_s": timeout})
+                for each, timeout in short
+            ],
+            "measure two cycles or more, or say that checkpoints and full pages are not in the figure",
+        )
+
+
+def _cycle_s(subject: Subject, sample: Sample) -> float | None:
+    told = subject.settings.get(sample.number, {}).get("checkpoint_timeout") if not subject.imported else None
+    return float(told) if told is not None and told.isdigit() and sample.length_s is not None else None
+
+
+RULE = Rule(
+    "checkpoint-cycle",
+    "workloads that write: the measured part covers at least two of checkpoint_timeout",
+    Severity.NOTE,
+    "docs/design/method.md, Warm-up and steady state",
+    _check,
+)

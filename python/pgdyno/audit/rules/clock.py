@@ -1,0 +1,51 @@
+"""Clocks that cannot be trusted: seconds that overlap or are missing, and slow sources."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+from pgdyno.records import CheckVerdict
+
+GAP_US = 1_000_000
+"""Between two intervals that should touch."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    courses = {sample.number: _bounds(subject, sample) for sample in subject.samples}
+    if not any(courses.values()) and not subject.manifest.preflight:
+        raise MissingError("no course of a trial and no check of the clock is kept")
+    for check in subject.manifest.preflight:
+        if check.id.startswith("clock.") and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
+            evidence = [Evidence(at="manifest, preflight", figures={check.id: check.found})]
+            yield Said(Severity.CAUTION, f"{check.found}: {check.means}", (), evidence, check.change)
+    for sample in subject.samples:
+        jumps = [(end, begin) for end, begin in courses[sample.number] if abs(begin - end) > GAP_US]
+        if jumps:
+            end, begin = jumps[0]
+            yield Said(
+                Severity.CAUTION,
+                f"the seconds of trial {sample.number} do not follow each other: {len(jumps)} jumps, the first from "
+                f"{end / 1e6:.1f} s to {begin / 1e6:.1f} s",
+                [sample.number],
+                [Evidence(at=sample.at(), figures={"jumps": len(jumps)})],
+                "look whether the clock was set, or the machine stood still",
+            )
+
+
+def _bounds(subject: Subject, sample: Sample) -> list[tuple[int, int]]:
+    """End of each interval and begin of the next."""
+    seconds = {row.second: (row.from_us, row.to_us) for row in subject.intervals(sample.number)}
+    course = [seconds[second] for second in sorted(seconds)]
+    return [(before[1], after[0]) for before, after in itertools.pairwise(course)]
+
+
+RULE = Rule(
+    "clock",
+    "checks of the clock before the run; intervals of a trial that do not touch within a second",
+    Severity.CAUTION,
+    "docs/reference/doctor.md",
+    _check,
+)

@@ -1,0 +1,84 @@
+"""Rates without the time to connect that are not plausible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+CAUTION_SHARE, INVALID_SHARE = 0.05, 0.25
+"""Of a trial's time that connecting would have taken."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if not subject.imported:
+        return
+    pairs = [*_in_one(subject), *_in_tables(subject)]
+    if not pairs:
+        raise MissingError("no trial has a rate with and one without the time to connect")
+    for severity, low, high in (
+        (Severity.INVALID, INVALID_SHARE, 1.0),
+        (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE),
+    ):
+        off = [pair for pair in pairs if low < _share(pair[1], pair[3]) <= high]
+        if off:
+            most = max(_share(pair[1], pair[3]) for pair in off)
+            yield Said(
+                severity,
+                f"{len(off)} of {len(pairs)} rates without the time to connect would mean that connecting took up to "
+                f"{most:.0%} of the trial",
+                sorted({sample.number for including, _, excluding, _ in off for sample in (including, excluding)}),
+                [
+                    Evidence(
+                        at=excluding.at("tps"),
+                        figures={
+                            "including_tps": with_tps,
+                            "including_at": including.at("tps"),
+                            "excluding_tps": without_tps,
+                            "clients": f"{including.clients} and {excluding.clients}",
+                        },
+                    )
+                    for including, with_tps, excluding, without_tps in off
+                ],
+                "use the rates that include connecting; PostgreSQL 14 and later count neither",
+            )
+
+
+Pair = tuple[Sample, float, Sample, float]
+"""A trial and its rate with connecting, a trial and its rate without."""
+
+
+def _in_one(subject: Subject) -> Iterator[Pair]:
+    for sample in subject.samples:
+        figures = sample.figures
+        if "tps" in figures and "tps_excluding_connections" in figures:
+            yield sample, figures["tps"], sample, figures["tps_excluding_connections"]
+
+
+def _in_tables(subject: Subject) -> Iterator[Pair]:
+    """Rows of a table of peaks that say which of the two they are."""
+    rows: dict[tuple[object, ...], dict[str, Sample]] = {}
+    for sample in subject.samples:
+        words = sample.trial.imported.words if sample.trial.imported is not None else {}
+        kind = words.get("rows", "").lower()[:4]
+        if kind in ("incl", "excl"):
+            base = sample.target.replace(words["rows"], "")
+            rows.setdefault((base, sample.trial.point.scale, words.get("ratio")), {})[kind] = sample
+    for found in rows.values():
+        if len(found) == 2:
+            yield found["incl"], found["incl"].summary.tps, found["excl"], found["excl"].summary.tps
+
+
+def _share(including: float, excluding: float) -> float:
+    return 1 - including / excluding if excluding > 0 else 0.0
+
+
+RULE = Rule(
+    "connection-time",
+    "rates with and without the time to connect: the part of the trial that connecting would have taken; "
+    "caution over 5 %, invalid over 25 %",
+    Severity.INVALID,
+    "https://www.postgresql.org/docs/release/14.0/, pgbench",
+    _check,
+)

@@ -1,0 +1,76 @@
+"""Whether a commit was on disk when it was answered, and alike at all targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+from pgdyno.records import CheckVerdict
+
+SAFE = {
+    "fsync": frozenset(["on"]),
+    "full_page_writes": frozenset(["on"]),
+    "synchronous_commit": frozenset(["on", "local", "remote_write", "remote_apply"]),
+}
+"""Values with which a commit survives a crash of the server."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if subject.imported:
+        yield from _told(subject)
+        return
+    known = {number: settings for number, settings in subject.settings.items() if "fsync" in settings}
+    if not known:
+        raise MissingError("the settings of the server were not kept")
+    for name, safe in SAFE.items():
+        unsafe = {number: settings[name] for number, settings in known.items() if settings.get(name) not in safe}
+        if unsafe:
+            yield _unsafe(subject, name, unsafe, differs=len(unsafe) < len(known))
+    for check in subject.manifest.preflight:
+        if check.id == "storage.file-system" and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
+            evidence = [Evidence(at="manifest, preflight", figures={"storage.file-system": check.found})]
+            yield Said(Severity.CAUTION, f"{check.found}: {check.means}", (), evidence, check.change)
+
+
+def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: bool) -> Said:
+    value = next(iter(unsafe.values()))
+    if differs:
+        severity, what = Severity.INVALID, f"{name} is {value} in {len(unsafe)} of {len(subject.samples)} trials only"
+    elif subject.only_reads:
+        severity, what = Severity.NOTE, f"{name} is {value}; the workload only reads"
+    else:
+        severity, what = Severity.CAUTION, f"{name} is {value}: transactions that were answered may be lost"
+    return Said(
+        severity,
+        what,
+        list(unsafe),
+        [Evidence(at=f"trial {number}", figures={name: setting}) for number, setting in unsafe.items()],
+        f"set {name} = on, or say with every figure that it was not",
+    )
+
+
+def _told(subject: Subject) -> Iterator[Said]:
+    lines = [(name, line) for name in (*SAFE, "tmpfs") for line in subject.facts(name)]
+    if not lines:
+        raise MissingError("neither fsync, synchronous_commit, full_page_writes nor the storage is told")
+    for name, line in lines:
+        if name == "tmpfs" or line.text.rstrip("'\" ;").endswith(("off", "false")):
+            what = "data lie in memory, and no commit reaches a disk" if name == "tmpfs" else f"{name} is off"
+            yield Said(
+                Severity.CAUTION,
+                f"{what}: {line.text}",
+                (),
+                [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text})],
+                "do not compare with a server whose commits are on disk",
+            )
+
+
+RULE = Rule(
+    "durability",
+    "fsync, full_page_writes, synchronous_commit, and data in memory: invalid where trials of a run differ in it, "
+    "caution where transactions may be lost, a note where the workload only reads",
+    Severity.INVALID,
+    "https://www.postgresql.org/docs/current/non-durability.html",
+    _check,
+)

@@ -1,0 +1,58 @@
+"""Transactions that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
+    if not shares:
+        raise MissingError("errors are not counted")
+    limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
+    for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
+        some = [(sample, share) for sample, share in shares if low < share <= high]
+        if some:
+            most = max(share for _, share in some)
+            yield Said(
+                severity,
+                f"up to {most:.2g} of the transactions failed in {len(some)} of {len(shares)} trials",
+                [sample.number for sample, _ in some],
+                [
+                    Evidence(at=sample.at("errors"), figures=sample.some("errors", "failed", "tps"))
+                    for sample, _ in some
+                ],
+                "look at what failed: work that is given up makes figures better than they are",
+            )
+    aborted = [sample for sample in subject.samples if sample.summary.clients_aborted]
+    if aborted:
+        yield Said(
+            Severity.INVALID,
+            f"clients gave up in {len(aborted)} trials: they did not have the clients that they are said to have",
+            [sample.number for sample in aborted],
+            [Evidence(at=each.at(), figures={"clients_aborted": each.summary.clients_aborted}) for each in aborted],
+            "find out why, and measure again",
+        )
+
+
+def _share(sample: Sample) -> float | None:
+    figures = sample.figures
+    lost = figures.get("failed", figures.get("errors"))
+    done = figures.get("transactions")
+    if done is None and sample.length_s is not None:
+        done = sample.summary.tps * sample.length_s
+    return lost / (done + lost) if lost is not None and done else None
+
+
+RULE = Rule(
+    "errors",
+    "failed transactions of all: a note from one, caution over 0.1 %, invalid over 1 % and where clients gave up",
+    Severity.INVALID,
+    "docs/design/method.md, Gates",
+    _check,
+)

@@ -1,0 +1,53 @@
+"""Whether the generator, and not the server, was at its limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+CEILING, NEAR = 0.9, 0.7
+"""Share of a core that a worker uses; over 70 % it is near its ceiling (docs/reference/events.md)."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    shares = [(sample, share) for sample in subject.samples if (share := _share(subject, sample)) is not None]
+    if not shares:
+        raise MissingError("nobody tells how busy the generator was")
+    for severity, low, high in ((Severity.INVALID, CEILING, 99.0), (Severity.CAUTION, NEAR, CEILING)):
+        busy = [(sample, share) for sample, share in shares if low < share <= high]
+        if busy:
+            most = max(share for _, share in busy)
+            yield Said(
+                severity,
+                f"the generator's workers use up to {most:.0%} of a core each in {len(busy)} trials: "
+                "figures may be its own ceiling",
+                [sample.number for sample, _ in busy],
+                [Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3)}) for sample, share in busy],
+                "give it more workers or cores, or another host",
+            )
+
+
+def _share(subject: Subject, sample: Sample) -> float | None:
+    """Mean over workers of the measured part, by processor time."""
+    generator = sample.trial.generator
+    if generator is None:
+        return None
+    seconds = {
+        row.second: row
+        for row in subject.intervals(sample.number)
+        if row.phase == "measure" and row.worker_cpu_us is not None
+    }
+    used_us = sum(row.worker_cpu_us or 0 for row in seconds.values())
+    length_us = sum(row.to_us - row.from_us for row in seconds.values())
+    return used_us / length_us / generator.workers if length_us else None
+
+
+RULE = Rule(
+    "generator-limited",
+    "processor time of the generator's workers: caution over 70 % of a core, invalid over 90 %",
+    Severity.INVALID,
+    "docs/design/performance.md",
+    _check,
+)

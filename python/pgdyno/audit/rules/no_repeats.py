@@ -1,0 +1,45 @@
+"""Points that were measured once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+FOR_A_CLAIM = 6
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if not subject.samples:
+        raise MissingError("no trial finished")
+    names = {sample.number: f"{sample.target} {sample.trial.point.model_dump_json()}" for sample in subject.samples}
+    counts = Counter(names.values())
+    once = [sample for sample in subject.samples if counts[names[sample.number]] == 1]
+    fewest = min(counts.values())
+    if once:
+        yield Said(
+            Severity.CAUTION,
+            f"{len(once)} of {len(counts)} points were measured once: nobody knows how far a second trial would be off",
+            [sample.number for sample in once],
+            [Evidence(at=once[0].at(), figures={"points": len(counts), "measured_once": len(once)})],
+            f"repeat every point, {FOR_A_CLAIM} times for a claim",
+        )
+    elif fewest < FOR_A_CLAIM:
+        yield Said(
+            Severity.NOTE,
+            f"points have {fewest} trials: a claim wants {FOR_A_CLAIM}",
+            (),
+            [Evidence(at="manifest", figures={"fewest_trials": fewest})],
+            f"set trial.repeats = {FOR_A_CLAIM}",
+        )
+
+
+RULE = Rule(
+    "no-repeats",
+    "trials of each point at each target: caution at one, a note below six",
+    Severity.CAUTION,
+    "docs/design/method.md, Interval",
+    _check,
+)

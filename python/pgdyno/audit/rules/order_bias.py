@@ -1,0 +1,44 @@
+"""Targets that were measured one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    started = {
+        target: sorted(sample.trial.started_at for sample in samples if sample.trial.started_at is not None)
+        for target, samples in subject.by_target.items()
+    }
+    if subject.imported and not all(started.values()):
+        raise MissingError("nobody tells in which order the trials ran")
+    apart = [
+        (a, b) for a, b in combinations(started, 2) if started[a][-1] < started[b][0] or started[b][-1] < started[a][0]
+    ]
+    # with one trial each there is no other order
+    apart = [(a, b) for a, b in apart if len(started[a]) > 1 or len(started[b]) > 1]
+    if apart:
+        names = "; ".join(f"{a} and {b}" for a, b in apart[:3])
+        yield Said(
+            Severity.CAUTION,
+            f"all trials of one target ran before all of the other ({names}): what drifts counts as a difference",
+            (),
+            [
+                Evidence(at="trials", figures={"target": target, "first": f"{times[0]}", "last": f"{times[-1]}"})
+                for target, times in started.items()
+            ],
+            'trial.order = "interleaved"',
+        )
+
+
+RULE = Rule(
+    "order-bias",
+    "whether all trials of one target lie before all of another",
+    Severity.CAUTION,
+    "docs/design/method.md, Order",
+    _check,
+)

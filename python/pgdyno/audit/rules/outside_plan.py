@@ -1,0 +1,40 @@
+"""Points outside of what the document says it swept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+from pgdyno.importers.facts import swept
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if not subject.imported:
+        return
+    ranges = [(line, found) for line in subject.facts("sweep") if (found := swept(line.text)) is not None]
+    if not ranges:
+        raise MissingError("the document does not tell which clients it swept")
+    least, most = min(first for _, (first, _) in ranges), max(last for _, (_, last) in ranges)
+    outside = [sample for sample in subject.samples if sample.clients and not least <= sample.clients <= most]
+    if outside:
+        clients = ", ".join(str(sample.clients) for sample in outside)
+        yield Said(
+            Severity.CAUTION,
+            f"clients of {len(outside)} trials ({clients}) lie outside of the {least} to {most} that were swept",
+            [sample.number for sample in outside],
+            [
+                *(Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line, _ in ranges),
+                *(Evidence(at=sample.at("clients"), figures=sample.some("clients", "tps")) for sample in outside),
+            ],
+            "ask how these came about; leave them out of a comparison",
+        )
+
+
+RULE = Rule(
+    "outside-plan",
+    "clients of imported trials against the sweep that the document tells; trials of our own are the plan's",
+    Severity.CAUTION,
+    "docs/design/method.md, Order",
+    _check,
+)

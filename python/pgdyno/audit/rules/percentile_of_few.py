@@ -1,0 +1,50 @@
+"""Percentiles behind which few transactions lie."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+BEYOND = 10
+"""Transactions slower than a percentile, for it to be more than luck."""
+_NAME = re.compile(r"latency_p([\d.]+)_ms")
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    counted = [(sample, name, beyond) for sample in subject.samples for name, beyond in _beyond(sample)]
+    if not counted:
+        raise MissingError("no percentile is told, or not of how many transactions")
+    few = [each for each in counted if each[2] < BEYOND]
+    if few:
+        yield Said(
+            Severity.CAUTION,
+            f"{len(few)} percentiles have fewer than {BEYOND} transactions beyond them",
+            sorted({sample.number for sample, _, _ in few}),
+            [
+                Evidence(at=sample.at(name), figures={name: sample.figures[name], "beyond": round(beyond, 1)})
+                for sample, name, beyond in few
+            ],
+            "measure longer, or give a lower percentile",
+        )
+
+
+def _beyond(sample: Sample) -> Iterator[tuple[str, float]]:
+    done = sample.figures.get("transactions")
+    if done is None and sample.length_s is not None:
+        done = sample.summary.tps * sample.length_s
+    for name in sample.figures if done is not None else ():
+        match = _NAME.fullmatch(name)
+        if match is not None and done is not None:
+            yield name, done * (1 - float(match[1]) / 100)
+
+
+RULE = Rule(
+    "percentile-of-few",
+    "transactions beyond each percentile up to p99: fewer than ten",
+    Severity.CAUTION,
+    "docs/design/method.md, Interval",
+    _check,
+)

@@ -1,0 +1,56 @@
+"""Clients that wait for each other's branch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    updating = [sample for sample in subject.samples if _updates_branches(subject, sample)]
+    if not updating:
+        if subject.manifest.workload == "workload not told":
+            raise MissingError("the workload is not told")
+        return
+    known = [(sample, scale) for sample in updating if (scale := _scale(subject, sample)) is not None]
+    if not known:
+        raise MissingError("the scale is not told")
+    under = [(sample, scale) for sample, scale in known if scale < sample.clients]
+    if under:
+        yield Said(
+            Severity.CAUTION,
+            f"{len(under)} trials have more clients than pgbench_branches has rows: they wait for locks of each other",
+            [sample.number for sample, _ in under],
+            [
+                Evidence(at=sample.at("scale"), figures={"scale": scale, "clients": sample.clients})
+                for sample, scale in under
+            ],
+            "load a scale of at least the largest number of clients",
+        )
+
+
+def _updates_branches(subject: Subject, sample: Sample) -> bool:
+    names = [subject.manifest.workload]
+    if sample.trial.imported is not None:
+        names = [sample.trial.imported.words.get("workload", "")]
+    if "tpcb-like" in names:
+        return True
+    return any("UPDATE pgbench_branches" in row.text for row in subject.statements(sample.number))
+
+
+def _scale(subject: Subject, sample: Sample) -> int | None:
+    if sample.trial.point.scale is not None:
+        return sample.trial.point.scale
+    told = subject.manifest.plan.get("workload", {}).get("scale")
+    return told if isinstance(told, int) else None
+
+
+RULE = Rule(
+    "scale-below-clients",
+    "scripts that update pgbench_branches: the scale against the clients",
+    Severity.CAUTION,
+    "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
+    _check,
+)

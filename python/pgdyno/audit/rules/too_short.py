@@ -1,0 +1,38 @@
+"""Trials too short for what they measure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+READS_S, WRITES_S = 10.0, 60.0
+"""Caches and the scheduler settle in seconds; WAL, vacuum and checkpoints do not."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    known = [(sample, sample.length_s) for sample in subject.samples if sample.length_s is not None]
+    if not known:
+        raise MissingError("the length of no trial is told")
+    least_s = READS_S if subject.only_reads else WRITES_S
+    # a rest of a second is how trials end
+    short = [(sample, length_s) for sample, length_s in known if length_s < least_s - 0.5]
+    if short:
+        shortest = min(length_s for _, length_s in short)
+        yield Said(
+            Severity.CAUTION,
+            f"{len(short)} of {len(known)} trials measure less than {least_s:.0f} s, down to {shortest:.1f} s",
+            [sample.number for sample, _ in short],
+            [Evidence(at=sample.at(), figures={"length_s": round(length_s, 1)}) for sample, length_s in short],
+            "measure for minutes: pgbench's documentation says the same",
+        )
+
+
+RULE = Rule(
+    "too-short",
+    "the measured part: 10 s where the workload only reads, else 60 s",
+    Severity.CAUTION,
+    "https://www.postgresql.org/docs/current/pgbench.html, Good Practices",
+    _check,
+)

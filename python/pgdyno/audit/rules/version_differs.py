@@ -1,0 +1,29 @@
+"""Versions of the servers that are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    versions = {target.name: target.facts.version for target in subject.manifest.targets if target.facts is not None}
+    for sample in subject.samples:
+        if sample.trial.imported is not None and "server_version" in sample.trial.imported.words:
+            versions[sample.target] = sample.trial.imported.words["server_version"]
+    if not versions:
+        raise MissingError("no version of a server is told")
+    if len(set(versions.values())) > 1:
+        listed = ", ".join(f"{version} at {target}" for target, version in versions.items())
+        yield Said(
+            Severity.NOTE,
+            f"targets are of other versions: {listed}",
+            (),
+            [Evidence(at="manifest", figures=dict(versions))],
+            "nothing, if the version is what is compared",
+        )
+
+
+RULE = Rule("version-differs", "the server's version, by target", Severity.NOTE, "pgdyno.fingerprint.compare", _check)

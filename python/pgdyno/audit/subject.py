@@ -1,0 +1,193 @@
+"""A run as rules see it: the same questions to trials of our own and to imported ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+from pgdyno.records import ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
+from pgdyno.store.tables import IntervalRow, SettingRow, StatementRow
+
+READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
+"""Workloads that are known to write nothing."""
+
+
+class AuditRun(Protocol):
+    """What audit needs of a run: `store.read.RunData` is one."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run is."""
+
+    @property
+    def trials(self) -> Sequence[TrialRecord]:
+        """Its trials in their order."""
+
+    def intervals(self) -> Sequence[IntervalRow]:
+        """Seconds of all trials."""
+
+    def statements(self) -> Sequence[StatementRow]:
+        """Statements of all trials."""
+
+    def settings(self) -> Sequence[SettingRow]:
+        """Settings of the server as they were, at each trial."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A finished trial with its figures, in the names of docs/reference/published.md."""
+
+    trial: TrialRecord
+    summary: Summary
+
+    @property
+    def number(self) -> int:
+        """Place in the run."""
+        return self.trial.number
+
+    @property
+    def target(self) -> str:
+        """What was measured."""
+        return self.trial.target
+
+    @property
+    def clients(self) -> int:
+        """Sessions; 0 when nobody tells."""
+        return self.trial.point.clients
+
+    @cached_property
+    def figures(self) -> Mapping[str, float]:
+        """Every figure that is known: as printed where the trial was imported and has figures, else as measured."""
+        if self.trial.imported is not None and self.trial.imported.figures:
+            return self.trial.imported.figures
+        summary = self.summary
+        known: dict[str, float | None] = {
+            "clients": self.clients or None,
+            "tps": summary.tps,
+            "transactions": summary.succeeded,
+            "duration_s": summary.measured_s,
+            "failed": summary.failed,
+            "skipped": summary.skipped,
+            **_latency_ms(summary.latency_ns),
+        }
+        return {name: float(value) for name, value in known.items() if value is not None}
+
+    def at(self, name: str | None = None) -> str:
+        """Where the figure `name` stands, or the trial as a whole."""
+        imported = self.trial.imported
+        if imported is None:
+            return f"trial {self.number}"
+        printed = imported.printed.get(name) if name is not None else None
+        return f"{imported.file}:{printed.line if printed is not None else imported.line}"
+
+    def some(self, *names: str) -> dict[str, float | str]:
+        """Those of the figures `names` that are known, for evidence."""
+        return {name: self.figures[name] for name in names if name in self.figures}
+
+    @property
+    def length_s(self) -> float | None:
+        """Seconds that were measured, as told or as transactions over their rate."""
+        if "duration_s" in self.figures:
+            return self.figures["duration_s"]
+        if "transactions" in self.figures and self.summary.tps > 0:
+            return self.figures["transactions"] / self.summary.tps
+        return None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the load came at a rate."""
+        return self.trial.point.rate is not None
+
+
+_Row = TypeVar("_Row", IntervalRow, StatementRow)
+
+
+def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:
+    found: dict[int, list[_Row]] = {}
+    for row in rows:
+        found.setdefault(row.trial, []).append(row)
+    return found
+
+
+def _latency_ms(latency: Latency | None) -> dict[str, float | None]:
+    if latency is None:
+        return {}
+    names = {"mean": "mean", "stddev": "stddev", "min": "min", "max": "max"}
+    names |= {"p50": "p50", "p95": "p95", "p99": "p99"}
+    values = {f"latency_{name}_ms": getattr(latency, field) for name, field in names.items()}
+    return {name: None if value is None else value / 1e6 for name, value in values.items()}
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A run, with what several rules ask for."""
+
+    run: AuditRun
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run is."""
+        return self.run.manifest
+
+    @property
+    def imported(self) -> bool:
+        """Whether another tool measured it."""
+        return self.manifest.imported is not None
+
+    @cached_property
+    def samples(self) -> list[Sample]:
+        """Finished trials, in their order."""
+        return [
+            Sample(trial, trial.summary)
+            for trial in self.run.trials
+            if trial.outcome is Outcome.FINISHED and trial.summary is not None
+        ]
+
+    @cached_property
+    def by_target(self) -> Mapping[str, list[Sample]]:
+        """Finished trials of each target."""
+        found: dict[str, list[Sample]] = {}
+        for sample in self.samples:
+            found.setdefault(sample.target, []).append(sample)
+        return found
+
+    def facts(self, name: str) -> list[ImportedLine]:
+        """Lines of imported documents that tell of `name`."""
+        return self.manifest.imported.facts.get(name, []) if self.manifest.imported is not None else []
+
+    @cached_property
+    def settings(self) -> Mapping[int, Mapping[str, str]]:
+        """Settings of the server by trial of our own and name."""
+        found: dict[int, dict[str, str]] = {sample.number: {} for sample in self.samples}
+        for row in self.run.settings():
+            if row.trial in found:
+                found[row.trial][row.name] = row.setting or ""
+        return found
+
+    def intervals(self, trial: int) -> Sequence[IntervalRow]:
+        """Seconds of trial number `trial`."""
+        return self._intervals.get(trial, ())
+
+    def statements(self, trial: int) -> Sequence[StatementRow]:
+        """Statements of trial number `trial`."""
+        return self._statements.get(trial, ())
+
+    # each table is read once: a file a trial and rule would take seconds for a hundred trials
+
+    @cached_property
+    def _intervals(self) -> Mapping[int, Sequence[IntervalRow]]:
+        return _by_trial(self.run.intervals())
+
+    @cached_property
+    def _statements(self) -> Mapping[int, Sequence[StatementRow]]:
+        return _by_trial(self.run.statements())
+
+    @property
+    def only_reads(self) -> bool | None:
+        """Whether the workload writes nothing; None when that is not known."""
+        names = {name.strip() for name in self.manifest.workload.split(",")}
+        if "workload not told" in names:
+            return None
+        return names <= READ_ONLY

@@ -1,0 +1,375 @@
+"""pgbench's transaction and aggregate logs, read by DuckDB in bounded memory.
+
+Columns: https://www.postgresql.org/docs/current/pgbench.html, "Per-Transaction Logging" and "Aggregated
+Logging", and the same pages of earlier releases.
+"""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import Enum
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+from hdrh.histogram import HdrHistogram
+
+from pgdyno.errors import StoreError
+from pgdyno.records import Latency, Summary
+from pgdyno.store import HistogramRow, IntervalRow, TrialTables
+from pgdyno.store.tables import TOTAL
+
+LONGEST_NS = 3_600_000_000_000
+"""Longer latencies are put into the last bucket, as the engine does."""
+DIGITS = 3
+"""Significant ones, as in the engine's histograms."""
+_QUANTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+
+_TRANSACTION = re.compile(
+    rb"\d{1,7} \d+ (?:\d+|skipped|failed|serialization|deadlock) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}\s*"
+)
+_AGGREGATE = re.compile(rb"\d{9,10} \d+ \d+ \d+ \d+ \d+(?: \d+){0,9}\s*")
+_THREAD = re.compile(r"(?P<run>.+\.\d+)\.\d+")
+
+
+class LogKind(Enum):
+    """What a log's lines are."""
+
+    TRANSACTIONS = "transactions"
+    AGGREGATES = "aggregates"
+
+
+@dataclass(frozen=True, slots=True)
+class LogTrial:
+    """One run of pgbench, from the logs of its threads."""
+
+    summary: Summary
+    tables: TrialTables
+    clients: int
+    """0: aggregate logs do not tell."""
+    lines: int
+    started_at: datetime
+    ended_at: datetime
+
+
+def log_kind(path: Path) -> LogKind | None:
+    """What log `path` is, by its first line; None when it is none."""
+    with path.open("rb") as file:
+        first = file.readline(200)
+    if _AGGREGATE.fullmatch(first):
+        return LogKind.AGGREGATES
+    return LogKind.TRANSACTIONS if _TRANSACTION.fullmatch(first) else None
+
+
+def by_run(paths: Sequence[Path]) -> list[list[Path]]:
+    """Logs that threads of one pgbench wrote (`pgbench_log.PID`, `pgbench_log.PID.1`, …) together."""
+    runs: dict[tuple[Path, str], list[Path]] = defaultdict(list)
+    for path in paths:
+        thread = _THREAD.fullmatch(path.name)
+        runs[path.parent, thread["run"] if thread else path.name].append(path)
+    return list(runs.values())
+
+
+def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
+    """One trial from the logs of its threads. Raises StoreError for a line that is none of pgbench's.
+
+    Of each second, script and latency (to three digits) a count is kept, not the transactions.
+    """
+    with duckdb.connect(
+        config={"autoinstall_known_extensions": False, "threads": 2, "memory_limit": "2GB"}
+    ) as connection:
+        try:
+            if kind is LogKind.AGGREGATES:
+                return _aggregates(connection, paths, trial)
+            return _transactions(connection, paths, trial)
+        except duckdb.Error as error:
+            reason = str(error).strip().split("\n", 1)[0]
+            raise StoreError(
+                f"cannot read the log {paths[0]}: {reason}", hint="a line that was cut, or that pgbench did not write"
+            ) from error
+
+
+def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
+    listed = ", ".join("'" + str(path).replace("'", "''") + "'" for path in paths)
+    types = ", ".join(f"'{name}': '{sql_type}'" for name, sql_type in columns)
+    return f"read_csv([{listed}], delim=' ', header=false, quote='', escape='', auto_detect=false, columns={{{types}}})"
+
+
+def _width(path: Path) -> int:
+    with path.open("rb") as file:
+        return len(file.readline(200).split())
+
+
+# ---- transaction logs ----
+
+_COLUMNS = [
+    ("client", "INTEGER"), ("number", "BIGINT"), ("time", "VARCHAR"), ("script", "INTEGER"), ("epoch", "BIGINT"),
+    ("us", "INTEGER"), ("more", "BIGINT"), ("retries", "BIGINT"),
+]  # fmt: skip
+
+# one pass: counts by second, script, fate and bucket of three digits, which is 2^shift wide
+_GROUPED = """
+CREATE TEMP TABLE grouped AS
+SELECT epoch, script, lost, shift, (ns >> shift) << shift AS bucket, count(*) AS n,
+       sum(ns)::BIGINT AS sum_ns, sum((ns / 1e6) * (ns / 1e6)) AS squares_ms, min(ns) AS least, max(ns) AS most,
+       min(ended - coalesce(ns, 0) // 1000) AS first, max(ended) AS last, max(client) AS client
+FROM (SELECT *, CASE WHEN ns < 2048 THEN 0 ELSE floor(log2(ns))::INTEGER - 10 END AS shift
+      FROM (SELECT client, epoch, script, epoch * 1000000 + us AS ended,
+                   CASE WHEN time[1] BETWEEN '0' AND '9' THEN time::BIGINT * 1000 END AS ns,
+                   CASE WHEN time[1] BETWEEN '0' AND '9' THEN NULL ELSE time END AS lost FROM {log}))
+GROUP BY epoch, script, lost, shift, bucket
+"""
+_LOST_WORDS = ("skipped", "failed", "serialization", "deadlock")
+_SUCCEEDED = "SELECT epoch, script, shift, bucket, n, sum_ns, squares_ms, least, most FROM grouped WHERE lost IS NULL"
+_LOST = """
+SELECT epoch, script, coalesce(sum(n) FILTER (lost = 'skipped'), 0)::BIGINT,
+       coalesce(sum(n) FILTER (lost <> 'skipped'), 0)::BIGINT
+FROM grouped WHERE lost IS NOT NULL GROUP BY ALL
+"""
+
+
+def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
+    log = _csv(paths, _COLUMNS[: _width(paths[0])])
+    connection.execute(_GROUPED.format(log=log))
+    whole = connection.execute("SELECT min(first), max(last), max(client) + 1, sum(n)::BIGINT FROM grouped").fetchone()
+    if whole is None or whole[0] is None:
+        raise StoreError(f"cannot read the log {paths[0]}: it has no transaction")
+    start_us, end_us, clients, lines = whole
+    strange = connection.execute(
+        "SELECT lost FROM grouped WHERE lost NOT IN ($1, $2, $3, $4)", list(_LOST_WORDS)
+    ).fetchone()
+    if strange is not None:
+        raise StoreError(
+            f"cannot read the log {paths[0]}: a transaction took {strange[0]!r}",
+            hint=f"pgbench writes microseconds or {', '.join(_LOST_WORDS)}",
+        )
+    lost = {(epoch, script): counts for epoch, script, *counts in connection.execute(_LOST).fetchall()}
+    skipped, failed = (sum(counts[at] for counts in lost.values()) for at in (0, 1))
+    seconds = _seconds(connection)
+    tables = TrialTables()
+    first = start_us // 1_000_000
+    for epoch, script in sorted(seconds.keys() | lost.keys()):
+        second = seconds.get((epoch, script)) or _Counts()
+        bounds = (max(epoch * 1_000_000, start_us) - start_us, min((epoch + 1) * 1_000_000, end_us) - start_us)
+        gone = lost.get((epoch, script), (0, 0))
+        tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, gone, clients))
+        if second.n:
+            tables.histograms.append(_histogram(trial, epoch - first, script, second))
+    totals: dict[int, _Counts] = defaultdict(_Counts)
+    for (_, script), second in seconds.items():
+        totals[script].add(second)
+    tables.histograms += [_histogram(trial, TOTAL, script, total) for script, total in sorted(totals.items())]
+    every = _Counts()
+    for total in totals.values():
+        every.add(total)
+    summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency())
+    return LogTrial(summary, tables, clients, lines, _instant(start_us), _instant(end_us))
+
+
+class _Counts:
+    """Transactions by latency."""
+
+    def __init__(self) -> None:
+        self.n = 0
+        self.sum_ns = 0
+        self.squares_ms = 0.0
+        self.least: int | None = None
+        self.most: int | None = None
+        self.buckets: dict[int, tuple[int, int]] = {}
+        """Lowest latency of a bucket: log2 of its width, and how many are in it."""
+
+    def add(self, other: _Counts) -> None:
+        """Counts those of `other`, too."""
+        self.n += other.n
+        self.sum_ns += other.sum_ns
+        self.squares_ms += other.squares_ms
+        self.least = min((each for each in (self.least, other.least) if each is not None), default=None)
+        self.most = max((each for each in (self.most, other.most) if each is not None), default=None)
+        for bucket, (shift, n) in other.buckets.items():
+            self.buckets[bucket] = (shift, n + self.buckets.get(bucket, (shift, 0))[1])
+
+    def percentiles(self, wanted: Sequence[float]) -> list[int | None]:
+        """The highest latency of the bucket in which each of `wanted` (ascending) lies."""
+        ranks = [max(1, math.ceil(round(each / 100 * self.n, 6))) for each in wanted]
+        found: list[int | None] = [None] * len(ranks)
+        reached, at = 0, 0
+        for bucket in sorted(self.buckets):
+            shift, n = self.buckets[bucket]
+            reached += n
+            while at < len(ranks) and reached >= ranks[at]:
+                found[at] = bucket + (1 << shift) - 1
+                at += 1
+        return found
+
+    def latency(self) -> Latency | None:
+        """All figures; None when nothing succeeded."""
+        if self.n == 0:
+            return None
+        mean_ms = self.sum_ns / 1e6 / self.n
+        variance = max(self.squares_ms / self.n - mean_ms * mean_ms, 0.0)
+        percentiles = dict(zip(_QUANTILES, self.percentiles(list(_QUANTILES.values())), strict=True))
+        return Latency(
+            mean=mean_ms * 1e6, stddev=math.sqrt(variance) * 1e6, min=self.least, max=self.most, **percentiles
+        )
+
+
+def _seconds(connection: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], _Counts]:
+    found: dict[tuple[int, int], _Counts] = defaultdict(_Counts)
+    result = connection.execute(_SUCCEEDED)
+    while rows := result.fetchmany(100_000):
+        for epoch, script, shift, bucket, n, sum_ns, squares_ms, least, most in rows:
+            part = _Counts()
+            part.n, part.sum_ns, part.squares_ms, part.least, part.most = n, sum_ns, squares_ms, least, most
+            part.buckets[bucket] = (shift, n)
+            found[epoch, script].add(part)
+    return dict(found)
+
+
+def _interval(
+    trial: int,
+    second: int,
+    bounds: tuple[int, int],
+    script: int,
+    counts: _Counts,
+    lost: Sequence[int],
+    clients: int,
+) -> IntervalRow:
+    p50, p95, p99, p999 = counts.percentiles([50, 95, 99, 99.9])
+    return _row(
+        trial=trial,
+        second=second,
+        from_us=bounds[0],
+        to_us=bounds[1],
+        script=script,
+        succeeded=counts.n,
+        failed=lost[1],
+        skipped=lost[0],
+        clients=clients,
+        latency_sum_ns=float(counts.sum_ns) if counts.n else None,
+        latency_min_ns=counts.least,
+        p50_ns=p50,
+        p95_ns=p95,
+        p99_ns=p99,
+        p999_ns=p999,
+        latency_max_ns=counts.most,
+    )
+
+
+def _row(**given: int | float | str | None) -> IntervalRow:
+    """An interval with what a log tells; the rest is not known."""
+    known = {"phase": "measure", "retried": 0, "retries": 0, "in_flight": None, "worker_cpu_us": None}
+    known |= dict.fromkeys(("p50_ns", "p95_ns", "p99_ns", "p999_ns"))
+    return IntervalRow(**{**known, **given})  # type: ignore[arg-type]
+
+
+def _histogram(trial: int, second: int, script: int, counts: _Counts) -> HistogramRow:
+    histogram = HdrHistogram(1, LONGEST_NS, DIGITS)
+    for bucket, (_, n) in counts.buckets.items():
+        histogram.record_value(min(bucket, LONGEST_NS), n)
+    return HistogramRow(trial, second, "measure", script, base64.b64decode(histogram.encode()))
+
+
+# ---- aggregate logs ----
+
+_START, _COUNT, _SUM, _SQUARES, _MIN, _MAX = range(6)
+_SKIPPED, _RETRIED, _RETRIES, _SERIALIZATION, _DEADLOCK = range(10, 15)
+
+
+def _aggregates(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], trial: int) -> LogTrial:
+    width = _width(paths[0])
+    names = [f"c{at}" for at in range(width)]
+    # intervals of several threads that begin alike are one
+    how = {_START: "c0", _MIN: "min(c4)", _MAX: "max(c5)"}
+    asked = ", ".join(how.get(at, f"sum(c{at})::BIGINT") for at in range(width))
+    log = _csv(paths, [(name, "BIGINT") for name in names])
+    rows = connection.execute(f"SELECT {asked}, count(*) FROM {log} GROUP BY c0 ORDER BY c0").fetchall()  # noqa: S608
+    steps = [after[0] - before[0] for before, after in pairwise(rows)]
+    if not steps:
+        raise StoreError(f"cannot read the log {paths[0]}: one interval only, whose length nobody tells")
+    step_s = min(steps)
+    # the last interval was cut by the end of the run: it is kept, and counts for no figure
+    counted = rows[:-1]
+    tables = TrialTables()
+    tables.intervals = [
+        _aggregate_row(trial, at, row, (row[0] - rows[0][0], step_s), "measure" if at < len(counted) else "drain")
+        for at, row in enumerate(rows)
+    ]
+    n = sum(row[_COUNT] for row in counted)
+    summary = _summary(
+        float(rows[-1][0] - rows[0][0]),
+        n,
+        _total(counted, _SKIPPED, width),
+        _total(counted, _SERIALIZATION, width) + _total(counted, _DEADLOCK, width),
+        _aggregate_latency(counted, n),
+    ).model_copy(update={"retried": _total(counted, _RETRIED, width), "retries": _total(counted, _RETRIES, width)})
+    started, ended = rows[0][0] * 1_000_000, (rows[-1][0] + step_s) * 1_000_000
+    return LogTrial(summary, tables, 0, sum(row[-1] for row in rows), _instant(started), _instant(ended))
+
+
+def _total(rows: Sequence[Sequence[int]], column: int, width: int) -> int:
+    return sum(row[column] for row in rows) if column < width else 0
+
+
+def _aggregate_row(trial: int, at: int, row: Sequence[int], place: tuple[int, int], phase: str) -> IntervalRow:
+    width = len(row) - 1
+    from_s, step_s = place
+    return _row(
+        trial=trial,
+        second=at,
+        from_us=from_s * 1_000_000,
+        to_us=(from_s + step_s) * 1_000_000,
+        phase=phase,
+        script=0,
+        succeeded=row[_COUNT],
+        failed=_total([row], _SERIALIZATION, width) + _total([row], _DEADLOCK, width),
+        skipped=_total([row], _SKIPPED, width),
+        retried=_total([row], _RETRIED, width),
+        retries=_total([row], _RETRIES, width),
+        clients=0,
+        latency_sum_ns=row[_SUM] * 1000.0 if row[_COUNT] else None,
+        latency_min_ns=row[_MIN] * 1000 if row[_COUNT] else None,
+        latency_max_ns=row[_MAX] * 1000 if row[_COUNT] else None,
+    )
+
+
+def _aggregate_latency(rows: Sequence[Sequence[int]], n: int) -> Latency | None:
+    if n == 0:
+        return None
+    mean_us = sum(row[_SUM] for row in rows) / n
+    variance = max(sum(row[_SQUARES] for row in rows) / n - mean_us * mean_us, 0.0)
+    busy = [row for row in rows if row[_COUNT]]
+    return Latency(
+        mean=mean_us * 1000,
+        stddev=math.sqrt(variance) * 1000,
+        min=min(row[_MIN] for row in busy) * 1000,
+        max=max(row[_MAX] for row in busy) * 1000,
+    )
+
+
+def _summary(measured_s: float, succeeded: int, skipped: int, failed: int, latency: Latency | None) -> Summary:
+    return Summary(
+        measured_s=measured_s,
+        scheduled=succeeded + skipped + failed,
+        succeeded=succeeded,
+        failed=failed,
+        skipped=skipped,
+        in_flight=0,
+        retried=0,
+        retries=0,
+        clients_aborted=0,
+        tps=succeeded / measured_s if measured_s > 0 else 0.0,
+        latency_ns=latency,
+        connect_us=None,
+        scripts=[],
+        errors=[],
+    )
+
+
+def _instant(us: int) -> datetime:
+    return datetime.fromtimestamp(us / 1e6, UTC)

@@ -1,0 +1,75 @@
+"""Records that pass from step to step and onto disk. Format 1 of a run folder.
+
+Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
+"""
+
+from pgdyno.records.around import Consistency, Preparation, PrepareStep
+from pgdyno.records.base import FORMAT, Outcome, Record, Stage
+from pgdyno.records.beside import (
+    EventEffect,
+    EventOutcome,
+    EventRecord,
+    LedgerRange,
+    LedgerRecord,
+    ProbeRecord,
+    ReplicaFigures,
+    ReplicaLag,
+)
+from pgdyno.records.imported import Imported, ImportedClaim, ImportedFile, ImportedLine, ImportRecord, Printed
+from pgdyno.records.machine import (
+    Check,
+    CheckVerdict,
+    Fingerprint,
+    Host,
+    HostPrint,
+    ServerFacts,
+    ServerPrint,
+    TargetRecord,
+)
+from pgdyno.records.measured import ErrorCount, Failure, Generator, Latency, Point, ScriptSummary, Summary
+from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
+from pgdyno.records.trial import TrialRecord
+
+__all__ = [
+    "FORMAT",
+    "Attempt",
+    "Check",
+    "CheckVerdict",
+    "Consistency",
+    "ErrorCount",
+    "EventEffect",
+    "EventOutcome",
+    "EventRecord",
+    "Failure",
+    "Fingerprint",
+    "Generator",
+    "Host",
+    "HostPrint",
+    "ImportRecord",
+    "Imported",
+    "ImportedClaim",
+    "ImportedFile",
+    "ImportedLine",
+    "KeptScript",
+    "Latency",
+    "LedgerRange",
+    "LedgerRecord",
+    "Manifest",
+    "Outcome",
+    "Point",
+    "Preparation",
+    "PrepareStep",
+    "Printed",
+    "ProbeRecord",
+    "Record",
+    "ReplicaFigures",
+    "ReplicaLag",
+    "ScriptSummary",
+    "SearchRecord",
+    "ServerFacts",
+    "ServerPrint",
+    "Stage",
+    "Summary",
+    "TargetRecord",
+    "TrialRecord",
+]

@@ -1,0 +1,54 @@
+"""`trial.json`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import Field
+
+from pgdyno.records.around import Consistency, Preparation
+from pgdyno.records.base import FORMAT, Outcome, Record
+from pgdyno.records.beside import EventRecord, LedgerRecord, ProbeRecord, ReplicaFigures, ReplicaLag
+from pgdyno.records.imported import Imported
+from pgdyno.records.measured import Failure, Generator, Point, Summary
+
+
+class TrialRecord(Record):
+    """`trial.json`: one repetition of a point."""
+
+    format: int = FORMAT
+    number: int
+    """Place in the run's order, from 1."""
+    slug: str
+    target: str
+    point: Point
+    repeat: int
+    """From 1."""
+    started_at: datetime | None
+    """None in an imported trial whose source does not tell it; likewise the end."""
+    ended_at: datetime | None
+    warmup_s: float
+    duration_s: float | None
+    transactions: int | None
+    outcome: Outcome
+    failure: Failure | None = None
+    generator: Generator | None = None
+    summary: Summary | None = None
+    prepare: Preparation | None = None
+    """None in records of earlier versions, and when the trial failed before it was prepared."""
+    consistency: Consistency | None = None
+    """None when nothing was checked, as behind a trial that failed."""
+    attempt: int = 1
+    """Which of the manifest's attempts made it, from 1."""
+    events: list[EventRecord] = Field(default_factory=list)
+    """The plan's events, in its order."""
+    ledger: LedgerRecord | None = None
+    """None without a ledger, and when it could not be checked."""
+    replica_load: list[ReplicaFigures] = Field(default_factory=list)
+    """By standby; empty without a load on them. They are in no other figure of the trial."""
+    replication: list[ReplicaLag] = Field(default_factory=list)
+    """By standby; empty without standbys."""
+    probe: ProbeRecord | None = None
+    """None without a probe, and in records of earlier versions."""
+    imported: Imported | None = None
+    """None in trials of our own."""

@@ -1,0 +1,21 @@
+"""Findings of the audit in a line each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdyno.audit import Finding, Severity
+
+STYLES = {Severity.INVALID: "bold red", Severity.CAUTION: "yellow"}
+"""Notes are left to `pgdyno audit`."""
+
+
+def finding_lines(findings: Sequence[Finding]) -> Iterator[tuple[str, str]]:
+    """Style and text of each line, an empty one first; nothing where all is well."""
+    heavy = [finding for finding in findings if finding.checked and finding.severity in STYLES]
+    if not heavy:
+        return
+    yield "", ""
+    for finding in heavy:
+        yield STYLES[finding.severity], f"{finding.severity}: {finding.rule}: {finding.message}"
+    yield "dim", "pgdyno audit shows the evidence"

@@ -1,0 +1,237 @@
+"""Runs for rules to look at: a clean one of our own, a printed one, and every way to spoil them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from pgdyno.records import (
+    Generator,
+    Imported,
+    ImportedClaim,
+    ImportedFile,
+    ImportedLine,
+    ImportRecord,
+    Latency,
+    Manifest,
+    Outcome,
+    Point,
+    Preparation,
+    Printed,
+    ServerFacts,
+    Summary,
+    TargetRecord,
+    TrialRecord,
+)
+from pgdyno.store.tables import IntervalRow, SettingRow, StatementRow
+from tests.unit.store_sample import STARTED, sample_manifest
+
+SETTINGS = {
+    "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on",
+    "checkpoint_timeout": "300",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class FakeRun:
+    """A run in memory."""
+
+    manifest: Manifest
+    trials: Sequence[TrialRecord]
+    courses: Mapping[int, Sequence[IntervalRow]] = field(default_factory=dict)
+    means_ms: Mapping[int, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    server: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    def intervals(self) -> Sequence[IntervalRow]:
+        return [row for course in self.courses.values() for row in course]
+
+    def statements(self) -> Sequence[StatementRow]:
+        return [
+            StatementRow(trial, 0, at, at + 1, text, None, None, mean * 1e6, None, None, None, None)
+            for trial, means in self.means_ms.items()
+            for at, (text, mean) in enumerate(means)
+        ]
+
+    def settings(self) -> Sequence[SettingRow]:
+        return [
+            SettingRow(trial, name, value, None, None)
+            for trial, settings in self.server.items()
+            for name, value in settings.items()
+        ]
+
+
+# ---- trials of our own ----
+
+
+def own(
+    *,
+    workload: str = "select-only",
+    summary: Mapping[str, Any] | None = None,
+    latency: Mapping[str, float] | None = None,
+    point: Mapping[str, Any] | None = None,
+    repeats: int = 6,
+    orders: str = "abba",
+    cpu_share: float = 0.3,
+    settings: Mapping[str, str] | None = None,
+    only_b: Mapping[str, str] | None = None,
+    versions: tuple[str, str] = ("18.6", "18.6"),
+    changed_b: Mapping[str, str] | None = None,
+    floor_b_ms: float = 0.1,
+    seconds: Sequence[float] | None = None,
+    gap_s: float = 0.0,
+    dataset_bytes: int = 100 << 30,
+    length_s: float = 60.0,
+    **manifest: object,
+) -> FakeRun:
+    """Two targets that are alike, each measured `repeats` times; all but what is said is clean."""
+    names = ["a", "b"] * repeats if orders == "abba" else ["a"] * repeats + ["b"] * repeats
+    trials, courses, server = [], {}, {}
+    for number, name in enumerate(names, start=1):
+        floor_ms = floor_b_ms if name == "b" else 0.1
+        trials.append(
+            _own_trial(number, name, summary or {}, latency or {}, point or {}, floor_ms, length_s, dataset_bytes)
+        )
+        rates = seconds if seconds is not None else [10_000.0] * int(length_s)
+        courses[number] = _course(number, rates, cpu_share, gap_s)
+        server[number] = {**SETTINGS, **(settings or {}), **((only_b or {}) if name == "b" else {})}
+    targets = [
+        TargetRecord(name=name, kind="embedded", asked={}, facts=_facts(version, changed))
+        for name, version, changed in (("a", versions[0], {}), ("b", versions[1], changed_b or {}))
+    ]
+    described = sample_manifest(**{"targets": targets, "workload": workload, **manifest})
+    return FakeRun(described, trials, courses, {}, server)
+
+
+def _own_trial(
+    number: int,
+    target: str,
+    summary: Mapping[str, Any],
+    latency: Mapping[str, float],
+    point: Mapping[str, Any],
+    floor_ms: float,
+    length_s: float,
+    dataset_bytes: int,
+) -> TrialRecord:
+    succeeded = int(10_000 * length_s)
+    figures = {"mean": 0.4, "stddev": 0.1, "min": floor_ms, "p50": 0.4, "p95": 0.6, "p99": 0.8, "max": 9.0, **latency}
+    fields = {
+        "measured_s": length_s, "scheduled": succeeded, "succeeded": succeeded, "failed": 0, "skipped": 0,
+        "in_flight": 0, "retried": 0, "retries": 0, "clients_aborted": 0, "tps": 10_000.0, "connect_us": 100,
+        "scripts": [], "errors": [], **summary,
+    }  # fmt: skip
+    begin = STARTED + timedelta(seconds=number * length_s)
+    return TrialRecord(
+        number=number,
+        slug=f"{number:04d}-{target}",
+        target=target,
+        point=Point(**{"clients": 4, "scale": 10, **point}),
+        repeat=(number + 1) // 2,
+        started_at=begin,
+        ended_at=begin + timedelta(seconds=length_s),
+        warmup_s=1,
+        duration_s=length_s,
+        transactions=None,
+        outcome=Outcome.FINISHED,
+        generator=Generator(version="0.1.0", workers=2, io="epoll", seed=1, exit_code=0),
+        summary=Summary(latency_ns=Latency(**{name: round(value * 1e6) for name, value in figures.items()}), **fields),
+        prepare=Preparation(method="vacuum", seconds=1, steps=[], dataset_bytes=dataset_bytes),
+    )
+
+
+def _course(trial: int, rates: Sequence[float], cpu_share: float, gap_s: float) -> list[IntervalRow]:
+    rows = []
+    for second, rate in enumerate(rates):
+        begin = second * 1_000_000 + (round(gap_s * 1e6) if second >= len(rates) / 2 else 0)
+        rows.append(
+            IntervalRow(
+                trial, second, begin, begin + 1_000_000, "measure", 0, round(rate), 0, 0, 0, 0, 0, 4,
+                None, None, None, None, None, None, None, round(2 * cpu_share * 1e6),
+            )
+        )  # fmt: skip
+    return rows
+
+
+def _facts(version: str, changed: Mapping[str, str]) -> ServerFacts:
+    settings = {"shared_buffers": "1GB", **changed}
+    return ServerFacts(version=version, version_full=version, settings_changed=settings, data_checksums=True)
+
+
+# ---- printed trials ----
+
+
+@dataclass(frozen=True)
+class Row:
+    """A printed trial."""
+
+    target: str = "a"
+    clients: int = 8
+    figures: Mapping[str, float] = field(default_factory=dict)
+    words: Mapping[str, str] = field(default_factory=dict)
+    scale: int | None = 100
+    statements: Sequence[tuple[str, float]] = ()
+
+    def but(self, **figures: float) -> Row:
+        """The same with other figures."""
+        return replace(self, figures={**self.figures, **figures})
+
+
+ROW = Row(
+    figures={
+        "tps": 800.0, "latency_mean_ms": 10.0, "latency_min_ms": 4.0, "latency_p95_ms": 15.0, "latency_max_ms": 90.0,
+        "duration_s": 60.0, "transactions": 48_000,
+    }
+)  # fmt: skip
+
+
+def printed(
+    *rows: Row,
+    claims: Sequence[tuple[float, float]] = (),
+    facts: Mapping[str, Sequence[str]] | None = None,
+    workload: str = "tpcb-like",
+) -> FakeRun:
+    """A document with `rows`; equations as (printed, computed); lines that tell of settings, by name."""
+    trials = [_printed_trial(number, row, workload) for number, row in enumerate(rows, start=1)]
+    told = ImportRecord(
+        files=[ImportedFile(path="/x/report.txt", sha256="", trials=len(rows))],
+        claims=[
+            ImportedClaim(file="report.txt", line=90, text="€ …", printed=each, decimals=2, computed=computed)
+            for each, computed in claims
+        ],
+        facts={
+            name: [ImportedLine(file="report.txt", line=80, text=text) for text in texts]
+            for name, texts in (facts or {}).items()
+        },
+    )
+    targets = [TargetRecord(name=name, kind="imported", asked={}) for name in dict.fromkeys(row.target for row in rows)]
+    manifest = sample_manifest(host=None, pgdrive=None, targets=targets, workload=workload, imported=told, plan={})
+    return FakeRun(manifest, trials, {}, {number: row.statements for number, row in enumerate(rows, start=1)})
+
+
+def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
+    figures = {"clients": float(row.clients), **row.figures}
+    lines = {name: Printed(line=number, text=f"{name} {value}") for name, value in figures.items()}
+    count = figures.get("transactions")
+    return TrialRecord(
+        number=number,
+        slug=f"{number:04d}",
+        target=row.target,
+        point=Point(clients=row.clients, scale=row.scale, protocol=""),
+        repeat=1,
+        started_at=None,
+        ended_at=None,
+        warmup_s=0,
+        duration_s=figures.get("duration_s"),
+        transactions=None,
+        outcome=Outcome.FINISHED,
+        summary=Summary(
+            measured_s=figures.get("duration_s"), scheduled=None, succeeded=None if count is None else int(count),
+            failed=0, skipped=0, in_flight=None, retried=0, retries=0, clients_aborted=0,
+            tps=figures.get("tps", 1.0), latency_ns=None, connect_us=None, scripts=[], errors=[],
+        ),
+        imported=Imported(
+            file="report.txt", line=number, last_line=number, tool="table", figures=figures, printed=lines,
+            words={"workload": workload, **row.words},
+        ),
+    )  # fmt: skip

@@ -1,0 +1,206 @@
+"""Every rule: a case that triggers it, and one that nearly does; none on clean trials of our own."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pgdyno.audit import RULES, Finding, Severity, audit, worst
+from pgdyno.audit.subject import AuditRun
+from pgdyno.records import Check, CheckVerdict
+from tests.unit.audit_sample import ROW, Row, own, printed
+
+ROOT = Path(__file__).parents[2]
+NOTE, CAUTION, INVALID = Severity.NOTE, Severity.CAUTION, Severity.INVALID
+OTHER = replace(ROW, target="b").but(tps=801.0, latency_mean_ms=9.99, transactions=48_060)
+TMPFS = Check(id="storage.file-system", verdict=CheckVerdict.WARNING, found="data lie on tmpfs", means="no disk")
+DISK = Check(id="storage.file-system", verdict=CheckVerdict.GOOD, found="data lie on ext4")
+HPET = Check(id="clock.source", verdict=CheckVerdict.WARNING, found="hpet", means="slow")
+TSC = Check(id="clock.source", verdict=CheckVerdict.GOOD, found="tsc")
+INCL = Row("x, incl. conn", 26, {"tps": 400.0}, {"rows": "incl. conn", "ratio": "1:1"})
+EXCL = Row("x, excl. conn", 26, {"tps": 420.0}, {"rows": "excl. conn", "ratio": "1:1"})
+BRANCHES = (("UPDATE pgbench_branches SET bbalance = 1", 4.0), ("END;", 6.0))
+
+
+def of(rule: str, run: AuditRun) -> list[Finding]:
+    return [finding for finding in audit(run) if finding.rule == rule]
+
+
+CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
+    # rule, severity, what triggers it, what nearly does
+    ("littles-law", CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
+    ("littles-law", INVALID, printed(ROW.but(latency_mean_ms=20.0)), printed(ROW.but(latency_mean_ms=10.19))),
+    ("arithmetic", CAUTION, printed(ROW.but(transactions=48_300)), printed(ROW.but(transactions=48_200))),
+    ("arithmetic", INVALID, printed(ROW.but(latency_p95_ms=91.0)), printed(ROW.but(latency_p95_ms=90.0))),
+    ("arithmetic", CAUTION, printed(ROW, claims=[(0.11, 0.1048)]), printed(ROW, claims=[(0.11, 0.1051)])),
+    (
+        "arithmetic",
+        CAUTION,
+        printed(replace(ROW, statements=(("BEGIN;", 1.0), ("END;", 8.4)))),
+        printed(replace(ROW, statements=(("BEGIN;", 1.0), ("END;", 8.6)))),
+    ),
+    (
+        "arithmetic",
+        CAUTION,
+        printed(ROW.but(reads=700, writes=200, others=100, qps=16.8)),
+        printed(ROW.but(reads=700, writes=200, others=100, qps=16.7)),
+    ),
+    ("identical-rows", INVALID, printed(ROW, replace(ROW, target="b")), printed(ROW, OTHER)),
+    (
+        "identical-rows",
+        CAUTION,
+        printed(*[Row(name, n, {"tps": float(n)}) for name in ("a", "b") for n in (8, 16)]),
+        printed(*[Row(name, 8, {"tps": 8.0}) for name in ("a", "b")]),
+    ),
+    ("network-floor", INVALID, own(floor_b_ms=1.3, latency={"p50": 1.3}), own(floor_b_ms=0.59)),
+    ("network-floor", CAUTION, own(floor_b_ms=0.7), own(floor_b_ms=0.59)),
+    ("generator-limited", CAUTION, own(cpu_share=0.75), own(cpu_share=0.69)),
+    ("generator-limited", INVALID, own(cpu_share=0.95), own(cpu_share=0.69)),
+    ("generator-on-server", NOTE, own(), own(targets=[])),
+    (
+        "hardware-differs",
+        CAUTION,
+        printed(replace(ROW, words={"host": "r5.2xlarge"}), replace(OTHER, words={"host": "r5.12xlarge"})),
+        printed(replace(ROW, words={"host": "r5.2xlarge"}), replace(OTHER, words={"host": "r5.2xlarge"})),
+    ),
+    ("settings-differ", CAUTION, own(changed_b={"shared_buffers": "2GB"}), own(changed_b={"port": "5433"})),
+    ("settings-differ", NOTE, own(changed_b={"work_mem": "8MB"}), own(changed_b={"cluster_name": "b"})),
+    (
+        "settings-differ",
+        CAUTION,
+        printed(ROW, facts={"shared_buffers": ["shared_buffers\t40GB\t16GB"]}),
+        printed(ROW, facts={"shared_buffers": ["shared_buffers\t16GB\t16GB"]}),
+    ),
+    ("version-differs", NOTE, own(versions=("17.2", "18.6")), own()),
+    ("durability", CAUTION, own(workload="tpcb-like", settings={"fsync": "off"}), own(workload="tpcb-like")),
+    ("durability", NOTE, own(settings={"fsync": "off"}), own(settings={"synchronous_commit": "remote_apply"})),
+    ("durability", INVALID, own(only_b={"synchronous_commit": "off"}), own(only_b={"synchronous_commit": "local"})),
+    ("durability", CAUTION, own(preflight=[TMPFS]), own(preflight=[DISK])),
+    (
+        "durability",
+        CAUTION,
+        printed(ROW, facts={"fsync": ["fsync = off"]}),
+        printed(ROW, facts={"fsync": ["fsync = on"]}),
+    ),
+    ("cache-resident", NOTE, own(dataset_bytes=1 << 30), own(dataset_bytes=5 << 30)),
+    ("autovacuum-off", CAUTION, own(workload="tpcb-like", settings={"autovacuum": "off"}), own(workload="tpcb-like")),
+    (
+        "autovacuum-off",
+        CAUTION,
+        printed(ROW, facts={"autovacuum": ["autovacuum\toff\toff"]}),
+        printed(ROW, facts={"autovacuum": ["autovacuum\ton\ton"]}),
+    ),
+    ("checkpoint-cycle", NOTE, own(workload="tpcb-like", length_s=599), own(workload="tpcb-like", length_s=600)),
+    ("unsteady", CAUTION, own(seconds=[9000.0] * 40 + [6700.0] * 20), own(seconds=[9000.0] * 40 + [6800.0] * 20)),
+    ("too-short", CAUTION, own(length_s=9.0), own(length_s=9.9)),
+    ("too-short", CAUTION, printed(ROW.but(duration_s=59.0)), printed(ROW.but(duration_s=59.6))),
+    ("no-repeats", CAUTION, own(repeats=1), own(repeats=6)),
+    ("no-repeats", NOTE, own(repeats=5), own(repeats=6)),
+    ("order-bias", CAUTION, own(orders="aabb"), own(orders="abba")),
+    ("errors", NOTE, own(summary={"failed": 1}), own()),
+    ("errors", CAUTION, own(summary={"failed": 700}), own()),
+    ("errors", INVALID, own(summary={"failed": 7000}), own()),
+    ("errors", INVALID, own(summary={"clients_aborted": 1}), own()),
+    (
+        "skipped",
+        CAUTION,
+        own(point={"rate": 10_000.0}, summary={"skipped": 6100}),
+        own(point={"rate": 10_000.0}, summary={"skipped": 5900}),
+    ),
+    ("connection-time", CAUTION, printed(INCL, EXCL.but(tps=425.0)), printed(INCL, EXCL)),
+    (
+        "connection-time",
+        INVALID,
+        printed(ROW.but(tps_excluding_connections=1100.0)),
+        printed(ROW.but(tps_excluding_connections=840.0)),
+    ),
+    (
+        "outside-plan",
+        CAUTION,
+        printed(replace(ROW, clients=161), facts={"sweep": ["-c clients [2..160]"]}),
+        printed(replace(ROW, clients=160), facts={"sweep": ["-c clients [2..160]"]}),
+    ),
+    (
+        "percentile-of-few",
+        CAUTION,
+        own(summary={"succeeded": 999, "scheduled": 999}),
+        own(summary={"succeeded": 1001, "scheduled": 1001}),
+    ),
+    (
+        "scale-below-clients",
+        CAUTION,
+        own(workload="tpcb-like", point={"clients": 11}),
+        own(workload="tpcb-like", point={"clients": 10}),
+    ),
+    (
+        "scale-below-clients",
+        CAUTION,
+        printed(replace(ROW, scale=7, statements=BRANCHES), workload="mine.sql"),
+        printed(replace(ROW, scale=8, statements=BRANCHES), workload="mine.sql"),
+    ),
+    ("clock", CAUTION, own(gap_s=1.1), own(gap_s=0.9)),
+    ("clock", CAUTION, own(preflight=[HPET]), own(preflight=[TSC])),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "severity", "triggers", "nearly"), CASES, ids=[f"{at}-{each[0]}" for at, each in enumerate(CASES)]
+)
+def test_a_rule_speaks_when_it_should_and_only_then(
+    rule: str, severity: Severity, triggers: AuditRun, nearly: AuditRun
+) -> None:
+    found = [finding for finding in of(rule, triggers) if finding.checked]
+    assert worst(found) is severity
+    heaviest = next(finding for finding in found if finding.severity is severity)
+    assert heaviest.evidence
+    assert all(each.at and each.figures for each in heaviest.evidence)
+    assert heaviest.advice or heaviest.rule in ("durability", "clock")
+    assert [finding.message for finding in of(rule, nearly)] == []
+
+
+def test_every_rule_has_a_case() -> None:
+    assert {rule for rule, *_ in CASES} == {rule.id for rule in RULES}
+    heaviest = {rule: max((c[1] for c in CASES if c[0] == rule), key=list(Severity).index) for rule, *_ in CASES}
+    assert heaviest == {rule.id: rule.worst for rule in RULES}
+
+
+def test_no_rule_fires_on_two_targets_that_are_one() -> None:
+    findings = audit(own())
+    assert worst(findings) is NOTE
+    assert {finding.rule for finding in findings if finding.checked} == {"generator-on-server"}
+
+
+def test_a_rule_without_its_input_says_so() -> None:
+    bare = printed(Row("a", 8, {"tpm": 600.0}, scale=None), workload="workload not told")
+    unchecked = {finding.rule for finding in audit(bare) if not finding.checked}
+    assert {"littles-law", "network-floor", "durability", "too-short", "errors", "order-bias"} <= unchecked
+    assert all(finding.severity is NOTE for finding in audit(bare) if not finding.checked)
+    spoken = {finding.rule for finding in audit(bare) if finding.checked}
+    # what neither spoke nor asked for input was checked, and is well
+    assert spoken == {"no-repeats"}
+    assert {rule.id for rule in RULES} - unchecked - spoken == {"arithmetic", "identical-rows"}
+
+
+def test_a_finding_quotes_file_and_line() -> None:
+    (finding,) = of("littles-law", printed(OTHER, ROW.but(latency_mean_ms=20.0)))
+    assert finding.trials == [2]
+    assert finding.evidence[0].at == "report.txt:2"
+    assert finding.evidence[0].figures == {"tps": 800.0, "latency_mean_ms": 20.0, "clients": 8, "busy_clients": 16.0}
+
+
+def test_findings_are_json_with_the_documented_fields() -> None:
+    (first, *_) = audit(printed(ROW.but(latency_mean_ms=20.0)))
+    fields = ["rule", "severity", "trials", "message", "evidence", "advice", "source"]
+    assert list(json.loads(first.model_dump_json())) == fields
+
+
+def test_the_reference_lists_every_rule() -> None:
+    page = (ROOT / "docs/reference/audit.md").read_text()
+    rows = dict(re.findall(r"^\| `([\w-]+)` \| (\w+) \|", page, re.MULTILINE))
+    assert rows == {rule.id: rule.worst.value for rule in RULES}
+    for rule in RULES:
+        assert rule.looks_at in page

@@ -1,0 +1,224 @@
+"""Documents, tables and logs become ordinary run folders: every output, every figure, nothing filled in."""
+
+from __future__ import annotations
+
+import io
+import random
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from pgdyno.errors import StoreError, UsageError
+from pgdyno.importers.tabular import OURS, mapping_of
+from pgdyno.importers.write import import_files
+from pgdyno.published import COLUMNS, published
+from pgdyno.records import Latency, Outcome, TrialRecord
+from pgdyno.report.export import CSV_HEADER, to_csv
+from pgdyno.report.html import render_html
+from pgdyno.report.terminal import print_report
+from pgdyno.store import RunData, load_run
+from tests.unit import documents_sample as documents
+
+
+def imported(tmp_path: Path, text: str, name: str = "report.txt", **options: object) -> RunData:
+    """`text` as a run."""
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    return load_run(import_files([file], tmp_path / "runs", **options).run)  # type: ignore[arg-type]
+
+
+def figures(trial: TrialRecord) -> dict[str, float]:
+    assert trial.imported is not None
+    return trial.imported.figures
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "count"),
+    [
+        ("graviton-pgbench", documents.pgbench_report, 12),
+        ("aurora-sysbench", documents.sweep_report, 80),
+        ("hundred-billion", documents.statements_report, 3),
+        ("power8-select-only", documents.peaks_report, 36),
+        ("pgecons-tprocc", documents.tpm_report, 114),
+    ],
+)
+def test_a_published_report_imports_whole(name: str, make: Callable[[], str], count: int, tmp_path: Path) -> None:
+    run = imported(tmp_path, make())
+    assert len(run.trials) == count
+    assert run.manifest.imported is not None
+    assert run.manifest.imported.unread == []
+    compared = ("clients", "tps", "tpm", "latency_mean_ms", "latency_p95_ms", "latency_min_ms")
+    want = [{column: row[column] for column in compared if column in row} for row in published(name).rows]
+    got = [{column: value for column, value in figures(trial).items() if column in compared} for trial in run.trials]
+    # prose repeats two peaks without their latencies, which the table of figures does not
+    assert all(each in got for each in want)
+    assert run.manifest.outcome is Outcome.FINISHED
+    assert all(trial.repeat == 1 for trial in run.trials), "no two outputs are taken for one point"
+    # what `pgdyno show` and `pgdyno report` do
+    print_report(run, Console(file=io.StringIO()))
+    page = render_html(run, "there")
+    assert "report.txt" in page
+    assert len(to_csv(run).splitlines()) == count + 1
+
+
+def test_what_was_not_printed_is_none(tmp_path: Path) -> None:
+    run = imported(tmp_path, documents.tpm_report())
+    trial = run.trials[0]
+    assert (run.manifest.host, run.manifest.pgdrive, trial.started_at) == (None, None, None)
+    assert trial.summary is not None
+    assert (trial.summary.latency_ns, trial.summary.succeeded, trial.summary.measured_s) == (None, None, None)
+    assert trial.summary.tps == figures(trial)["tpm"] / 60
+    assert trial.point.protocol == ""
+    assert "divided by 60" in run.manifest.notes[0]
+
+
+def test_a_trial_says_where_its_figures_stood(tmp_path: Path) -> None:
+    text = documents.sweep_report()
+    run = imported(tmp_path, text)
+    trial = run.trials[0]
+    assert trial.imported is not None
+    printed = trial.imported.printed["latency_p95_ms"]
+    assert text.splitlines()[printed.line - 1].split()[-1] == f"{trial.imported.figures['latency_p95_ms']:g}"
+    assert trial.summary is not None
+    assert trial.summary.latency_ns == Latency(mean=20.41e6, min=19_100_000, max=235_450_000, p95=20_740_000)
+
+
+def test_lengths_of_trials_are_points_not_repeats(tmp_path: Path) -> None:
+    run = imported(tmp_path, documents.pgbench_report())
+    assert {trial.point.variables["transactions"] for trial in run.trials} >= {"5000", "90000"}
+
+
+def test_the_scale_of_a_script_is_what_the_command_says(tmp_path: Path) -> None:
+    run = imported(tmp_path, documents.statements_report())
+    assert {trial.point.scale for trial in run.trials} == {1_000_000}
+    assert [row.text for row in run.statements(1)][-1] == "END;"
+    assert {row.executions for row in run.statements(1)} == {None}
+
+
+def test_tables_of_the_same_names_do_not_collide(tmp_path: Path) -> None:
+    run = imported(tmp_path, documents.tpm_report())
+    names = [target.name for target in run.manifest.targets]
+    assert len(names) == 18
+    assert "EC2, r5.2xlarge, 測定結果その2" in names
+    assert "EC2, r5.2xlarge, 測定結果その2 (2)" in names
+
+
+def test_conditions_that_a_document_tells_are_kept(tmp_path: Path) -> None:
+    told = imported(tmp_path, documents.peaks_report()).manifest.imported
+    assert told is not None
+    assert [line.text for line in told.facts["sweep"]] == ["-c clients [2..160]"]
+    assert told.facts["tmpfs"][0].line == 3
+    assert len(told.claims) == 8
+
+
+def test_a_target_can_be_named(tmp_path: Path) -> None:
+    run = imported(tmp_path, documents.statements_report(), target="pg11")
+    assert {target.name.split(",")[0] for target in run.manifest.targets} == {"pg11"}
+
+
+# ---- CSV ----
+
+
+def test_our_own_export_comes_back(tmp_path: Path) -> None:
+    first = imported(tmp_path, documents.sweep_report())
+    again = imported(tmp_path, to_csv(first), "export.csv")
+    assert [trial.target for trial in again.trials] == [trial.target for trial in first.trials]
+    for before, after in zip(first.trials, again.trials, strict=True):
+        assert before.summary is not None
+        assert after.summary is not None
+        assert after.summary.latency_ns == before.summary.latency_ns
+        assert (after.summary.tps, after.point.clients) == (before.summary.tps, before.point.clients)
+
+
+def test_every_column_of_ours_needs_no_mapping() -> None:
+    assert set(CSV_HEADER) <= OURS
+    assert set(COLUMNS) <= OURS
+
+
+def test_other_words_are_mapped_and_strange_ones_told(tmp_path: Path) -> None:
+    run = imported(
+        tmp_path, "system;Threads;tps;mood\na;8;100.5;good\na;16;x;bad\n", "t.csv",
+        mapping=mapping_of(["target=system", "clients=Threads"]),
+    )  # fmt: skip
+    (trial,) = run.trials
+    assert (trial.target, trial.point.clients) == ("a", 8)
+    assert run.manifest.imported is not None
+    assert [line.line for line in run.manifest.imported.unread] == [1, 3]
+
+
+@pytest.mark.parametrize("pair", ["clients", "nothing=x", "clients="])
+def test_a_mapping_that_makes_no_sense_is_refused(pair: str) -> None:
+    with pytest.raises(UsageError, match="--map"):
+        mapping_of([pair])
+
+
+def test_a_file_without_outputs_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="no output of a known tool"):
+        imported(tmp_path, "nothing but prose\n")
+    assert not (tmp_path / "runs").exists()
+
+
+# ---- logs ----
+
+
+def transaction_log(path: Path, client: int, latencies: list[int], *, start_us: int = 1_700_000_000_250_000) -> None:
+    """A log of one client that sends one transaction after the other."""
+    at, lines = start_us, []
+    for number, latency in enumerate(latencies):
+        at += latency
+        lines.append(f"{client} {number} {latency} 0 {at // 1_000_000} {at % 1_000_000}\n")
+    path.write_text("".join(lines))
+
+
+def test_a_transaction_log_gives_exact_counts_and_percentiles_to_three_digits(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    by_client = [[chance.randrange(200, 90_000) for _ in range(2000)] for _ in range(2)]
+    files = [tmp_path / "pgbench_log.99", tmp_path / "pgbench_log.99.1"]
+    for client, (file, latencies) in enumerate(zip(files, by_client, strict=True)):
+        transaction_log(file, client, latencies)
+    with files[0].open("a") as log:
+        log.write("0 2000 skipped 0 1700000080 5\n0 2001 deadlock 0 1700000080 6\n")
+    (trial,) = (run := load_run(import_files(files, tmp_path / "runs").run)).trials
+    every = sorted(latency for latencies in by_client for latency in latencies)
+    summary = trial.summary
+    assert summary is not None
+    assert summary.latency_ns is not None
+    assert (summary.succeeded, summary.skipped, summary.failed, summary.scheduled) == (4000, 1, 1, 4002)
+    assert (trial.point.clients, trial.point.workers) == (2, 2)
+    latency = summary.latency_ns
+    assert latency.mean == pytest.approx(statistics.fmean(every) * 1000)
+    assert latency.stddev == pytest.approx(statistics.pstdev(every) * 1000)
+    assert (latency.min, latency.max) == (every[0] * 1000, every[-1] * 1000)
+    assert latency.p99 == pytest.approx(every[int(0.99 * 4000) - 1] * 1000, rel=1e-3)
+    assert summary.measured_s == pytest.approx(max(sum(each) for each in by_client) / 1e6, abs=10)
+    rows = run.intervals(1)
+    assert sum(row.succeeded for row in rows) == 4000
+    assert [row.second for row in rows] == sorted({row.second for row in rows})
+    assert rows[0].to_us == 750_000, "the first second of a clock is not a whole one"
+
+
+@pytest.mark.parametrize("more", ["", " 0 0 0 0", " 0 0 0 0 3 2 4 5 6"])
+def test_aggregate_logs_of_all_versions(more: str, tmp_path: Path) -> None:
+    rows = [(1_700_000_000 + 10 * at, 1000 + at, 500_000, 300_000_000, 90, 4000) for at in range(4)]
+    (tmp_path / "pgbench_log.7").write_text("".join(" ".join(map(str, row)) + f"{more}\n" for row in rows))
+    (trial,) = load_run(import_files([tmp_path / "pgbench_log.7"], tmp_path / "runs").run).trials
+    summary = trial.summary
+    assert summary is not None
+    assert summary.latency_ns is not None
+    # the last interval was cut by the end, and counts for nothing
+    assert (summary.succeeded, summary.measured_s) == (3003, 30)
+    assert summary.tps == pytest.approx(100.1)
+    assert (summary.latency_ns.min, summary.latency_ns.max, summary.latency_ns.p99) == (90_000, 4_000_000, None)
+    assert summary.failed == (33 if len(more) > 10 else 0)
+    assert summary.skipped == (9 if len(more) > 10 else 0)
+
+
+def test_a_log_with_a_broken_line_is_refused(tmp_path: Path) -> None:
+    transaction_log(tmp_path / "pgbench_log.5", 0, [500, 600, 700])
+    with (tmp_path / "pgbench_log.5").open("a") as file:
+        file.write("0 3 garbage\n")
+    with pytest.raises(StoreError, match="cannot read the log"):
+        import_files([tmp_path / "pgbench_log.5"], tmp_path / "runs")
