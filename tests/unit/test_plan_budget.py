@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pgdyno.analyse.series import following
@@ -131,6 +131,7 @@ def test_axes_stay_crossed_when_curves_have_to_go() -> None:
 
 
 @settings(max_examples=60, deadline=None)
+@example(clients=[1], scales=[1], repeats=6, duration=6, budget=60)
 @given(
     clients=st.lists(st.integers(1, 500), min_size=1, max_size=40, unique=True),
     scales=st.lists(st.integers(1, 5_000), min_size=1, max_size=4, unique=True),

@@ -237,6 +237,8 @@ def _differences(asked: Plan, got: Plan) -> list[str]:
             else f"{before.transactions} transactions a client"
         )
         said.append(f"a trial lasts {format_duration(after.duration or 0.0)} instead of {was}")
+    elif after.warmup != before.warmup:
+        said.append(f"a warm-up lasts {format_duration(after.warmup)} instead of {format_duration(before.warmup)}")
     if after.repeats != before.repeats:
         said.append(f"{after.repeats} repeats instead of {before.repeats}")
     points = len(asked.points()), len(got.points())
