@@ -435,7 +435,7 @@ mod tests {
         let params = [Param::Text(b"7"), Param::Binary(&[0, 7]), Param::Null];
         assert_eq!(
             encoded(|o| bind_params(o, "", "s", &params)),
-            b"B\0\0\0\x24\0s\0\0\x03\0\0\0\x01\0\0\0\x03\0\0\0\x017\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0"
+            b"B\0\0\0\x22\0s\0\0\x03\0\0\0\x01\0\0\0\x03\0\0\0\x017\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0"
         );
     }
 
