@@ -17,7 +17,7 @@ use crate::spec::OnError;
 pub(super) struct Driven {
     driver: Box<dyn Driver>,
     stage: Stage,
-    /// Whether this session was made known to the driver.
+    /// Whether the driver was told of the present connection.
     knows_session: bool,
     /// What was asked last.
     asked: Asked,
