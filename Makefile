@@ -73,8 +73,9 @@ bench-packages: test-packages
 test-rust: build
 	$(BIN)/python tests/server_for_rust.py $(CARGO) test --workspace --locked -- --include-ignored
 
+# files side by side: most tests wait for servers, not for processors
 test-python: build
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses=4 --dist=loadfile
 
 $(PROGRAMS) &: $(SOURCES)
 	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver
