@@ -39,7 +39,7 @@ def pgdyno(home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[
     return subprocess.run(
         [PGDYNO, *args],
         cwd=folder,
-        env={**clean, "PGDYNO_HOME": str(home.path)},
+        env={**clean, "PGDYNO_HOME": str(home.path), "PGDYNO_LOCKS": os.environ["PGDYNO_LOCKS"]},
         capture_output=True,
         text=True,
         timeout=300,
