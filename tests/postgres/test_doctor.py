@@ -22,6 +22,7 @@ name = "away"
 kind = "dsn"
 dsn = "{dsn}"
 password_env = "SECRET"
+database = "pgdyno"
 allow_existing = true
 [workload]
 scripts = ["select-only"]
