@@ -263,7 +263,7 @@ def test_a_paused_server_goes_on_whatever_ends_the_pause(server: Server) -> None
 
     def interrupted() -> None:
         with paused(postmaster):
-            assert states(server) == {"T"}
+            wait_until(lambda: states(server) == {"T"})
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -283,9 +283,11 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
     )
     assert child.stdout is not None
     assert child.stdout.readline() == "stopped\n"
-    assert states(server) == {"T"}
-    child.send_signal(signal.SIGKILL)
-    child.communicate()
+    try:
+        wait_until(lambda: states(server) == {"T"})
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.communicate()
     wait_until(lambda: "T" not in states(server))
     with server.connect() as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
@@ -298,9 +300,10 @@ def wait_until(true: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def test_a_target_without_a_replica_has_nothing_to_promote(acts: Acts) -> None:
+def test_a_target_without_a_replica_has_nothing_to_promote_and_is_left_alone(acts: Acts, server: Server) -> None:
     with pytest.raises(Exception, match="cannot promote a replica: the target has none"):
         acts(spec("promote"), Cutoff())
+    server.connect().close()
 
 
 def test_the_table_is_compared_row_by_row(server: Server) -> None:

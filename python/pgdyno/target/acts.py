@@ -78,6 +78,8 @@ class Acts:
         return f"{len(children)} processes killed"
 
     def _promote(self, _event: EventSpec, _until: Until) -> str:
+        # before the primary is gone for nothing
+        self.server.followers()
         postmaster = _postmaster(self.server)
         # what is stopped starts no others; and without its postmaster nothing recovers
         postmaster.send(signal.SIGSTOP)

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 from psycopg import sql
@@ -21,6 +21,9 @@ from pgdyno.target.database_settings import set_settings
 from pgdyno.target.facts import read_facts
 from pgdyno.target.log import log_size
 from pgdyno.target.machine import Machine
+
+if TYPE_CHECKING:
+    from pgdyno.target.replicas import ReplicaSet
 
 MAINTENANCE = "postgres"
 """The database from which others are made, dropped and asked about, unless an address names another."""
@@ -225,15 +228,19 @@ class Server:
             return []
         return [address.parameters for address in self.machine.replicas.addresses()]
 
+    def followers(self) -> ReplicaSet:
+        """Its replicas, of which one can take over. Raises TargetError when it has none."""
+        replicas = self.own("promote a replica").replicas
+        if replicas is None:
+            raise TargetError("cannot promote a replica: the target has none")
+        return replicas
+
     def promote(self) -> None:
         """Makes its first replica the primary, which is `self` from then on; to be called when the old one is gone.
 
         Raises TargetError.
         """
-        machine = self.own("promote a replica")
-        if machine.replicas is None:
-            raise TargetError("cannot promote a replica: the target has none")
-        port = machine.replicas.promote()
+        port = self.followers().promote()
         self.primary_port = self.port
         self._listens_at(port)
 
