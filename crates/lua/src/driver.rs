@@ -1,8 +1,8 @@
 //! A client's coroutine as a [`Driver`]: what happened goes in, what the script asks for comes out.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use mlua::{String as LuaString, Table, Thread, Value};
 use pgdyno_engine::clock::Nanos;
@@ -180,11 +180,7 @@ impl Session {
         if std::mem::replace(&mut self.prepared[number], true) {
             return Ok(Step::Answer(Word::Code(code::ANSWERED)));
         }
-        let statements = self
-            .state
-            .statements
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let statements = self.state.statements();
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
         out.parse_typed(&statement.name, &statement.sql, &statement.types)
             .map_err(mlua::Error::runtime)?;
@@ -198,11 +194,7 @@ impl Session {
         values: &[Value],
         out: &mut Outgoing<'_>,
     ) -> mlua::Result<Request> {
-        let statements = self
-            .state
-            .statements
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let statements = self.state.statements();
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
         let letters = &mut self.letters;
         let rows = self.state.reads_rows.load(Ordering::Relaxed);

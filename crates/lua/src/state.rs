@@ -1,7 +1,7 @@
 //! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
 
@@ -62,7 +62,7 @@ pub(crate) struct Making {
 pub(crate) struct State {
     pub lua: Lua,
     pub client: Table,
-    pub statements: Arc<Mutex<Statements>>,
+    statements: Arc<Mutex<Statements>>,
     /// Whether any code that was loaded may look at rows: else they are skipped unread.
     pub reads_rows: Arc<AtomicBool>,
 }
@@ -100,6 +100,13 @@ impl State {
             statements,
             reads_rows,
         })
+    }
+
+    /// The statements of all clients, for as long as the guard lives.
+    pub fn statements(&self) -> MutexGuard<'_, Statements> {
+        self.statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A client as scripts see it, before its text has run.

@@ -16,7 +16,7 @@ from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.phases import phases_s, trial_s
-from pgdyno.probe import Beside, among, read_lines
+from pgdyno.probe import Beside, read_lines
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -29,6 +29,7 @@ from pgdyno.records import (
 )
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
+from pgdyno.run.stream import among
 from pgdyno.store import TrialWriter
 from pgdyno.target import Server
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.order import Order, resolved_order
-from pgdyno.plan.points import expand
+from pgdyno.plan.points import Space, expand
 from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.replica_load import ReplicaLoad
 from pgdyno.plan.search_words import latency_targets, percent
@@ -326,9 +326,13 @@ class Plan(Model):
             return table | {"reset": {"method": "template"} | reset}
         return table
 
+    def space(self) -> Space:
+        """The sweep's points, what its conditions leave out, and what is wrong with it."""
+        return expand(self.sweep, self.workload.size, self.workload.variables)
+
     def points(self) -> list[Point]:
         """Every point of the sweep. Raises ValueError when something is wrong with it."""
-        space = expand(self.sweep, self.workload.size, self.workload.variables)
+        space = self.space()
         if space.problems:
             first = space.problems[0]
             raise ValueError(f"{'.'.join(map(str, ('sweep', *first.place)))}: {first.message}")

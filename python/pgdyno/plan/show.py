@@ -17,7 +17,6 @@ from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import Plan, TargetSpec
 from pgdyno.plan.order import by_chance
-from pgdyno.plan.points import expand
 from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 from pgdyno.plan.search_show import search_lines
 from pgdyno.plan.target_words import describe_target
@@ -190,8 +189,7 @@ def _counted(count: int, word: str) -> str:
 
 def excluded_lines(plan: Plan) -> list[str]:
     """What each condition of the sweep leaves out: one that leaves out nothing may be a slip."""
-    space = expand(plan.sweep, plan.workload.scale, plan.workload.variables)
     return [
         f'excluded by "{condition}": {_counted(count, "point") if count else "nothing"}'
-        for condition, count in zip(plan.sweep.exclude, space.excluded, strict=True)
+        for condition, count in zip(plan.sweep.exclude, plan.space().excluded, strict=True)
     ]

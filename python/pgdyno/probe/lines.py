@@ -6,16 +6,14 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from pgdyno.records import ProbeRecord
+from pgdyno.run.stream import Event
 
 VERSION = 1
 """Newest version of the lines that this code reads."""
 _SAMPLES = (b'{"event":"sample"', b'{"event":"waits"')
 _WARNINGS_KEPT = 20
-
-Event = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +57,6 @@ def read_lines(lines: Path, events: Sequence[Event], problem: str | None) -> Sai
         message=problem,
     )
     return Said(record, offset_us, said)
-
-
-def among(events: Sequence[Event], ours: Sequence[Event]) -> list[Event]:
-    """`events` of the engine with ours where they belong in time; nothing comes behind its `end`."""
-    if not events:
-        return list(ours)
-    has_end = events[-1]["event"] == "end"
-    body = list(events[:-1] if has_end else events)
-    return [*sorted([*body, *ours], key=lambda event: event["t_us"]), *(events[-1:] if has_end else [])]
 
 
 def _own(lines: Path) -> list[Event]:

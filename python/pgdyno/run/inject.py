@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
@@ -18,7 +17,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Failure, Stage
 from pgdyno.run.cutoff import Cutoff
-from pgdyno.run.stream import Event
+from pgdyno.run.stream import Event, among
 from pgdyno.units import format_duration
 
 Act = Callable[[EventSpec, Cutoff], str | None]
@@ -97,17 +96,10 @@ class Injector:
 
     def put_among(self, events: Sequence[Event]) -> list[Event]:
         """`events` of the engine with ours where they belong in time; nothing comes behind its `end`."""
-        merged = list(events)
+        if self._clock is None:
+            return list(events)
         clock = self._clock
-        begun = [record for record in self.records if record.began_s is not None]
-        if clock is None:
-            return merged
-        for record in sorted(begun, key=lambda record: record.began_s or 0.0, reverse=True):
-            ours = _event(record, clock)
-            last = len(events) - 1 if events and events[-1]["event"] == "end" else len(events)
-            place = bisect_right(events, ours["t_us"], hi=last, key=lambda event: event["t_us"])
-            merged.insert(place, ours)
-        return merged
+        return among(events, [_event(record, clock) for record in self.records if record.began_s is not None])
 
     def _one(self, place: int, clock: _Clock) -> None:
         spec = self._specs[place]

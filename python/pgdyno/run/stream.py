@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pgdyno.errors import EngineError
@@ -34,3 +34,12 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
                 hint="use a pgdrive and a pgdyno of one release",
             )
         yield event
+
+
+def among(events: Sequence[Event], others: Sequence[Event]) -> list[Event]:
+    """`events` of the engine with `others` where they belong in time; nothing comes behind its `end`.
+
+    What has the same time as an event of the engine comes behind it.
+    """
+    last = len(events) - 1 if events and events[-1]["event"] == "end" else len(events)
+    return [*sorted([*events[:last], *others], key=lambda event: event["t_us"]), *events[last:]]

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import time
 from collections import deque
@@ -21,8 +20,8 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.targets import BuildTarget
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation, inspect_programs
+from pgdyno.target.programs import session
 from pgdyno.target.progress import Progress
-from pgdyno.target.signals import signals_deferred
 from pgdyno.target.source import Source, read_source
 from pgdyno.target.storage import ensure_folder, storing
 
@@ -201,18 +200,8 @@ class _Build:
             )
 
     def _run(self, command: Sequence[str], work: Path, log: int, doing: str) -> int:
-        process: subprocess.Popen[bytes] | None = None
-        try:
-            with signals_deferred():
-                process = self._spawn(command, work, log)
+        with session(lambda: self._spawn(command, work, log)) as process:
             return self._wait(process, doing)
-        except BaseException:
-            if process is not None:
-                with signals_deferred(), suppress(ProcessLookupError):
-                    # the whole session: make has children
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-            raise
 
     def _spawn(self, command: Sequence[str], work: Path, log: int) -> subprocess.Popen[bytes]:
         try:

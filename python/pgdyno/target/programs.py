@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import IO
 
 from pgdyno.errors import TargetError
@@ -53,18 +53,24 @@ def spawn(
         raise TargetError(f"cannot run {argv[0]} as user {account.name}: {reason.lower()}") from error
 
 
-def run_program(argv: Sequence[str], account: Account, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Exit status and output of `argv`; nothing of it is left when an exception comes. Raises TargetError."""
+@contextmanager
+def session(begin: Callable[[], subprocess.Popen[bytes]]) -> Iterator[subprocess.Popen[bytes]]:
+    """What `begin` starts, as the leader of a session; an exception ends it with all its children."""
     process: subprocess.Popen[bytes] | None = None
     try:
         with signals_deferred():
-            process = spawn(argv, account, environment, subprocess.PIPE)
-        output, _ = process.communicate()
+            process = begin()
+        yield process
     except BaseException:
         if process is not None:
             with signals_deferred(), suppress(ProcessLookupError):
-                # the whole session: initdb has children
                 os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
         raise
+
+
+def run_program(argv: Sequence[str], account: Account, environment: Mapping[str, str]) -> tuple[int, str]:
+    """Exit status and output of `argv`; nothing of it is left when an exception comes. Raises TargetError."""
+    with session(lambda: spawn(argv, account, environment, subprocess.PIPE)) as process:
+        output, _ = process.communicate()
     return process.returncode, output.decode("utf-8", "replace")
