@@ -235,6 +235,8 @@ def main() -> None:
     parser.add_argument("--only", default="", help="cases whose names hold this; then nothing is written")
     args = parser.parse_args()
     programs = Programs.find(args.pgbench)
+    if programs.bare_loop is None:
+        parser.error("the bare loop is not built: run `make bench`, which builds it")
     if programs.sysbench is None:
         print("sysbench is not installed, so it is left out: `make bench-packages` installs it")
     rows = []

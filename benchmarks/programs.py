@@ -63,6 +63,8 @@ class Sample:
     """From the first connection to the last, as the program says; sysbench does not."""
     peak_bytes: int
     """Most memory that was resident at once (VmHWM)."""
+    p95_ms: float | None = None
+    """Of the transactions; of Lua scripts alone."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class Programs:
     pgdrive: str
     pgbench: str
     sysbench: str | None
-    bare_loop: str
+    bare_loop: str | None
 
     @classmethod
     def find(cls, pgbench: str | None) -> Programs:
@@ -80,9 +82,8 @@ class Programs:
         pgbench = pgbench or shutil.which("pgbench")
         if pgbench is None:
             sys.exit("pgbench is not installed: run `make bench-packages`, or name one with --pgbench")
-        if not BARE_LOOP.is_file():
-            sys.exit("the bare loop is not built: run `make bench`, which builds it")
-        return cls(str(find_engine().path), pgbench, shutil.which("sysbench"), str(BARE_LOOP))
+        bare_loop = str(BARE_LOOP) if BARE_LOOP.is_file() else None
+        return cls(str(find_engine().path), pgbench, shutil.which("sysbench"), bare_loop)
 
     def versions(self) -> dict[str, str]:
         """What each says of itself."""
@@ -97,6 +98,7 @@ class Programs:
         if load.program == "sysbench":
             return self._sysbench(load, environment)
         if load.program == "bare_loop":
+            assert self.bare_loop is not None
             return [self.bare_loop, load.workload, str(load.clients), str(load.limit.seconds), str(load.scale)]
         path = self.pgdrive if load.program == "pgdrive" else self.pgbench
         if load.workload == "oltp_read_write":
@@ -173,13 +175,15 @@ class _PeakMemory(threading.Thread):
 
 
 def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
+    p95 = re.search(r"95th percentile\s*[:=]\s*([\d.]+)", text)
+    p95_ms = float(p95[1]) if p95 else None
     if program == "sysbench":
         transactions, tps = _find(r"transactions:\s+(\d+)\s+\(([\d.]+) per sec", text)
-        return Sample(tps, cpu_s * 1e6 / transactions, None, peak_bytes)
+        return Sample(tps, cpu_s * 1e6 / transactions, None, peak_bytes, p95_ms)
     (transactions,) = _find(r"actually processed: (\d+)", text)
     (tps,) = _find(r"tps = ([\d.]+)", text)
     (connect_ms,) = _find(r"initial connection time = ([\d.]+) ms", text)
-    return Sample(tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes)
+    return Sample(tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes, p95_ms)
 
 
 def _find(pattern: str, text: str) -> tuple[float, ...]:

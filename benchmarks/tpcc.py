@@ -1,0 +1,163 @@
+"""TPC-C by HammerDB's rules: load time, NOPM of each variant, and the standard's checks after each load.
+
+Rounds run the variants one after the other, in an order that turns, each on a fresh copy of the loaded database
+and behind a checkpoint. A figure is the median of its rounds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypedDict
+
+from measured import Measured, run_measured
+from programs import Programs
+from psycopg import sql
+
+from pgdyno.host import describe_host
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, Server, SilentProgress, open_target
+
+RESULT = Path(__file__).parent / "results" / "tpcc.json"
+VERSION = "18"
+VARIANTS = ("functions", "procedures", "sql", "sql-pipelined")
+TEMPLATE, DATABASE = "tpcc_template", "tpcc"
+LARGE = 500
+"""Warehouses of the load that is calculated."""
+
+
+class Row(TypedDict):
+    """Medians of one variant."""
+
+    variant: str
+    nopm: float
+    """By the server's sum(d_next_o_id)."""
+    nopm_driver: float
+    tpm: float
+    new_order_p90_ms: float
+
+
+class Bench:
+    """One server with TPC-C's data, and the engine."""
+
+    def __init__(self, server: Server, engine: str, args: argparse.Namespace) -> None:
+        self.server = server
+        self.engine = engine
+        self.args = args
+
+    def pgdrive(self, database: str, *options: str) -> Measured:
+        """Runs it to its end; a load that is refused, or a broken condition, ends the benchmark."""
+        size = f"--warehouses={self.args.warehouses}"  # a copy of a database has no comment that would say it
+        return run_measured([self.engine, size, *options], {**self.server.environment(), "PGDATABASE": database})
+
+    def load(self) -> float:
+        """Seconds that the load took."""
+        self._fresh(TEMPLATE, "template1")
+        return self.pgdrive(TEMPLATE, "-i", "-q", "--dataset=tpcc").wall_s
+
+    def check(self, database: str) -> float:
+        """Seconds that all twelve conditions took."""
+        return self.pgdrive(database, "--tpcc-check", "--thorough").wall_s
+
+    def run(self, variant: str) -> Row:
+        """One load on a fresh copy, with its conditions checked behind it."""
+        self._fresh(DATABASE, TEMPLATE)
+        load = ["--workload=tpcc", f"--tpcc-variant={variant}", f"--client={self.args.clients}"]
+        times = [f"--warmup={self.args.warmup}", f"--time={self.args.seconds}"]
+        done = self.pgdrive(DATABASE, *load, *times, "--events=-")
+        end: dict[str, Any] = json.loads(done.out.splitlines()[-1])
+        self.check(DATABASE)
+        figures = end["tpcc"]
+        new_order = next(one for one in figures["types"] if one["name"] == "New-Order")
+        return Row(
+            variant=variant,
+            nopm=figures["server"]["nopm"],
+            nopm_driver=figures["nopm"],
+            tpm=figures["tpm"],
+            new_order_p90_ms=new_order["p90_ns"] / 1e6,
+        )
+
+    def _fresh(self, database: str, template: str) -> None:
+        names = {"database": sql.Identifier(database), "template": sql.Identifier(template)}
+        with self.server.connect("postgres") as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {database} WITH (FORCE)").format(**names))
+            copy = "CREATE DATABASE {database} TEMPLATE {template} STRATEGY file_copy"
+            connection.execute(sql.SQL(copy).format(**names))
+            connection.execute("CHECKPOINT")
+
+
+def medians(rows: list[Row]) -> Row:
+    """Of the rounds of one variant."""
+
+    def median(of: list[float]) -> float:
+        return round(statistics.median(of), 1)
+
+    return Row(
+        variant=rows[0]["variant"],
+        nopm=median([row["nopm"] for row in rows]),
+        nopm_driver=median([row["nopm_driver"] for row in rows]),
+        tpm=median([row["tpm"] for row in rows]),
+        new_order_p90_ms=median([row["new_order_p90_ms"] for row in rows]),
+    )
+
+
+def arguments() -> argparse.Namespace:
+    """Of the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--warehouses", type=int, default=10)
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seconds", type=int, default=60, help="measured, of each load")
+    parser.add_argument("--warmup", type=int, default=20, help="seconds before")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--synchronous-commit", choices=("on", "off"), default="on")
+    parser.add_argument("--out", type=Path, default=RESULT, help=f"default: {RESULT.name} in results/")
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Loads, runs all, prints a table, writes it to benchmarks/results."""
+    args = arguments()
+    settings = {
+        "shared_buffers": "2GB",
+        "max_wal_size": "8GB",
+        "max_connections": str(args.clients + 20),
+        "synchronous_commit": args.synchronous_commit,
+    }
+    spec = EmbeddedTarget(kind="embedded", version=VERSION, settings=settings)
+    with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
+        bench = Bench(server, Programs.find(None).pgdrive, args)
+        load_s = bench.load()
+        check_s = bench.check(TEMPLATE)
+        each_s = load_s / args.warehouses
+        print(f"{args.warehouses} warehouses loaded in {load_s:.1f} s, {each_s:.2f} s a warehouse: ", end="")
+        print(f"{LARGE} by calculation in {LARGE * each_s / 60:.1f} min")
+        print(f"all 12 conditions and cardinalities hold after the load (looked at in {check_s:.1f} s)", flush=True)
+        rounds: dict[str, list[Row]] = {variant: [] for variant in VARIANTS}
+        for turn in range(args.rounds):
+            for variant in VARIANTS if turn % 2 == 0 else reversed(VARIANTS):
+                rounds[variant].append(bench.run(variant))
+    rows = [medians(of_variant) for of_variant in rounds.values()]
+    print(f"all 12 conditions hold after each of {args.rounds * len(rows)} loads, and each mix was the one asked for")
+    print(f"{args.clients} clients, {args.rounds} rounds of {args.seconds} s behind {args.warmup} s, {settings}")
+    print(f"{'':14}{'NOPM, server':>14}{'driver':>10}{'TPM':>10}{'New-Order p90, ms':>19}")
+    for row in rows:
+        print(f"{row['variant']:14}{row['nopm']:>14,.0f}{row['nopm_driver']:>10,.0f}{row['tpm']:>10,.0f}", end="")
+        print(f"{row['new_order_p90_ms']:>19.1f}")
+    result = {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": describe_host().model_dump(),
+        "server": f"embedded PostgreSQL {VERSION}, unix socket, client and server on the same cores",
+        "settings": settings,
+        **{name: vars(args)[name] for name in ("warehouses", "clients", "seconds", "warmup", "rounds")},
+        "load_s": round(load_s, 2),
+        "rows": rows,
+    }
+    args.out.parent.mkdir(exist_ok=True)
+    args.out.write_text(json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
