@@ -66,11 +66,14 @@ def figures(samples: list[Sample]) -> Figures:
 def show(row: Row) -> None:
     """Prints one line of the table."""
     ours, theirs = row["pgdrive"], row["sysbench"]
-    cells = [f"{ours[key]:>10,.{digits}f}{theirs[key]:>10,.{digits}f}" for key, digits in DIGITS.items()]
-    print(f"{row['threads']:>7}{''.join(cells)}{row['cpu_ratio']:>8.2f}", flush=True)
-
-
-DIGITS = {"tps": 0, "p95_ms": 2, "cpu_us": 0}
+    print(
+        f"{row['threads']:>7}"
+        f"{ours['tps']:>10,.0f}{theirs['tps']:>10,.0f}"
+        f"{ours['p95_ms']:>10,.2f}{theirs['p95_ms']:>10,.2f}"
+        f"{ours['cpu_us']:>10,.0f}{theirs['cpu_us']:>10,.0f}"
+        f"{row['cpu_ratio']:>8.2f}",
+        flush=True,
+    )
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
@@ -40,13 +41,13 @@ class Row(TypedDict):
     new_order_p90_ms: float
 
 
+@dataclass(frozen=True)
 class Bench:
     """One server with TPC-C's data, and the engine."""
 
-    def __init__(self, server: Server, engine: str, args: argparse.Namespace) -> None:
-        self.server = server
-        self.engine = engine
-        self.args = args
+    server: Server
+    engine: str
+    args: argparse.Namespace
 
     def pgdrive(self, database: str, *options: str) -> Measured:
         """Runs it to its end; a load that is refused, or a broken condition, ends the benchmark."""
