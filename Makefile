@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-rust test-python lint format bench bench-packages fuzz clean
+.PHONY: help demo build test test-packages test-rust test-python lint format bench bench-probe bench-packages fuzz clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -33,10 +33,14 @@ format: build ## put the source in shape
 	$(BIN)/ruff format $(PYTHON)
 	$(BIN)/ruff check --fix $(PYTHON)
 
-bench: build ## pgdrive beside pgbench, sysbench and a bare loop on one server, interleaved; then loading
+bench: build ## pgdrive beside pgbench, sysbench and a bare loop on one server, interleaved; loading; the probe
 	$(CARGO) build --release --locked --quiet --package pgdyno-engine --example bare_loop
 	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/load.py
+	$(BIN)/python benchmarks/probe.py
+
+bench-probe: build ## throughput with and without pgprobe, A B B A; its CPU and its bytes on disk
+	$(BIN)/python benchmarks/probe.py
 
 # one after the other, nicely; a finding ends it
 FUZZ_SECONDS ?= 600
