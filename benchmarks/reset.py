@@ -10,6 +10,7 @@ import statistics
 from collections.abc import Iterator
 
 from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import PrepareStep
 from pgdyno.run import find_engine
@@ -49,10 +50,12 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=100)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=METHODS, help="one method")
+    parser.add_argument("--data", help="a folder on another file system")
     args = parser.parse_args()
     dataset = Dataset("pgbench", args.scale)
     settings = {"shared_buffers": "2GB", "max_wal_size": "4GB"}
-    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
+    environment = Environment(data=args.data)
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=settings, environment=environment)
     print(f"{dataset}, {settings}, median of {args.repeats}, seconds")
     with open_target("reset", spec, home=Home.locate(), progress=SilentProgress()) as server:
         for name, keys in METHODS.items():

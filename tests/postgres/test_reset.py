@@ -87,7 +87,7 @@ def spoil(server: Server) -> None:
         {"method": "template"},
         {"method": "template", "strategy": "wal_log"},
         {"method": "template", "strategy": "file_copy", "file_copy_method": "copy"},
-        {"method": "snapshot"},
+        {"method": "snapshot", "snapshot": "copy"},
         {"method": "reload"},
     ],
     ids=lambda reset: "-".join(reset.values()),

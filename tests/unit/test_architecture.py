@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "python" / "pgdyno"
 
-FOUNDATION = {"errors", "records", "units", "host", ""}
+FOUNDATION = {"errors", "records", "units", "host", "mounts", ""}
 """Modules that every room may use; "" is the package itself (its version)."""
 
 MAY_IMPORT = {
@@ -18,6 +18,7 @@ MAY_IMPORT = {
     "records": set(),
     "units": set(),
     "host": {"records"},
+    "mounts": set(),
     "plan": {"plans", "published"},
     "plans": set(),
     "published": set(),

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.doctor import Needs, Place, storage, sync
+from pgdyno.doctor.snapshots import snapshot
 from pgdyno.doctor.storage import free_bytes, mount_of
 from pgdyno.doctor.sync import SyncTime
 from pgdyno.doctor.system import System
@@ -203,3 +204,20 @@ def test_syncs_are_measured_and_nothing_stays(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_to(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
         sync.measure_sync(tmp_path / "nowhere", 0.05)
+
+
+def test_how_snapshots_can_be_made() -> None:
+    # memory shares no blocks on any machine
+    place = Place(Path("/dev/shm"), ("data of a",))
+    found = snapshot(place, None)
+    assert (found.id, found.verdict) == ("storage.snapshot", "note")
+    assert found.found == "/dev/shm (data of a): copied whole"
+    assert snapshot(place, "copy").verdict == "note"
+    refused = snapshot(place, "btrfs")
+    assert refused.verdict == "stop"
+    assert refused.found == "/dev/shm (data of a): /dev/shm lies on tmpfs"
+
+
+def test_only_data_is_kept_in_snapshots() -> None:
+    assert Place(Path("/x"), ("data and WAL of a",)).holds_data
+    assert not Place(Path("/x"), ("WAL of a",)).holds_data

@@ -52,6 +52,7 @@ def test_without_it_a_plan_does_what_pgbench_does(tmp_path: Path) -> None:
         "method": "vacuum",
         "strategy": None,
         "file_copy_method": None,
+        "snapshot": None,
         "checkpoint": True,
         "restart": False,
         "drop_cache": "none",
@@ -69,6 +70,9 @@ REFUSED = [
     ('strategy = "wal_log"', "strategy", 0, 'goes only with method = "template"', "remove it"),
     ('method = "snapshot"\nstrategy = "wal_log"', "strategy", 1, "goes only with", "remove it"),
     ('method = "template"\nstrategy = "wal_log"', "strategy", 1, "needs PostgreSQL 15 or later", "later version"),
+    ('snapshot = "copy"', "snapshot", 0, 'goes only with method = "snapshot"', "remove it"),
+    ('method = "snapshot"\nsnapshot = "lvm"', "snapshot", 1, "LVM brings back a whole volume", None),
+    ('method = "snapshot"\nsnapshot = "btrfss"', "snapshot", 1, '"zfs", not "btrfss"', 'mean "btrfs"?'),
     ("prewarm = true", "prewarm", 0, '"none", "pg_prewarm" or "read", not true', None),
     ('checkpoint = "yes"', "checkpoint", 0, "must be true or false", None),
 ]
@@ -135,6 +139,40 @@ def test_versions_that_are_known_only_when_the_run_starts(tmp_path: Path) -> Non
     assert "target old (13)" in found.message
 
 
+MEMORY = "/dev/shm"
+ELSEWHERE = PLAN.replace('version = "18.1"', f'version = "18.1"\nenvironment = {{ data = "{MEMORY}" }}')
+KEPT = PLAN.replace('version = "18.1"', 'version = "18.1"\nkeep_data = true')
+IN_MEMORY = ELSEWHERE.replace(MEMORY, "tmpfs")
+
+
+@pytest.mark.parametrize(
+    ("plan", "way", "said"),
+    [
+        (ELSEWHERE, "btrfs", "/dev/shm lies on tmpfs"),
+        (ELSEWHERE, "reflink", "/dev/shm lies on tmpfs, where files share no blocks"),
+        (IN_MEMORY, "btrfs", "its cluster lies in memory"),
+        (KEPT, "zfs", "its cluster is kept (keep_data)"),
+    ],
+)
+def test_a_snapshot_that_a_file_system_cannot_make(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, way: str, said: str
+) -> None:
+    for program in ("btrfs", "zfs"):
+        (tmp_path / program).write_text("")
+        (tmp_path / program).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (found,) = problems(tmp_path, plan + f'method = "snapshot"\nsnapshot = "{way}"')
+    assert found.path == "reset.snapshot"
+    assert f'"{way}" cannot be had for target new: {said}' in found.message
+    load_plan(write(tmp_path, plan + 'method = "snapshot"\nsnapshot = "copy"'))
+
+
+def test_a_snapshot_whose_program_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (found,) = problems(tmp_path, PLAN + 'method = "snapshot"\nsnapshot = "btrfs"')
+    assert found.message == "there is no program btrfs on the PATH"
+
+
 WORDS = [
     (
         'method = "reload"\ndrop_cache = "files"\nprewarm = "pg_prewarm"\nanalyze = true\ncheckpoint = false',
@@ -151,6 +189,10 @@ WORDS = [
             "before each trial: bring the cluster back from a stopped copy; checkpoint; restart the server; "
             "prewarm by reading every table; reset statistics"
         ),
+    ),
+    (
+        'method = "snapshot"\nsnapshot = "copy"\ncheckpoint = false',
+        "before each trial: bring the cluster back from a stopped copy (copy)",
     ),
 ]
 

@@ -22,6 +22,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "storage.mount-options": "options that weaken or slow down a file system",
         "storage.fsync": "how long a commit's fdatasync takes",
         "storage.free": "room for datasets and WAL",
+        "storage.snapshot": "how a plan's snapshots of the cluster are made",
         "clock.source": "what the kernel reads the time from",
         "clock.cost": "what reading the time costs",
         "limits.open-files": "files and processes for the clients planned",

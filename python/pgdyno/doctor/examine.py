@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pgdyno.doctor import clock, cpu, generator, machine, memory, storage, sync
 from pgdyno.doctor.check import CHECKS, unknown
 from pgdyno.doctor.needs import Needs, Place
+from pgdyno.doctor.snapshots import snapshot
 from pgdyno.doctor.system import System
 from pgdyno.errors import EngineError
 from pgdyno.records import Check
@@ -91,6 +92,8 @@ def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> 
         yield storage.free(place, *storage.free_bytes(place.path))
     except OSError as error:
         yield unknown("storage.free", f"{place.title}: {error.strerror}")
+    if needs.snapshots and place.holds_data:
+        yield snapshot(place, needs.snapshot_way)
     if not place.wal:
         return
     try:

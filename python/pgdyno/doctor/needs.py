@@ -11,6 +11,7 @@ from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.costs import BYTES_A_SCALE, dataset_bytes
 from pgdyno.plan.phases import ends
 from pgdyno.plan.scripts import scripts_that_run
+from pgdyno.plan.snapshot_words import SnapshotWay
 from pgdyno.plan.target_checks import TMPFS
 from pgdyno.plan.targets import OwnTarget
 from pgdyno.records import Point
@@ -57,6 +58,11 @@ class Place:
         """`/var/lib/x (data and WAL of pg18)`."""
         return f"{self.path} ({'; '.join(self.roles)})" if self.roles else str(self.path)
 
+    @property
+    def holds_data(self) -> bool:
+        """Whether clusters of the plan lie there, not WAL alone."""
+        return any(role.startswith("data ") for role in self.roles)
+
 
 @dataclass(frozen=True, slots=True)
 class Needs:
@@ -91,6 +97,10 @@ class Needs:
     huge_pages: str = "try"
     """The strictest of the servers."""
     places: tuple[Place, ...] = ()
+    snapshots: bool = False
+    """Whether trials begin with a snapshot of the cluster that is brought back."""
+    snapshot_way: SnapshotWay | None = None
+    """The way that those must go; None: the best that there is."""
 
     @property
     def on_this_host(self) -> bool:
@@ -136,6 +146,8 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         shared_buffers=tuple(size_of(each, "shared_buffers") for each in settings),
         huge_pages=max((each["huge_pages"] for each in settings), key=["off", "try", "on"].index, default="try"),
         places=_places(plan, started, points, home),
+        snapshots=plan.reset.method == "snapshot",
+        snapshot_way=plan.reset.snapshot,
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from pgdyno.doctor.check import good, note, stop, unknown, warning
 from pgdyno.doctor.needs import Place
 from pgdyno.doctor.system import System
+from pgdyno.mounts import Mount, mount_above, parse_mounts
 from pgdyno.records import Check
 from pgdyno.units import format_bytes
 
@@ -24,36 +24,9 @@ TIGHT = 0.8
 """Share of what is free that a plan may need before it is called tight."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mount:
-    """A line of /proc/self/mountinfo."""
-
-    point: str
-    kind: str
-    device: str
-    number: str
-    """`major:minor`."""
-    options: frozenset[str]
-    """Of the mount and of the file system."""
-
-
-def mounts(system: System) -> list[Mount]:
-    """All that is mounted here, in the order of mounting (proc(5))."""
-    found = []
-    for line in system.lines("proc/self/mountinfo"):
-        before, dash, after = line.partition(" - ")
-        left, right = before.split(), after.split(" ")
-        if dash and len(left) >= 6 and len(right) >= 3:
-            options = frozenset([*left[5].split(","), *right[2].split(",")])
-            found.append(Mount(_unescaped(left[4]), right[0], _unescaped(right[1]), left[2], options))
-    return found
-
-
 def mount_of(system: System, path: Path) -> Mount | None:
-    """What `path`, which is resolved, lies on: the longest mount point above it, the last of equals."""
-    above = {str(path), *(str(parent) for parent in PurePosixPath(path).parents)}
-    under = [mount for mount in mounts(system) if mount.point in above]
-    return max(enumerate(under), key=lambda pair: (len(pair[1].point), pair[0]))[1] if under else None
+    """What `path`, which is resolved, lies on."""
+    return mount_above(parse_mounts(system.lines("proc/self/mountinfo")), path)
 
 
 def disk_kind(system: System, mount: Mount) -> str | None:
@@ -162,9 +135,3 @@ def free(place: Place, free_now: int, whole: int) -> Check:
     if free_now < 0.05 * whole:
         return note(name, found, "file systems that are almost full write slower, in pieces", change, measured)
     return good(name, found, measured)
-
-
-def _unescaped(text: str) -> str:
-    for code, character in ((r"\040", " "), (r"\011", "\t"), (r"\012", "\n"), (r"\134", "\\")):
-        text = text.replace(code, character)
-    return text

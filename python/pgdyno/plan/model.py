@@ -18,6 +18,7 @@ from pgdyno.plan.points import Space, expand
 from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.replica_load import ReplicaLoad
 from pgdyno.plan.search_words import latency_targets, percent
+from pgdyno.plan.snapshot_words import SnapshotWay, snapshot_way
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
 from pgdyno.records import Point
@@ -256,6 +257,8 @@ class Reset(Model):
     """STRATEGY of CREATE DATABASE, for `template`; None leaves it to the server."""
     file_copy_method: Literal["copy", "clone"] | None = None
     """The server's setting of that name, for strategy `file_copy`; None leaves it as it is."""
+    snapshot: Annotated[SnapshotWay | None, BeforeValidator(snapshot_way)] = None
+    """How the copy for `snapshot` is made; None takes the best that there is."""
     checkpoint: bool = True
     restart: bool = False
     drop_cache: Literal["none", "files", "machine"] = "none"

@@ -10,6 +10,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.abilities import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.problems import Document, in_order
+from pgdyno.plan.snapshot_checks import check_snapshot
 from pgdyno.plan.target_checks import TMPFS
 from pgdyno.plan.targets import DsnTarget, EmbeddedTarget, OwnTarget, TargetSpec
 
@@ -36,6 +37,7 @@ def check_reset(
     if dataset == "none":
         yield from _without_dataset(reset, document)
     yield from _misplaced(reset, document)
+    yield from check_snapshot(reset, targets, document)
     majors = {name: planned_major(target) for name, target in targets.items()}
     yield from check_versions(reset, majors, document)
     for name, target in targets.items():

@@ -31,7 +31,7 @@ def _method(reset: Reset, dataset: str) -> str:
     if reset.method == "vacuum" and dataset == "sbtest":
         return "vacuum every table"
     if reset.method != "template":
-        return _METHODS[reset.method]
+        return _METHODS[reset.method] + (f" ({reset.snapshot})" if reset.snapshot else "")
     how = ", ".join(each for each in (reset.strategy, reset.file_copy_method) if each is not None)
     return "copy the template database" + (f" ({how})" if how else "")
 

@@ -16,7 +16,8 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.reset_checks import DROP_CACHES
 from pgdyno.prepare.relations import Relation
 from pgdyno.target import Server
-from pgdyno.target.cluster_copy import files_below, sync_files
+from pgdyno.target.cluster_copy import files_below
+from pgdyno.target.copying import sync_files
 from pgdyno.target.storage import storing
 
 _WINDOW_BYTES = 1 << 30

@@ -155,9 +155,9 @@ class Preparer:
         steps.do("copy", "copying the template", lambda: copy_template(self.server, self.reset))
 
     def _from_snapshot(self, dataset: Dataset, steps: Steps) -> None:
-        if not holds_snapshot(self.server, dataset):
+        if not holds_snapshot(self.server, dataset, self.reset.snapshot):
             self._load(dataset, steps, anew=True)
-            make_snapshot(self.server, steps)
+            make_snapshot(self.server, self.reset.snapshot, steps)
         restore_snapshot(self.server, steps)
 
     def _load(self, dataset: Dataset, steps: Steps, *, anew: bool) -> bool:

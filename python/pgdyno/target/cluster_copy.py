@@ -2,13 +2,11 @@
 
 The folder `snapshot` beside the data directory holds `data` and `snapshot.json`; it gets that name when it is
 whole. While a cluster is brought back its data directory is missing: whoever finds it so, and the copy there,
-brings it back anew. The copying is done by the server's user with `cp`, so that links in a folder of that user's
-lead nobody elsewhere; file systems that can share blocks do (`--reflink`).
+brings it back anew. On ZFS there is only `snapshot.json`: the cluster itself is rolled back, whole or not at all.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 from collections.abc import Iterator
@@ -18,15 +16,23 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.snapshot_words import SnapshotWay
 from pgdyno.records import Record
+from pgdyno.target import subvolume, zfs
 from pgdyno.target.account import Account
+from pgdyno.target.copying import copy_tree, shares_blocks
 from pgdyno.target.processes import end_copies
-from pgdyno.target.programs import clean_environment, run_program
 from pgdyno.target.storage import ensure_folder, storing, write_whole
 from pgdyno.units import format_bytes
 
 FOLDER = "snapshot"
 RECORD = "snapshot.json"
+WORDS: dict[SnapshotWay, str] = {
+    "copy": "copied whole",
+    "reflink": "blocks shared by reflink",
+    "btrfs": "btrfs snapshot",
+    "zfs": "ZFS snapshot",
+}
 
 
 class CopyRecord(Record):
@@ -36,6 +42,8 @@ class CopyRecord(Record):
     """What the database's comment said of the dataset."""
     data_bytes: int
     """Size of the data directory."""
+    way: SnapshotWay = "copy"
+    """How it was made, and is brought back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +52,8 @@ class ClusterCopy:
 
     data_directory: Path
     account: Account
+    kept: bool = False
+    """Whether the cluster stays for later runs."""
 
     @property
     def folder(self) -> Path:
@@ -57,10 +67,11 @@ class ClusterCopy:
         except (OSError, ValidationError):
             return None
 
-    def make(self, mark: str) -> str:
-        """Copies the cluster in place of an earlier copy; `mark` says what it holds. How it was copied.
+    def make(self, mark: str, wanted: SnapshotWay | None = None) -> str:
+        """Copies the cluster in place of an earlier copy; `mark` says what it holds. How it was copied, in words.
 
-        Raises TargetError, with sizes where there is too little room.
+        `wanted` is the way that it must go; None takes the best that there is. Raises TargetError, with sizes
+        where there is too little room.
         """
         self._refuse_links()
         end_copies(self.data_directory.parent)
@@ -70,28 +81,52 @@ class ClusterCopy:
         ensure_folder(unfinished)
         try:
             size = folder_bytes(self.data_directory)
-            shared = self._shares_blocks(unfinished)
-            if not shared:
+            way = self._choose(wanted, unfinished)
+            if way == "copy":
                 check_room(unfinished, size, f"make a copy of the cluster {self.data_directory}")
-            self._copy(self.data_directory, unfinished / "data")
-            record = CopyRecord(mark=mark, data_bytes=size)
+            if way == "zfs":
+                zfs.make(self.data_directory, self.account)
+            else:
+                self._copy(way, self.data_directory, unfinished / "data")
+            record = CopyRecord(mark=mark, data_bytes=size, way=way)
             write_whole(unfinished / RECORD, record.model_dump_json(indent=2).encode())
             with storing(self.folder, "cannot make"):
                 unfinished.rename(self.folder)
         except BaseException:
             _remove(unfinished)
             raise
-        return f"{format_bytes(size)}, {'blocks shared' if shared else 'copied'}"
+        return f"{format_bytes(size)}, {WORDS[way]}"
 
-    def restore(self) -> None:
-        """Puts the copy in place of the cluster. Raises TargetError; `finish_restoring` then does the rest."""
-        if self.read() is None:
+    def _choose(self, wanted: SnapshotWay | None, folder: Path) -> SnapshotWay:
+        """The way to go, `wanted` if it can be gone. Raises TargetError."""
+        with storing(folder, "cannot write to"):
+            if wanted is None:
+                return best_way(folder, kept=self.kept)
+            reason = refusal_of(wanted, folder, kept=self.kept)
+        if reason is not None:
+            raise TargetError(
+                f'cannot make a copy of the cluster {self.data_directory} as snapshot = "{wanted}" asks: {reason}',
+                hint="leave reset.snapshot out, which takes the best that there is",
+            )
+        return wanted
+
+    def restore(self) -> str:
+        """Puts the copy in place of the cluster, which is stopped. How, in words.
+
+        Raises TargetError; `finish_restoring` then does the rest.
+        """
+        record = self.read()
+        if record is None:
             raise TargetError(f"cannot bring back the cluster {self.data_directory}: there is no copy in {self.folder}")
+        if record.way == "zfs":
+            zfs.roll_back(self.data_directory)
+            return WORDS[record.way]
         discarded = self.data_directory.with_name("data.discarded")
         _remove(discarded)
         with storing(self.data_directory, "cannot move away"):
             self.data_directory.rename(discarded)
         self.finish_restoring()
+        return WORDS[record.way]
 
     def is_restoring(self) -> bool:
         """Whether the cluster is missing and its copy is there."""
@@ -99,43 +134,33 @@ class ClusterCopy:
 
     def finish_restoring(self) -> None:
         """Brings the cluster back if that was begun and not ended; nothing else. Raises TargetError."""
-        if not self.is_restoring():
+        record = self.read()
+        if record is None or not self.is_restoring():
             return
         end_copies(self.data_directory.parent)
         unfinished = self.data_directory.with_name("data.partial")
         for old in (unfinished, self.data_directory.with_name("data.discarded")):
             _remove(old)
-        self._copy(self.folder / "data", unfinished)
+        self._copy(record.way, self.folder / "data", unfinished)
         with storing(self.data_directory, "cannot bring back"):
             unfinished.rename(self.data_directory)
 
-    def _copy(self, source: Path, to: Path) -> None:
+    def release(self) -> None:
+        """Gives back what the file system holds for a cluster that goes. Raises TargetError."""
+        if not self.kept:
+            zfs.destroy(self.data_directory)
+
+    def _copy(self, way: SnapshotWay, source: Path, to: Path) -> None:
+        """Makes `to`, which is not there, the same as `source`."""
+        if way == "btrfs" and subvolume.is_subvolume(source):
+            subvolume.snapshot(source, to)
+            return
+        if way == "btrfs":
+            subvolume.create(to)
         with storing(to, "cannot create the folder"):
-            to.mkdir(0o700)
+            to.mkdir(0o700, exist_ok=way == "btrfs")
             self.account.take(to)
-        self._run_cp("--archive", "--reflink=auto", "--no-target-directory", str(source), str(to))
-        sync_files(to)
-
-    def _run_cp(self, *arguments: str) -> None:
-        status, output = run_program(["cp", *arguments], self.account, clean_environment(None))
-        if status != 0:
-            said = output.strip().splitlines()
-            reason = said[-1].removeprefix("cp: ") if said else f"cp ended with {status}"
-            raise TargetError(f"cannot copy {arguments[-2]} to {arguments[-1]}: {reason}")
-
-    def _shares_blocks(self, folder: Path) -> bool:
-        """Whether the file system of `folder` makes copies that share their blocks."""
-        trial = folder / "reflink"
-        with storing(trial, "cannot create the folder"):
-            trial.mkdir(0o700)
-            self.account.take(trial)
-        try:
-            self._run_cp("--reflink=always", str(self.data_directory / "global" / "pg_control"), str(trial / "file"))
-        except TargetError:
-            return False
-        finally:
-            _remove(trial)
-        return True
+        copy_tree(source, to, self.account, "never" if way == "copy" else "always")
 
     def _refuse_links(self) -> None:
         links = [entry for entry in (self.data_directory / "pg_tblspc").iterdir() if entry.is_symlink()]
@@ -146,6 +171,28 @@ class ClusterCopy:
                 f"cannot make a copy of the cluster {self.data_directory}: {links[0]} leads out of it",
                 hint='use method = "template", or drop the tablespace',
             )
+
+
+def best_way(folder: Path, *, kept: bool) -> SnapshotWay:
+    """How a cluster in `folder` is copied with the least work. Raises OSError when nothing can be written there."""
+    ways: tuple[SnapshotWay, ...] = ("btrfs", "zfs", "reflink")
+    return next((way for way in ways if refusal_of(way, folder, kept=kept) is None), "copy")
+
+
+def refusal_of(way: SnapshotWay, folder: Path, *, kept: bool) -> str | None:
+    """Why a cluster in `folder` cannot be copied this way, by trying; None when it can.
+
+    `kept` says whether the cluster stays for later runs. Raises OSError when nothing can be written there.
+    """
+    match way:
+        case "btrfs":
+            return subvolume.refusal(folder)
+        case "zfs":
+            return zfs.refusal(folder, kept=kept)
+        case "reflink":
+            return None if shares_blocks(folder) else f"files in {folder} cannot share blocks"
+        case "copy":
+            return None
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -168,21 +215,6 @@ def folder_bytes(folder: Path) -> int:
     return total
 
 
-def sync_files(folder: Path) -> None:
-    """Brings all files below `folder`, and whatever else its file system holds back, to disk. Raises TargetError.
-
-    One syncfs(2): a cluster has a thousand files, and a journal written for each takes seconds.
-    """
-    with storing(folder, "cannot write"):
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if ctypes.CDLL(None, use_errno=True).syncfs(handle) != 0:
-                number = ctypes.get_errno()
-                raise OSError(number, os.strerror(number))
-        finally:
-            os.close(handle)
-
-
 def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
     """Raises TargetError when the file system of `folder` has no room for `needed_bytes`."""
     with storing(folder, "cannot look at"):
@@ -195,6 +227,9 @@ def check_room(folder: Path, needed_bytes: int, doing: str) -> None:
 
 
 def _remove(folder: Path) -> None:
+    for path in (folder / "data", folder):
+        if subvolume.is_subvolume(path):
+            subvolume.remove(path)
     with storing(folder, "cannot remove"):
         if folder.exists():
             shutil.rmtree(folder)

@@ -75,7 +75,7 @@ class Instance:
             self._home.account,
             self._spec.environment.variables,
         )
-        self._copy = ClusterCopy(data_directory, self._home.account)
+        self._copy = ClusterCopy(data_directory, self._home.account, self._spec.keep_data)
         self._progress.step(f"starting PostgreSQL {self._installation.version}")
         port = self._start(self._postmaster, claim, self._socket_folder, None)
         host = str(self._socket_folder) if self._spec.connect == "unix" else HOST
@@ -113,6 +113,9 @@ class Instance:
             if self._kept is not None:
                 self._kept.release()
                 self._kept = None
+            if self._copy is not None:
+                self._copy.release()
+                self._copy = None
             if self._claim is not None:
                 remove_places(self._claim.record.places, self._claim.record.mount)
                 self._claim.remove()
@@ -173,7 +176,7 @@ class Instance:
             return places.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
-        copy = ClusterCopy(kept.data_directory, self._home.account)
+        copy = ClusterCopy(kept.data_directory, self._home.account, kept=True)
         if copy.is_restoring():
             self._progress.step("bringing back the cluster, which a run before was ended at")
             copy.finish_restoring()

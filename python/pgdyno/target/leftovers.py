@@ -9,6 +9,7 @@ from filelock import FileLock
 
 from pgdyno.errors import TargetError
 from pgdyno.target.claim import InstanceRecord, read_record, remove_folder, take_over
+from pgdyno.target.cluster_copy import ClusterCopy
 from pgdyno.target.endpoint import remove_socket_folder
 from pgdyno.target.home import Home
 from pgdyno.target.places import remove_places
@@ -68,6 +69,7 @@ def _sweep(folder: Path, lock: FileLock, home: Home) -> str:
         _stop(Path(replica), Deadlines())
     end_copies(data_directory.parent)
     stopped = _stop(data_directory, KEPT_DEADLINES if record is not None and record.keep_data else Deadlines())
+    ClusterCopy(data_directory, home.account, record is not None and record.keep_data).release()
     if record is not None:
         # within the folder: a record cannot have us unmount anything else
         mount = record.mount if record.mount is not None and Path(record.mount).parent == folder else None

@@ -11,7 +11,6 @@ import re
 import secrets
 import shutil
 import stat
-import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,13 +20,13 @@ from pgdyno.plan.targets import Environment
 from pgdyno.target.account import Account
 from pgdyno.target.claim import Claim
 from pgdyno.target.storage import storing
+from pgdyno.target.tools import run_tool
 from pgdyno.units import format_bytes, parse_bytes
 
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - names in it are drawn, and mkdir refuses what is there
 MEMINFO = Path("/proc/meminfo")
 _NAME = re.compile(r"pgdyno-[0-9a-f]{8}")
 _MOUNT = "memory"
-_TIMEOUT_S = 60
 
 
 @dataclass(slots=True)
@@ -60,7 +59,7 @@ def make_places(wanted: Environment, claim: Claim, account: Account) -> Places:
 def remove_places(places: list[str], mount: str | None) -> None:
     """Removes what `make_places` made, as a claim's record names it. Raises TargetError."""
     if mount is not None and os.path.ismount(mount):
-        _run("umount", mount)
+        run_tool("umount", mount)
     for name in places:
         path = Path(name)
         try:
@@ -102,7 +101,7 @@ def _in_memory(size: str | None, claim: Claim, account: Account, notes: list[str
         with storing(mount, "cannot create the folder"):
             mount.mkdir(0o755)
         try:
-            _run("mount", "-t", "tmpfs", "-o", f"size={wanted},mode=0755,nosuid,nodev", "pgdyno", str(mount))
+            run_tool("mount", "-t", "tmpfs", "-o", f"size={wanted},mode=0755,nosuid,nodev", "pgdyno", str(mount))
         except TargetError as error:
             notes.append(f"no tmpfs of its own, so nothing holds it to {size}: {error.message}")
         else:
@@ -125,16 +124,3 @@ def available_memory() -> int:
         if name == "MemAvailable":
             return int(rest.split()[0]) * 1024
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-
-
-def _run(*command: str) -> None:
-    try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        raise TargetError(f"cannot run {command[0]}: {error}") from error
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        reason = said[0] if said else f"it ended with {done.returncode}"
-        raise TargetError(f"cannot {command[0]} {command[-1]}: {reason.removeprefix(f'{command[0]}: ')}")
