@@ -268,6 +268,22 @@ def audit(run: RunArgument = "latest", runs: RunsOption = DEFAULT_RUNS, json: Js
     raise typer.Exit(audit_run(run, runs, json=json))
 
 
+@app.command()
+def serve(
+    runs: Annotated[
+        Path, typer.Argument(metavar="[DIR]", envvar="PGDYNO_RUNS", help="Folder of run folders.")
+    ] = DEFAULT_RUNS,
+    listen: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Listen there: ADDRESS[:PORT] or :PORT.  [default: 127.0.0.1:8432]"),
+    ] = None,
+) -> None:
+    """Show runs in a browser: the one that goes on, and all that are stored. Ends at Ctrl-C."""
+    from pgdyno.commands.serve import serve_runs
+
+    serve_runs(runs, listen)
+
+
 @plan_app.command("check")
 def plan_check(plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None) -> None:
     """Say everything that is wrong with a plan, with lines; exit with 3 if anything is."""

@@ -33,6 +33,7 @@ MAY_IMPORT = {
     "analyse": {"store"},
     "audit": {"analyse", "fingerprint", "importers", "store"},
     "report": {"analyse", "audit", "store"},
+    "live": {"analyse", "fingerprint", "report", "store"},
 }
 
 

@@ -1,0 +1,1 @@
+"""The archive of runs and the page of a running one, in a browser."""

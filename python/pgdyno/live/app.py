@@ -1,0 +1,88 @@
+"""The application: the guard before all, then the archive and the running experiments."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import parse_qs
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from pgdyno.live.archive import EXPLAINED, Archive
+from pgdyno.live.guard import COOKIE, ENTER, STATIC, Guard, new_token, token_fits
+from pgdyno.live.index import Index
+from pgdyno.live.pages import page, static
+
+LOOPBACK_NAMES = ("localhost",)
+FORM_BYTES = 4_096
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may come in."""
+
+    token: str | None = None
+    """None on the loopback address: whoever is on this machine."""
+    names: tuple[str, ...] = LOOPBACK_NAMES
+    """Names of this host that a browser may use; addresses are always good."""
+
+
+def make_app(runs: Path, access: Access | None = None) -> Starlette:
+    """The application for the folder `runs`."""
+    access = access or Access()
+    form_token = new_token()
+    enter = _Enter(access.token)
+    routes = [
+        *Archive(Index(runs)).routes(),
+        Route(ENTER, enter.form, methods=["GET"]),
+        Route(ENTER, enter.given, methods=["POST"]),
+        Route(STATIC + "{name}", _static),
+    ]
+    guard = Middleware(Guard, names=access.names, token=access.token, form_token=form_token)
+    return Starlette(routes=routes, middleware=[guard], exception_handlers=EXPLAINED)
+
+
+class _Enter:
+    """Where the token is given for a cookie."""
+
+    def __init__(self, token: str | None) -> None:
+        self._token = token
+
+    def form(self, _request: Request) -> Response:
+        if self._token is None:
+            return RedirectResponse("/", 303)
+        return HTMLResponse(page("enter", wrong=False))
+
+    async def given(self, request: Request) -> Response:
+        if self._token is None:
+            return RedirectResponse("/", 303)
+        given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("token", [""])[0]
+        if not token_fits(given, self._token):
+            return HTMLResponse(page("enter", wrong=True), 401)
+        answer = RedirectResponse("/", 303)
+        # a plain cookie of the session: other sites never send it, and no script reads it
+        answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        return answer
+
+
+async def _body(request: Request) -> bytes:
+    """What was sent, if it is no more than our forms send. Raises HTTPException."""
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > FORM_BYTES:
+            raise HTTPException(413, "That is more than a form of ours sends.")
+    return body
+
+
+def _static(request: Request) -> Response:
+    found = static(request.path_params["name"])
+    if found is None:
+        raise HTTPException(404, "There is no such file.")
+    content, media_type = found
+    return Response(content, media_type=media_type, headers={"cache-control": "no-cache"})

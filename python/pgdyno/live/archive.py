@@ -1,0 +1,185 @@
+"""The pages of runs that are on disk."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+from pgdyno.analyse.metric import Metric
+from pgdyno.errors import PgdynoError, UsageError
+from pgdyno.live import downloads, shown
+from pgdyno.live.entry import Entry
+from pgdyno.live.index import Index
+from pgdyno.live.pages import archive_row, page
+from pgdyno.live.running import is_running
+from pgdyno.live.searching import Search
+from pgdyno.report import numbers
+from pgdyno.report.export import to_csv
+from pgdyno.report.html import render_html
+from pgdyno.store import RunData, load_run
+from pgdyno.units import format_bytes
+
+REPORTS_KEPT = 8
+REPORT_POLICY = "sandbox allow-scripts allow-downloads allow-popups; frame-ancestors 'none'"
+"""A report brings its own policy, with the hashes of its script and style; here it is cut off from our pages, too."""
+METRICS = [(Metric.TPS.value, "throughput"), (Metric.P99.value, "p99 latency"), (Metric.MEAN.value, "mean latency")]
+
+
+class Archive:
+    """Answers requests for runs of one folder; each in a thread of its own."""
+
+    def __init__(self, index: Index) -> None:
+        """Of the runs of `index`."""
+        self._index = index
+        self._reports: OrderedDict[tuple[str, object], str] = OrderedDict()
+        # one report at a time: they take memory
+        self._writing = threading.Lock()
+
+    def routes(self) -> list[Route]:
+        """What it answers to."""
+        run = "/run/{name}"
+        return [
+            Route("/", self.runs),
+            Route("/compare", self.compare),
+            Route(run, self.run),
+            Route(f"{run}/report", self.report),
+            Route(f"{run}/trials.csv", self.csv),
+            Route(f"{run}/files/{{path:path}}", self.file),
+        ]
+
+    def runs(self, request: Request) -> Response:
+        """The list, narrowed by what is searched for."""
+        every = self._index.runs()
+        problem, search, found = None, Search(), every
+        try:
+            search = Search.of(request.query_params)
+            found = search.found(every)
+        except UsageError as error:
+            problem = f"{error.message}: {error.hint}"
+        running = [each for each in every if not each.ended and is_running(self._index.path(each.name))]
+        versions = {version for each in every for version in each.versions}
+        context = {
+            "heading": _heading(len(found), len(every)),
+            "folder": str(self._index.parent),
+            "problem": problem,
+            "search": search,
+            "narrowed": search != Search(),
+            "workloads": sorted({each.workload for each in every if each.workload}),
+            "versions": sorted(versions | {version.partition(".")[0] for version in versions}, key=_by_number),
+            "rows": [archive_row(each, running=each in running) for each in found],
+            "running": running,
+        }
+        return HTMLResponse(page("archive", **context))
+
+    def run(self, request: Request) -> Response:
+        """One run."""
+        entry, run = self._asked(request)
+        files, more = downloads.listed(run.folder.path)
+        others = [each for each in self._index.runs() if each.name != entry.name and not each.problem]
+        context = {
+            "entry": entry,
+            "running": not entry.ended and is_running(run.folder.path),
+            "facts": [*shown.facts(run.manifest), ("Trials", f"{entry.trials} of {entry.planned}")],
+            "notes": run.manifest.notes,
+            "trials": shown.trial_rows(run),
+            "others": sorted(others, key=lambda each: each.fingerprint != entry.fingerprint),
+            "files": [(path, format_bytes(size)) for path, size in files],
+            "more_files": more,
+        }
+        return HTMLResponse(page("run", **context))
+
+    def report(self, request: Request) -> Response:
+        """A run's report as the code of today writes it."""
+        entry, run = self._asked(request)
+        with self._writing:
+            text = self._reports.get((entry.name, entry.key))
+            if text is None:
+                text = render_html(run, str(run.folder.path))
+                self._reports[entry.name, entry.key] = text
+                if len(self._reports) > REPORTS_KEPT:
+                    self._reports.popitem(last=False)
+        return HTMLResponse(text, headers={"content-security-policy": REPORT_POLICY})
+
+    def csv(self, request: Request) -> Response:
+        """A run's trials as CSV."""
+        entry, run = self._asked(request)
+        return Response(to_csv(run), media_type="text/csv", headers=_download(f"{entry.name}.csv"))
+
+    def file(self, request: Request) -> Response:
+        """A file of a run, to be kept and never shown."""
+        entry = self._entry(request.path_params["name"])
+        found = downloads.file_of(self._index.path(entry.name), request.path_params["path"])
+        if found is None:
+            raise HTTPException(404, "The run has no such file.")
+        return FileResponse(found, media_type="application/octet-stream", filename=found.name)
+
+    def compare(self, request: Request) -> Response:
+        """Two runs beside each other; the older one is the baseline unless the address says which."""
+        asked = request.query_params
+        names = [asked["base"], asked["other"]] if {"base", "other"} <= asked.keys() else asked.getlist("run")
+        if len(names) != 2:
+            raise UsageError("two runs are compared", hint="pick two in the list")
+        entries = [self._entry(name) for name in names]
+        if "base" not in asked:
+            entries.sort(key=lambda each: each.started_at)
+        base, other = (load_run(self._index.path(each.name)) for each in entries)
+        try:
+            metric = Metric(asked.get("metric", Metric.TPS.value))
+        except ValueError as error:
+            raise UsageError("runs are compared by tps, p99 or mean") from error
+        found = shown.compared(base, other, metric)
+        context = {name: getattr(found, name) for name in found.__slots__}
+        names = [each.name for each in entries]
+        return HTMLResponse(
+            page("compare", base=names[0], other=names[1], metric=metric.value, metrics=METRICS, **context)
+        )
+
+    def _asked(self, request: Request) -> tuple[Entry, RunData]:
+        entry = self._entry(request.path_params["name"])
+        return entry, load_run(self._index.path(entry.name))
+
+    def _entry(self, name: str) -> Entry:
+        entry = self._index.get(name)
+        if entry is None:
+            raise HTTPException(404, "There is no such run.")
+        return entry
+
+
+def explain(_request: Request, error: Exception) -> Response:
+    """The page of what cannot be done."""
+    if isinstance(error, HTTPException):
+        return HTMLResponse(page("message", heading="Not found", text=error.detail, hint=None), error.status_code)
+    assert isinstance(error, PgdynoError)
+    text = f"{error.message[:1].upper()}{error.message[1:]}."
+    return HTMLResponse(page("message", heading="That cannot be shown", text=text, hint=error.hint), 409)
+
+
+EXPLAINED: dict[type[Exception] | int, Callable[[Request, Exception], Response]] = {
+    HTTPException: explain,
+    PgdynoError: explain,
+}
+
+
+def _heading(found: int, every: int) -> str:
+    return numbers.count(every, "run") if found == every else f"{found:,} of {numbers.count(every, 'run')}"
+
+
+def _by_number(version: str) -> tuple[list[int], str]:
+    return [int(part) for part in version.split(".") if part.isdigit()], version
+
+
+def _download(name: str) -> dict[str, str]:
+    plain = "".join(each if each.isalnum() or each in "-_." else "_" for each in name)
+    return {"content-disposition": f'attachment; filename="{plain}"'}
+
+
+def runs_of(folder: Path) -> Archive:
+    """The archive of the runs in `folder`."""
+    return Archive(Index(folder))

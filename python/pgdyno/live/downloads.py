@@ -1,0 +1,45 @@
+"""The files of a run that may be had: those that belong to it, and lie in it."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+from pgdyno.store.storing import storing
+
+MOST = 2_000
+"""Files that a page lists."""
+
+
+def listed(run: Path) -> tuple[list[tuple[str, int]], bool]:
+    """Path within `run` and bytes of its files, by path; and whether there are more. Raises StoreError."""
+    with storing("list", run):
+        found = ((path, path.stat().st_size) for path in _files(run))
+        rows = list(islice(found, MOST + 1))
+    return [(str(path.relative_to(run)), size) for path, size in rows[:MOST]], len(rows) > MOST
+
+
+def file_of(run: Path, path: str) -> Path | None:
+    """The file `path` of `run`; None for what is none of its own: hidden, elsewhere, or behind a link."""
+    whole = run / path
+    parts = Path(path).parts
+    if not parts or any(part == ".." or part.startswith(".") for part in parts) or Path(path).is_absolute():
+        return None
+    try:
+        inside = whole.resolve(strict=True).is_relative_to(run.resolve())
+    except (OSError, ValueError):
+        return None
+    return whole if inside and whole.is_file() else None
+
+
+def _files(folder: Path) -> list[Path]:
+    """Files below `folder`, hidden ones and links left out."""
+    found = []
+    for each in sorted(folder.iterdir()):
+        if each.name.startswith(".") or each.is_symlink():
+            continue
+        if each.is_dir():
+            found += _files(each)
+        elif each.is_file():
+            found.append(each)
+    return found

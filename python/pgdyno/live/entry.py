@@ -1,0 +1,161 @@
+"""What the archive knows of a run without opening it again."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import StoreError
+from pgdyno.records import Fingerprint, Manifest, Outcome, TrialRecord
+from pgdyno.store import RunFolder
+from pgdyno.store.folder import MANIFEST, TRIALS
+
+Key = tuple[int, int, int]
+"""Time and size of a manifest, time of the folder of trials: while these stay, so does the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A run in the list."""
+
+    name: str
+    key: Key
+    plan: str = ""
+    workload: str = ""
+    targets: tuple[str, ...] = ()
+    versions: tuple[str, ...] = ()
+    """Of the servers, as they said; empty before they have started."""
+    started_at: str = ""
+    """ISO 8601, UTC; of an imported run, when it was imported."""
+    outcome: str | None = None
+    """None while the run goes on, or when it was killed."""
+    ended: bool = False
+    trials: int = 0
+    planned: int = 0
+    peak_tps: float | None = None
+    """Highest throughput of a trial that is a result."""
+    peak_clients: int | None = None
+    p99_ns: float | None = None
+    """Of that trial."""
+    fingerprint: str = ""
+    """Runs that have the same one come from one machine, workload and reset; empty of a run without."""
+    words: str = ""
+    """What else it is found by, in lower case: machine, kernel, settings, notes."""
+    problem: str | None = None
+    """Why it cannot be read."""
+
+    @property
+    def found_by(self) -> str:
+        """All that a search looks at, in lower case."""
+        said = (
+            self.name,
+            self.plan,
+            self.workload,
+            *self.targets,
+            *self.versions,
+            self.fingerprint,
+            self.outcome or "",
+        )
+        return " ".join(said).lower() + " " + self.words
+
+
+def key_of(run: str) -> Key | None:
+    """The key of the run at the path `run`; None where there is none. Raises OSError for other troubles."""
+    try:
+        manifest = os.stat(f"{run}/{MANIFEST}")  # noqa: PTH116 - of thousands, and a Path takes as long again
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        trials_ns = os.stat(f"{run}/{TRIALS}").st_mtime_ns  # noqa: PTH116
+    except FileNotFoundError:
+        trials_ns = 0
+    return manifest.st_mtime_ns, manifest.st_size, trials_ns
+
+
+def read_entry(path: Path, key: Key) -> Entry:
+    """The run at `path`; one that cannot be read says why."""
+    try:
+        folder = RunFolder.open(path)
+        return _entry(path.name, key, folder.manifest, folder.trials())
+    except StoreError as error:
+        return Entry(path.name, key, problem=error.message)
+
+
+def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord]) -> Entry:
+    results = [each for each in trials if each.outcome is Outcome.FINISHED and each.summary is not None]
+    best = max(results, key=lambda each: each.summary.tps if each.summary else 0.0, default=None)
+    summary = best.summary if best else None
+    latency = summary.latency_ns if summary else None
+    versions = [target.facts.version for target in manifest.targets if target.facts]
+    return Entry(
+        name=name,
+        key=key,
+        plan=str(manifest.plan.get("name") or ""),
+        workload=manifest.workload,
+        targets=tuple(target.name for target in manifest.targets),
+        versions=tuple(dict.fromkeys(versions)),
+        started_at=manifest.started_at.isoformat(),
+        outcome=manifest.outcome.value if manifest.outcome else None,
+        ended=manifest.ended_at is not None,
+        trials=len(trials),
+        planned=manifest.trials_planned,
+        peak_tps=summary.tps if summary else None,
+        peak_clients=best.point.clients if best else None,
+        p99_ns=latency.p99 if latency else None,
+        fingerprint=fingerprint_of(manifest.fingerprint),
+        words=_words(manifest),
+    )
+
+
+def fingerprint_of(taken: Fingerprint | None) -> str:
+    """Eight hexadecimal digits of what must be alike whatever is compared: machine, storage, workload, reset.
+
+    Versions and settings of the server are left out: these are what runs are compared for.
+    """
+    if taken is None:
+        return ""
+    host = taken.host
+    alike = {
+        "cpu": (host.architecture, host.cpu_model, host.cores, host.threads_per_core, host.cpu_limit),
+        # a kernel takes a little memory for itself, another little with every version
+        "memory": (round(host.memory_bytes / 2**30), host.memory_limit_bytes, host.virtualisation),
+        "disks": sorted(set(host.disks.values())),
+        "generator": taken.generator,
+        "workload": taken.workload,
+        "reset": taken.reset,
+    }
+    return hashlib.sha256(json.dumps(alike, sort_keys=True, default=str).encode()).hexdigest()[:8]
+
+
+def _words(manifest: Manifest) -> str:
+    said: list[object] = [manifest.plan_source, *manifest.notes]
+    if manifest.host is not None:
+        said += [manifest.host.cpu_model, manifest.host.os, manifest.host.kernel, manifest.host.architecture]
+    for target in manifest.targets:
+        said.append(target.kind)
+        if target.facts is not None:
+            said += [f"{name}={value}" for name, value in target.facts.settings_changed.items()]
+    return " ".join(map(str, said)).lower()
+
+
+def started(entry: Entry) -> datetime | None:
+    """When the run began, if that is known."""
+    return datetime.fromisoformat(entry.started_at) if entry.started_at else None
+
+
+def as_json(entry: Entry) -> dict[str, Any]:
+    """For the file of the index."""
+    return {name: getattr(entry, name) for name in Entry.__slots__}
+
+
+def from_json(value: dict[str, Any]) -> Entry:
+    """An entry of that file. Raises KeyError, TypeError and ValueError for what is none."""
+    known = {name: value[name] for name in Entry.__slots__}
+    manifest_ns, size, trials_ns = known["key"]
+    lists = {"targets": tuple(known["targets"]), "versions": tuple(known["versions"])}
+    return Entry(**{**known, **lists, "key": (int(manifest_ns), int(size), int(trials_ns))})

@@ -1,0 +1,139 @@
+"""Who may ask, and from where: every request passes here before anything is read for it.
+
+Three dangers are met. A page of another site may send requests to a server on the loopback address, by its name or by
+a name of its own that it turns towards us: so the Host is checked, and whatever changes something must come from a
+page of ours. Others on the network may ask: so any other address wants a token. Names and queries of databases are
+shown: so pages may run our scripts only.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import secrets
+from collections.abc import Iterable
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+COOKIE = "pgdyno"
+ENTER = "/enter"
+"""Where the token is given; static files beside it need none."""
+STATIC = "/static/"
+FORM_TOKEN = "x-pgdyno-form"  # noqa: S105 - the name of a header
+"""Header of requests that change something: what the page that sends them was given."""
+READS = frozenset(["GET", "HEAD"])
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    # with no-referrer browsers would hide the origin of our own forms, too
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class Guard:
+    """ASGI middleware: refuses what is not for us, and puts the headers on every answer."""
+
+    def __init__(self, app: ASGIApp, *, names: Iterable[str], token: str | None, form_token: str) -> None:
+        """Answers to the host `names` and to addresses; wants `token`, unless that is None.
+
+        `form_token` is what pages are given for requests that change something.
+        """
+        self._app = app
+        self._names = frozenset(name.lower() for name in names)
+        self._token = token
+        self._form_token = form_token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            # the server's own start and end; sockets of browsers are none of ours
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        refusal = self._refusal(scope)
+        await (refusal or self._app)(scope, receive, with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if not self._is_ours(host):
+            return _refused(421, "This server does not answer to that name: use the address that it printed.")
+        path, method = scope["path"], scope["method"]
+        entering = path == ENTER or path.startswith(STATIC)
+        if not entering and not self._may_enter(headers):
+            if method in READS and headers.get("sec-fetch-dest", "document") == "document":
+                return RedirectResponse(ENTER, 303)
+            return _refused(401, "This needs the token that pgdyno printed.")
+        if method in READS:
+            return None
+        if not _same_origin(headers, host):
+            return _refused(403, "This request does not come from a page of this server.")
+        if path != ENTER and not hmac.compare_digest(headers.get(FORM_TOKEN, ""), self._form_token):
+            return _refused(403, "The page is of another server: load it again.")
+        return None
+
+    def _is_ours(self, host: str) -> bool:
+        """Addresses always: only names can be turned towards us by others."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if name.lower() in self._names:
+            return True
+        try:
+            ipaddress.ip_address(name)
+        except ValueError:
+            return False
+        return True
+
+    def _may_enter(self, headers: Headers) -> bool:
+        return self._token is None or token_fits(_cookie(headers), self._token)
+
+
+def token_fits(given: str, token: str) -> bool:
+    """Whether `given` is the token, compared in constant time."""
+    return hmac.compare_digest(given.encode(), token.encode())
+
+
+def new_token() -> str:
+    """A token that nobody guesses: 192 bits."""
+    return secrets.token_urlsafe(24)
+
+
+def _cookie(headers: Headers) -> str:
+    try:
+        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _same_origin(headers: Headers, host: str) -> bool:
+    """Whether a page of ours sent it. Browsers always name the origin of what is not a plain read."""
+    origin = headers.get("origin")
+    if origin is None or headers.get("sec-fetch-site", "same-origin") != "same-origin":
+        return False
+    return urlsplit(origin).netloc.lower() == host.lower() and urlsplit(origin).scheme in ("http", "https")
+
+
+def _refused(status: int, why: str) -> Response:
+    return PlainTextResponse(f"{why}\n", status)

@@ -1,0 +1,93 @@
+"""The runs of a folder, read once: an entry is read again only when its run has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+import platformdirs
+
+from pgdyno import __version__
+from pgdyno.live.entry import Entry, as_json, from_json, key_of, read_entry
+from pgdyno.store.storing import storing
+
+FORMAT = 1
+
+
+class Index:
+    """The runs of one folder, kept in the user's cache between two servers."""
+
+    def __init__(self, parent: Path, file: Path | None = None) -> None:
+        """Of the folder `parent`; `file` is where entries are kept, in the user's cache unless given."""
+        self.parent = parent.resolve()
+        self._file = file or _cache_file(self.parent)
+        self._entries: dict[str, Entry] | None = None
+        # requests come from several threads
+        self._lock = threading.Lock()
+
+    def runs(self) -> list[Entry]:
+        """Every run, newest first; a folder that does not exist has none. Raises StoreError."""
+        with self._lock:
+            before = self._load() if self._entries is None else self._entries
+            now = self._look(before)
+            if now != before:
+                self._save(now)
+            self._entries = now
+        return sorted(now.values(), key=lambda each: (each.started_at, each.name), reverse=True)
+
+    def get(self, name: str) -> Entry | None:
+        """The run `name` as it is now; None when the folder has none of that name. Raises StoreError."""
+        return next((each for each in self.runs() if each.name == name), None)
+
+    def path(self, name: str) -> Path:
+        """Where the run of an entry is."""
+        return self.parent / name
+
+    def _look(self, before: Mapping[str, Entry]) -> dict[str, Entry]:
+        now = {}
+        with storing("list the runs in", self.parent):
+            if not self.parent.exists():
+                return {}
+            with os.scandir(self.parent) as found:
+                folders = [each for each in found if not each.name.startswith(".") and each.is_dir()]
+            for each in folders:
+                key = key_of(each.path)
+                if key is not None:
+                    known = before.get(each.name)
+                    now[each.name] = known if known and known.key == key else read_entry(Path(each.path), key)
+        return now
+
+    def _load(self) -> dict[str, Entry]:
+        """What an earlier server kept; nothing when that is of another version, or damaged."""
+        try:
+            kept = json.loads(self._file.read_bytes())
+            if kept["made_by"] != _made_by():
+                return {}
+            entries = [from_json(each) for each in kept["runs"]]
+        except (OSError, ValueError, KeyError, TypeError):
+            return {}
+        return {each.name: each for each in entries}
+
+    def _save(self, entries: Mapping[str, Entry]) -> None:
+        partial = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        text = json.dumps({"made_by": _made_by(), "runs": [as_json(each) for each in entries.values()]})
+        # without a cache all is read again next time, and that is all
+        with suppress(OSError):
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(self._file)
+
+
+def _made_by() -> list[object]:
+    return [FORMAT, __version__]
+
+
+def _cache_file(parent: Path) -> Path:
+    home = os.environ.get("PGDYNO_HOME") or platformdirs.user_cache_dir("pgdyno")
+    digest = hashlib.sha256(os.fsencode(parent)).hexdigest()[:16]
+    return Path(home).expanduser() / "archive" / f"{digest}.json"

@@ -1,0 +1,90 @@
+"""Pages as text: every name and message on them came from outside, and is escaped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import cache, lru_cache
+from importlib.resources import files
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from pgdyno import __version__
+from pgdyno.live.entry import Entry
+from pgdyno.report import numbers, palette
+from pgdyno.report.palette import Theme
+
+STATIC = {
+    "app.js": "text/javascript",
+    "charts.js": "text/javascript",
+    "enter.js": "text/javascript",
+    "icon.svg": "image/svg+xml",
+    "live.js": "text/javascript",
+    "theme.js": "text/javascript",
+    "uPlot.iife.min.js": "text/javascript",
+    "uPlot.min.css": "text/css",
+    "uPlot-LICENSE.txt": "text/plain",
+}
+STYLE = "look.css"
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("pgdyno.live", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "day": _day,
+        "tps": lambda value: numbers.NOTHING if value is None else numbers.rounded(value),
+        "ms": numbers.ms,
+        "part": lambda text: quote(text, safe=""),
+    }
+    environment.globals["version"] = __version__
+    return environment
+
+
+def page(name: str, /, **context: object) -> str:
+    """The page `name` with what it shows."""
+    return _environment().get_template(f"{name}.html.j2").render(context)
+
+
+@lru_cache(maxsize=8_192)
+def archive_row(entry: Entry, *, running: bool) -> Markup:
+    """A run's line in the list: most of a long list is as it was when it was last asked for."""
+    text = _environment().get_template("archive_row.html.j2").render(each=entry, running=running)
+    return Markup(text)  # noqa: S704 - the template has escaped it
+
+
+@cache
+def static(name: str) -> tuple[bytes, str] | None:
+    """A file that pages ask for, and its media type; None for no such file."""
+    if name == STYLE:
+        return _style().encode(), "text/css"
+    media_type = STATIC.get(name)
+    if media_type is None:
+        return None
+    return files("pgdyno.live").joinpath("static", name).read_bytes(), media_type
+
+
+def _style() -> str:
+    """The report's colours and rules, then our own."""
+    light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
+    own = files("pgdyno.live").joinpath("static", "look.css").read_text(encoding="utf-8")
+    return (
+        f":root{{{light}color-scheme:light}}\n"
+        f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
+        f":root[data-theme=dark]{{{dark}color-scheme:dark}}\n"
+    ) + own
+
+
+def _day(text: str | datetime | None) -> str:
+    """`2026-11-21 16:40` in UTC."""
+    if not text:
+        return numbers.NOTHING
+    moment = datetime.fromisoformat(text) if isinstance(text, str) else text
+    return moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,53 @@
+"""Serves until it is told to stop."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import uvicorn
+
+from pgdyno.live.address import Address, url_of
+from pgdyno.live.app import LOOPBACK_NAMES, Access, make_app
+from pgdyno.live.guard import ENTER, new_token
+
+CLOSE_S = 2
+"""How long answers may take that are on their way at the end."""
+
+
+def serve(runs: Path, address: Address, say: Callable[[str], None]) -> None:
+    """Serves the folder `runs` on `address` until Ctrl-C or SIGTERM; `say` hears where.
+
+    Raises UsageError when the address cannot be had.
+    """
+    with address.listen() as listening:
+        access = access_of(address)
+        url = url_of(listening)
+        say(url if access.token is None else f"{url}{ENTER}#{access.token}")
+        server = uvicorn.Server(_config(runs, access))
+        # that is how it is meant to end
+        with suppress(KeyboardInterrupt, SystemExit):
+            server.run(sockets=[listening])
+
+
+def access_of(address: Address) -> Access:
+    """A token for every address but the loopback one."""
+    if address.is_loopback:
+        return Access()
+    names = {*LOOPBACK_NAMES, address.host, socket.gethostname(), socket.getfqdn()}
+    return Access(token=new_token(), names=tuple(names))
+
+
+def _config(runs: Path, access: Access) -> uvicorn.Config:
+    # no log of requests: their addresses may say what nobody should read there
+    return uvicorn.Config(
+        make_app(runs, access),
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        proxy_headers=False,
+        timeout_graceful_shutdown=CLOSE_S,
+        ws="none",
+    )

@@ -1,0 +1,64 @@
+"""Folders of runs for tests of the archive: records that are made up, written and read by the real code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import timedelta
+from pathlib import Path
+
+from pgdyno.records import Fingerprint, HostPrint, Manifest, ServerFacts, TargetRecord
+from pgdyno.store import RunFolder
+from tests.unit.events_sample import sample_events
+from tests.unit.store_sample import STARTED, add_trial, sample_manifest
+
+MARKUP = "<script>alert(1)</script>\"'&amp;"
+"""What must be shown as it is, wherever a name or a message is."""
+
+
+def fingerprint(cpu_model: str = "Fast CPU", seed: int = 1) -> Fingerprint:
+    """Of a machine with four cores and nothing else that is special."""
+    host = HostPrint(
+        cpu_model=cpu_model, cores=4, memory_bytes=8 << 30, architecture="x86_64", kernel="6.1", os="Debian 12"
+    )
+    return Fingerprint(host=host, pgdyno="0.1.0", pgdrive="0.1.0", generator="the same machine", seed=seed)
+
+
+def run_of(parent: Path, *, hours: int = 0, tps: float = 500, version: str = "18.6", **changes: object) -> RunFolder:
+    """A run of two trials at 4 clients, finished, `hours` after the first of all."""
+    facts = ServerFacts(
+        version=version,
+        version_full=f"PostgreSQL {version}",
+        settings_changed={"shared_buffers": "16384"},
+        data_checksums=True,
+    )
+    target = TargetRecord(name="pg", kind="embedded", asked={}, facts=facts)
+    started = STARTED + timedelta(hours=hours)
+    fields = {"targets": [target], "started_at": started, "fingerprint": fingerprint(), **changes}
+    folder = RunFolder.create(parent, sample_manifest(**fields))
+    for number in (1, 2):
+        add_trial(folder, number, sample_events(4, 2, tps + number, 900, seed=number), target="pg")
+    folder.update_manifest(ended_at=started + timedelta(minutes=5), outcome="finished")
+    return folder
+
+
+def many_runs(parent: Path, number: int) -> list[str]:
+    """`number` runs that differ in their times, names and versions; their names, newest first."""
+    pattern = run_of(parent / ".pattern")
+    names = []
+    for at in range(number):
+        started = STARTED + timedelta(hours=at)
+        name = f"{started:%Y%m%dT%H%M%SZ}-quick-{at:04x}"
+        shutil.copytree(pattern.path, parent / name, copy_function=os.link)
+        (parent / name / "manifest.json").unlink()
+        targets = [_of_version(each, f"{10 + at % 9}.1") for each in pattern.manifest.targets]
+        manifest = pattern.manifest.model_copy(update={"run": name, "started_at": started, "targets": targets})
+        (parent / name / "manifest.json").write_text(Manifest.model_dump_json(manifest))
+        names.append(name)
+    shutil.rmtree(parent / ".pattern")
+    return names[::-1]
+
+
+def _of_version(target: TargetRecord, version: str) -> TargetRecord:
+    assert target.facts is not None
+    return target.model_copy(update={"facts": target.facts.model_copy(update={"version": version})})
