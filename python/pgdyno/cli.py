@@ -148,6 +148,36 @@ def doctor(
     raise typer.Exit(look(plan, overrides or [], budget, json=json))
 
 
+@app.command()
+def watch(
+    target: Annotated[
+        str | None, typer.Argument(metavar="[DSN]", help="A database, a connection string or a URI, as psql takes it.")
+    ] = None,
+    interval: Annotated[
+        int, typer.Option(metavar="SECONDS", help="How many seconds a frame holds: 1, 2, 5, 10, 30 or 60.")
+    ] = 1,
+    once: Annotated[bool, typer.Option("--once", help="One frame as text, then end.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="A JSON object every interval.")] = False,
+    queries: Annotated[
+        bool, typer.Option("--queries", help="Show texts of statements, without literals; else their command alone.")
+    ] = False,
+    waits_hz: Annotated[
+        int | None,
+        typer.Option(
+            "--waits-hz", metavar="NUM", help="Looks at sessions a second.  [default: 10, 1 for a server elsewhere]"
+        ),
+    ] = None,
+) -> None:
+    """Watch a server live: active sessions by wait, tps, CPU, disks, WAL, processes. Changes nothing there.
+
+    The password comes from PGPASSWORD, ~/.pgpass or a service file, or is asked for. q ends it.
+    """
+    from pgdyno.commands.watch import Wanted
+    from pgdyno.commands.watch import watch as watch_server
+
+    watch_server(Wanted(target, interval, waits_hz, once, json, queries))
+
+
 @app.command("import")
 def import_(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Outputs, logs, documents or CSV tables.")],

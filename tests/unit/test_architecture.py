@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "audit": {"analyse", "fingerprint", "importers", "store"},
     "report": {"analyse", "audit", "store"},
     "live": {"analyse", "fingerprint", "report", "store"},
+    "watch": {"report", "run"},
 }
 
 

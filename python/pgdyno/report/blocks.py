@@ -20,14 +20,14 @@ def bar(share: float, width: int) -> str:
     return ("█" * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
 
 
-def sparkline(values: Sequence[float], width: int) -> str:
-    """`values` from zero to the highest of them, in at most `width` cells; neighbours are averaged to fit."""
+def sparkline(values: Sequence[float], width: int, top: float | None = None) -> str:
+    """`values` from zero to `top`, or the highest of them, in at most `width` cells; neighbours are averaged to fit."""
     if not values or width < 1:
         return ""
     each = math.ceil(len(values) / width)
     steps = [values[at : at + each] for at in range(0, len(values), each)]
     means = [sum(step) / len(step) for step in steps]
-    top = max(means)
+    top = max(means) if top is None else top
     if top <= 0:
         return _LEVELS[0] * len(means)
     return "".join(_LEVELS[min(max(math.ceil(mean / top * 8) - 1, 0), 7)] for mean in means)

@@ -1,0 +1,60 @@
+"""`pgdyno watch`."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shutil
+import sys
+from dataclasses import dataclass
+
+from rich.console import Console
+
+from pgdyno.errors import TargetError, UsageError
+from pgdyno.watch import INTERVALS, History, JsonView, LineView, PageView, ScreenView, View, Watcher, find
+
+MOST_HZ = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is watched, and how it is shown."""
+
+    target: str | None
+    interval: int
+    waits_hz: int | None
+    once: bool
+    json: bool
+    queries: bool
+
+
+def watch(wanted: Wanted) -> None:
+    """Watches until told to end. Raises UsageError, TargetError, EngineError."""
+    if wanted.interval not in INTERVALS:
+        raise UsageError(f"--interval wants one of {', '.join(map(str, INTERVALS))} seconds")
+    if wanted.waits_hz is not None and not 1 <= wanted.waits_hz <= MOST_HZ:
+        raise UsageError(f"--waits-hz wants a number from 1 to {MOST_HZ}")
+    found, connection = find(wanted.target, _ask if sys.stdin is not None and sys.stdin.isatty() else None)
+    history = History(queries=wanted.queries)
+    try:
+        Watcher(found, wanted.waits_hz, history).watch(connection, _view(wanted))
+    except BrokenPipeError:
+        # whoever read it has enough; nor must the interpreter's own flush complain
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if wanted.once and history.points and history.frame(1).away is not None:
+        raise TargetError(f"the server went away: {history.frame(1).away}")
+
+
+def _view(wanted: Wanted) -> View:
+    if wanted.json:
+        return JsonView(wanted.interval, once=wanted.once)
+    if wanted.once:
+        return PageView(wanted.interval, shutil.get_terminal_size((100, 24)).columns)
+    console = Console(highlight=False)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return ScreenView(console, wanted.interval)
+    return LineView(wanted.interval)
+
+
+def _ask() -> str:
+    return getpass.getpass("Password: ")

@@ -1,0 +1,8 @@
+"""A live view of any server: what its sessions wait for, what its host does."""
+
+from pgdyno.watch.find import find
+from pgdyno.watch.history import INTERVALS, History
+from pgdyno.watch.loop import Watcher
+from pgdyno.watch.views import JsonView, LineView, PageView, ScreenView, View
+
+__all__ = ["INTERVALS", "History", "JsonView", "LineView", "PageView", "ScreenView", "View", "Watcher", "find"]

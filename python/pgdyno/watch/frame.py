@@ -1,0 +1,275 @@
+"""What is shown of the last seconds: one value, the same for a terminal, a log and a program."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from pgdyno.watch.bucket import Bucket, Polled, Row, Session, event_name
+from pgdyno.watch.figures import active, average, by_label, last, mean, rate, rows_of
+from pgdyno.watch.texts import shown_query
+from pgdyno.watch.waits import class_of
+
+VERSION = 1
+"""Of the JSON objects."""
+MS = 1e3
+US = 1e6
+HOST = ("cpu", "kernel", "memory", "disk", "process", "cgroup")
+"""Sources that need no server."""
+OWN_A_SECOND = 3
+"""Transactions of ours besides looks: the counters', and two of the other session's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cpu:
+    """Shares of all cores together, 0 to 1, and what waits for them."""
+
+    busy: float
+    user: float
+    system: float
+    iowait: float
+    steal: float
+    running: float | None
+    """Tasks that run or could, at the last instant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """A device."""
+
+    device: str
+    holds: str
+    """`data`, `wal`, both, or nothing that is known."""
+    utilisation: float
+    read_bytes_per_s: float
+    written_bytes_per_s: float
+    read_await_ms: float | None
+    write_await_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """One of the server's processes; `cpu` is a share of one core."""
+
+    pid: int
+    kind: str
+    who: str
+    activity: str
+    cpu: float
+    read_bytes_per_s: float
+    written_bytes_per_s: float
+    run_wait: float
+    """Share of the time in which it could have run and no core was free."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blocker:
+    """Who waits for whose lock."""
+
+    pid: int
+    lock: str
+    blocked_by: int
+    state: str
+    wait: str
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The last seconds. None is a figure that is not known; rates are a second, sessions are averages."""
+
+    at_s: float
+    seconds: int
+    away: str | None
+    active: Mapping[str, float] | None
+    """Sessions of clients at work by class of wait; see `class_of`."""
+    waits: Mapping[str, float] | None
+    """The same by `type:event`."""
+    background: Mapping[str, float] | None
+    """Other processes at work, by `backend type: type:event`."""
+    queries: Mapping[str, float] | None
+    """Sessions of clients at work by query identifier, where the server computes it."""
+    sessions: float | None
+    idle_in_transaction: float | None
+    waiting_for_locks: float | None
+    oldest_transaction_s: float | None
+    tps: float | None
+    rollbacks_per_s: float | None
+    cache_hit: float | None
+    reads_per_s: float | None
+    temp_bytes_per_s: float | None
+    deadlocks_per_s: float | None
+    wal_bytes_per_s: float | None
+    wal_syncs_per_s: float | None
+    wal_full_page_images_per_s: float | None
+    checkpoints: float | None
+    """Begun in these seconds."""
+    checkpoint_buffers_per_s: float | None
+    """Written by the checkpointer."""
+    since_checkpoint_s: float | None
+    since_redo_bytes: float | None
+    cpu: Cpu | None
+    memory_available_bytes: float | None
+    dirty_bytes: float | None
+    disks: Sequence[Disk]
+    processes: Sequence[Process]
+    blockers: Sequence[Blocker]
+    backends: Sequence[Session]
+
+    @property
+    def active_sessions(self) -> float | None:
+        """All classes together."""
+        return None if self.active is None else sum(self.active.values())
+
+    @property
+    def disk(self) -> Disk | None:
+        """The busiest device of the server's, else of the host's."""
+        ours = [disk for disk in self.disks if disk.holds] or self.disks
+        return max(ours, key=lambda disk: disk.utilisation, default=None)
+
+    def as_json(self) -> dict[str, Any]:
+        """Fields as they stand; see docs/reference/watch.md."""
+        return {"v": VERSION, **asdict(self)}
+
+
+def frame_of(buckets: Sequence[Bucket], before: Polled | None, *, queries: bool) -> Frame:
+    """What `buckets`, one after the other and at least one, come to.
+
+    `before` are the counters that those of the buckets are compared with. Without `queries` no text of a
+    statement is in the frame, only its kind.
+    """
+    end = buckets[-1]
+    away = end.away
+    if away is not None:
+        # what the server said before it went is no figure of now
+        host = {source: rows for source, rows in end.samples.items() if source in HOST}
+        buckets = [Bucket(end.at_s, samples=host, away=away)]
+    counters = {"wal": rows_of(buckets, "wal"), "checkpoints": rows_of(buckets, "checkpoints")}
+    sessions, control = rows_of(buckets, "sessions"), rows_of(buckets, "control")
+    oldest, since = last(sessions, "oldest_transaction"), last(control, "since_checkpoint")
+    wal = rate(counters["wal"], "bytes")
+    inserted = rate(rows_of(buckets, "wal_position"), "inserted")
+    syncs = rate(counters["wal"], "syncs")
+    images = rate(counters["wal"], "full_page_images")
+    checkpoints = [row.values for row in counters["checkpoints"] if row.span_s]
+    polled = _polled(buckets, before)
+    memory = rows_of(buckets, "memory")
+    return Frame(
+        at_s=end.at_s,
+        seconds=len(buckets),
+        away=away,
+        active=active(buckets, lambda wait: class_of(wait.kind, wait.event) if wait.is_client else None),
+        waits=active(buckets, lambda wait: wait.name if wait.is_client else None),
+        background=active(buckets, lambda wait: None if wait.is_client else f"{wait.backend}: {wait.name}"),
+        queries=active(buckets, lambda wait: str(wait.query_id) if wait.is_client and wait.query_id else None),
+        sessions=last(sessions, "total"),
+        idle_in_transaction=last(sessions, "idle_in_transaction"),
+        waiting_for_locks=last(sessions, "waiting_for_locks"),
+        oldest_transaction_s=None if oldest is None else oldest / MS,
+        wal_bytes_per_s=inserted if wal is None else wal,
+        wal_syncs_per_s=syncs,
+        wal_full_page_images_per_s=images,
+        checkpoints=sum(row.get("timed", 0) + row.get("requested", 0) for row in checkpoints) if checkpoints else None,
+        checkpoint_buffers_per_s=rate(counters["checkpoints"], "buffers"),
+        since_checkpoint_s=None if since is None else since / MS,
+        since_redo_bytes=last(control, "since_redo"),
+        cpu=_cpu(buckets),
+        memory_available_bytes=last(memory, "available"),
+        dirty_bytes=last(memory, "dirty"),
+        disks=_disks(buckets),
+        processes=_processes(buckets),
+        blockers=[_blocker(row) for row in buckets[-1].blockers],
+        backends=_backends(buckets[-1].polled, queries=queries),
+        **polled,
+    )
+
+
+def _polled(buckets: Sequence[Bucket], before: Polled | None) -> dict[str, float | None]:
+    told = [bucket.polled for bucket in buckets if bucket.polled is not None]
+    first = before or (told[0] if told else None)
+    names = ("tps", "rollbacks_per_s", "cache_hit", "reads_per_s", "temp_bytes_per_s", "deadlocks_per_s")
+    if first is None or not told or told[-1].at_s <= first.at_s or told[-1].commits < first.commits:
+        return dict.fromkeys(names)
+    now = told[-1]
+    length = now.at_s - first.at_s
+    own = sum(bucket.looks for bucket in buckets) / len(buckets) + OWN_A_SECOND
+    rollbacks = (now.rollbacks - first.rollbacks) / length
+    read, hit = now.blocks_read - first.blocks_read, now.blocks_hit - first.blocks_hit
+    return {
+        "tps": max((now.commits - first.commits) / length - own, 0.0) + rollbacks,
+        "rollbacks_per_s": rollbacks,
+        "cache_hit": hit / (read + hit) if read + hit > 0 else None,
+        "reads_per_s": read / length,
+        "temp_bytes_per_s": (now.temp_bytes - first.temp_bytes) / length,
+        "deadlocks_per_s": (now.deadlocks - first.deadlocks) / length,
+    }
+
+
+def _cpu(buckets: Sequence[Bucket]) -> Cpu | None:
+    rows = rows_of(buckets, "cpu")
+    shares = {name: average(rows, name) for name in ("user", "system", "iowait", "irq", "steal", "guest")}
+    if any(share is None for share in shares.values()):
+        return None
+    known = {name: share or 0.0 for name, share in shares.items()}
+    system = known["system"] + known["irq"]
+    busy = known["user"] + system + known["guest"]
+    running = last(rows_of(buckets, "kernel"), "running")
+    return Cpu(busy, known["user"] + known["guest"], system, known["iowait"], known["steal"], running)
+
+
+def _disks(buckets: Sequence[Bucket]) -> list[Disk]:
+    disks = []
+    for device, rows in by_label(rows_of(buckets, "disk"), "device").items():
+        utilisation = average(rows, "utilisation")
+        if utilisation is not None:
+            disks.append(
+                Disk(
+                    device,
+                    rows[-1].labels.get("holds", ""),
+                    min(utilisation, 1.0),
+                    rate(rows, "read") or 0.0,
+                    rate(rows, "written") or 0.0,
+                    mean(rows, "read_await", "reads"),
+                    mean(rows, "write_await", "writes"),
+                )
+            )
+    return sorted(disks, key=lambda disk: (not disk.holds, -disk.utilisation))
+
+
+def _processes(buckets: Sequence[Bucket]) -> list[Process]:
+    """By bytes read and written, then by CPU."""
+    rows = rows_of(buckets, "process")
+    processes = [_process(pid, of_pid, len(buckets)) for pid, of_pid in by_label(rows, "pid").items() if pid]
+    return sorted(
+        processes, key=lambda each: (each.read_bytes_per_s + each.written_bytes_per_s, each.cpu), reverse=True
+    )
+
+
+def _process(pid: str, rows: Sequence[Row], seconds: int) -> Process:
+    labels = rows[-1].labels
+
+    def a_second(metric: str) -> float:
+        return sum(row.values.get(metric, 0.0) for row in rows if row.span_s) / seconds
+
+    who = "@".join(part for part in (labels.get("user", ""), labels.get("database", "")) if part)
+    return Process(
+        pid=int(pid) if pid.isdigit() else 0,
+        kind=labels.get("kind", ""),
+        who=who,
+        activity=labels.get("activity", ""),
+        cpu=a_second("cpu") / US,
+        read_bytes_per_s=a_second("read"),
+        written_bytes_per_s=a_second("written"),
+        run_wait=a_second("run_wait") / US,
+    )
+
+
+def _blocker(row: Mapping[str, Any]) -> Blocker:
+    wait = event_name(row.get("wait_type") or "", row.get("wait") or "")
+    return Blocker(row["pid"] or 0, row["lock"] or "", row["blocked_by"] or 0, row.get("state") or "", wait)
+
+
+def _backends(polled: Polled | None, *, queries: bool) -> list[Session]:
+    if polled is None:
+        return []
+    return [replace(each, query=shown_query(each.query, whole=queries)) for each in polled.sessions]

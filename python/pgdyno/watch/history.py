@@ -1,0 +1,90 @@
+"""The seconds behind a frame: all that is needed to show the last ones together, and what charts draw of an hour."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+
+from pgdyno.watch.bucket import Bucket, Polled
+from pgdyno.watch.frame import Frame, frame_of
+
+HOUR = 3600
+LONGEST = 60
+"""Seconds of a frame."""
+INTERVALS = (1, 2, 5, 10, 30, 60)
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """What charts draw of a second."""
+
+    active: Mapping[str, float] | None
+    tps: float | None
+    cpu: float | None
+    wal: float | None
+    disk: float | None
+    reads: float | None
+    sessions: float | None
+
+
+@dataclass(slots=True)
+class History:
+    """Seconds as they come."""
+
+    queries: bool = False
+    """Whether frames have texts of statements."""
+    _buckets: deque[Bucket] = field(default_factory=lambda: deque(maxlen=LONGEST))
+    _before: deque[Polled | None] = field(default_factory=lambda: deque(maxlen=LONGEST))
+    _polled: Polled | None = None
+    points: deque[Point] = field(default_factory=lambda: deque(maxlen=HOUR))
+
+    def add(self, bucket: Bucket) -> None:
+        """A second."""
+        if bucket.polled is None and self._buckets and bucket.away is None:
+            # asked a little later than a second ago: who is at work has not changed for that
+            bucket.polled = self._buckets[-1].polled
+        self._before.append(self._polled)
+        self._buckets.append(bucket)
+        if bucket.polled is not None:
+            self._polled = bucket.polled
+        self.points.append(_point(self.frame(1)))
+
+    def frame(self, seconds: int) -> Frame:
+        """The last `seconds`, or as many as there are, together. Needs one at least."""
+        buckets, before = list(self._buckets)[-seconds:], list(self._before)[-seconds:]
+        return frame_of(buckets, before[0], queries=self.queries)
+
+
+def _point(frame: Frame) -> Point:
+    return Point(
+        active=frame.active,
+        tps=frame.tps,
+        cpu=frame.cpu.busy if frame.cpu else None,
+        wal=frame.wal_bytes_per_s,
+        disk=frame.disk.utilisation if frame.disk else None,
+        reads=frame.reads_per_s,
+        sessions=frame.sessions,
+    )
+
+
+def stepped(points: Sequence[Point], seconds: int, number: int) -> list[Point]:
+    """The last `number` steps of `seconds` each, averaged; the last one ends with the last second."""
+    known = list(points)
+    ends = range(len(known), max(len(known) - seconds * number, 0), -seconds)
+    return [_averaged(known[max(end - seconds, 0) : end]) for end in ends][::-1]
+
+
+def _averaged(points: Sequence[Point]) -> Point:
+    if len(points) == 1:
+        return points[0]
+    looked = [point.active for point in points if point.active is not None]
+    names = {name for active in looked for name in active}
+    active = {name: sum(each.get(name, 0.0) for each in looked) / len(looked) for name in names} if looked else None
+    rest = {each.name: _mean([getattr(point, each.name) for point in points]) for each in fields(Point)[1:]}
+    return Point(active, **rest)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None

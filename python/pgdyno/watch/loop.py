@@ -1,0 +1,89 @@
+"""From a server that was found to what is shown of it, second by second."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from pgdyno.watch.bucket import Bucket, Fold
+from pgdyno.watch.figures import last, rows_of
+from pgdyno.watch.find import Found, Place, place_of
+from pgdyno.watch.history import History
+from pgdyno.watch.polling import Connection, Polling
+from pgdyno.watch.screen import Looks
+from pgdyno.watch.stream import ProbeStream
+from pgdyno.watch.views import View
+
+
+@dataclass(slots=True)
+class Watcher:
+    """Watches one server until the view has enough."""
+
+    found: Found
+    waits_hz: int | None
+    history: History
+    fold: Fold = field(default_factory=Fold)
+    _place: Place | None = None
+    _new_place: Place | None = None
+
+    def watch(self, connection: Connection, view: View) -> None:
+        """Shows every second on `view`. Raises EngineError when there is no probe, or it breaks off."""
+        self._place = self.found.place
+        for note in self.found.notes:
+            self.fold.note(note)
+        with ExitStack() as probes, Polling(connection, self.found.connect, self._came_back) as polling, view:
+            stream = probes.enter_context(self._stream())
+            while True:
+                if self._moved():
+                    # its processes are others now
+                    probes.close()
+                    self.fold.started_anew()
+                    stream = probes.enter_context(self._stream())
+                self._hear(stream, polling)
+                for bucket in self.fold.finished(stream.now_s):
+                    self.history.add(bucket)
+                    view.second(self.history, self._looks(bucket))
+                if self.fold.notes:
+                    view.notes([self.fold.notes.pop(0) for _ in range(len(self.fold.notes))])
+                if not view.wait():
+                    return
+
+    def _stream(self) -> ProbeStream:
+        return ProbeStream(self.found.probe_options(self._place, self.waits_hz), self.found.probe_environment())
+
+    def _hear(self, stream: ProbeStream, polling: Polling) -> None:
+        for line in stream.lines():
+            self.fold.take(line)
+        while not polling.answers.empty():
+            self.fold.polled(polling.answers.get())
+
+    def _came_back(self, connection: Connection) -> None:
+        """Called by the thread that polls, with its new session."""
+        if self._place is not None:
+            self._new_place = place_of(connection)
+
+    def _moved(self) -> bool:
+        """Whether the server has come back as a process that the probe does not find by itself."""
+        before, place = self._place, self._new_place
+        self._new_place = None
+        if before is None or place is None or place.postmaster == before.postmaster:
+            return False
+        self._place = place
+        return any(option.startswith("--postmaster") for option in self.found.probe_options(before, None))
+
+    def _looks(self, bucket: Bucket) -> Looks:
+        return Looks(
+            title=self.found.title,
+            version=self.fold.version,
+            interval=1,
+            processors=None if self._place is None else _processors(bucket),
+            queries=self.history.queries,
+        )
+
+
+def _processors(bucket: Bucket) -> float | None:
+    """Cores that the server may use: the host's, or fewer by its control group."""
+    cores = float(os.cpu_count() or 1)
+    limit = last(rows_of([bucket], "cgroup"), "cpu_limit")
+    return cores if limit is None else min(cores, limit)

@@ -1,0 +1,100 @@
+"""A session beside the probe's: counters of all databases, and who is at work."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import psycopg
+
+from pgdyno.watch.bucket import Polled, Session
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+EVERY_S = 1.0
+END_S = 2.0
+MOST_SESSIONS = 200
+
+_SETTINGS = (
+    "SET default_transaction_read_only = on",
+    "SET statement_timeout = '3s'",
+    "SET lock_timeout = '1s'",
+)
+_TOTALS = """
+    SELECT extract(epoch FROM clock_timestamp())::float8, coalesce(sum(xact_commit), 0)::float8,
+           coalesce(sum(xact_rollback), 0)::float8, coalesce(sum(blks_read), 0)::float8,
+           coalesce(sum(blks_hit), 0)::float8, coalesce(sum(temp_bytes), 0)::float8,
+           coalesce(sum(deadlocks), 0)::float8
+    FROM pg_catalog.pg_stat_database
+"""
+_SESSIONS = """
+    SELECT pid, coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''), coalesce(state, ''),
+           CASE WHEN wait_event IS NULL THEN '' ELSE wait_event_type || ':' || wait_event END,
+           left(coalesce(query, ''), 1000),
+           extract(epoch FROM clock_timestamp() - xact_start)::float8,
+           extract(epoch FROM clock_timestamp() - query_start)::float8
+    FROM pg_catalog.pg_stat_activity
+    WHERE state <> 'idle' AND backend_type = 'client backend' AND application_name <> 'pgprobe'
+    ORDER BY xact_start NULLS LAST LIMIT %s
+"""
+
+
+class Polling:
+    """Asks once a second in a thread of its own until the block ends; answers come into a queue.
+
+    A server that goes away is asked again every second; that it is away is the probe's to say.
+    """
+
+    def __init__(
+        self, connection: Connection, connect: Callable[[], Connection], back: Callable[[Connection], None]
+    ) -> None:
+        """Begins with `connection`, makes others with `connect`, and says by `back` when it had to."""
+        self.answers: queue.SimpleQueue[Polled] = queue.SimpleQueue()
+        self._connection: Connection | None = connection
+        self._connect = connect
+        self._back = back
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="watch-polling", daemon=True)
+
+    def __enter__(self) -> Polling:
+        """Begins."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Ends; a question that hangs is left to the process's end."""
+        self._stop.set()
+        self._thread.join(END_S)
+        if not self._thread.is_alive():
+            self._drop()
+
+    def _run(self) -> None:
+        is_new = True
+        while not self._stop.is_set():
+            try:
+                if self._connection is None:
+                    self._connection = self._connect()
+                    is_new = True
+                    self._back(self._connection)
+                if is_new:
+                    for setting in _SETTINGS:
+                        self._connection.execute(setting)
+                    is_new = False
+                self.answers.put(_ask(self._connection))
+            except psycopg.Error:
+                if self._connection is None or self._connection.closed:
+                    self._drop()
+            self._stop.wait(EVERY_S)
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _ask(connection: Connection) -> Polled:
+    totals: Any = connection.execute(_TOTALS).fetchone()
+    sessions = connection.execute(_SESSIONS, [MOST_SESSIONS]).fetchall()
+    return replace(Polled(*totals), sessions=[Session(*row) for row in sessions])

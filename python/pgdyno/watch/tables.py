@@ -1,0 +1,142 @@
+"""Tables of a frame: a heading over rows, as wide as there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from rich.cells import cell_len, set_cell_size
+from rich.text import Text
+
+from pgdyno.report import numbers
+from pgdyno.report.blocks import bar, printable
+from pgdyno.watch import words
+from pgdyno.watch.frame import Frame
+from pgdyno.watch.waits import style_of
+
+GAP = 1
+WIDEST = 200
+"""Cells of a cell: a statement may be long."""
+
+
+class Right(StrEnum):
+    """What stands beside the waits where there is room for one table."""
+
+    PROCESSES = "processes"
+    SESSIONS = "sessions"
+    BLOCKERS = "blockers"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Cells under a heading; figures stand at the right, names take what is left."""
+
+    heading: str
+    cells: Sequence[str]
+    styles: Sequence[str] = ()
+    is_name: bool = False
+
+    @property
+    def width(self) -> int:
+        """Of its widest cell."""
+        return max(cell_len(self.heading), *(min(cell_len(cell), WIDEST) for cell in self.cells), 0)
+
+
+def table(columns: Sequence[Column], width: int, height: int, nothing: str) -> list[Text]:
+    """`columns` in exactly `height` lines of exactly `width` cells; `nothing` is said where there are no rows."""
+    fixed = sum(column.width for column in columns if not column.is_name)
+    names = [column for column in columns if column.is_name]
+    room = max(width - fixed - GAP * (len(columns) - 1), len(names) * 4)
+    widths = _name_widths(names, room)
+    lines = [_line([column.heading for column in columns], ["dim"] * len(columns), columns, widths)]
+    number = len(columns[0].cells) if columns else 0
+    for at in range(min(number, height - 1)):
+        styles = [column.styles[at] if column.styles else "" for column in columns]
+        lines.append(_line([column.cells[at] for column in columns], styles, columns, widths))
+    if number == 0 and height > 1:
+        lines.append(Text(nothing, "dim"))
+    lines += [Text("")] * (height - len(lines))
+    for line in lines[:height]:
+        line.truncate(width, overflow="ellipsis", pad=True)
+    return lines[:height]
+
+
+def _name_widths(names: Sequence[Column], room: int) -> dict[int, int]:
+    """Room of each name by its column: the widest are cut until all fit; the last one takes what is left."""
+    widths = {id(column): column.width for column in names}
+    while sum(widths.values()) > room and max(widths.values()) > 1:
+        widest = max(widths, key=lambda column: widths[column])
+        widths[widest] -= 1
+    if names:
+        widths[id(names[-1])] += max(room - sum(widths.values()), 0)
+    return widths
+
+
+def _line(cells: Sequence[str], styles: Sequence[str], columns: Sequence[Column], widths: Mapping[int, int]) -> Text:
+    line = Text(no_wrap=True)
+    for at, (cell, style, column) in enumerate(zip(cells, styles, columns, strict=True)):
+        width = widths.get(id(column), column.width)
+        cut = set_cell_size(cell, width - 1) + "…" if cell_len(cell) > width else cell
+        padded = set_cell_size(cut, width) if column.is_name else " " * (width - cell_len(cut)) + cut
+        line.append(" " * GAP if at else "").append(padded, style)
+    return line
+
+
+def waits(frame: Frame, width: int, height: int, *, pictures: bool = True) -> list[Text]:
+    """What clients wait for, the most first, then what works behind them."""
+    rows = [(name, sessions, style_of(name)) for name, sessions in (frame.waits or {}).items() if sessions > 0]
+    rows += [(name, sessions, "dim") for name, sessions in (frame.background or {}).items() if sessions > 0]
+    highest = max((sessions for _, sessions, _ in rows), default=0.0)
+    columns = [
+        Column("active by wait", [printable(name) for name, _, _ in rows], is_name=True),
+        Column("avg", [numbers.rounded(sessions, 2) for _, sessions, _ in rows]),
+    ]
+    if pictures and width >= 34:
+        bars = [bar(sessions / highest if highest else 0.0, width // 5) for _, sessions, _ in rows]
+        columns.append(Column("", bars, [style for _, _, style in rows]))
+    return table(columns, width, height, "nobody is active")
+
+
+def processes(frame: Frame, width: int, height: int) -> list[Text]:
+    """The server's processes by what they read and wrote."""
+    rows = frame.processes
+    columns = [
+        Column("pid", [str(row.pid) for row in rows]),
+        Column("processes by I/O", [words.process_name(row) for row in rows], is_name=True),
+        Column("CPU", [words.percent(row.cpu) for row in rows]),
+        Column("read/s", [_amount(row.read_bytes_per_s) for row in rows]),
+        Column("write/s", [_amount(row.written_bytes_per_s) for row in rows]),
+    ]
+    return table(columns, width, height, "no process was seen")
+
+
+def sessions(frame: Frame, width: int, height: int, *, queries: bool = False) -> list[Text]:
+    """Sessions with a transaction or a statement, the longest transaction first."""
+    rows = frame.backends
+    columns = [
+        Column("pid", [str(row.pid) for row in rows]),
+        Column("sessions", [words.session_name(row) for row in rows], is_name=True),
+        Column("open", [words.span(row.transaction_s) for row in rows]),
+        Column("state or wait", [words.session_state(row) for row in rows], is_name=True),
+        Column("query" if queries else "command", [printable(row.query) for row in rows], is_name=True),
+    ]
+    return table(columns, width, height, "no session has a transaction")
+
+
+def blockers(frame: Frame, width: int, height: int) -> list[Text]:
+    """Who waits for whose lock."""
+    rows = [words.blocker_line(each) for each in frame.blockers]
+    columns = [Column("blockers", rows, ["red"] * len(rows), is_name=True)]
+    return table(columns, width, height, "nobody waits for a lock")
+
+
+RIGHTS: Mapping[Right, Callable[[Frame, int, int], list[Text]]] = {
+    Right.PROCESSES: processes,
+    Right.SESSIONS: sessions,
+    Right.BLOCKERS: blockers,
+}
+
+
+def _amount(count: float) -> str:
+    return words.size(count) if count else "0"

@@ -1,0 +1,67 @@
+"""What may be shown of a statement: its kind, or its text without what stands in literals."""
+
+from __future__ import annotations
+
+import re
+
+_COMMENTS = re.compile(r"(?:\s+|--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))*", re.DOTALL)
+_WORD = re.compile(r"[A-Za-z]+")
+_WORDS = re.compile(r"[A-Za-z_]+(?:\s+[A-Za-z_]+)?")
+_OF_TWO = {"ALTER", "CREATE", "DROP", "REFRESH", "START"}
+_TOKEN = re.compile(
+    r"""
+    (?P<comment>--[^\n]*(?:\n|\Z)|/\*.*?(?:\*/|\Z))
+    |(?P<name>"(?:[^"]|"")*(?:"|\Z))
+    |(?P<escaped>\b[eE]'(?:[^'\\]|\\.|'')*(?:'|\Z))
+    |(?P<plain>(?:\b[bBnNxXuU]&?)?'(?:[^']|'')*(?:'|\Z))
+    |(?P<dollar>(?<![\w$])\$(?P<tag>(?:[^\W\d]\w*)?)\$.*?(?:\$(?P=tag)\$|\Z))
+    |(?P<parameter>\$\d+)
+    |(?P<number>(?<![\w$])\d[\w.]*)
+    |(?P<word>\w+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+HIDDEN = "?"
+
+
+def kind_of(query: str) -> str:
+    """The command that a statement begins with, such as `SELECT` or `ALTER TABLE`; empty when there is none."""
+    begin = _COMMENTS.match(query)
+    rest = query[begin.end() if begin else 0 :]
+    first = _WORD.match(rest)
+    if first is None:
+        return ""
+    command = first[0].upper()
+    two = _WORDS.match(rest)
+    return " ".join(two[0].upper().split()) if command in _OF_TWO and two else command
+
+
+def without_literals(query: str) -> str:
+    """`query` on one line, its strings and numbers hidden, comments left out.
+
+    Where a backslash makes it unclear where a string ends, all that is behind it is hidden, too: rather too much
+    than a password.
+    """
+    parts: list[str] = []
+    at = 0
+    for token in _TOKEN.finditer(query):
+        parts.append(query[at : token.start()])
+        at = token.end()
+        text = token[0]
+        if token["plain"] is not None and "\\" in text:
+            parts.append(HIDDEN)
+            at = len(query)
+            break
+        if token["comment"] is not None:
+            parts.append(" ")
+        elif any(token[name] is not None for name in ("escaped", "plain", "dollar", "number")):
+            parts.append(HIDDEN)
+        else:
+            parts.append(text)
+    parts.append(query[at:])
+    return " ".join("".join(parts).split())
+
+
+def shown_query(query: str, *, whole: bool) -> str:
+    """What is shown of `query`: its kind, or its text without literals."""
+    return without_literals(query) if whole else kind_of(query)

@@ -1,0 +1,200 @@
+"""Where frames go: a screen that changes, lines, one frame as text, or JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from dataclasses import replace
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from pgdyno.report.blocks import printable
+from pgdyno.watch.frame import Frame
+from pgdyno.watch.history import INTERVALS, History
+from pgdyno.watch.keys import Keys
+from pgdyno.watch.plain import HEADING, HEADING_EVERY, line_of, text_of
+from pgdyno.watch.screen import Looks, screen
+from pgdyno.watch.tables import Right
+
+WAKE_S = 0.2
+
+
+class View(Protocol):
+    """Told of every second. A context: the terminal is whole again after it."""
+
+    def __enter__(self) -> Self:
+        """Begin to show."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End, whatever happened."""
+
+    def notes(self, notes: list[str]) -> None:
+        """What is missing, each once."""
+
+    def second(self, history: History, looks: Looks) -> None:
+        """A second is over."""
+
+    def wait(self) -> bool:
+        """Waits a moment; False when the user has enough."""
+
+
+class ScreenView:
+    """The whole terminal, redrawn every interval, and at once when a key is pressed or the size changes."""
+
+    def __init__(self, console: Console, interval: int) -> None:
+        """Draws on `console`."""
+        self._console = console
+        self._interval = interval
+        self._keys = Keys()
+        self._right = Right.PROCESSES
+        self._notes: list[str] = []
+        self._history: History | None = None
+        self._looks: Looks | None = None
+        self._shown: Frame | None = None
+        self._paused = False
+        self._since = 0
+        self._size = console.size
+        self._live = Live(console=console, screen=True, auto_refresh=False, transient=True, vertical_overflow="crop")
+
+    def __enter__(self) -> ScreenView:
+        """Begins."""
+        self._keys.__enter__()
+        self._live.start()
+        self._live.update(Text("connected; the first figures come in two seconds", "dim"), refresh=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Puts back what was on the terminal before."""
+        self._live.stop()
+        self._keys.__exit__(kind, error, trace)
+
+    def notes(self, notes: list[str]) -> None:
+        """Shows them in the footer from now on."""
+        self._notes += notes
+
+    def second(self, history: History, looks: Looks) -> None:
+        """Draws when the interval is over."""
+        self._history, self._looks = history, looks
+        self._since += 1
+        if not self._paused and (self._since >= self._interval or self._shown is None):
+            self._draw(anew=True)
+
+    def wait(self) -> bool:
+        """Waits for a key."""
+        typed = self._keys.wait(WAKE_S)
+        if "q" in typed or "Q" in typed:
+            return False
+        for key in typed:
+            self._press(key)
+        if typed or self._console.size != self._size:
+            self._draw(anew=False)
+        return True
+
+    def _press(self, key: str) -> None:
+        if key in "pP ":
+            self._paused = not self._paused
+        elif key in "+=-":
+            place = INTERVALS.index(self._interval) + (-1 if key == "-" else 1)
+            self._interval = INTERVALS[min(max(place, 0), len(INTERVALS) - 1)]
+        elif key in "tT":
+            rights = list(Right)
+            self._right = rights[(rights.index(self._right) + 1) % len(rights)]
+
+    def _draw(self, *, anew: bool) -> None:
+        self._size = self._console.size
+        if self._history is None or self._looks is None:
+            return
+        if anew or self._shown is None:
+            self._since = 0
+            self._shown = self._history.frame(self._interval)
+        looks = replace(self._looks, interval=self._interval, paused=self._paused, right=self._right, notes=self._notes)
+        lines = screen(self._shown, self._history.points, looks, *self._size)
+        self._live.update(Group(*lines), refresh=True)
+
+
+class Stepped:
+    """What all views without a screen share: a frame every interval, and no keys."""
+
+    def __init__(self, interval: int, *, once: bool = False) -> None:
+        """With `once` it is over after the first frame that has rates."""
+        self._interval = interval
+        self._seconds = 0
+        self._once = once
+        self._over = False
+
+    def __enter__(self) -> Self:
+        """Begins."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Ends."""
+
+    def notes(self, notes: list[str]) -> None:
+        """On standard error, once each."""
+        for note in notes:
+            print(f"note: {printable(note)}", file=sys.stderr, flush=True)
+
+    def second(self, history: History, looks: Looks) -> None:
+        """Shows a frame when the interval is over; the first second has no rates and is left out."""
+        self._seconds += 1
+        if self._seconds > 1 and (self._seconds - 1) % self._interval == 0:
+            self.show(history.frame(self._interval), history, replace(looks, interval=self._interval))
+            self._over = self._once
+
+    def wait(self) -> bool:
+        """Waits."""
+        if not self._over:
+            time.sleep(WAKE_S)
+        return not self._over
+
+    def show(self, frame: Frame, history: History, looks: Looks) -> None:
+        """Shows a frame."""
+        raise NotImplementedError
+
+
+class LineView(Stepped):
+    """A line an interval, as vmstat has it."""
+
+    _number = 0
+
+    def show(self, frame: Frame, history: History, looks: Looks) -> None:
+        """Prints it, and the heading now and then."""
+        del history, looks
+        if self._number % HEADING_EVERY == 0:
+            print(HEADING)
+        self._number += 1
+        print(line_of(frame), flush=True)
+
+
+class JsonView(Stepped):
+    """An object an interval."""
+
+    def show(self, frame: Frame, history: History, looks: Looks) -> None:
+        """Prints it."""
+        del history
+        head = {"server": looks.title, "server_version": looks.version, "processors": looks.processors}
+        print(json.dumps({**frame.as_json(), **head}), flush=True)
+
+
+class PageView(Stepped):
+    """One frame as text."""
+
+    def __init__(self, interval: int, width: int) -> None:
+        """In lines of at most `width` columns."""
+        super().__init__(interval, once=True)
+        self._width = width
+
+    def show(self, frame: Frame, history: History, looks: Looks) -> None:
+        """Prints it."""
+        print(text_of(frame, looks.title, looks.version, self._width, queries=history.queries), end="", flush=True)

@@ -1,0 +1,201 @@
+"""`pgdyno watch` against real servers: what it shows, what it does not show, and that it stays."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import termios
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.target import Server
+from pgdyno.target.installation import Installation
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.relay import Relay
+from tests.postgres.watching import BIN, PATIENCE_S, clean, load, objects, terminal
+
+LEFT = "\x1b[?1049l"
+"""What puts back the terminal's own screen."""
+
+
+@pytest.fixture(scope="module")
+def loaded(server: Server) -> Iterator[Server]:
+    with load(server):
+        yield server
+
+
+def once(environment: dict[str, str], *args: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [BIN / "pgdyno", "watch", "--once", *args],
+        env=clean(environment) | {"COLUMNS": "120"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
+    done = once(loaded.environment())
+    assert done.returncode == 0, done.stderr
+    for word in ("PostgreSQL 18.", "active by wait", "pgdrive", "CPU  ", "processes by I/O", "(data wal)"):
+        assert word in done.stdout, done.stdout
+    assert loaded.password
+    assert loaded.password not in done.stdout + done.stderr
+    # the command alone
+    assert "pgbench_accounts" not in done.stdout
+    assert "pgbench_" in once(loaded.environment(), "--queries").stdout
+
+
+def test_json_is_an_object_a_second_with_true_figures(loaded: Server) -> None:
+    with objects(loaded.environment()) as told:
+        first = told.wait_for(lambda each: (each["tps"] or 0) > 0 and len(each["processes"]) > 4)
+        second = told.wait_for(lambda _: True)
+    assert first["v"] == 1
+    assert first["server"].startswith(f"{loaded.user}@[local]")
+    assert 0 < sum(first["active"].values()) <= 4
+    assert sum(first["active"].values()) == pytest.approx(sum(first["waits"].values()))
+    assert first["sessions"] == 4
+    assert {each["application"] for each in first["backends"]} <= {"pgdrive"}
+    assert 0 < first["cpu"]["busy"] <= 1.01
+    assert first["processors"] >= 1
+    assert first["wal_bytes_per_s"] > 0
+    assert first["disks"][0]["holds"] == "data wal"
+    assert {"client backend", "walwriter"} <= {each["kind"] for each in first["processes"]}
+    assert 0.5 < second["at_s"] - first["at_s"] < PATIENCE_S
+
+
+def test_the_password_is_in_no_process_list(server: Server) -> None:
+    assert server.password
+    uri = f"host={server.host} port={server.port} user={server.user} dbname={server.dbname}"
+    with objects({"PGPASSWORD": server.password}, uri) as told:
+        told.wait_for(lambda each: each["away"] is None)
+        children = Path(f"/proc/{told.process.pid}/task/{told.process.pid}/children").read_text().split()
+        lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in children]
+    assert any("pgprobe" in line for line in lines)
+    assert not any(server.password in line for line in lines)
+
+
+def unknown_password(server: Server) -> dict[str, str]:
+    """Variables of a server that wants a password, without it."""
+    kept = {name: value for name, value in server.environment().items() if name != "PGPASSWORD"}
+    return kept | {"PGHOST": "127.0.0.1", "PGPASSFILE": "/dev/null"}
+
+
+def test_without_a_password_and_a_terminal_it_says_how_to_give_one(server: Server) -> None:
+    done = once(unknown_password(server))
+    assert done.returncode == 4
+    assert "PGPASSWORD" in done.stderr
+    wrong = once({}, "postgresql://u:hunter2@[nothing")
+    assert wrong.returncode == 2
+    assert "hunter2" not in wrong.stderr
+
+
+def test_on_a_terminal_the_password_is_asked_for(server: Server) -> None:
+    with terminal(unknown_password(server), (80, 24)) as shown:
+        shown.wait_for("Password: ")
+        assert server.password
+        shown.type(f"{server.password}\n")
+        shown.wait_for("active by wait")
+        shown.type("q")
+        assert shown.end() == 0
+        assert server.password not in shown.written
+
+
+@pytest.mark.parametrize("size", [(80, 24), (200, 60)], ids=str)
+def test_keys_and_a_terminal_that_is_whole_afterwards(loaded: Server, size: tuple[int, int]) -> None:
+    with terminal(loaded.environment(), size) as shown:
+        shown.wait_for("active by wait")
+        assert "processes by I/O" in shown.written
+        shown.type("p")
+        shown.wait_for("paused")
+        shown.type("p")
+        shown.wait_for("pause")
+        shown.type("+")
+        shown.wait_for("2 s")
+        shown.type("t")
+        shown.wait_for("state or wait")
+        shown.type("q")
+        assert shown.end() == 0
+        assert LEFT in shown.written
+        assert termios.tcgetattr(shown.theirs) == shown.before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_leave_the_terminal_whole(server: Server, number: int, code: int) -> None:
+    with terminal(server.environment(), (80, 24)) as shown:
+        shown.wait_for("active by wait")
+        shown.process.send_signal(number)
+        assert shown.end() == code
+        assert LEFT in shown.written
+        assert "Traceback" not in shown.written
+        assert termios.tcgetattr(shown.theirs) == shown.before
+
+
+def test_a_statement_cannot_steer_the_terminal(server: Server) -> None:
+    with server.connect() as connection, terminal(server.environment(), (200, 60), "--queries") as shown:
+        connection.execute("BEGIN")
+        connection.execute('SELECT 1 "\x1b]0;T\x07"')
+        shown.wait_for('SELECT \\? "\ufffd')
+        shown.type("q")
+        assert shown.end() == 0
+    assert "\x1b]0;" not in shown.written
+    assert "\x07" not in shown.written
+
+
+def test_a_server_that_goes_away_comes_back(installed: Installation, scratch: Path) -> None:
+    own = OwnServer.make(installed, scratch / "own")
+    own.start()
+    try:
+        with objects(own.environment()) as told:
+            before = told.wait_for(lambda each: each["away"] is None and each["processes"] and each["tps"] is not None)
+            own.stop("immediate")
+            away = told.wait_for(lambda each: each["away"] is not None)
+            own.start()
+            # with the processes that it has now
+            seen = {each["pid"] for each in before["processes"]}
+            back = told.wait_for(
+                lambda each: (
+                    each["away"] is None
+                    and each["tps"] is not None
+                    and any(process["pid"] not in seen for process in each["processes"])
+                )
+            )
+    finally:
+        own.stop("immediate")
+    assert away["active"] is None
+    assert away["tps"] is None
+    assert back["sessions"] == 0
+
+
+def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
+    relay = Relay(server.port)
+    # behind a relay the server's end of our connection is not ours
+    environment = server.environment() | {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
+    try:
+        done = once(environment)
+    finally:
+        relay.close()
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("note: the server's host is not to be seen from here") == 1
+    assert "checkpoint" in done.stdout
+    assert "processes by I/O" not in done.stdout
+
+
+def test_lines_for_a_pipe_end_with_whoever_reads_them(server: Server) -> None:
+    with subprocess.Popen(
+        [BIN / "pgdyno", "watch"],
+        env=clean(server.environment()),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert " ".join(process.stdout.readline().split()).startswith("time tps active CPU steal disk WAL/s")
+        assert len(process.stdout.readline().split(":")) >= 3
+        process.stdout.close()
+        assert process.wait(PATIENCE_S) == 0

@@ -1,0 +1,161 @@
+"""`pgdyno watch` as a process: of lines, and on a terminal of a given size."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgdyno.target import Server
+
+BIN = Path(sys.executable).parent
+PATIENCE_S = 90
+
+
+def clean(environment: Mapping[str, str]) -> dict[str, str]:
+    """Our environment with libpq's variables from `environment` alone."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("PG") or "PGDYNO" in name}
+    return {**ours, "TERM": "xterm-256color", **environment}
+
+
+@contextmanager
+def load(server: Server, clients: int = 4) -> Iterator[None]:
+    """A pgbench load on tables of scale 1 until the block ends."""
+    environment = clean(server.environment())
+    subprocess.run([BIN / "pgdrive", "-i", "-s", "1"], env=environment, check=True, capture_output=True, timeout=120)
+    process = subprocess.Popen(
+        [BIN / "pgdrive", "-c", str(clients), "-T", "600", "--no-vacuum"],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        yield
+    finally:
+        process.kill()
+        process.wait()
+
+
+class Objects:
+    """What `pgdyno watch --json` says."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        """Reads until `process` ends."""
+        self.process = process
+        self.seen: list[dict[str, Any]] = []
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for text in self.process.stdout:
+            self.seen.append(json.loads(text))
+
+    def wait_for(self, wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first object from now on that is `wanted`."""
+        deadline = time.monotonic() + PATIENCE_S
+        at = len(self.seen)
+        while time.monotonic() < deadline:
+            while at < len(self.seen):
+                at += 1
+                if wanted(self.seen[at - 1]):
+                    return self.seen[at - 1]
+            assert self.process.poll() is None, self.process.stderr
+            time.sleep(0.05)
+        raise AssertionError(self.seen[-1:])
+
+    def close(self) -> None:
+        """Ends it."""
+        self.process.terminate()
+        self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
+
+
+@contextmanager
+def objects(environment: Mapping[str, str], *args: str) -> Iterator[Objects]:
+    """`pgdyno watch --json` while the block lasts."""
+    with subprocess.Popen(
+        [BIN / "pgdyno", "watch", "--json", *args],
+        env=clean(environment),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        told = Objects(process)
+        try:
+            yield told
+        finally:
+            told.close()
+
+
+class Terminal:
+    """A terminal of `size` with `pgdyno watch` on it."""
+
+    def __init__(self, environment: Mapping[str, str], size: tuple[int, int], *args: str) -> None:
+        """Starts it; `size` is columns, rows."""
+        self.ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size[1], size[0], 0, 0))
+        self.before = termios.tcgetattr(theirs)
+        self.theirs = theirs
+        variables = {name: value for name, value in clean(environment).items() if name not in ("COLUMNS", "LINES")}
+        self.process = subprocess.Popen(
+            [BIN / "pgdyno", "watch", *args], env=variables, stdin=theirs, stdout=theirs, stderr=theirs
+        )
+        self.written = ""
+
+    def wait_for(self, pattern: str) -> None:
+        """Returns when something was written that was not there before and matches."""
+        deadline = time.monotonic() + PATIENCE_S
+        at = len(self.written)
+        while not re.search(pattern, self.written[at:]):
+            assert time.monotonic() < deadline, (pattern, self.written[-3000:])
+            self._read(0.2)
+
+    def type(self, keys: str) -> None:
+        """Presses keys."""
+        os.write(self.ours, keys.encode())
+
+    def end(self) -> int:
+        """Reads on until it has ended; its exit code."""
+        deadline = time.monotonic() + PATIENCE_S
+        while self.process.poll() is None:
+            assert time.monotonic() < deadline, self.written[-3000:]
+            self._read(0.2)
+        self._read(0)
+        return self.process.returncode
+
+    def _read(self, seconds: float) -> None:
+        while select.select([self.ours], [], [], seconds)[0]:
+            self.written += os.read(self.ours, 65536).decode(errors="replace")
+            seconds = 0
+
+    def close(self) -> None:
+        """Kills what is left."""
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        os.close(self.ours)
+        os.close(self.theirs)
+
+
+@contextmanager
+def terminal(environment: Mapping[str, str], size: tuple[int, int], *args: str) -> Iterator[Terminal]:
+    """`pgdyno watch` on a terminal while the block lasts."""
+    shown = Terminal(environment, size, *args)
+    try:
+        yield shown
+    finally:
+        shown.close()

@@ -1,0 +1,136 @@
+"""From a probe's lines to the figures of a frame."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from pgdyno.watch.bucket import Fold, Session
+from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Process, frame_of
+from pgdyno.watch.history import Point, stepped
+from pgdyno.watch.waits import class_of
+from tests.unit.watch_sample import buckets, connected, history, line, sample, second, session, start, waits
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
+
+
+def test_a_second_holds_its_looks_and_the_samples_at_its_end() -> None:
+    frame = history().frame(1)
+    assert frame.active == {"CPU": 2.0, "WAL": 1.0, "Lock": 1.0}
+    assert frame.waits == {"CPU": 2.0, "LWLock:WALWrite": 1.0, "Lock:tuple": 1.0}
+    assert frame.background == {"checkpointer: IO:DataFileWrite": 1.0}
+    assert frame.queries == {"7": 4.0}
+    # 1,000 commits, of which 10 looks and three others were ours, and 2 that were rolled back
+    assert frame.tps == pytest.approx(1000 - 13 + 2)
+    assert frame.cache_hit == pytest.approx(0.9)
+    assert frame.wal_bytes_per_s == pytest.approx(2e6)
+    assert frame.cpu is not None
+    assert frame.cpu.busy == pytest.approx(0.7)
+    assert frame.cpu.steal == pytest.approx(0.05)
+    # that of the data directory, though another is busier
+    assert frame.disk is not None
+    assert (frame.disk.device, frame.disk.written_bytes_per_s) == ("vda", 3e6)
+    assert (frame.processes[0].pid, frame.processes[0].cpu, frame.processes[0].who) == (4711, 0.5, "alice@shop")
+    assert (frame.sessions, frame.oldest_transaction_s) == (40, 1.5)
+
+
+def test_several_seconds_are_one_frame_with_the_same_rates() -> None:
+    told = history(5)
+    assert told.frame(3).seconds == 3
+    assert told.frame(3).wal_bytes_per_s == told.frame(1).wal_bytes_per_s
+    assert told.frame(3).tps == pytest.approx(told.frame(1).tps)
+    assert told.frame(60).seconds == 5
+    assert told.frame(3).processes[0].cpu == told.frame(1).processes[0].cpu
+
+
+def test_a_late_sample_is_not_lost_and_a_second_waits_for_it() -> None:
+    fold = Fold()
+    for each in (start(), connected(), *second(1)):
+        fold.take(each)
+    assert fold.finished(1.4) == []
+    (first,) = fold.finished(1.5)
+    assert first.looks == 10
+    fold.take(sample("wal", 1.02, {"values": {"bytes": 5}}))
+    (later,) = fold.finished(2.6)
+    assert [row.values for row in later.rows("wal")] == [{"bytes": 5}]
+
+
+def test_a_server_that_goes_away_is_away_until_it_is_back() -> None:
+    fold = Fold()
+    for each in (start(), connected(), *second(1)):
+        fold.take(each)
+    assert [bucket.away for bucket in fold.finished(1.6)] == [None]
+    fold.take(line("gap", 1.7, source="server", message="the session was lost: closed"))
+    fold.take(line("warning", 1.8, source="server", message="could not connect: refused"))
+    assert [bucket.away for bucket in fold.finished(3.6)] == ["could not connect: refused"] * 2
+    fold.take(connected(3.7))
+    fold.take(waits(3.8, ("client backend", "CPU", None, 1)))
+    assert [bucket.away for bucket in fold.finished(4.6)] == [None]
+    # that it was away is shown where it belongs, not among what is missing
+    assert fold.notes == []
+
+
+def test_a_server_that_says_nothing_is_away() -> None:
+    fold = Fold()
+    for each in (start(), connected(), waits(0.5)):
+        fold.take(each)
+    away = [bucket.away for bucket in fold.finished(7.6)]
+    assert away[:4] == [None] * 4
+    assert away[5] == "no answer for 6 s"
+
+
+def test_what_is_missing_is_said_once() -> None:
+    fold = Fold()
+    for each in (start(), *[line("warning", 1, source="waits", message="GRANT pg_monitor to it")] * 2):
+        fold.take(each)
+    fold.take(line("gap", 2, source="wal", message="counters went back"))
+    assert fold.notes == ["waits: GRANT pg_monitor to it"]
+
+
+def test_counters_that_went_back_give_no_rate() -> None:
+    told = buckets(3)
+    assert told[-1].polled is not None
+    before = told[0].polled
+    assert before is not None
+    assert frame_of(told[-1:], replace(before, commits=1e9), queries=False).tps is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "expected"),
+    [
+        ("CPU", "", "CPU"),
+        ("LWLock", "WALWriteLock", "WAL"),
+        ("IO", "WalSync", "WAL"),
+        ("IO", "DataFileRead", "IO"),
+        ("IPC", "SyncRep", "other"),
+        ("Extension", "", "other"),
+    ],
+)
+def test_classes_of_waits(kind: str, event: str, expected: str) -> None:
+    assert class_of(kind, event) == expected
+
+
+def test_steps_end_with_the_last_second() -> None:
+    points = [Point({"CPU": float(at)}, float(at), None, None, None, None, None) for at in range(5)]
+    steps = stepped(points, 2, 10)
+    assert [step.tps for step in steps] == [0.0, 1.5, 3.5]
+    assert steps[-1].active == {"CPU": 3.5}
+    assert steps[-1].cpu is None
+    assert len(stepped(points, 1, 3)) == 3
+
+
+def test_json_has_the_fields_that_the_reference_names_and_no_text_of_statements() -> None:
+    told = history(3, "alice", session(5, "/* x */ alter role bob password 'hunter2'")).frame(1).as_json()
+    text = json.dumps(told)
+    assert "hunter2" not in text
+    assert told["backends"][0]["query"] == "ALTER ROLE"
+    page = REFERENCE.read_text()
+    documented = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
+    ours = {"v", "server", "server_version", "processors"}
+    for record in (Frame, Cpu, Disk, Process, Blocker, Session):
+        ours |= {each.name for each in fields(record)}
+    assert ours == documented

@@ -1,0 +1,110 @@
+"""Lines as pgprobe writes them, of a made server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.watch.bucket import Bucket, Fold, Polled, Session
+from pgdyno.watch.history import History
+
+Line = dict[str, Any]
+WALL_US = 1_700_000_000_000_000
+ESCAPE = "\x1b[2J\x1b]0;pwned\x07"
+
+
+def line(event: str, t_s: float, **fields: object) -> Line:
+    return {"event": event, "t_us": round(t_s * 1e6), "wall_us": WALL_US + round(t_s * 1e6), **fields}
+
+
+def start() -> Line:
+    return line("start", 0, v=1)
+
+
+def connected(t_s: float = 0.05) -> Line:
+    return line("connected", t_s, server_version="18.1", pid=1, sources=[])
+
+
+def waits(t_s: float, *rows: tuple[str, str, str | None, int]) -> Line:
+    names = ("backend_type", "wait_type", "wait", "sessions")
+    return line("waits", t_s, took_us=90, rows=[{**dict(zip(names, row, strict=True)), "query_id": 7} for row in rows])
+
+
+def sample(source: str, t_s: float, *rows: Line, span_s: float | None = 1.0) -> Line:
+    span_us = None if span_s is None else round(span_s * 1e6)
+    return line("sample", t_s, source=source, span_us=span_us, rows=list(rows))
+
+
+def row(labels: dict[str, str] | None = None, /, **values: float) -> Line:
+    return {"labels": labels or {}, "values": values}
+
+
+def session(pid: int, query: str, application: str = "shop", state: str = "active") -> Session:
+    return Session(pid, "alice", "shop", application, state, "IO:DataFileRead", query, 1.5, 0.2)
+
+
+def polled(at_s: float, commits: float, *sessions: Session) -> Polled:
+    return Polled(at_s, commits, 2.0 * at_s, 100.0 * at_s, 900.0 * at_s, 0.0, 0.0, sessions)
+
+
+CPU = {"user": 0.5, "system": 0.2, "idle": 0.2, "iowait": 0.05, "irq": 0.0, "steal": 0.05, "guest": 0.0}
+
+
+def second(number: int, name: str = "alice") -> list[Line]:
+    """What a local probe says of the second that ends at `number`."""
+    looks = [
+        waits(
+            number - 1 + at / 10,
+            ("client backend", "CPU", None, 2),
+            ("client backend", "LWLock", "WALWrite", at % 2 * 2),
+            ("client backend", "Lock", "tuple", 1),
+            ("checkpointer", "IO", "DataFileWrite", 1),
+        )
+        for at in range(10)
+    ]
+    process = {"pid": "4711", "kind": "client backend", "user": name, "database": "shop", "activity": "UPDATE"}
+    return [
+        *looks,
+        sample("cpu", number, row(**CPU)),
+        sample("kernel", number, row(running=9)),
+        sample("cgroup", number, row(cpu_limit=4)),
+        sample("wal", number, row(bytes=2e6, syncs=300)),
+        sample("sessions", number, row(total=40, active=4, idle_in_transaction=2, oldest_transaction=1500)),
+        sample("disk", number, row({"device": "vda", "holds": "data wal"}, utilisation=0.45, written=3e6, writes=10)),
+        sample("disk", number, row({"device": "vdb"}, utilisation=0.9)),
+        sample("process", number, row(process, cpu=5e5, written=1e6)),
+        line(
+            "blockers",
+            number,
+            rows=[
+                {
+                    "pid": 12,
+                    "lock": "tuple",
+                    "blocked_by": 13,
+                    "state": f"idle{ESCAPE}",
+                    "wait_type": None,
+                    "wait": None,
+                }
+            ],
+        ),
+    ]
+
+
+def buckets(seconds: int = 3, name: str = "alice", *sessions: Session) -> list[Bucket]:
+    """Seconds with 1,000 commits more in each."""
+    fold = Fold()
+    for each in (start(), connected()):
+        fold.take(each)
+    done: list[Bucket] = []
+    for number in range(1, seconds + 1):
+        for each in second(number, name):
+            fold.take(each)
+        done += fold.finished(number - 0.1)
+        fold.polled(polled(number, 1000.0 * number, *sessions))
+    return [*done, *fold.finished(seconds + 0.6)]
+
+
+def history(seconds: int = 3, name: str = "alice", *sessions: Session, queries: bool = False) -> History:
+    history = History(queries=queries)
+    for bucket in buckets(seconds, name, *sessions):
+        history.add(bucket)
+    return history
