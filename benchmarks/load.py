@@ -45,13 +45,17 @@ def server_cpu_s(server: Server) -> float:
     """CPU time of the server until now: the postmaster, its children, and those that have ended."""
     postmaster = int((server.data_directory / "postmaster.pid").read_text().split()[0])
     children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    ticks = sum(_ticks(postmaster)) + sum(sum(_ticks(int(pid))[:2]) for pid in children)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    alive = sum(sum(_ticks(int(pid))[:2]) for pid in children)
+    # last: it has the time of those that have ended meanwhile
+    return (alive + sum(_ticks(postmaster))) / os.sysconf("SC_CLK_TCK")
 
 
 def _ticks(pid: int) -> list[int]:
-    """User and system time of a process, and of children that it has waited for."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    """User and system time of a process, and of children that it has waited for; nothing of one that is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
     return [int(field) for field in fields[11:15]]
 
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use pgdyno_script::{Rng, Value, Vars};
 use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend};
 
-use self::auto_pipeline::Batch;
+use self::auto_pipeline::Batches;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::driver::Event;
@@ -97,8 +97,8 @@ pub struct Client {
     state: State,
     exchange: Exchange,
     out: Vec<u8>,
-    /// By script and statement: whether this connection has it prepared.
-    prepared: Vec<Vec<Parsed>>,
+    /// Of all scripts' statements, at [`Shared::place`]: whether this connection has it prepared.
+    prepared: Box<[Parsed]>,
     /// Statements whose Parse is not answered yet.
     fresh: Vec<usize>,
     /// The statement whose answer is awaited; None for those of a pipeline.
@@ -107,7 +107,7 @@ pub struct Client {
     piped: Vec<usize>,
     in_pipeline: bool,
     /// Statements that share a round trip (--auto-pipeline).
-    batch: Batch,
+    batch: Batches,
     /// Syncs that are not yet answered.
     awaited: usize,
     tx_status: TxStatus,
@@ -118,7 +118,7 @@ pub struct Client {
     /// Results that were complete when it came.
     error_query: usize,
     /// The error that is being rolled back.
-    failed: Option<Failed>,
+    failed: Option<Box<Failed>>,
     rows: Rows,
     /// Whether the exchange hands rows over.
     captures: bool,
@@ -161,16 +161,12 @@ impl Client {
             state: State::Scheduled,
             exchange: Exchange::new(wire::Capture::None, false),
             out: Vec::new(),
-            prepared: spec
-                .programs
-                .iter()
-                .map(|p| vec![Parsed::No; p.program.statements.len()])
-                .collect(),
+            prepared: vec![Parsed::No; shared.statements()].into(),
             fresh: Vec::new(),
             statement: None,
             piped: Vec::new(),
             in_pipeline: false,
-            batch: Batch::default(),
+            batch: Batches::default(),
             awaited: 0,
             tx_status: TxStatus::Idle,
             command: 0,
@@ -481,7 +477,7 @@ impl Client {
             State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
             State::Waiting if self.error.is_some() => self.statement_failed(now, shared),
             State::Waiting => {
-                self.fresh.clear();
+                self.forget_fresh();
                 self.end_command(now, shared);
                 match self.rows.assign(&mut self.vars, &shared.spec.symbols) {
                     Ok(()) => self.run(now, shared),

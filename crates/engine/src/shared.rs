@@ -31,6 +31,8 @@ pub struct Shared<'a> {
     pub spec: &'a Spec,
     /// By script and statement.
     pub templates: &'a [Vec<Template>],
+    /// Statements of the scripts before each, and of all.
+    firsts: Vec<usize>,
     /// The engine's clock.
     pub clock: Clock,
     /// Intended starts.
@@ -99,10 +101,16 @@ impl<'a> Shared<'a> {
                     .collect()
             })
             .collect();
+        let counts = templates.iter().map(Vec::len);
+        let firsts = std::iter::once(0).chain(counts.scan(0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        }));
         Self {
             worker,
             spec,
             templates,
+            firsts: firsts.collect(),
             clock,
             schedule: Schedule::new(
                 spec.arrivals,
@@ -134,6 +142,18 @@ impl<'a> Shared<'a> {
             unconnected: VecDeque::new(),
             stop,
         }
+    }
+
+    /// Statements of all scripts.
+    #[must_use]
+    pub fn statements(&self) -> usize {
+        *self.firsts.last().expect("it begins with 0")
+    }
+
+    /// Where a statement of a script stands among all of them.
+    #[must_use]
+    pub fn place(&self, script: usize, statement: usize) -> usize {
+        self.firsts[script] + statement
     }
 
     /// Draws a script by weight.

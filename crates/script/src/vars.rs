@@ -104,15 +104,25 @@ enum Content {
 struct Slot {
     content: Content,
     value: Value,
-    /// Kept when a value replaces a text, so that the next text needs no memory.
-    text: Vec<u8>,
+    /// Kept when a value replaces a text, so that the next text needs no memory. Most variables
+    /// never have one, and of clients there may be many thousand.
+    text: Option<Box<Text>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Text(Vec<u8>);
+
+impl Slot {
+    fn text(&self) -> &[u8] {
+        self.text.as_deref().map_or(&[], |text| &text.0)
+    }
 }
 
 /// The variables of one client.
 #[derive(Clone, Debug)]
 pub struct Vars {
     symbols: Arc<Symbols>,
-    slots: Vec<Slot>,
+    slots: Box<[Slot]>,
 }
 
 impl Vars {
@@ -121,9 +131,9 @@ impl Vars {
         let unset = Slot {
             content: Content::Unset,
             value: Value::Null,
-            text: Vec::new(),
+            text: None,
         };
-        let slots = vec![unset; symbols.len()];
+        let slots = vec![unset; symbols.len()].into();
         Vars { symbols, slots }
     }
 
@@ -145,8 +155,9 @@ impl Vars {
     pub fn set_text(&mut self, slot: SlotId, text: &[u8]) {
         let slot = &mut self.slots[slot.index()];
         slot.content = Content::Text;
-        slot.text.clear();
-        slot.text.extend_from_slice(text);
+        let Text(kept) = &mut **slot.text.get_or_insert_default();
+        kept.clear();
+        kept.extend_from_slice(text);
     }
 
     /// Assigns to the target of `\set` or `\setshell` (`context`).
@@ -190,7 +201,7 @@ impl Vars {
         match slot.content {
             Content::Unset => return false,
             Content::Value => slot.value.write_text(out),
-            Content::Text | Content::TypedText => out.extend_from_slice(&slot.text),
+            Content::Text | Content::TypedText => out.extend_from_slice(slot.text()),
         }
         true
     }
@@ -209,14 +220,14 @@ impl Vars {
     #[cold]
     fn type_text(&mut self, id: SlotId) -> Result<Value, Fault> {
         let slot = &mut self.slots[id.index()];
-        match Value::from_text(&slot.text) {
+        match Value::from_text(slot.text()) {
             Ok(value) => {
                 slot.value = value;
                 slot.content = Content::TypedText;
                 Ok(value)
             }
             Err(fault) => {
-                let text = String::from_utf8_lossy(&slot.text).into_owned();
+                let text = String::from_utf8_lossy(slot.text()).into_owned();
                 Err(Box::new(match fault {
                     TextFault::OutOfRange => EvalError::BigintOutOfRange { text },
                     TextFault::NotAnInteger => EvalError::NotABigint { text },

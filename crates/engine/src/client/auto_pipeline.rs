@@ -22,7 +22,7 @@ const LARGEST_BATCH_BYTES: usize = 64 * 1024;
 
 /// The statements of one round trip.
 #[derive(Debug, Default)]
-pub(super) struct Batch {
+struct Batch {
     statements: Vec<Batched>,
     /// Whether it is on its way; else more may be appended.
     sent: bool,
@@ -49,23 +49,40 @@ struct Batched {
     synced: bool,
 }
 
-impl Batch {
+/// A client's batch; no memory before the first, since there may be many thousand clients.
+#[derive(Debug, Default)]
+pub(super) struct Batches(Option<Box<Batch>>);
+
+impl Batches {
     /// Whether its answers are awaited.
     pub fn is_sent(&self) -> bool {
-        self.sent
+        self.0.as_ref().is_some_and(|batch| batch.sent)
     }
 
     /// Whether statements wait to be sent.
     pub fn is_open(&self) -> bool {
-        !self.sent && !self.statements.is_empty()
+        let waits = |batch: &Batch| !batch.sent && !batch.statements.is_empty();
+        self.0.as_deref().is_some_and(waits)
     }
 
     /// Forgets all.
     pub fn clear(&mut self) {
-        self.statements.clear();
-        self.sent = false;
-        self.is_cut = false;
-        self.abort = None;
+        if let Some(batch) = &mut self.0 {
+            batch.statements.clear();
+            batch.sent = false;
+            batch.is_cut = false;
+            batch.abort = None;
+        }
+    }
+
+    /// The statement whose answer comes next.
+    fn current(&self) -> Option<Batched> {
+        let batch = self.0.as_deref()?;
+        batch.statements.get(batch.current).copied()
+    }
+
+    fn get(&mut self) -> &mut Batch {
+        self.0.get_or_insert_default()
     }
 }
 
@@ -98,12 +115,12 @@ impl Client {
         capture: &Capture,
         shared: &Shared<'_>,
     ) -> Result<Option<Next>, Abort> {
-        if self.batch.sent {
+        if self.batch.is_sent() {
             // its connection was lost
             self.batch.clear();
         }
-        if self.batch.statements.is_empty() {
-            self.batch.in_block = self.tx_status != TxStatus::Idle;
+        if self.batch.get().statements.is_empty() {
+            self.batch.get().in_block = self.tx_status != TxStatus::Idle;
         }
         let start = self.out.len();
         if let Err(why) = self.write_statement(statement, shared) {
@@ -112,12 +129,12 @@ impl Client {
             return Err(why);
         }
         let sequel = shared.spec.programs[self.script].program.statements[statement].sequel;
-        self.batch.in_block |= sequel == Sequel::OpensBlock;
-        let synced = shared.is_simple || !self.batch.in_block;
+        self.batch.get().in_block |= sequel == Sequel::OpensBlock;
+        let synced = shared.is_simple || !self.batch.get().in_block;
         if synced {
             self.batch_sync(shared);
         }
-        self.batch.statements.push(Batched {
+        self.batch.get().statements.push(Batched {
             statement,
             op: self.command,
             start,
@@ -140,15 +157,15 @@ impl Client {
 
     /// Sends the batch, which is open.
     pub(super) fn send_batch(&mut self, shared: &Shared<'_>) -> Next {
-        if let Some(last) = self.batch.statements.last_mut()
+        if let Some(last) = self.batch.get().statements.last_mut()
             && !last.synced
         {
             last.synced = true;
             self.batch_sync(shared);
         }
-        self.batch.sent = true;
-        self.batch.sent_at = shared.clock.now();
-        self.batch.current = 0;
+        self.batch.get().sent = true;
+        self.batch.get().sent_at = shared.clock.now();
+        self.batch.get().current = 0;
         self.expect_current(shared);
         self.state = State::Waiting;
         Next::Send
@@ -156,19 +173,19 @@ impl Client {
 
     /// Ends the client because of a command that failed, when those before it are answered.
     pub(super) fn abort_behind_batch(&mut self, why: Abort, shared: &Shared<'_>) -> Next {
-        self.batch.abort = Some(Box::new(why));
+        self.batch.get().abort = Some(Box::new(why));
         self.send_batch(shared)
     }
 
     /// The next answer is the current statement's: its rows may be wanted, and what goes wrong
     /// from here on is its own.
     fn expect_current(&mut self, shared: &Shared<'_>) {
-        let Some(&batched) = self.batch.statements.get(self.batch.current) else {
+        let Some(batched) = self.batch.current() else {
             return;
         };
         self.statement = Some(batched.statement);
         self.command = batched.op;
-        self.command_started = self.batch.sent_at;
+        self.command_started = self.batch.get().sent_at;
         let template = &shared.templates[self.script][batched.statement];
         let counts = !batched.synced || template.is_compound();
         let program = &shared.spec.programs[self.script].program;
@@ -182,7 +199,7 @@ impl Client {
         now: &mut Option<Nanos>,
         shared: &mut Shared<'_>,
     ) {
-        let current = self.batch.statements.get(self.batch.current);
+        let current = self.batch.current();
         let ends = current.is_some_and(|batched| batched.synced == is_ready);
         if self.error.is_some() || !ends {
             return;
@@ -190,17 +207,18 @@ impl Client {
         // one reading for all that came together
         let now = *now.get_or_insert_with(|| shared.clock.now());
         self.end_command(now, shared);
-        self.batch.current += 1;
+        self.batch.get().current += 1;
         self.expect_current(shared);
     }
 
     /// The first error has come: it is the current statement's, and the one that the transaction
     /// fails of. Only what that statement sent is kept, in which the error's position counts.
     pub(super) fn batched_error(&mut self) {
-        if std::mem::replace(&mut self.batch.is_cut, true) {
+        let batch = self.batch.get();
+        if std::mem::replace(&mut batch.is_cut, true) {
             return;
         }
-        let mut next = self.batch.statements.iter().skip(self.batch.current);
+        let mut next = batch.statements.iter().skip(batch.current);
         if let Some(batched) = next.next() {
             let end = next.next().map_or(self.out.len(), |next| next.start);
             // there is less of it when a COPY went between
@@ -211,12 +229,12 @@ impl Client {
 
     /// The whole batch is answered.
     pub(super) fn batch_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        let abort = self.batch.abort.take();
+        let abort = self.batch.get().abort.take();
         self.batch.clear();
         if self.error.is_some() {
             return self.statement_failed(now, shared);
         }
-        self.fresh.clear();
+        self.forget_fresh();
         if let Some(why) = abort {
             // the command that failed is the last that ran
             self.command = self.at - 1;

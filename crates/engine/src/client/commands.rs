@@ -165,7 +165,7 @@ impl Client {
 
     /// Appends what prepares a statement, unless this connection has it.
     fn prepare(&mut self, statement: usize, shared: &Shared<'_>) -> bool {
-        let parsed = &mut self.prepared[self.script][statement];
+        let parsed = &mut self.prepared[shared.place(self.script, statement)];
         let template = &shared.templates[self.script][statement];
         let appended = template.prepare(*parsed, &mut self.out);
         if appended {
@@ -228,7 +228,7 @@ impl Client {
         statement: usize,
         shared: &Shared<'a>,
     ) -> Result<&'a Template, Abort> {
-        let parsed = &mut self.prepared[self.script][statement];
+        let parsed = &mut self.prepared[shared.place(self.script, statement)];
         let template = &shared.templates[self.script][statement];
         if let (Some(page), Some(ledger)) = (&mut self.page, &shared.spec.ledger)
             && ledger.is_written_by(self.script, statement)

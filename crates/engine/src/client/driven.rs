@@ -244,7 +244,7 @@ impl Client {
         };
         let statements = &mut shared.recorder.scripts[self.record].statements;
         statements.ignored_errors += u64::from(refused.ignorable);
-        self.failed = Some(Failed { error, words });
+        self.failed = Some(Box::new(Failed { error, words }));
         self.roll_back(ending, now, shared)
     }
 

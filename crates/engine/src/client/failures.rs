@@ -26,14 +26,24 @@ impl Client {
             (Some(_), OnError::Continue) => Ending::OtherFailure,
             _ => return self.refused(Consequence::ClientAborted, shared),
         };
-        for statement in self.fresh.drain(..) {
-            self.prepared[self.script][statement] = Parsed::Perhaps;
+        for statement in std::mem::take(&mut self.fresh) {
+            self.prepared[shared.place(self.script, statement)] = Parsed::Perhaps;
         }
         self.in_pipeline = false;
         // the note is written when it is known whether there is another try
         let words = self.error_in_words(shared);
-        self.failed = self.error.take().map(|error| Failed { error, words });
+        self.failed = self
+            .error
+            .take()
+            .map(|error| Box::new(Failed { error, words }));
         self.roll_back(ending, now, shared)
+    }
+
+    /// What was prepared has been answered; the memory is freed, since most clients prepare but once.
+    pub(super) fn forget_fresh(&mut self) {
+        if !self.fresh.is_empty() {
+            self.fresh = Vec::new();
+        }
     }
 
     /// Ends the block that is open, if one is, before the next try or transaction.
@@ -76,7 +86,8 @@ impl Client {
         } else {
             Consequence::Failed
         };
-        if let Some(Failed { error, words }) = self.failed.take() {
+        if let Some(failed) = self.failed.take() {
+            let Failed { error, words } = *failed;
             let lines = self.tries_in_words(&words, retry, now, shared);
             self.error = Some(error);
             self.note(String::new(), lines, consequence, now, shared);

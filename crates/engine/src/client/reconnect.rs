@@ -106,14 +106,12 @@ impl Client {
 
     /// Nothing of one session is true of the next.
     pub(super) fn forget_session(&mut self) {
-        self.prepared
-            .iter_mut()
-            .for_each(|script| script.fill(Parsed::No));
+        self.prepared.fill(Parsed::No);
         self.exchange = Exchange::new(wire::Capture::None, false);
         self.captures = false;
         self.completions = false;
         self.out.clear();
-        self.fresh.clear();
+        self.forget_fresh();
         self.piped.clear();
         self.statement = None;
         self.batch.clear();
