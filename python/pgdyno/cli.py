@@ -58,6 +58,7 @@ BaseOption = Annotated[str | None, typer.Option(metavar="VALUE", help="With --by
 FloorOption = Annotated[
     str | None, typer.Option("--floor-from", metavar="RUN", help="An A/A run: differences under its noise are none.")
 ]
+ForceOption = Annotated[bool, typer.Option("--force", help="Show it although the audit says invalid; it then says so.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -245,13 +246,18 @@ def compare(
     noise_floor: Annotated[
         bool, typer.Option("--noise-floor", help="Of an A/A run: how much two equal arms differ here.")
     ] = False,
+    force: ForceOption = False,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
-    """Compare two runs, or targets and settings within one: verdict, difference, interval."""
+    """Compare two runs, or targets and settings within one: verdict, difference, interval.
+
+    Exits with 12, and says why, where the audit finds the figures of a run invalid.
+    """
     from pgdyno.commands.compare import Compared, compare_runs
 
-    compare_runs(Compared(first, second, runs, metric, by, base, floor_from), noise=noise_floor, json=json)
+    what = Compared(first, second, runs, metric, by, base, floor_from, force)
+    raise typer.Exit(compare_runs(what, noise=noise_floor, json=json))
 
 
 @app.command()
@@ -267,13 +273,17 @@ def gate(
     floor_from: FloorOption = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.")] = None,
+    force: ForceOption = False,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
-    """Judge a candidate for CI: exit with 0 when it is no slower than allowed, 10 when it is, 11 when unclear."""
+    """Judge a candidate for CI: exit with 0 when it is no slower than allowed, 10 when it is, 11 when unclear.
+
+    Exits with 12, and judges nothing, where the audit finds the figures of a run invalid.
+    """
     from pgdyno.commands.compare import Compared, run_gate
 
-    what = Compared(baseline, candidate, runs, metric, by, base, floor_from)
+    what = Compared(baseline, candidate, runs, metric, by, base, floor_from, force)
     raise typer.Exit(run_gate(what, max_regression, junit=junit, md=md, json=json))
 
 

@@ -12,21 +12,27 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Point
 from pgdyno.store import RunFolder
 from tests.cli.conftest import Run
+from tests.told import told
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 
-def stored(parent: Path, tps: dict[str, float], repeats: int = 6) -> str:
-    """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path."""
+def stored(parent: Path, tps: dict[str, float], repeats: int = 6, busy: float = 1.0) -> str:
+    """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path.
+
+    By its latency, `busy` of its clients are at work: anything but all of them cannot be.
+    """
     folder = RunFolder.create(parent, sample_manifest(trials_planned=len(tps) * repeats))
     number = 0
     for repeat in range(1, repeats + 1):
         for target, rate in tps.items():
             number += 1
-            events = sample_events(4, 2, rate, 900, seed=number)
+            events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
             record = sample_record(number, events, target=target, repeat=repeat)
             assert record.summary is not None
-            summary = record.summary.model_copy(update={"tps": rate * (1 + 0.001 * (number % 3))})
+            reached = rate * (1 + 0.001 * (number % 3))
+            latency = told(record.summary.latency_ns).model_copy(update={"mean": busy * 4e9 / reached})
+            summary = record.summary.model_copy(update={"tps": reached, "latency_ns": latency})
             record = record.model_copy(update={"summary": summary, "point": Point(clients=4)})
             folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     return str(folder.path)
@@ -53,13 +59,48 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     assert any("on record" in note for note in answer["notes"])
 
 
+def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) -> None:
+    wrong = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, busy=0.5)
+    refused = run("pgdyno", "compare", wrong)
+    assert refused.returncode == ExitCode.INVALID
+    assert refused.stdout.startswith("No comparison: the audit says that figures are invalid\ninvalid: ")
+    assert "littles-law: " in refused.stdout
+    assert "faster" not in refused.stdout
+    answer = json.loads(run("pgdyno", "compare", wrong, "--json").stdout)
+    assert (answer["comparisons"], [each["rule"] for each in answer["invalid"]]) == ([], ["littles-law"])
+
+    forced = run("pgdyno", "compare", wrong, "--force")
+    assert forced.returncode == ExitCode.OK
+    first, reason, _, sentence, *_ = forced.stdout.splitlines()
+    assert first == "not a claim, for figures are invalid:"
+    assert "littles-law" in reason
+    assert sentence.startswith("pg18 is faster than pg17")
+    answer = json.loads(run("pgdyno", "compare", wrong, "--force", "--json").stdout)
+    assert (len(answer["comparisons"]), len(answer["invalid"])) == (1, 1)
+    # an A/A run that is invalid is no measure of noise
+    right = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
+    assert run("pgdyno", "compare", right, "--floor-from", wrong).returncode == ExitCode.INVALID
+
+
+def test_a_gate_does_not_judge_what_is_invalid(run: Run, tmp_path: Path) -> None:
+    wrong = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 500.0}, busy=0.5)
+    refused = run("pgdyno", "gate", wrong, "--junit", "gate.xml", "--md", "gate.md")
+    assert refused.returncode == ExitCode.INVALID
+    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
+    assert "not judged" in (tmp_path / "gate.md").read_text()
+    forced = run("pgdyno", "gate", wrong, "--force")
+    assert forced.returncode == ExitCode.OK
+    assert "littles-law" in forced.stdout
+
+
 def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path) -> None:
     equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0})
     done = run("pgdyno", "compare", equal, "--noise-floor")
     assert done.stdout.startswith("Noise floor: two equal arms differ by no more than 0."), done.stderr
     assert (
         "pg18 is faster"
-        in run("pgdyno", "compare", stored(tmp_path, {"pg17": 5, "pg18": 6}), "--floor-from", equal).stdout
+        in run("pgdyno", "compare", stored(tmp_path, {"pg17": 500, "pg18": 600}), "--floor-from", equal).stdout
     )
 
 

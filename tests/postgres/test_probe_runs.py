@@ -58,7 +58,10 @@ def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) ->
     sql = "SELECT sum(value) FROM series WHERE source = 'database' AND metric = 'rows_inserted'"
     inserted = data.query(sql).rows[0][0]
     assert 0.5 * succeeded < inserted <= succeeded
+    assert inserted == sum(row.value for row in data.series(1, ["database"]) if row.metric == "rows_inserted")
+    assert {row.source for row in data.series(1)} > {row.source for row in data.series(1, ["database"])} == {"database"}
     looks = data.query("SELECT count(DISTINCT t_us), min(t_us), max(t_us) FROM waits WHERE t_us > 0").rows[0]
+    assert looks[0] == len({row.t_us for row in data.waits() if row.t_us > 0})
     assert 50 <= looks[0] <= 90
     assert looks[1] < 1e6
     assert 3e6 < looks[2] < 5e6

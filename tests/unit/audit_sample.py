@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -20,14 +21,17 @@ from pgdyno.records import (
     Point,
     Preparation,
     Printed,
+    ProbeRecord,
     ServerFacts,
     Summary,
     TargetRecord,
     TrialRecord,
 )
-from pgdyno.store.tables import IntervalRow, SettingRow, StatementRow
+from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from tests.unit.store_sample import STARTED, sample_manifest
 
+ORIGIN_US = 50_000
+"""Where the load begins on the engine's clock."""
 SETTINGS = {
     "fsync": "on", "full_page_writes": "on", "synchronous_commit": "on", "autovacuum": "on",
     "checkpoint_timeout": "300",
@@ -43,6 +47,11 @@ class FakeRun:
     courses: Mapping[int, Sequence[IntervalRow]] = field(default_factory=dict)
     means_ms: Mapping[int, Sequence[tuple[str, float]]] = field(default_factory=dict)
     server: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    workers: Sequence[float] = ()
+    """Share of a core of each, in every trial."""
+    beside: Sequence[SeriesRow] = ()
+    """What a probe saw beside every trial."""
+    looks: Sequence[WaitRow] = ()
 
     def intervals(self) -> Sequence[IntervalRow]:
         return [row for course in self.courses.values() for row in course]
@@ -53,6 +62,24 @@ class FakeRun:
             for trial, means in self.means_ms.items()
             for at, (text, mean) in enumerate(means)
         ]
+
+    def events(self) -> Sequence[EventRow]:
+        said = {
+            "connected": {"origin_us": ORIGIN_US},
+            "end": {"workers": [{"cpu_share": each} for each in self.workers]},
+        }
+        return [
+            EventRow(trial.number, 0, kind, None, None, None, None, None, json.dumps(detail))
+            for trial in self.trials
+            if trial.imported is None
+            for kind, detail in said.items()
+        ]
+
+    def series(self, trial: int, sources: Sequence[str] = ()) -> Sequence[SeriesRow]:
+        return [replace(row, trial=trial) for row in self.beside if not sources or row.source in sources]
+
+    def waits(self, trial: int) -> Sequence[WaitRow]:
+        return [replace(row, trial=trial) for row in self.looks]
 
     def settings(self) -> Sequence[SettingRow]:
         return [
@@ -83,6 +110,13 @@ def own(
     gap_s: float = 0.0,
     dataset_bytes: int = 100 << 30,
     length_s: float = 60.0,
+    probe: Mapping[str, Any] | None = None,
+    beside: Sequence[SeriesRow] = (),
+    looks: Sequence[WaitRow] = (),
+    workers: Sequence[float] = (0.3, 0.3),
+    cached: tuple[float, float] = (1.0, 1.0),
+    asked_b: Mapping[str, Any] | None = None,
+    kind_b: str = "embedded",
     **manifest: object,
 ) -> FakeRun:
     """Two targets that are alike, each measured `repeats` times; all but what is said is clean."""
@@ -93,15 +127,48 @@ def own(
         trials.append(
             _own_trial(number, name, summary or {}, latency or {}, point or {}, floor_ms, length_s, dataset_bytes)
         )
+        trials[-1] = _watched(trials[-1], probe or {}, cached[name == "b"])
         rates = seconds if seconds is not None else [10_000.0] * int(length_s)
         courses[number] = _course(number, rates, cpu_share, gap_s)
         server[number] = {**SETTINGS, **(settings or {}), **((only_b or {}) if name == "b" else {})}
     targets = [
-        TargetRecord(name=name, kind="embedded", asked={}, facts=_facts(version, changed))
-        for name, version, changed in (("a", versions[0], {}), ("b", versions[1], changed_b or {}))
+        TargetRecord(name=name, kind=kind, asked=dict(asked), facts=_facts(version, changed))
+        for name, kind, asked, version, changed in (
+            ("a", "embedded", {}, versions[0], {}),
+            ("b", kind_b, asked_b or {}, versions[1], changed_b or {}),
+        )
     ]
     described = sample_manifest(**{"targets": targets, "workload": workload, **manifest})
-    return FakeRun(described, trials, courses, {}, server)
+    seen = beside or steady_probe(length_s)
+    return FakeRun(described, trials, courses, {}, server, workers, seen, looks or quiet_looks(length_s))
+
+
+def _watched(trial: TrialRecord, probe: Mapping[str, Any], cached: float) -> TrialRecord:
+    assert trial.prepare is not None
+    beside = ProbeRecord(**{"version": "0.1.0", "waits_hz": 10, "host": True, "server": True, "late": 0, **probe})
+    prepare = trial.prepare.model_copy(update={"shared_buffers_share": cached, "page_cache_share": 0.5})
+    return trial.model_copy(update={"probe": beside, "prepare": prepare})
+
+
+def steady_probe(length_s: float, pages: Callable[[float], float] | None = None) -> list[SeriesRow]:
+    """Counters by second; at second `at` a transaction misses `pages(at)` pages, and they come from a device."""
+    rows = []
+    for second in range(1, int(length_s) + 1):
+        missed = 10_000 * (pages(second) if pages else 0.0)
+        for source, metric, value in (("database", "blocks_read", missed), ("paging", "read", 8192 * missed)):
+            rows.append(SeriesRow(1, ORIGIN_US + second * 1_000_000, 0, 1_000_000, source, metric, "{}", value))
+    return rows
+
+
+def quiet_looks(length_s: float, locked: Sequence[int] = ()) -> list[WaitRow]:
+    """A look a second: two clients compute; in the seconds of `locked` three more wait for a lock."""
+    rows = []
+    for second in range(int(length_s)):
+        t_us = ORIGIN_US + second * 1_000_000 + 500_000
+        rows.append(WaitRow(1, t_us, 0, "client backend", "CPU", None, None, 2))
+        if second in locked:
+            rows.append(WaitRow(1, t_us, 0, "client backend", "Lock", "tuple", None, 3))
+    return rows
 
 
 def _own_trial(

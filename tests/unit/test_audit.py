@@ -11,8 +11,8 @@ import pytest
 
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
-from pgdyno.records import Check, CheckVerdict
-from tests.unit.audit_sample import ROW, Row, own, printed
+from pgdyno.records import Check, CheckVerdict, Fingerprint, HostPrint, ScriptSummary
+from tests.unit.audit_sample import ROW, Row, own, printed, quiet_looks, steady_probe
 
 ROOT = Path(__file__).parents[2]
 NOTE, CAUTION, INVALID = Severity.NOTE, Severity.CAUTION, Severity.INVALID
@@ -28,6 +28,27 @@ BRANCHES = (("UPDATE pgbench_branches SET bbalance = 1", 4.0), ("END;", 6.0))
 
 def of(rule: str, run: AuditRun) -> list[Finding]:
     return [finding for finding in audit(run) if finding.rule == rule]
+
+
+def on_disks(a: str, b: str | None) -> Fingerprint:
+    """A fingerprint with what the data of both targets lie on."""
+    disks = {"data and WAL of a": a} | ({"data and WAL of b": b} if b is not None else {})
+    host = HostPrint(cpu_model="x", cores=4, memory_bytes=1 << 34, architecture="x", kernel="x", os="x", disks=disks)
+    return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
+
+
+def dipping(seconds: int, rate: float = 3_000.0) -> list[float]:
+    return [10_000.0] * 30 + [rate] * seconds + [10_000.0] * (30 - seconds)
+
+
+def mixed(share: float, done: int = 600_000) -> dict[str, object]:
+    """Two scripts of the same weight, of which the first has `share` of the transactions."""
+    first = round(share * done)
+    scripts = [
+        ScriptSummary(id=at, name=name, weight=1, succeeded=count, failed=0, skipped=0)
+        for at, (name, count) in enumerate((("read", first), ("write", done - first)))
+    ]
+    return {"scripts": scripts}
 
 
 CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
@@ -79,6 +100,12 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("durability", CAUTION, own(workload="tpcb-like", settings={"fsync": "off"}), own(workload="tpcb-like")),
     ("durability", NOTE, own(settings={"fsync": "off"}), own(settings={"synchronous_commit": "remote_apply"})),
     ("durability", INVALID, own(only_b={"synchronous_commit": "off"}), own(only_b={"synchronous_commit": "local"})),
+    (
+        "durability",
+        CAUTION,
+        own(only_b={"synchronous_commit": "off"}, point={"settings": {"synchronous_commit": "off"}}),
+        own(only_b={"synchronous_commit": "local"}, point={"settings": {"synchronous_commit": "local"}}),
+    ),
     ("durability", CAUTION, own(preflight=[TMPFS]), own(preflight=[DISK])),
     (
         "durability",
@@ -142,6 +169,54 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         printed(replace(ROW, scale=7, statements=BRANCHES), workload="mine.sql"),
         printed(replace(ROW, scale=8, statements=BRANCHES), workload="mine.sql"),
     ),
+    (
+        "placement-differs",
+        CAUTION,
+        own(kind_b="dsn", asked_b={"dsn": "postgresql://bench@db.example:5433/x"}),
+        own(kind_b="local", asked_b={"bin": "/opt/pg/bin"}),
+    ),
+    ("placement-differs", CAUTION, own(asked_b={"connect": "tcp"}), own(asked_b={"connect": "unix"})),
+    (
+        "placement-differs",
+        CAUTION,
+        own(asked_b={"environment": {"data": "tmpfs"}}, fingerprint=on_disks("ext4", None)),
+        own(asked_b={"environment": {"data": "/srv"}}, fingerprint=on_disks("ext4", "ext4")),
+    ),
+    ("cache-cold", CAUTION, own(cached=(1.0, 0.85)), own(cached=(1.0, 0.91))),
+    (
+        "cache-cold",
+        CAUTION,
+        own(beside=steady_probe(60, lambda at: 0.21 if at <= 12 else 0.1)),
+        own(beside=steady_probe(60, lambda at: 0.21 if at <= 12 else 0.11)),
+    ),
+    (
+        "cache-cold",
+        CAUTION,
+        own(beside=steady_probe(60, lambda at: 1 / at)),
+        own(beside=steady_probe(60, lambda at: 0.7 / at)),
+    ),
+    (
+        "dips-unexplained",
+        CAUTION,
+        own(seconds=dipping(6)),
+        own(seconds=dipping(6), looks=quiet_looks(60, range(30, 36))),
+    ),
+    ("dips-unexplained", NOTE, own(seconds=dipping(2, 8_000)), own(seconds=dipping(1, 8_000))),
+    ("mix-off", CAUTION, own(summary=mixed(0.506)), own(summary=mixed(0.504))),
+    ("mix-off", INVALID, own(summary=mixed(0.56)), own(summary=mixed(0.5))),
+    # of a few transactions, chance makes it so
+    ("mix-off", CAUTION, own(summary=mixed(0.53, 10_000)), own(summary=mixed(0.53, 2_000))),
+    ("probe-gap", CAUTION, own(probe={"message": "ended with exit code 3"}), own()),
+    ("probe-gap", NOTE, own(probe={"gaps": 1}), own()),
+    ("probe-gap", NOTE, own(probe={"late": 31}), own(probe={"late": 29})),
+    ("load-imbalance", CAUTION, own(workers=[0.8, 0.3]), own(workers=[0.8, 0.33])),
+    ("load-imbalance", CAUTION, own(workers=[0.71, 0.1]), own(workers=[0.69, 0.1])),
+    (
+        "load-imbalance",
+        CAUTION,
+        printed(ROW.but(client_transactions_mean=100, client_transactions_stddev=26)),
+        printed(ROW.but(client_transactions_mean=100, client_transactions_stddev=24)),
+    ),
     ("clock", CAUTION, own(gap_s=1.1), own(gap_s=0.9)),
     ("clock", CAUTION, own(preflight=[HPET]), own(preflight=[TSC])),
 ]
@@ -183,6 +258,21 @@ def test_a_rule_without_its_input_says_so() -> None:
     # what neither spoke nor asked for input was checked, and is well
     assert spoken == {"no-repeats"}
     assert {rule.id for rule in RULES} - unchecked - spoken == {"arithmetic", "identical-rows"}
+    assert {
+        "placement-differs",
+        "cache-cold",
+        "mix-off",
+        "probe-gap",
+        "load-imbalance",
+        "dips-unexplained",
+    } <= unchecked
+
+
+def test_dips_that_no_probe_saw_are_not_called_healthy() -> None:
+    run = own(seconds=dipping(6))
+    blind = replace(run, trials=[trial.model_copy(update={"probe": None}) for trial in run.trials])
+    (finding,) = of("dips-unexplained", blind)
+    assert finding.message.startswith("not checked: throughput dips in 12 trials (1, 2, 3")
 
 
 def test_a_finding_quotes_file_and_line() -> None:

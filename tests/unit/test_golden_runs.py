@@ -28,6 +28,9 @@ def test_it_is_read_and_reported(path: Path) -> None:
         assert trial.summary is not None
         measured = [row for row in run.intervals(trial.number) if row.phase != "warm-up"]
         assert sum(row.succeeded for row in measured) == told(trial.summary.succeeded) > 0
+        # it is from before there was a probe
+        assert (run.series(trial.number), run.waits(trial.number)) == ([], [])
         assert [row.line for row in run.statements(trial.number)] == [5, 6, 7, 8, 9, 10, 11]
+    assert run.query("SELECT count(*) FROM series").rows == [(0,)]
     assert len(to_csv(run).splitlines()) == 3
     assert "PostgreSQL 18.6 " in render_html(run, str(path))

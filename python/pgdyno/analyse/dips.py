@@ -10,7 +10,7 @@ import numpy as np
 
 from pgdyno.analyse.correlation import Array
 from pgdyno.analyse.source import RunSource
-from pgdyno.analyse.timeline import trial_timeline
+from pgdyno.analyse.timeline import Timeline, trial_timeline
 
 WINDOW = 61
 """Seconds of the rolling median: a dip of up to half of it leaves the median where it was."""
@@ -81,7 +81,12 @@ def _low(values: Array) -> tuple[Array, list[tuple[int, int]]]:
 
 def trial_dips(run: RunSource, trial: int) -> list[Dip]:
     """Dips in the measured part of trial number `trial`."""
-    measured = trial_timeline(run, trial).measured()
+    return dips_of(trial_timeline(run, trial))
+
+
+def dips_of(timeline: Timeline) -> list[Dip]:
+    """Dips in the measured part of a trial."""
+    measured = timeline.measured()
     lengths = [second.to_s - second.from_s for second in measured]
     return dips([second.tps for second in measured], lengths, measured[0].from_s if measured else 0.0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -52,12 +53,22 @@ def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> 
 
     With several scripts the p99 of a second is that of their merged histograms, which costs reading them.
     """
-    by_second: dict[int, list[IntervalRow]] = defaultdict(list)
-    for row in run.intervals(trial):
+    rows = run.intervals(trial)
+    return timeline_of(trial, rows, _p99_by_second(run, trial, _by_second(rows)) if percentiles else {})
+
+
+def timeline_of(trial: int, rows: Sequence[IntervalRow], p99_ns: Mapping[int, int] | None = None) -> Timeline:
+    """The same from the rows of its intervals; `p99_ns` by number of the second."""
+    by_second = sorted(_by_second(rows).items())
+    return Timeline(trial, tuple(_second(of_it, (p99_ns or {}).get(at)) for at, of_it in by_second))
+
+
+def _by_second(rows: Sequence[IntervalRow]) -> dict[int, list[IntervalRow]]:
+    found: dict[int, list[IntervalRow]] = defaultdict(list)
+    for row in rows:
         if row.phase in (WARM_UP, MEASURE) and row.to_us - row.from_us >= SHORTEST_S * 1e6:
-            by_second[row.second].append(row)
-    p99 = _p99_by_second(run, trial, by_second) if percentiles else {}
-    return Timeline(trial, tuple(_second(rows, p99.get(at)) for at, rows in sorted(by_second.items())))
+            found[row.second].append(row)
+    return found
 
 
 def _second(rows: list[IntervalRow], p99_ns: int | None) -> TimelineSecond:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from pgdyno.records import ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
-from pgdyno.store.tables import IntervalRow, SettingRow, StatementRow
+from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 
 READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
 """Workloads that are known to write nothing."""
@@ -34,10 +34,19 @@ class AuditRun(Protocol):
     def settings(self) -> Sequence[SettingRow]:
         """Settings of the server as they were, at each trial."""
 
+    def events(self) -> Sequence[EventRow]:
+        """What else the engine said, at each trial."""
 
-@dataclass(frozen=True)
+    def series(self, trial: int, sources: Sequence[str] = ()) -> Sequence[SeriesRow]:
+        """The probe's figures beside trial number `trial`, of `sources` only where some are named."""
+
+    def waits(self, trial: int) -> Sequence[WaitRow]:
+        """What sessions waited for in trial number `trial`."""
+
+
+@dataclass(frozen=True, eq=False)
 class Sample:
-    """A finished trial with its figures, in the names of docs/reference/published.md."""
+    """A finished trial with its figures, in the names of docs/reference/published.md; it equals itself only."""
 
     trial: TrialRecord
     summary: Summary
@@ -101,7 +110,7 @@ class Sample:
         return self.trial.point.rate is not None
 
 
-_Row = TypeVar("_Row", IntervalRow, StatementRow)
+_Row = TypeVar("_Row", IntervalRow, StatementRow, EventRow)
 
 
 def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:
@@ -174,6 +183,10 @@ class Subject:
         """Statements of trial number `trial`."""
         return self._statements.get(trial, ())
 
+    def events(self, trial: int) -> Sequence[EventRow]:
+        """What else the engine said in trial number `trial`."""
+        return self._events.get(trial, ())
+
     # each table is read once: a file a trial and rule would take seconds for a hundred trials
 
     @cached_property
@@ -183,6 +196,10 @@ class Subject:
     @cached_property
     def _statements(self) -> Mapping[int, Sequence[StatementRow]]:
         return _by_trial(self.run.statements())
+
+    @cached_property
+    def _events(self) -> Mapping[int, Sequence[EventRow]]:
+        return _by_trial(self.run.events())
 
     @property
     def only_reads(self) -> bool | None:

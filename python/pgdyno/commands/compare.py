@@ -17,6 +17,8 @@ from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.noise import NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, between, within
 from pgdyno.analyse.series import Series, varying
+from pgdyno.audit import Severity as AuditSeverity
+from pgdyno.audit import audit
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.fingerprint import Severity, comparable
@@ -28,6 +30,14 @@ from pgdyno.report.comparison_export import (
     gate_markdown,
     gate_words,
     noise_json,
+)
+from pgdyno.report.refusal import (
+    Reason,
+    reason_lines,
+    reasons_json,
+    refusal_lines,
+    refused_junit,
+    refused_markdown,
 )
 from pgdyno.store import RunData, find_run, load_run
 
@@ -46,41 +56,54 @@ class Compared:
     by: str | None
     base: str | None
     floor_from: str | None
+    force: bool = False
+    """Show it although the audit says invalid."""
 
 
-def compare_runs(what: Compared, *, noise: bool, json: bool) -> None:
-    """Prints the comparison, or the noise floor. Raises StoreError and UsageError."""
+def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
+    """Prints the comparison, or the noise floor; or why there is none. Raises StoreError and UsageError."""
+    if noise and (what.second is not None or what.floor_from is not None):
+        raise UsageError("--noise-floor is of one run", hint="pgdyno compare RUN --noise-floor")
+    runs = _Runs.of(what)
+    reasons = runs.reasons()
+    if reasons and not what.force:
+        _print_refusal(reasons, json=json)
+        return ExitCode.INVALID
     if noise:
-        if what.second is not None or what.floor_from is not None:
-            raise UsageError("--noise-floor is of one run", hint="pgdyno compare RUN --noise-floor")
-        floors = [noise_floor(arms) for arms in _all_arms(what)[0]]
-        _print_noise(floors, json=json)
-        return
-    all_arms, notes = _all_arms(what)
-    comparisons = compare(all_arms, floor=_floor(what))
+        _print_noise([noise_floor(arms) for arms in runs.arms()], reasons, json=json)
+        return ExitCode.OK
+    comparisons = compare(runs.arms(), floor=runs.floor_ratio())
+    notes = runs.differences()
     if json:
-        print(
-            json_module.dumps(
-                {"notes": notes, "comparisons": [comparison_json(each) for each in comparisons]}, indent=2
-            )
-        )
-        return
+        found = {"notes": notes, "comparisons": [comparison_json(each) for each in comparisons]}
+        print(json_module.dumps({"invalid": reasons_json(reasons), **found}, indent=2))
+        return ExitCode.OK
     console = Console(highlight=False)
+    _print_reasons(reasons, console)
     for at, comparison in enumerate(comparisons):
-        _print_comparison(comparison, console, first=at == 0)
+        _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
     _print_notes([*_warnings(comparisons), *notes], console)
+    return ExitCode.OK
 
 
 def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None, json: bool) -> ExitCode:
     """Prints what the gate says, writes its files, gives the exit code. Raises StoreError and UsageError."""
     allowed = _ratio(limit)
-    all_arms, notes = _all_arms(what)
+    runs = _Runs.of(what)
+    reasons = runs.reasons()
+    if reasons and not what.force:
+        for path, refused in ((junit, refused_junit), (md, refused_markdown)):
+            if path is not None:
+                write_report_file(path, refused(reasons))
+        _print_refusal(reasons, json=json)
+        return ExitCode.INVALID
+    all_arms, notes = runs.arms(), [*reason_lines(reasons), *runs.differences()]
     if len(all_arms) != 1:
         names = ", ".join([all_arms[0].base, *(arms.other for arms in all_arms)])
         raise UsageError(
             f"a gate has one baseline and one candidate, not {names}", hint="gate two runs, or two targets"
         )
-    floor = _floor(what)
+    floor = runs.floor_ratio()
     judged = gate(all_arms[0], allowed)
     if floor > allowed:
         notes.append(
@@ -91,7 +114,7 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
         if path is not None:
             write_report_file(path, text(judged))
     if json:
-        print(json_module.dumps({"notes": notes, **gate_json(judged)}, indent=2))
+        print(json_module.dumps({"invalid": reasons_json(reasons), "notes": notes, **gate_json(judged)}, indent=2))
     else:
         _print_gate(judged, notes)
     return {
@@ -101,15 +124,52 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
     }[judged.verdict]
 
 
-def _all_arms(what: Compared) -> tuple[list[Arms], list[str]]:
-    """Arms to compare, and what differs between two runs beside what is compared."""
-    first = load_run(find_run(what.first, what.runs))
-    if what.second is None:
-        return within(first, what.by or _first_difference(first), Metric(what.metric), what.base), []
-    if what.by is not None or what.base is not None:
-        raise UsageError("--by and --base split one run", hint="leave them out, or name one run")
-    second = load_run(find_run(what.second, what.runs))
-    return [between(first, second, Metric(what.metric))], _differences(first, second)
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """The runs that a command line names."""
+
+    what: Compared
+    first: RunData
+    second: RunData | None
+    floor: RunData | None
+
+    @classmethod
+    def of(cls, what: Compared) -> _Runs:
+        first = load_run(find_run(what.first, what.runs))
+        if what.second is not None and (what.by is not None or what.base is not None):
+            raise UsageError("--by and --base split one run", hint="leave them out, or name one run")
+        second, floor = (
+            None if each is None else load_run(find_run(each, what.runs)) for each in (what.second, what.floor_from)
+        )
+        return cls(what, first, second, floor)
+
+    def arms(self) -> list[Arms]:
+        """Arms to compare."""
+        metric = Metric(self.what.metric)
+        if self.second is None:
+            return within(self.first, self.what.by or _first_difference(self.first), metric, self.what.base)
+        return [between(self.first, self.second, metric)]
+
+    def reasons(self) -> list[Reason]:
+        """Findings that say invalid, of every run that takes part."""
+        taking_part = [run for run in (self.first, self.second, self.floor) if run is not None]
+        return [
+            Reason(run.manifest.run, finding)
+            for run in taking_part
+            for finding in audit(run)
+            if finding.severity is AuditSeverity.INVALID
+        ]
+
+    def differences(self) -> list[str]:
+        """What differs between two runs beside what is compared."""
+        return [] if self.second is None else _differences(self.first, self.second)
+
+    def floor_ratio(self) -> float:
+        """The noise floor of the A/A run that is named; 0 without one."""
+        if self.floor is None:
+            return 0.0
+        arms = within(self.floor, _first_difference(self.floor), Metric(self.what.metric))
+        return max(noise_floor(each).floor for each in arms)
 
 
 def _first_difference(run: RunData) -> str:
@@ -132,13 +192,6 @@ def _differences(first: RunData, second: RunData) -> list[str]:
     ]
 
 
-def _floor(what: Compared) -> float:
-    if what.floor_from is None:
-        return 0.0
-    run = load_run(find_run(what.floor_from, what.runs))
-    return max(noise_floor(arms).floor for arms in within(run, _first_difference(run), Metric(what.metric)))
-
-
 def _ratio(text: str) -> float:
     match = _PERCENT.fullmatch(text)
     if match is None or not 0 < float(match[1]) < 100:
@@ -146,23 +199,41 @@ def _ratio(text: str) -> float:
     return float(match[1]) / 100
 
 
-def _print_comparison(comparison: Comparison, console: Console, *, first: bool) -> None:
+def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:
+    if json:
+        print(json_module.dumps({"invalid": reasons_json(reasons), "comparisons": []}, indent=2))
+        return
+    console = Console(highlight=False)
+    for at, line in enumerate(refusal_lines(reasons)):
+        console.print(line, markup=False, style="bold red" if at == 0 else "", soft_wrap=True)
+
+
+def _print_reasons(reasons: Sequence[Reason], console: Console) -> None:
+    """On the face of a comparison that is shown nevertheless."""
+    for line in ["not a claim, for figures are invalid:", *reason_lines(reasons), ""] if reasons else []:
+        console.print(line, markup=False, style="bold red", soft_wrap=True)
+
+
+def _print_comparison(comparison: Comparison, console: Console, *, first: bool, struck: bool) -> None:
     if not first:
         console.print()
     width = min(max(console.width, NARROWEST), WIDEST)
     for at, line in enumerate(comparison_lines(comparison, width, unicode=_unicode(console))):
-        console.print(line, markup=False, style="bold" if at == 0 else "", soft_wrap=len(line) <= width)
+        style = ("strike" if struck else "bold") if at == 0 else ""
+        # where a terminal cannot strike through, the lines above say it
+        console.print(line, markup=False, style=style, soft_wrap=len(line) <= width)
 
 
 def _warnings(comparisons: Sequence[Comparison]) -> list[str]:
     return list(dict.fromkeys(warning for each in comparisons for warning in each.warnings))
 
 
-def _print_noise(floors: Sequence[NoiseFloor], *, json: bool) -> None:
+def _print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json: bool) -> None:
     if json:
         print(json_module.dumps([noise_json(each) for each in floors], indent=2))
         return
     console = Console(highlight=False)
+    _print_reasons(reasons, console)
     for each in floors:
         for at, line in enumerate(noise_lines(each)):
             console.print(line, markup=False, style="bold" if at == 0 else "")

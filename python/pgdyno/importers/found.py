@@ -79,6 +79,9 @@ class Output:
     percentiles_ms: dict[float, float] = field(default_factory=dict)
     """By percentile: {95.0: 20.74}."""
     connect_ms: float | None = None
+    client_transactions_mean: float | None = None
+    """By client, as client_transactions_stddev."""
+    client_transactions_stddev: float | None = None
     group: int = 0
     """Line on which its table begins, from 1; 0 outside of tables. A table's rows are points of one target."""
     settings: dict[str, str] = field(default_factory=dict)

@@ -43,7 +43,7 @@ _STARTS = ("SQL statistics:", "Running the test with following options:")
 _KNOWN = (
     "SQL statistics:",
     "queries performed:", "General statistics:", "Throughput:", "Latency (ms):", "Threads fairness:", "total:",
-    "events (avg/stddev):", "execution time (avg/stddev):", "sum:", "queue length:", "Initializing",
+    "execution time (avg/stddev):", "sum:", "queue length:", "Initializing",
     "Threads started!", "Report intermediate results", "total number of events:", "Prewarm", "Target transaction",
     "events/s (eps):",
 )  # fmt: skip
@@ -112,6 +112,9 @@ class SysbenchParser:
         if percentile is not None:
             output.percentiles_ms[float(percentile["percentile"])] = number(value)
             output.printed["percentiles_ms"] = (line, stripped)
+        elif key == "events (avg/stddev)" and "/" in value:
+            for name, each in zip(("mean", "stddev"), value.split("/", 1), strict=True):
+                output.put(f"client_transactions_{name}", number(each), line, stripped)
         elif rate is not None and key in _RATES:
             for name, group in _RATES[key]:
                 output.put(name, int(rate[group]) if group == "count" else float(rate[group]), line, stripped)

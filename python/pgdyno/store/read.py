@@ -22,12 +22,14 @@ from pgdyno.store.tables import (
     HistogramRow,
     IntervalRow,
     Row,
+    SeriesRow,
     SettingRow,
     StatementRow,
+    WaitRow,
     columns,
 )
 
-_RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow)
+_RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,18 @@ class RunData:
         """The server's settings, by name. Raises StoreError."""
         return self._rows(SettingRow, trial, order="trial, name")
 
+    def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:
+        """The probe's figures in order of time, of `sources` only where some are named. Raises StoreError.
+
+        Nothing of a trial without a probe, and of folders of before there was one.
+        """
+        where = f"source IN ({', '.join(map(quoted, sources))})" if sources else "true"
+        return self._rows(SeriesRow, trial, order="trial, t_us", where=where)
+
+    def waits(self, trial: int | None = None) -> list[WaitRow]:
+        """What sessions waited for, look by look. Nothing where `series` has nothing. Raises StoreError."""
+        return self._rows(WaitRow, trial, order="trial, t_us")
+
     def query(self, sql: str) -> QueryResult:
         """What `sql` says of this run; see `query`."""
         return query(sql, [self.folder])
@@ -81,7 +95,7 @@ class RunData:
         if trial is not None and trial not in self._paths:
             raise StoreError(f"run {self.folder.name} has no trial {trial}")
         folders = list(self._paths.values()) if trial is None else [self._paths[trial]]
-        paths = [folder / f"{name}.parquet" for folder in folders]
+        paths = _files(folders, name, row)
         if not paths:
             return []
         names = ", ".join(columns(row))
@@ -135,13 +149,19 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     types = columns(row)
     parts = []
     for folder in folders:
-        paths = [path / f"{name}.parquet" for path in folder.trial_paths()]
+        paths = _files(folder.trial_paths(), name, row)
         if paths:
             parts.append(f"SELECT {quoted(folder.name)} AS run, {', '.join(types)} FROM {_parquet(paths, row)}")  # noqa: S608
     if not parts:
         nulls = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in types.items())
         parts = [f"SELECT NULL::VARCHAR AS run, {nulls} WHERE false"]
     connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
+
+
+def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
+    """The table `name` of each of `trials`; that of a probe only where it is, for earlier versions had none."""
+    paths = [trial / f"{name}.parquet" for trial in trials]
+    return [path for path in paths if path.exists()] if row in (SeriesRow, WaitRow) else paths
 
 
 def _parquet(paths: Sequence[Path], row: type[Row]) -> str:

@@ -24,7 +24,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     if not known:
         raise MissingError("the settings of the server were not kept")
     for name, safe in SAFE.items():
-        unsafe = {number: settings[name] for number, settings in known.items() if settings.get(name) not in safe}
+        unsafe = {number: each[name] for number, each in known.items() if name in each and each[name] not in safe}
         if unsafe:
             yield _unsafe(subject, name, unsafe, differs=len(unsafe) < len(known))
     for check in subject.manifest.preflight:
@@ -35,7 +35,13 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: bool) -> Said:
     value = next(iter(unsafe.values()))
-    if differs:
+    swept = {sample.number for sample in subject.samples if name in sample.trial.point.settings}
+    if differs and swept >= unsafe.keys():
+        severity, what = (
+            Severity.CAUTION,
+            f"{name} is swept, and {value} in {len(unsafe)} trials: it is what is compared",
+        )
+    elif differs:
         severity, what = Severity.INVALID, f"{name} is {value} in {len(unsafe)} of {len(subject.samples)} trials only"
     elif subject.only_reads:
         severity, what = Severity.NOTE, f"{name} is {value}; the workload only reads"
@@ -68,8 +74,8 @@ def _told(subject: Subject) -> Iterator[Said]:
 
 RULE = Rule(
     "durability",
-    "fsync, full_page_writes, synchronous_commit, and data in memory: invalid where trials of a run differ in it, "
-    "caution where transactions may be lost, a note where the workload only reads",
+    "fsync, full_page_writes, synchronous_commit, and data in memory: invalid where trials of a run differ in it "
+    "and it is not swept, caution where transactions may be lost, a note where the workload only reads",
     Severity.INVALID,
     "https://www.postgresql.org/docs/current/non-durability.html",
     _check,

@@ -1,0 +1,114 @@
+"""Caches that were not the same when trials began, or that were still filling while they were measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdyno.analyse.probed import Probed, Span, probed
+from pgdyno.analyse.timeline import Timeline, timeline_of
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules.generator_on_server import HERE
+from pgdyno.audit.subject import Sample, Subject
+
+PAGE_BYTES = 8192
+APART = 0.1
+"""Shares of the dataset in a cache that are further apart are not the same state."""
+READ_MS = 0.1
+"""What a page from a fast device takes: what it reads in less time than LEAST_TIME moves no figure."""
+LEAST_TIME = 0.05
+"""Of the mean latency."""
+FALLS_TO = 0.5
+"""A last fifth that reads at most so much of what the first did shows a cache that was filling."""
+SHORTEST_S = 10.0
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    shares = {
+        sample: share
+        for sample in subject.samples
+        if sample.trial.prepare is not None
+        and (share := _share(sample.trial.prepare.shared_buffers_share, sample.trial.prepare.page_cache_share))
+        is not None
+    }
+    reads = [(sample, found) for sample in subject.samples if (found := _reads(subject, sample)) is not None]
+    if not shares and not reads:
+        raise MissingError(
+            "neither what caches held when trials began is known, nor what was read while they ran: "
+            "[reset] with prewarm tells the one, a probe the other"
+        )
+    if shares and max(shares.values()) - min(shares.values()) > APART:
+        yield Said(
+            Severity.CAUTION,
+            f"trials began with {min(shares.values()):.0%} to {max(shares.values()):.0%} of the dataset in memory",
+            [sample.number for sample in shares],
+            [Evidence(at=sample.at(), figures={"cached_share": round(share, 3)}) for sample, share in shares.items()],
+            "[reset] prewarm = true, or drop_cache = true, brings every trial to the same state",
+        )
+    filling = [(sample, found) for sample, found in reads if _fills(*found, sample.figures.get("latency_mean_ms"))]
+    if filling:
+        yield Said(
+            Severity.CAUTION,
+            f"caches were still filling in {len(filling)} of {len(reads)} trials: at first a transaction read up to "
+            f"{max(first for _, (first, _) in filling):.2g} pages from a device, in the end at most half as many",
+            [sample.number for sample, _ in filling],
+            [
+                Evidence(at=sample.at(), figures={"pages_first": round(first, 3), "pages_last": round(last, 3)})
+                for sample, (first, last) in filling
+            ],
+            "a longer warm-up, or [reset] prewarm = true",
+        )
+
+
+def _share(*shares: float | None) -> float | None:
+    """Of the dataset in either cache, at least."""
+    known = [share for share in shares if share is not None]
+    return max(known) if known else None
+
+
+def _fills(first: float, last: float, latency_ms: float | None) -> bool:
+    return first * READ_MS >= LEAST_TIME * (latency_ms or 0.0) and first > 0 and last <= FALLS_TO * first
+
+
+def _reads(subject: Subject, sample: Sample) -> tuple[float, float] | None:
+    """Pages a transaction that were read in the first and the last fifth; None when nobody looked."""
+    if sample.trial.probe is None or not sample.trial.probe.server:
+        return None
+    timeline = timeline_of(sample.number, subject.intervals(sample.number))
+    measured = timeline.measured()
+    if not measured or measured[-1].to_s - measured[0].from_s < SHORTEST_S:
+        return None
+    probe = probed(subject.events(sample.number), (), subject.run.series(sample.number, ["paging", "database"]))
+    kinds = {target.name: target.kind for target in subject.manifest.targets}
+    if probe is None or not probe.has("database"):
+        return None
+    begin, end = measured[0].from_s, measured[-1].to_s
+    fifth = (end - begin) / 5
+    spans = ((begin, begin + fifth), (end - fifth, end))
+    found = [_pages(probe, timeline, span, here=kinds.get(sample.target) in HERE) for span in spans]
+    return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
+
+
+def _pages(probe: Probed, timeline: Timeline, span: Span, *, here: bool) -> float | None:
+    """Pages that the server missed and, on its own machine, that came from a device, too: the fewer of the two."""
+    missed = probe.amount("database", "blocks_read", span)
+    read = probe.amount("paging", "read", span) if here else None
+    done = _transactions(timeline, span)
+    if missed is None or not done:
+        return None
+    return min([missed, *([read / PAGE_BYTES] if read is not None else [])]) / done
+
+
+def _transactions(timeline: Timeline, span: Span) -> float:
+    seconds: Sequence[tuple[float, float, float]] = [(each.from_s, each.to_s, each.tps) for each in timeline.seconds]
+    return sum(tps * max(0.0, min(to, span[1]) - max(begin, span[0])) for begin, to, tps in seconds)
+
+
+RULE = Rule(
+    "cache-cold",
+    "shares of the dataset in memory when trials began, which should be within 10 points; pages a transaction read "
+    "from a device, which should not halve from the first fifth of a trial to the last where they take 5 % of its "
+    "latency (at 0.1 ms a page)",
+    Severity.CAUTION,
+    "docs/design/method.md, Order; Gates",
+    _check,
+)

@@ -1,0 +1,86 @@
+"""Dips that nothing coincides with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.analyse.dips import dips_of
+from pgdyno.analyse.evidence import ExplainedDip, explained, worker_shares
+from pgdyno.analyse.probed import probed
+from pgdyno.analyse.timeline import Timeline, timeline_of
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+LEAST_LOSS = 0.01
+"""Of a trial's transactions: less is a note."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    courses = {sample: timeline_of(sample.number, subject.intervals(sample.number)) for sample in subject.samples}
+    if not any(course.measured() for course in courses.values()):
+        raise MissingError("no trial tells its course")
+    dipping = {sample: course for sample, course in courses.items() if dips_of(course)}
+    seen = {sample: _explained(subject, sample, course) for sample, course in dipping.items()}
+    blind = [sample.number for sample, found in seen.items() if found is None]
+    if blind:
+        numbers = ", ".join(map(str, blind[:10])) + (" and more" if len(blind) > 10 else "")
+        raise MissingError(f"throughput dips in {len(blind)} trials ({numbers}), and no probe looked at the server")
+    for severity in (Severity.CAUTION, Severity.NOTE):
+        of_it = [
+            (sample, left)
+            for sample, found in seen.items()
+            if (left := [each for each in found or [] if not each.coincidences])
+            and (_loss(left, dipping[sample]) >= LEAST_LOSS) == (severity is Severity.CAUTION)
+        ]
+        if of_it:
+            yield _said(severity, of_it, dipping)
+
+
+def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], courses: dict[Sample, Timeline]) -> Said:
+    most = max(_loss(left, courses[sample]) for sample, left in of_it)
+    return Said(
+        severity,
+        f"nothing that the probe saw coincides with {sum(len(left) for _, left in of_it)} dips in {len(of_it)} trials; "
+        f"they cost up to {most:.2%} of a trial's transactions",
+        [sample.number for sample, _ in of_it],
+        [
+            Evidence(
+                at=sample.at(),
+                figures={
+                    "from_s": each.dip.from_s, "to_s": each.dip.to_s, "depth": round(each.dip.depth, 3),
+                    "lost_transactions": round(each.dip.loss),
+                },
+            )
+            for sample, left in of_it
+            for each in left
+        ],
+        "look at what else ran on the machine and its storage, or at the server's log of the trial",
+    )  # fmt: skip
+
+
+def _explained(subject: Subject, sample: Sample, course: Timeline) -> list[ExplainedDip] | None:
+    """None when no probe looked at the server."""
+    record = sample.trial
+    if record.probe is None or not record.probe.server:
+        return None
+    run, number = subject.run, sample.number
+    probe = probed(subject.events(number), run.waits(number), run.series(number))
+    workers = record.generator.workers if record.generator is not None else 1
+    shares = worker_shares(subject.intervals(number), workers)
+    return None if probe is None else explained(course, probe, record.events, shares)
+
+
+def _loss(left: list[ExplainedDip], course: Timeline) -> float:
+    """As a share of what the trial did."""
+    done = sum(second.tps * (second.to_s - second.from_s) for second in course.measured())
+    return sum(each.dip.loss for each in left) / done if done else 1.0
+
+
+RULE = Rule(
+    "dips-unexplained",
+    "dips of throughput with which no wait, checkpoint, vacuum, steal, event or limit of the generator coincides: "
+    "a note, caution where a trial lost 1 % of its transactions in them",
+    Severity.CAUTION,
+    "docs/design/method.md, Dips",
+    _check,
+)

@@ -1,0 +1,92 @@
+"""A worker of the generator that is full while others have room, or clients that were served unequally."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules.generator_limited import NEAR
+from pgdyno.audit.subject import Sample, Subject
+
+APART = 0.7
+"""A mean of all workers under this share of the busiest one's is an imbalance."""
+UNFAIR = 0.25
+"""Standard deviation of transactions by client over their mean."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    workers = {sample: found for sample in subject.samples if (found := _workers(subject, sample))}
+    fairness = {sample: each for sample in subject.samples if (each := _fairness(subject, sample)) is not None}
+    if not workers and not fairness:
+        raise MissingError("nobody tells how the load was shared between workers or clients")
+    uneven = {sample: found for sample, found in workers.items() if _is_uneven(found)}
+    if uneven:
+        most = max(max(found) for found in uneven.values())
+        yield Said(
+            Severity.CAUTION,
+            f"one worker of the generator uses up to {most:.0%} of a core while others have room, in {len(uneven)} "
+            "trials: its clients wait for it",
+            [sample.number for sample in uneven],
+            [
+                Evidence(
+                    at=sample.at(),
+                    figures={"busiest_cpu_share": round(max(found), 3), "mean_cpu_share": round(_mean(found), 3)},
+                )
+                for sample, found in uneven.items()
+            ],
+            "take a number of clients that the workers divide, or more workers",
+        )
+    unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
+    if unfair:
+        yield Said(
+            Severity.CAUTION,
+            f"clients of {len(unfair)} trials were served unequally: their transactions vary by up to "
+            f"{max(unfair.values()):.0%} of the mean",
+            [sample.number for sample in unfair],
+            [Evidence(at=sample.at(), figures={"spread_by_client": round(each, 3)}) for sample, each in unfair.items()],
+            "look for clients that wait for locks or for a processor; a mean latency hides them",
+        )
+
+
+def _workers(subject: Subject, sample: Sample) -> list[float]:
+    """Share of a core of each worker over the measured part."""
+    shares = [worker.get("cpu_share") for worker in _end(subject, sample).get("workers") or ()]
+    return [float(share) for share in shares if share is not None]
+
+
+def _fairness(subject: Subject, sample: Sample) -> float | None:
+    """Relative spread of transactions by client, where the tool tells it."""
+    imported = sample.trial.imported
+    if imported is not None:
+        mean, spread = (imported.figures.get(f"client_transactions_{name}") for name in ("mean", "stddev"))
+    else:
+        said = (_end(subject, sample).get("statements") or {}).get("fairness") or {}
+        mean, spread = said.get("mean"), said.get("stddev")
+    return spread / mean if mean and spread is not None else None
+
+
+def _end(subject: Subject, sample: Sample) -> dict[str, Any]:
+    """What the engine said in the end."""
+    said = next((row for row in subject.events(sample.number) if row.kind == "end"), None)
+    detail: dict[str, Any] = json.loads(said.detail) if said is not None else {}
+    return detail
+
+
+def _mean(shares: list[float]) -> float:
+    return sum(shares) / len(shares)
+
+
+def _is_uneven(shares: list[float]) -> bool:
+    return len(shares) > 1 and max(shares) > NEAR and _mean(shares) < APART * max(shares)
+
+
+RULE = Rule(
+    "load-imbalance",
+    "processor time by worker of the generator: one over 70 % of a core, the mean under 70 % of it; transactions by "
+    "client: a standard deviation over 25 % of the mean",
+    Severity.CAUTION,
+    "docs/reference/events.md, A worker",
+    _check,
+)

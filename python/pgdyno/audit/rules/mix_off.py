@@ -1,0 +1,72 @@
+"""Scripts that did not run as often as their weights ask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+SIGMAS = 4.0
+LEAST_POINTS = 0.005
+"""Share of all transactions; nearer is no other mix."""
+INVALID_POINTS = 0.05
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    told = [sample for sample in subject.samples if sample.summary.scripts]
+    if not told:
+        raise MissingError("nobody tells how often each script ran")
+    if subject.manifest.plan.get("phases"):
+        raise MissingError("the weights change from phase to phase")
+    for severity, least, most in (
+        (Severity.INVALID, INVALID_POINTS, 1.1),
+        (Severity.CAUTION, LEAST_POINTS, INVALID_POINTS),
+    ):
+        off = [(sample, found) for sample in told if (found := _farthest(sample)) and least < found[1] <= most]
+        if off:
+            furthest = max(points for _, (_, points, _, _) in off)
+            yield Said(
+                severity,
+                f"the mix of {len(off)} trials is not the one that was asked for: a script is up to "
+                f"{100 * furthest:.2g} points off its share",
+                [sample.number for sample, _ in off],
+                [
+                    Evidence(
+                        at=sample.at(), figures={"script": name, "share": round(share, 4), "asked": round(asked, 4)}
+                    )
+                    for sample, (name, _, share, asked) in off
+                ],
+                "look at the failures of that script, and give the trial more time",
+            )
+
+
+def _farthest(sample: Sample) -> tuple[str, float, float, float] | None:
+    """Name, distance, share and asked share of the script that is furthest off; None where chance explains it.
+
+    Chance is 4 standard deviations of a binomial count, and what was in flight at the end: long transactions are
+    more often cut off than short ones.
+    """
+    scripts = sample.summary.scripts
+    done = sum(script.succeeded for script in scripts)
+    weights = sum(script.weight for script in scripts)
+    if len(scripts) < 2 or not done or not weights:
+        return None
+    found = []
+    for script in scripts:
+        asked, share = script.weight / weights, script.succeeded / done
+        chance = SIGMAS * math.sqrt(asked * (1 - asked) / done) + (sample.summary.in_flight or 0) / done
+        if abs(share - asked) > chance:
+            found.append((script.name, abs(share - asked), share, asked))
+    return max(found, key=lambda each: each[1], default=None)
+
+
+RULE = Rule(
+    "mix-off",
+    "shares of the scripts against their weights, beyond 4 standard deviations: caution from half a point, invalid "
+    "from 5 points",
+    Severity.INVALID,
+    "docs/design/method.md, Gates",
+    _check,
+)

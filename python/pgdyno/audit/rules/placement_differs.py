@@ -1,0 +1,65 @@
+"""Targets that are compared and lie in other places: machine, way to it, storage."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules.generator_on_server import HERE
+from pgdyno.audit.subject import Subject
+from pgdyno.records import TargetRecord
+
+_HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]*@)?(?P<of_uri>[^:/?,]+)")
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if subject.imported:
+        raise MissingError("nobody tells where the servers and the load ran")
+    measured = [target for target in subject.manifest.targets if target.name in subject.by_target]
+    places = {target.name: _place(subject, target) for target in measured}
+    for what, advice in _ADVICE.items():
+        found = {name: place[what] for name, place in places.items() if what in place}
+        if len(set(found.values())) > 1:
+            where = "; ".join(f"{name}: {value}" for name, value in found.items())
+            yield Said(
+                Severity.CAUTION,
+                f"targets differ in {what}, which is part of every difference between them: {where}",
+                (),
+                [Evidence(at="manifest", figures={"target": name, what: value}) for name, value in found.items()],
+                advice,
+            )
+
+
+_ADVICE: Mapping[str, str] = {
+    "machine": "measure both from one place that is as far from the one as from the other",
+    "connection": 'give both the same: connect = "unix" or "tcp"',
+    "storage of data": "put the data of both on the same storage, one after the other",
+    "storage of WAL": "put the WAL of both on the same storage, one after the other",
+}
+"""What is looked at, and what to do where it differs."""
+
+
+def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
+    """What is known; over the network a server does not tell what its storage is."""
+    if target.kind not in HERE:
+        match = _HOST.search(str(target.asked.get("dsn", "")))
+        return {"machine": (match["host"] or match["of_uri"]) if match is not None else "where libpq finds it"}
+    place = {"machine": "that of the load", "connection": str(target.asked.get("connect", "unix"))}
+    fingerprint = subject.manifest.fingerprint
+    disks = fingerprint.host.disks if fingerprint is not None else {}
+    asked = target.asked.get("environment") or {}
+    for what, role, key in (("data", f"data of {target.name}", "data"), ("WAL", f"WAL of {target.name}", "wal")):
+        on = disks.get(role) or disks.get(f"data and WAL of {target.name}") or disks.get("servers of pgdyno")
+        if on is not None or asked.get(key) is not None:
+            place[f"storage of {what}"] = on or str(asked[key])
+    return place
+
+
+RULE = Rule(
+    "placement-differs",
+    "the machine of each target that is compared, the way to it (socket or TCP), and what its data and WAL lie on",
+    Severity.CAUTION,
+    "docs/design/method.md, Gates",
+    _check,
+)

@@ -1,0 +1,59 @@
+"""Stretches that the probe did not see."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+LATE_SHARE = 0.05
+"""Of the looks that were due: more are a gap."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    watched = [sample for sample in subject.samples if sample.trial.probe is not None]
+    if not watched:
+        raise MissingError("no probe was beside the trials")
+    broken = [sample for sample in watched if sample.trial.probe is not None and sample.trial.probe.message is not None]
+    if broken:
+        yield Said(
+            Severity.CAUTION,
+            f"the probe failed beside {len(broken)} of {len(watched)} trials: what they waited for is not known",
+            [sample.number for sample in broken],
+            [Evidence(at=sample.at(), figures={"message": _message(sample)}) for sample in broken],
+            "log/probe.log of the trial says more",
+        )
+    gaps = [sample for sample in watched if sample not in broken and _missing(sample)]
+    if gaps:
+        yield Said(
+            Severity.NOTE,
+            f"the probe missed stretches of {len(gaps)} of {len(watched)} trials",
+            [sample.number for sample in gaps],
+            [Evidence(at=sample.at(), figures=_missing(sample)) for sample in gaps],
+            "the table events says when (probe_gap); give the probe a core of its own, or fewer looks: probe.waits_hz",
+        )
+
+
+def _message(sample: Sample) -> str:
+    return (sample.trial.probe.message if sample.trial.probe is not None else None) or ""
+
+
+def _missing(sample: Sample) -> dict[str, float | str]:
+    """Gaps, and looks that were left out where they are many."""
+    probe = sample.trial.probe
+    if probe is None:
+        return {}
+    due = (probe.waits_hz or 0) * (sample.length_s or 0.0)
+    late = probe.late or 0
+    found: dict[str, float | str] = {"gaps": probe.gaps} if probe.gaps else {}
+    return found | ({"late": late, "due": round(due)} if due and late > LATE_SHARE * due else {})
+
+
+RULE = Rule(
+    "probe-gap",
+    "how the probe fared: caution where it failed, a note where it has gaps or left out over 5 % of its looks",
+    Severity.CAUTION,
+    "docs/reference/probe.md, Lines",
+    _check,
+)
