@@ -8,6 +8,7 @@ mod life;
 mod pauses;
 mod planned;
 mod reconnect;
+mod sessions;
 
 use std::sync::Arc;
 
@@ -44,6 +45,8 @@ enum State {
     Departing,
     /// Waits for a connection of its own (-C), or for one in place of a lost one.
     Connecting,
+    /// Waits until another of its sessions is current (drivers).
+    Changing,
     /// Waits before it asks for a connection in place of a lost one.
     Disconnected,
     /// Waits for the answer to a statement or a pipeline.
@@ -136,6 +139,8 @@ pub struct Client {
     page: Option<Box<Page>>,
     /// What decides in place of a script.
     driven: Option<Box<driven::Driven>>,
+    /// Its other sessions; None while it has one.
+    sessions: Option<Box<sessions::Sessions>>,
 }
 
 impl Client {
@@ -187,6 +192,7 @@ impl Client {
                 .drivers
                 .as_ref()
                 .map(|drivers| driven::Driven::new(drivers.driver(shared.worker, id))),
+            sessions: None,
         }
     }
 
@@ -307,6 +313,10 @@ impl Client {
             State::Scheduled if shared.roster.is_some() => self.turn_came(now, shared),
             State::Scheduled => self.begin_transaction(now, shared),
             State::Keying | State::Thinking => self.paused(now, shared),
+            State::Changing => {
+                shared.change_session(self.id);
+                Next::Wait
+            }
             State::Sleeping if self.driven.is_some() => self.drive(Event::Woken, now, shared),
             State::Sleeping => {
                 self.end_command(now, shared);
@@ -405,7 +415,8 @@ impl Client {
             return;
         }
         // with -C the old connection ends while the next is waited for
-        if self.stopped() || (shared.reconnects && !self.transaction.begun) {
+        let is_own_end = shared.reconnects && !self.transaction.begun;
+        if self.stopped() || is_own_end || self.replaces_session() {
             return;
         }
         let died = "perhaps the backend died while processing";
@@ -502,6 +513,7 @@ impl Client {
             | State::Connecting
             | State::Disconnected
             | State::Sleeping
+            | State::Changing
             | State::StandingBy
             | State::Resting
             | State::Finished

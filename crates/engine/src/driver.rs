@@ -50,6 +50,8 @@ pub enum Event<'a> {
     Answered(&'a Answer),
     /// The sleep is over.
     Woken,
+    /// What [`Request::Change`] or [`Request::Close`] asked for is done; or why it cannot be.
+    Changed(Option<String>),
     /// The session ends when this is done. Does not come when the connection is lost.
     Ending,
 }
@@ -61,6 +63,10 @@ pub enum Request {
     Await,
     /// Resume after this long.
     Sleep(Duration),
+    /// Another session is to be current: statements go there. Resume when it is.
+    Change(Change),
+    /// The session of this number, which is not current, is to be closed.
+    Close(usize),
     /// The transaction has succeeded, or what else was begun is complete.
     Done,
     /// The server refused a statement, and the transaction is not to go on. What is open is rolled
@@ -71,6 +77,20 @@ pub enum Request {
     Stop,
     /// The client gives up. The message says why, and where.
     Abort(String),
+}
+
+/// Which session of the client is to be current. The first is number 0, and there from the start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// A new one, with a number that none has.
+    Open(usize),
+    /// One that was opened before, as it was left.
+    Use(usize),
+    /// A new one in place of the current one, under its number. It is tried until the load is over.
+    Replace {
+        /// Whether it counts as a reconnect.
+        counts: bool,
+    },
 }
 
 /// What is known of a refused transaction, beside the error of the last answer.

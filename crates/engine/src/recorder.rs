@@ -244,6 +244,8 @@ pub struct Statements {
     pub others: u64,
     /// Errors that the script ignores: the transaction was tried again, or given up.
     pub ignored_errors: u64,
+    /// Sessions that scripts replaced themselves.
+    pub reconnects: u64,
 }
 
 impl Statements {
@@ -253,6 +255,7 @@ impl Statements {
         self.writes += other.writes;
         self.others += other.others;
         self.ignored_errors += other.ignored_errors;
+        self.reconnects += other.reconnects;
     }
 
     /// Reads, writes and others.

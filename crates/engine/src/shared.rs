@@ -76,6 +76,8 @@ pub struct Shared<'a> {
     timer_tick: Nanos,
     /// Clients that wait for a connection.
     unconnected: VecDeque<usize>,
+    /// Clients that want another of their sessions.
+    changing: VecDeque<usize>,
     stop: &'a AtomicBool,
 }
 
@@ -140,6 +142,7 @@ impl<'a> Shared<'a> {
             timers: BinaryHeap::new(),
             timer_tick: (spec.timer_tick.as_nanos() as Nanos).max(1),
             unconnected: VecDeque::new(),
+            changing: VecDeque::new(),
             stop,
         }
     }
@@ -281,6 +284,16 @@ impl<'a> Shared<'a> {
     /// The next client that is to be connected.
     pub fn next_unconnected(&mut self) -> Option<usize> {
         self.unconnected.pop_front()
+    }
+
+    /// Asks for a change of the session of `client`.
+    pub fn change_session(&mut self, client: usize) {
+        self.changing.push_back(client);
+    }
+
+    /// The next client that wants one.
+    pub fn next_change(&mut self) -> Option<usize> {
+        self.changing.pop_front()
     }
 
     /// Wakes `client` at `instant`.

@@ -2,6 +2,7 @@
 
 mod connections;
 mod handovers;
+mod sessions;
 mod word;
 
 use std::io;
@@ -337,6 +338,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             self.welcome(now)?;
             self.wake(now);
             self.connect_clients();
+            self.change_sessions()?;
             self.give_away()?;
             self.pass_boundaries(now);
             self.hand_on_errors();

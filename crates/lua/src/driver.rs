@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use mlua::{String as LuaString, Table, Thread, Value};
 use pgdyno_engine::clock::Nanos;
-use pgdyno_engine::driver::{Answer, Driver, Event, Kind, Outgoing, Refused, Request};
+use pgdyno_engine::driver::{Answer, Change, Driver, Event, Kind, Outgoing, Refused, Request};
 
 use crate::error::words;
 use crate::state::{State, ask, code};
@@ -22,9 +22,10 @@ pub(crate) struct Session {
     thread: Thread,
     /// The client, until the coroutine has it.
     client: Option<Table>,
-    /// By number of the statement: whether this connection has it prepared.
-    prepared: Vec<bool>,
-    in_block: bool,
+    /// Which connection is current; the first is number 0.
+    current: usize,
+    /// By connection and number of the statement: whether it has it prepared.
+    prepared: Vec<Vec<bool>>,
     letters: Letters,
     watch: Arc<Watch>,
 }
@@ -62,8 +63,8 @@ impl Session {
             state,
             thread,
             client: Some(client),
-            prepared: Vec::new(),
-            in_block: false,
+            current: 0,
+            prepared: vec![Vec::new()],
             letters: Letters::new(seed),
             watch,
         }
@@ -72,17 +73,19 @@ impl Session {
     fn word(&mut self, event: &Event<'_>) -> mlua::Result<Word> {
         Ok(match event {
             Event::Connected => {
-                self.prepared.clear();
-                self.in_block = false;
+                self.forget_prepared();
                 Word::Code(code::CONNECTED)
             }
             Event::Begin { .. } => Word::Code(code::BEGIN),
             Event::Ending => Word::Code(code::ENDING),
             Event::Woken => Word::Code(code::ANSWERED),
-            Event::Answered(answer) => {
-                self.in_block = answer.in_block();
-                self.answered(answer)?
-            }
+            Event::Changed(None) => Word::Code(code::ANSWERED),
+            Event::Changed(Some(why)) => Word::Failure {
+                sqlstate: self.state.lua.create_string("")?,
+                message: self.state.lua.create_string(why)?,
+                in_block: false,
+            },
+            Event::Answered(answer) => self.answered(answer)?,
         })
     }
 
@@ -106,7 +109,7 @@ impl Session {
 
     fn resume_thread(&mut self, word: Word) -> mlua::Result<Asked> {
         if let Some(client) = self.client.take() {
-            client.get::<Table>("con")?.set("thread", &self.thread)?;
+            client.get::<Table>("link")?.set("thread", &self.thread)?;
             return self.thread.resume(client);
         }
         match word {
@@ -156,14 +159,21 @@ impl Session {
                     .fetch(answer)
                     .map(|rows| Step::Answer(Word::Fetched(rows)));
             }
-            ask::RESET => {
-                if self.in_block {
-                    out.query("ROLLBACK").map_err(mlua::Error::runtime)?;
-                }
-                out.query("DISCARD ALL").map_err(mlua::Error::runtime)?;
-                self.prepared.clear();
-                Request::Await
+            ask::OPEN => {
+                self.current = number(&a)?;
+                self.forget_prepared();
+                Request::Change(Change::Open(self.current))
             }
+            ask::USE => {
+                self.current = number(&a)?;
+                Request::Change(Change::Use(self.current))
+            }
+            ask::REPLACE => {
+                self.forget_prepared();
+                let counts = matches!(a, Value::Boolean(true));
+                Request::Change(Change::Replace { counts })
+            }
+            ask::CLOSE => Request::Close(number(&a)?),
             ask::REFUSED => Request::Refused(Refused {
                 ignorable: matches!(a, Value::Boolean(true)),
                 words: Some(text(&b)),
@@ -173,11 +183,21 @@ impl Session {
         Ok(Step::Ask(request))
     }
 
-    fn prepare(&mut self, number: usize, out: &mut Outgoing<'_>) -> mlua::Result<Step> {
-        if self.prepared.len() <= number {
-            self.prepared.resize(number + 1, false);
+    /// The current connection is a new one.
+    fn forget_prepared(&mut self) {
+        if self.prepared.len() <= self.current {
+            self.prepared.resize(self.current + 1, Vec::new());
         }
-        if std::mem::replace(&mut self.prepared[number], true) {
+        self.prepared[self.current].clear();
+    }
+
+    fn prepare(&mut self, number: usize, out: &mut Outgoing<'_>) -> mlua::Result<Step> {
+        let prepared = &mut self.prepared[self.current];
+        if prepared.len() <= number {
+            prepared.resize(number + 1, false);
+        }
+        // without prepared statements the text is sent with each execution
+        if !self.state.prepares || std::mem::replace(&mut prepared[number], true) {
             return Ok(Step::Answer(Word::Code(code::ANSWERED)));
         }
         let statements = self.state.statements();
@@ -199,7 +219,7 @@ impl Session {
         let letters = &mut self.letters;
         let rows = self.state.reads_rows.load(Ordering::Relaxed);
         let mut wrong = None;
-        let written = out.execute(statement.bind(rows), |index, out| {
+        let mut write = |index: u16, out: &mut Vec<u8>| {
             let index = usize::from(index);
             let is_template = index < 64 && templates >> index & 1 == 1;
             match values.get(index) {
@@ -215,7 +235,15 @@ impl Session {
                 None => return false,
             }
             true
-        });
+        };
+        let written = if self.state.prepares {
+            out.execute(statement.bind(rows), write)
+        } else {
+            out.query(statement.with_values(|index, out| {
+                let is_text = matches!(values.get(usize::from(index)), Some(Value::String(_)));
+                write(index, out).then_some(is_text)
+            }))
+        };
         written.map_err(mlua::Error::runtime)?;
         match wrong {
             Some((index, what)) => Err(mlua::Error::runtime(format!(

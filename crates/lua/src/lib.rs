@@ -26,4 +26,4 @@ mod runtime_tests;
 pub use error::ScriptError;
 pub use options::OptionValue;
 pub use script::Script;
-pub use workload::{Settings, Task, Workload};
+pub use workload::{Hook, Settings, Task, Workload};

@@ -38,6 +38,9 @@ pub(crate) type OptionValues = Vec<(String, OptionValue)>;
 /// Distributions of `--rand-type`.
 const DISTRIBUTIONS: [&str; 5] = ["uniform", "gaussian", "special", "pareto", "zipfian"];
 
+/// Modes of `--db-ps-mode`.
+const PS_MODES: [&str; 2] = ["auto", "disable"];
+
 fn spec(name: &str, description: &str, default: OptionValue) -> OptionSpec {
     OptionSpec {
         name: name.to_owned(),
@@ -72,6 +75,11 @@ fn general() -> Vec<OptionSpec> {
         ),
         spec("rand_pareto_h", "pareto: parameter h", Double(0.2)),
         spec("rand_zipfian_exp", "zipfian: exponent", Double(0.8)),
+        spec(
+            "db_ps_mode",
+            "prepared statements: auto, or disable to send their values within the text",
+            Text("auto".into()),
+        ),
     ]
 }
 
@@ -161,14 +169,19 @@ pub(crate) fn resolve(
         };
         values[at].1 = parse(&name, text, &known[at].default)?;
     }
-    let distribution = values.iter().find(|(name, _)| name == "rand_type");
-    if let Some((_, OptionValue::Text(distribution))) = distribution
-        && !DISTRIBUTIONS.contains(&distribution.as_str())
-    {
-        return Err(ScriptError::new(format!(
-            "option rand-type: there is no distribution \"{distribution}\""
-        ))
-        .hint(format!("Give one of: {}.", DISTRIBUTIONS.join(", "))));
+    for (option, what, allowed) in [
+        ("rand_type", "distribution", &DISTRIBUTIONS[..]),
+        ("db_ps_mode", "mode", &PS_MODES[..]),
+    ] {
+        let value = values.iter().find(|(name, _)| name == option);
+        if let Some((_, OptionValue::Text(value))) = value
+            && !allowed.contains(&value.as_str())
+        {
+            let option = option.replace('_', "-");
+            let message = format!("option {option}: there is no {what} \"{value}\"");
+            let hint = format!("Give one of: {}.", allowed.join(", "));
+            return Err(ScriptError::new(message).hint(hint));
+        }
     }
     Ok(values)
 }

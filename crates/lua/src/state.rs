@@ -13,6 +13,7 @@ use crate::template::Letters;
 const RANDOM: &str = include_str!("runtime/random.lua");
 const SESSION: &str = include_str!("runtime/session.lua");
 const CLIENT: &str = include_str!("runtime/client.lua");
+const REPORTS: &str = include_str!("runtime/reports.lua");
 const WHERE: &str = include_str!("runtime/where.lua");
 
 /// Garbage is collected when there is this much more memory, in percent, than after the last time:
@@ -36,10 +37,13 @@ pub(crate) mod ask {
     pub const EXECUTE: i64 = 4;
     pub const EXECUTE_MANY: i64 = 5;
     pub const FETCH: i64 = 6;
-    pub const RESET: i64 = 7;
+    pub const REPLACE: i64 = 7;
     pub const REFUSED: i64 = 8;
     pub const STOP: i64 = 9;
     pub const ABORT: i64 = 10;
+    pub const OPEN: i64 = 11;
+    pub const USE: i64 = 12;
+    pub const CLOSE: i64 = 13;
 }
 
 /// What all states of a run are made with.
@@ -55,6 +59,18 @@ pub(crate) struct Making {
     pub spares_stdout: bool,
     /// For `sysbench.rand.unique`: over all workers.
     pub unique: Arc<AtomicU64>,
+    /// Whether every transaction has a connection of its own (-C): then there is no other beside it.
+    pub per_transaction: bool,
+}
+
+impl Making {
+    fn prepares(&self) -> bool {
+        let disable = OptionValue::Text("disable".into());
+        !self
+            .options
+            .iter()
+            .any(|(name, value)| name == "db_ps_mode" && *value == disable)
+    }
 }
 
 /// A Lua state with the API in it.
@@ -63,6 +79,8 @@ pub(crate) struct State {
     pub lua: Lua,
     pub client: Table,
     statements: Arc<Mutex<Statements>>,
+    /// Whether statements are prepared; else their values stand in their texts (`--db-ps-mode`).
+    pub prepares: bool,
     /// Whether any code that was loaded may look at rows: else they are skipped unread.
     pub reads_rows: Arc<AtomicBool>,
 }
@@ -93,11 +111,13 @@ impl State {
         engine.set("where", place)?;
         let random: Table = own("random", RANDOM)?.call(&engine)?;
         let session: Table = own("session", SESSION)?.call((&engine, &random))?;
-        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session))?;
+        let reports = own("reports", REPORTS)?;
+        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session, reports))?;
         Ok(Self {
             lua,
             client,
             statements,
+            prepares: making.prepares(),
             reads_rows,
         })
     }
@@ -141,6 +161,7 @@ fn engine_table(
     }
     engine.set("opt", opt)?;
     engine.set("spares_stdout", making.spares_stdout)?;
+    engine.set("per_transaction", making.per_transaction)?;
     engine.set("argv", lua.create_table()?)?;
     let path = making.script.path.as_ref();
     let shown = path.map_or_else(
@@ -243,7 +264,10 @@ fn asks(lua: &Lua) -> mlua::Result<Table> {
         ("EXECUTE", ask::EXECUTE),
         ("EXECUTE_MANY", ask::EXECUTE_MANY),
         ("FETCH", ask::FETCH),
-        ("RESET", ask::RESET),
+        ("REPLACE", ask::REPLACE),
+        ("OPEN", ask::OPEN),
+        ("USE", ask::USE),
+        ("CLOSE", ask::CLOSE),
         ("REFUSED", ask::REFUSED),
         ("STOP", ask::STOP),
         ("ABORT", ask::ABORT),

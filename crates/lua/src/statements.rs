@@ -12,6 +12,8 @@ pub(crate) struct Statement {
     pub name: String,
     /// The text with `$1`, `$2`…
     pub sql: Vec<u8>,
+    /// The text as it was given, with a `?` for each parameter.
+    text: Vec<u8>,
     /// OIDs of the parameters' types.
     pub types: Vec<u32>,
     /// Bind and Execute.
@@ -25,6 +27,45 @@ impl Statement {
     pub fn bind(&self, rows: bool) -> &BindTemplate {
         if rows { &self.described } else { &self.bind }
     }
+}
+
+impl Statement {
+    /// The text with a literal in place of each `?`, as sysbench sends it with `--db-ps-mode=disable`:
+    /// `write(i, out)` appends the text of parameter `i` (from 0), and gives whether it is to be
+    /// quoted, or None for NULL.
+    pub fn with_values(&self, mut write: impl FnMut(u16, &mut Vec<u8>) -> Option<bool>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.text.len() + 64);
+        let mut value = Vec::new();
+        let mut index = 0;
+        for byte in &self.text {
+            if *byte != b'?' {
+                out.push(*byte);
+                continue;
+            }
+            value.clear();
+            match write(index, &mut value) {
+                Some(true) => quote(&value, &mut out),
+                Some(false) => out.extend_from_slice(&value),
+                None => out.extend_from_slice(b"NULL"),
+            }
+            index += 1;
+        }
+        out
+    }
+}
+
+/// Appends a literal; with a backslash in it, of the kind that reads the same whatever
+/// `standard_conforming_strings` says.
+fn quote(value: &[u8], out: &mut Vec<u8>) {
+    let escapes = value.contains(&b'\\');
+    out.extend_from_slice(if escapes { b" E'" } else { b"'" });
+    for byte in value {
+        if *byte == b'\'' || *byte == b'\\' {
+            out.push(*byte);
+        }
+        out.push(*byte);
+    }
+    out.push(b'\'');
 }
 
 /// All that were prepared in a worker.
@@ -53,6 +94,7 @@ impl Statements {
             name,
             sql: with_numbers(text),
             types: key.1.clone(),
+            text: key.0.clone(),
         });
         self.by_text.insert(key, number);
         Ok(number)
@@ -95,5 +137,20 @@ mod tests {
         assert_eq!(statement.sql, b"SELECT c FROM t WHERE id BETWEEN $1 AND $2");
         assert_eq!(statement.name, "sb_0");
         assert!(statements.get(3).is_none());
+    }
+
+    #[test]
+    fn values_stand_in_the_text() {
+        let mut statements = Statements::default();
+        let number = statements.number(b"SELECT ?, ?, ? FROM t", vec![23, 25, 25]);
+        let statement = statements.get(number.expect("short")).expect("it is there");
+        let values: [(&[u8], Option<bool>); 3] =
+            [(b"7", Some(false)), (b"it's \\", Some(true)), (b"", None)];
+        let text = statement.with_values(|index, out| {
+            let (value, kind) = values[usize::from(index)];
+            out.extend_from_slice(value);
+            kind
+        });
+        assert_eq!(text, b"SELECT 7,  E'it''s \\\\', NULL FROM t");
     }
 }

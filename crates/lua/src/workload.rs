@@ -29,10 +29,32 @@ pub struct Settings {
     pub time_s: u64,
     /// Transactions per second; 0 in a closed loop.
     pub rate_per_s: f64,
+    /// Between two reports; 0 without any.
+    pub report_interval_s: u64,
     /// One a client.
     pub seeds: Vec<u64>,
     /// Whether what scripts print goes to standard error.
     pub spares_stdout: bool,
+    /// Whether every transaction has a connection of its own.
+    pub per_transaction: bool,
+}
+
+/// A function of the script that makes a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hook {
+    /// While the load runs.
+    Intermediate,
+    /// Of the whole load.
+    Cumulative,
+}
+
+impl Hook {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Intermediate => "report_intermediate",
+            Self::Cumulative => "report_cumulative",
+        }
+    }
 }
 
 /// What the command does.
@@ -94,8 +116,8 @@ impl Main {
     /// Calls a function in a coroutine of its own, with the client.
     fn run(&self, function: Function) -> Result<(), ScriptError> {
         let thread = self.state.coroutine("attempt")?;
-        let con: Table = self.client.get("con")?;
-        con.set("thread", &thread)?;
+        let link: Table = self.client.get("link")?;
+        link.set("thread", &thread)?;
         let failure: Value = thread.resume((function, &self.client))?;
         match (thread.status(), failure) {
             (ThreadStatus::Resumable, _) => Err(ScriptError::new(
@@ -153,6 +175,7 @@ impl Workload {
             options: resolve(&name, &[], &[])?,
             settings: Vec::new(),
             spares_stdout: settings.spares_stdout,
+            per_transaction: settings.per_transaction,
             unique,
         };
         let specs = declared(&Main::open(&making)?.cmdline("options")?)?;
@@ -208,6 +231,41 @@ impl Workload {
             return Ok(Vec::new());
         }
         Ok(self.help.clone())
+    }
+
+    /// Whether the script makes this report.
+    #[must_use]
+    pub fn has_hook(&self, hook: Hook) -> bool {
+        let has: mlua::Result<bool> = (|| {
+            let has: Function = self.main.state.client.get("has_hook")?;
+            has.call((&self.main.client, hook.name()))
+        })();
+        // a script whose sysbench.hooks is no table has none
+        self.task == Task::Load && has.unwrap_or(false)
+    }
+
+    /// Has the script make a report of these figures, by name, times in seconds; without such a hook
+    /// nothing is done.
+    ///
+    /// # Errors
+    /// Its hook fails.
+    pub fn report(&self, hook: Hook, figures: &[(&str, f64)]) -> Result<(), ScriptError> {
+        if !self.has_hook(hook) {
+            return Ok(());
+        }
+        let state = &self.main.state;
+        let figures = state.lua.create_table_from(figures.iter().copied())?;
+        let reporter: Function = state.client.get("reporter")?;
+        self.main.run(reporter.call((hook.name(), figures))?)
+    }
+
+    /// No further report of the same kind comes.
+    ///
+    /// # Errors
+    /// Lua has no memory.
+    pub fn finish_reports(&self) -> Result<(), ScriptError> {
+        let finish: Function = self.main.state.client.get("finish_reports")?;
+        Ok(finish.call(())?)
     }
 
     /// The load is over.
@@ -323,10 +381,12 @@ fn sysbench_settings(settings: &Settings) -> Vec<(String, OptionValue)> {
         ("time", OptionValue::Int(settings.time_s as i64)),
         ("events", OptionValue::Int(0)),
         ("rate", OptionValue::Int(settings.rate_per_s as i64)),
-        ("report_interval", OptionValue::Int(0)),
+        (
+            "report_interval",
+            OptionValue::Int(settings.report_interval_s as i64),
+        ),
         ("percentile", OptionValue::Int(95)),
         ("db_driver", OptionValue::Text("pgsql".into())),
-        ("db_ps_mode", OptionValue::Text("auto".into())),
         ("verbosity", OptionValue::Int(3)),
         ("debug", OptionValue::Bool(false)),
         ("histogram", OptionValue::Bool(false)),

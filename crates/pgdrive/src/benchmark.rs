@@ -30,6 +30,7 @@ use crate::host::peak_resident_bytes;
 use crate::lease::Lease;
 use crate::ledger;
 use crate::lua;
+use crate::lua_reports::{self, Reports};
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
 use crate::outages::OutageTeller;
@@ -361,8 +362,12 @@ fn measure(
 ) -> Exit {
     let tpcc = load.tpcc.take();
     let load = &load;
-    let progress = options.progress_s.map(|every_s| {
-        let is_open = options.arrivals != Arrivals::Closed;
+    let script = load.workload.as_ref().zip(options.progress_s);
+    let is_open = options.arrivals != Arrivals::Closed;
+    let reports =
+        script.and_then(|(workload, every_s)| Reports::new(workload, every_s, is_open, messages));
+    let progress_s = options.progress_s.filter(|_| reports.is_none());
+    let progress = progress_s.map(|every_s| {
         let columns = Columns {
             lag: is_open,
             skipped: is_open && options.latency_limit.is_some(),
@@ -392,6 +397,7 @@ fn measure(
         outages: OutageTeller::default(),
         first_aborted: None,
         progress,
+        reports,
         messages,
         load,
         tpcc: tpcc.as_ref(),
@@ -472,6 +478,7 @@ fn measure(
         says_automatic: messages.called_as() == CalledAs::Pgdrive,
     };
     if let Some(workload) = &load.workload {
+        lua_reports::cumulative(workload, &report, load.spec.clients, messages);
         if let Err(error) = workload.done() {
             Failure::from(error).say(messages);
         }

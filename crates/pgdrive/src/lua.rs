@@ -9,7 +9,7 @@ use std::time::Duration;
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
 use pgdyno_engine::report::Report;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Limit, Seeds, Spec};
+use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec};
 use pgdyno_lua::{Script, ScriptError, Settings, Task, Workload};
 use serde_json::{Value, json};
 
@@ -57,8 +57,10 @@ pub fn open(options: &Benchmark, seeds: &Seeds) -> Result<Option<Arc<Workload>>,
             Arrivals::Poisson { rate_per_s } | Arrivals::Regular { rate_per_s } => rate_per_s,
             Arrivals::Closed | Arrivals::Phased(_) => 0.0,
         },
+        report_interval_s: options.progress_s.unwrap_or(0),
         seeds: seeds.clients.clone(),
         spares_stdout: options.events == Some(EventSink::Stdout),
+        per_transaction: options.sessions == Sessions::PerTransaction,
     };
     Ok(Some(Arc::new(Workload::open(script, settings)?)))
 }
@@ -210,10 +212,9 @@ pub fn end_fields(report: &Report) -> Value {
     })
 }
 
-/// Connections that replaced lost ones.
-fn reconnects(report: &Report) -> u64 {
-    report
-        .outages
-        .as_ref()
-        .map_or(0, |outages| outages.tally.reconnects)
+/// Connections that replaced lost ones, and those that the script replaced itself.
+pub fn reconnects(report: &Report) -> u64 {
+    let outages = report.outages.as_ref();
+    let lost = outages.map_or(0, |outages| outages.tally.reconnects);
+    lost + report.statements().reconnects
 }

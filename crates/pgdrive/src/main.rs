@@ -17,6 +17,7 @@ mod lease;
 mod ledger;
 mod log_options;
 mod lua;
+mod lua_reports;
 mod messages;
 mod options;
 mod outages;

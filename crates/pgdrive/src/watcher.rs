@@ -15,6 +15,7 @@ use crate::benchmark::Load;
 use crate::called_as::CalledAs;
 use crate::events::Events;
 use crate::histogram_log::HistogramLog;
+use crate::lua_reports::Reports;
 use crate::messages::Messages;
 use crate::outages::OutageTeller;
 use crate::progress::Progress;
@@ -30,6 +31,8 @@ pub struct Watcher<'a> {
     /// The client that gave up first.
     pub first_aborted: Option<usize>,
     pub progress: Option<Progress>,
+    /// The script's own, in place of progress.
+    pub reports: Option<Reports>,
     pub messages: &'a Messages,
     pub load: &'a Load,
     /// What runs beside TPC-C's clients.
@@ -54,6 +57,9 @@ impl Observer for Watcher<'_> {
         self.outages.begin(connected.origin);
         if let Some(progress) = &mut self.progress {
             progress.begin(connected.origin);
+        }
+        if let Some(reports) = &mut self.reports {
+            reports.begin(connected.origin);
         }
         if let Some(tpcc) = self.tpcc {
             tpcc.begin(connected.origin, &self.load.spec);
@@ -83,6 +89,9 @@ impl Observer for Watcher<'_> {
         }
         if let Some(progress) = &mut self.progress {
             progress.interval(merged);
+        }
+        if let Some(reports) = &mut self.reports {
+            reports.interval(merged);
         }
     }
 

@@ -70,6 +70,11 @@ impl Driven {
         self.knows_session = false;
     }
 
+    /// The session in its place is known already.
+    pub fn knows_session(&mut self) {
+        self.knows_session = true;
+    }
+
     /// Whether what is on its way needs a Sync behind a COPY.
     pub fn is_extended(&self) -> bool {
         self.asked.is_extended
@@ -105,6 +110,13 @@ impl Client {
             tries: self.transaction.tries,
         };
         self.drive(event, now, shared)
+    }
+
+    /// The driver has asked for the new session itself.
+    pub(super) fn keep_knowing_session(&mut self) {
+        if let Some(driven) = &mut self.driven {
+            driven.knows_session();
+        }
     }
 
     fn tell_of_session(&mut self, stage: Stage, now: Nanos, shared: &mut Shared<'_>) -> Next {
@@ -171,6 +183,11 @@ impl Client {
                 let length = Nanos::try_from(length.as_nanos()).unwrap_or(Nanos::MAX);
                 self.sleep_until(now.saturating_add(length), shared);
                 Next::Wait
+            }
+            Request::Change(change) => self.want(change, shared),
+            Request::Close(number) => {
+                self.close_kept(number);
+                self.drive(Event::Changed(None), now, shared)
             }
             Request::Done => self.driven_done(now, shared),
             Request::Refused(refused) => self.driven_refused(refused, now, shared),

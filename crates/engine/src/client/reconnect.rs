@@ -49,7 +49,8 @@ impl Client {
     /// Whether the end of its connection is of no matter: it has stopped, it knows already, or, with
     /// a connection a transaction, it is between two of them.
     fn needs_no_connection(&self, shared: &Shared<'_>) -> bool {
-        self.stopped() || self.is_away() || (shared.reconnects && !self.transaction.begun)
+        let between_two = shared.reconnects && !self.transaction.begun;
+        self.stopped() || self.is_away() || between_two || self.replaces_session()
     }
 
     /// The connection is gone: a transaction in flight is lost, and another connection is sought.

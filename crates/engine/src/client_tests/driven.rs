@@ -7,7 +7,7 @@ use pgdyno_script::Program;
 
 use super::*;
 use crate::clock::Nanos;
-use crate::driver::{Driver, Drivers, Event, Outgoing, Refused, Request};
+use crate::driver::{Change, Driver, Drivers, Event, Outgoing, Refused, Request};
 
 /// What is done at each event, in order; what happened is written down.
 type Step = fn(&mut Outgoing<'_>) -> Request;
@@ -78,6 +78,8 @@ fn ignorable(_: &mut Outgoing<'_>) -> Request {
 }
 
 const ROW: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05I";
+
+const ROW_IN_BLOCK: &[u8] = b"D\0\0\0\x0b\0\x01\0\0\0\x017C\0\0\0\x0dSELECT 1\0Z\0\0\0\x05T";
 
 fn refusal(sqlstate: &str, ready: &[u8]) -> Vec<u8> {
     [&error(sqlstate)[..], ready].concat()
@@ -211,5 +213,72 @@ fn a_new_connection_is_made_known_before_the_transaction_goes_on() {
     assert_eq!(
         seen.lock().expect("no panic").last().map(String::as_str),
         Some("Begin { script: 0, tries: 1 }")
+    );
+}
+
+#[test]
+fn a_driver_has_several_sessions_of_which_one_is_current() {
+    fn open(_: &mut Outgoing<'_>) -> Request {
+        Request::Change(Change::Open(1))
+    }
+    fn back(_: &mut Outgoing<'_>) -> Request {
+        Request::Change(Change::Use(0))
+    }
+    fn replace(_: &mut Outgoing<'_>) -> Request {
+        Request::Change(Change::Replace { counts: true })
+    }
+    let (spec, seen) = driven(vec![done, open, ask, back, replace, done, done, done]);
+    bench!(bench, spec);
+    let none = || None::<pgdyno_connect::Transport>;
+    assert_eq!(bench.begin(), Next::Wait);
+    assert_eq!(bench.client.wanted_change(), Some(Change::Open(1)));
+    let next = bench
+        .client
+        .session_changed(none(), Ok(()), &mut bench.shared);
+    assert_eq!(
+        (next, bench.sent()),
+        (Next::Send, "Q\0\0\0\x0dSELECT 7\0".into())
+    );
+    // a block is open in the second session when the first becomes current
+    assert_eq!(bench.answer(ROW_IN_BLOCK), Next::Wait);
+    assert_eq!(bench.client.wanted_change(), Some(Change::Use(0)));
+    let next = bench
+        .client
+        .session_changed(none(), Ok(()), &mut bench.shared);
+    assert_eq!((next, bench.sent()), (Next::Send, "X\0\0\0\x04".into()));
+    // the server closes what the client gave up: nothing is lost
+    bench.client.closed(None, &mut bench.shared);
+    assert!(!bench.client.aborted());
+    bench
+        .client
+        .session_changed(none(), Ok(()), &mut bench.shared);
+    assert_eq!(bench.client.wanted_change(), None);
+    let record = &bench.shared.recorder.scripts[0];
+    assert_eq!(
+        (record.counts.succeeded, record.statements.reconnects),
+        (2, 1)
+    );
+    let seen = seen.lock().expect("no panic");
+    let changed = seen.iter().filter(|one| *one == "Changed(None)").count();
+    assert_eq!(changed, 3, "{seen:?}");
+}
+
+#[test]
+fn a_session_that_cannot_be_opened_leaves_the_current_one() {
+    fn open(_: &mut Outgoing<'_>) -> Request {
+        Request::Change(Change::Open(1))
+    }
+    let (spec, seen) = driven(vec![done, open, ask]);
+    bench!(bench, spec);
+    bench.begin();
+    let refused = Err("too many clients".to_owned());
+    let next = bench
+        .client
+        .session_changed(None, refused, &mut bench.shared);
+    assert_eq!(next, Next::Send);
+    let told = seen.lock().expect("no panic").join(", ");
+    assert!(
+        told.ends_with("Changed(Some(\"too many clients\"))"),
+        "{told}"
     );
 }

@@ -76,7 +76,7 @@ impl<P: Poller> Worker<'_, P> {
         }
     }
 
-    fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
+    pub(super) fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
         // the last words of the session before
         self.poller.flush(&mut self.load)?;
         let session = Session::connect(&self.load.shared.spec.params)?;

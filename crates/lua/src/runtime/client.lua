@@ -1,5 +1,5 @@
 -- One client of a script: its globals, its functions, the loop that the engine drives.
-local engine, random, session = ...
+local engine, random, session, load_reports = ...
 
 local yield = coroutine.yield
 local concat = table.concat
@@ -24,6 +24,8 @@ if engine.spares_stdout then
       io.stderr:write(concat(words, "\t"), "\n")
    end
 end
+
+local reports = load_reports(engine, shared)
 
 -- Names of sysbench 0.5, which 1.0 still has.
 local api = random.api
@@ -74,6 +76,7 @@ local function globals(tid, command, sysbench)
    sysbench.opt = engine.opt
    sysbench.rand = api
    sysbench.hooks = {}
+   reports.add(sysbench)
    sysbench.error = { NONE = 0, RESTART_EVENT = session.RESTART_EVENT }
    sysbench.option = options_api
    sysbench.version = "1.0.20"
@@ -93,10 +96,11 @@ end
 function client.new(tid, seed, command)
    local sysbench = {}
    local generator = random.generator(seed)
-   local con = session.connection(sysbench, generator)
+   local link = { current = 0, all = {} }
+   local con = session.connection(sysbench, generator, link, 0)
    local env = globals(tid, command, sysbench)
    sysbench.sql = session.sql(con)
-   return { tid = tid, env = env, sysbench = sysbench, con = con, generator = generator }
+   return { tid = tid, env = env, sysbench = sysbench, con = con, link = link, generator = generator }
 end
 
 -- Functions of scripts for sysbench 0.5, where the connection is a thread's.
@@ -125,7 +129,7 @@ end
 -- Runs the text of the script in its globals.
 function client.load(self)
    random.use(self.generator)
-   self.con.thread = coroutine.running()
+   self.link.thread = coroutine.running()
    add_old_sql(self)
    setfenv(engine.script(), self.env)()
 end
@@ -163,9 +167,9 @@ end
 
 -- What follows a call that has failed: the engine's next word.
 local function after_failure(self, reason)
-   local interrupted = self.con.interrupted
+   local interrupted = self.link.interrupted
    if interrupted then
-      self.con.interrupted = nil
+      self.link.interrupted = nil
       return interrupted
    end
    if type(reason) == "table" and reason.errcode == session.RESTART_EVENT then
@@ -213,7 +217,7 @@ local function serve(self, code, work)
             code = yield(asks.DONE)
          end
       elseif code == codes.CONNECTED then
-         local ok, reason = xpcall(session.restore, with_trace, self.con)
+         local ok, reason = xpcall(session.restore, with_trace, self.link)
          code = ok and yield(asks.DONE) or after_failure(self, reason)
       else
          code = call(self, "thread_done", tid)
@@ -249,6 +253,23 @@ function client.command(self)
       work(self.tid)
       return true
    end)
+end
+
+-- Whether the script makes reports itself.
+function client.has_hook(self, name)
+   return type(self.sysbench.hooks[name]) == "function"
+end
+
+-- What is called with the client for one report.
+function client.reporter(name, stat)
+   return function(self)
+      reports.call(self.sysbench, name, stat)
+   end
+end
+
+-- No report comes any more.
+function client.finish_reports()
+   reports.finish()
 end
 
 -- The function of a command, and whether all clients carry it out.

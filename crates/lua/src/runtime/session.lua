@@ -44,7 +44,7 @@ local description = { __tostring = in_words }
 -- A statement has failed, or the session is not what it was.
 local function fail(con, query, code, sqlstate, message, in_block)
    if code ~= codes.REFUSED then
-      con.interrupted = code
+      con.link.interrupted = code
       error(session.INTERRUPTED, 0)
    end
    local errdesc = setmetatable({
@@ -66,10 +66,47 @@ local function fail(con, query, code, sqlstate, message, in_block)
    error(errdesc, 0)
 end
 
+local function check_running(con)
+   if running() ~= con.link.thread then
+      error("statements are sent by the script itself, not by a coroutine that it made", 4)
+   end
+end
+
+-- Has the engine change the client's connections.
+local function change(con, op, number)
+   local code, _, why = yield(op, number)
+   random.use(con.generator)
+   if code == codes.REFUSED then
+      error("could not connect: " .. why, 0)
+   elseif code ~= codes.ANSWERED then
+      con.link.interrupted = code
+      error(session.INTERRUPTED, 0)
+   end
+end
+
+-- Rows of a result that the script has not fetched yet stay to be fetched when others come between.
+local function keep_rows(con)
+   local result = con.link.all[con.link.current].result
+   if result.nfields > 0 and result.nrows > 0 and result.rows == nil then
+      result.rows = yield(asks.FETCH)
+   end
+end
+
+-- Makes a connection the one that statements go to.
+local function use(con)
+   local link = con.link
+   if link.current ~= con.number then
+      keep_rows(con)
+      change(con, asks.USE, con.number)
+      link.current = con.number
+   end
+end
+
 -- Sends, waits and gives rows and fields of the result.
 local function ask(con, query, op, a, b, c, d, e, f)
-   if running() ~= con.thread then
-      error("statements are sent by the script itself, not by a coroutine that it made", 3)
+   check_running(con)
+   if con.link.current ~= con.number then
+      use(con)
    end
    local code, rows, fields, in_block = yield(op, a, b, c, d, e, f)
    random.use(con.generator)
@@ -243,12 +280,30 @@ function connection_methods:disconnect()
    self.is_open = false
    self.was_used = true
    self.prepared = {}
+   local link = self.link
+   if self.number > 0 then
+      check_running(self)
+      use(link.all[0])
+      change(self, asks.CLOSE, self.number)
+      link.all[self.number] = nil
+   end
 end
 
 connection_methods.free = connection_methods.disconnect
 
+-- A new connection in place of this one: nothing is prepared in it.
+local function replace(con, counts)
+   check_running(con)
+   use(con)
+   con.prepared = {}
+   con.result.nrows, con.result.rows = 0, nil
+   change(con, asks.REPLACE, counts)
+end
+
 function connection_methods:reconnect()
-   error("reconnect() is not available: give pgdrive -C for a connection a transaction", 2)
+   check_open(self)
+   replace(self, true)
+   return true
 end
 
 function connection_methods:bulk_insert_init(query)
@@ -292,30 +347,52 @@ function driver_methods:name()
    return "pgsql"
 end
 
+-- A connection beside those that the client has.
+local function open_another(first)
+   if engine.per_transaction then
+      error("with a connection for each transaction (-C) a client has one: disconnect() comes before another connect()", 3)
+   end
+   local link = first.link
+   check_running(first)
+   local number = 1
+   while link.all[number] do
+      number = number + 1
+   end
+   keep_rows(first)
+   change(first, asks.OPEN, number)
+   link.current = number
+   local con = session.connection(first.sysbench, first.generator, link, number)
+   con.is_open = true
+   return con
+end
+
 function driver_methods:connect()
    local con = self.con
    if con.is_open then
-      error("a client has one connection: disconnect() comes before another connect()", 2)
+      return open_another(con)
    end
    con.is_open = true
    if con.was_used then
-      -- as new as another connection would be
-      ask(con, "DISCARD ALL", asks.RESET)
+      replace(con)
    end
    return con
 end
 
--- The one connection of a client, not open yet.
-function session.connection(sysbench, generator)
+-- Connection number `number` of a client, not open yet. Its link knows all of them, and which is
+-- current; number 0 is there as long as the client.
+function session.connection(sysbench, generator, link, number)
    local con = {
       sysbench = sysbench,
       generator = generator,
+      link = link,
+      number = number,
       error = 0,
       -- Texts of what is prepared, by number.
       prepared = {},
       result = setmetatable({ nrows = 0, nfields = 0, at = 0 }, result_methods),
    }
-   return setmetatable(con, connection_methods)
+   link.all[number] = setmetatable(con, connection_methods)
+   return con
 end
 
 function session.sql(con)
@@ -334,7 +411,8 @@ function session.sql(con)
 end
 
 -- Prepares again what the session before had prepared.
-function session.restore(con)
+function session.restore(link)
+   local con = link.all[link.current]
    for number, query in pairs(con.prepared) do
       ask(con, query, asks.PREPARE, number - 1)
    end

@@ -132,7 +132,7 @@ impl Driver for Terminal {
                 Some(kind) => self.answered(kind, answer, out),
                 None => prepared(answer),
             },
-            Event::Woken | Event::Ending => Request::Done,
+            Event::Woken | Event::Changed(_) | Event::Ending => Request::Done,
         }
     }
 }

@@ -1,0 +1,87 @@
+//! How a worker changes the session of a client that has several: the one that was current is kept by
+//! the client, without a place in the poller.
+
+use std::io;
+
+use pgdyno_connect::{Session, Transport};
+
+use crate::driver::Change;
+use crate::poller::{Poller, Released};
+use crate::worker::Worker;
+
+impl<P: Poller> Worker<'_, P> {
+    /// Makes the changes that clients want. New connections are made one after the other, as with -C.
+    pub(super) fn change_sessions(&mut self) -> io::Result<()> {
+        while let Some(client) = self.load.shared.next_change() {
+            let Some(token) = self.load.token(client) else {
+                continue;
+            };
+            let client = self.load.clients.get(token).and_then(Option::as_ref);
+            match client.and_then(|client| client.wanted_change()) {
+                Some(Change::Replace { .. }) => self.replace_session(token),
+                Some(change) => self.change_session(token, change)?,
+                // its connection was lost meanwhile, or it has stopped
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn replace_session(&mut self, token: usize) {
+        let result = self.connect(token).map_err(|error| error.to_string());
+        if self.load.shared.stopped() {
+            // it may have been cut short
+            return;
+        }
+        self.step(token, |client, shared| {
+            client.session_changed(None, result, shared)
+        });
+    }
+
+    fn change_session(&mut self, token: usize, change: Change) -> io::Result<()> {
+        self.poller.flush(&mut self.load)?;
+        let left = match self.poller.release(token, &mut self.load)? {
+            Released::Socket(socket) => Transport {
+                socket,
+                tls: self.load.channels.take(token),
+            },
+            Released::Gone => return Ok(()),
+            Released::Busy => {
+                let now = self.load.shared.clock.now();
+                self.step(token, |client, shared| client.change_later(now, shared));
+                return Ok(());
+            }
+        };
+        let (left, result) = match self.other_session(token, change) {
+            Ok(transport) => {
+                self.attach(token, transport)?;
+                (Some(left), Ok(()))
+            }
+            Err(words) => {
+                self.attach(token, left)?;
+                (None, Err(words))
+            }
+        };
+        self.step(token, |client, shared| {
+            client.session_changed(left, result, shared)
+        });
+        Ok(())
+    }
+
+    fn other_session(&mut self, token: usize, change: Change) -> Result<Transport, String> {
+        match change {
+            Change::Use(number) => self
+                .load
+                .clients
+                .get_mut(token)
+                .and_then(Option::as_mut)
+                .and_then(|client| client.take_kept(number))
+                .ok_or_else(|| format!("there is no session number {number}")),
+            _ => Session::connect(&self.load.shared.spec.params)
+                .map_err(|error| error.to_string())?
+                .into_stream()
+                .map(pgdyno_connect::Stream::into_transport)
+                .map_err(|error| error.to_string()),
+        }
+    }
+}

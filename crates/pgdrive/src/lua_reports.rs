@@ -1,0 +1,136 @@
+//! Reports that a Lua script makes itself: `sysbench.hooks.report_intermediate` and
+//! `report_cumulative`, with the figures that sysbench gives them.
+
+use std::sync::Arc;
+
+use pgdyno_engine::clock::{Nanos, SECOND};
+use pgdyno_engine::interval::Merged;
+use pgdyno_engine::recorder::{Latencies, Statements};
+use pgdyno_engine::report::Report;
+use pgdyno_lua::{Hook, Workload};
+
+use crate::lua::reconnects;
+use crate::messages::{Failure, Messages};
+
+/// Of latencies; sysbench's `--percentile` when none is given.
+const PERCENTILE: f64 = 0.95;
+
+/// Sums intervals up to the next report, in place of the progress line.
+#[derive(Debug)]
+pub struct Reports {
+    /// None behind a failure: the load goes on, and is silent.
+    workload: Option<Arc<Workload>>,
+    messages: Messages,
+    every: Nanos,
+    /// Whether there is a rate.
+    is_open: bool,
+    origin: Nanos,
+    from: Nanos,
+    sums: Sums,
+}
+
+#[derive(Debug, Default)]
+struct Sums {
+    succeeded: u64,
+    statements: Statements,
+    latency: Latencies,
+}
+
+impl Reports {
+    /// A report every `every_s` seconds, if the script makes any.
+    #[must_use]
+    pub fn new(
+        workload: &Arc<Workload>,
+        every_s: u64,
+        is_open: bool,
+        messages: &Messages,
+    ) -> Option<Self> {
+        workload.has_hook(Hook::Intermediate).then(|| Self {
+            workload: Some(Arc::clone(workload)),
+            messages: messages.clone(),
+            every: every_s * SECOND,
+            is_open,
+            origin: 0,
+            from: 0,
+            sums: Sums::default(),
+        })
+    }
+
+    /// The load begins.
+    pub fn begin(&mut self, origin: Nanos) {
+        self.origin = origin;
+        self.from = origin;
+    }
+
+    /// An interval is whole: calls the hook when a report is due.
+    pub fn interval(&mut self, merged: &Merged) {
+        for script in &merged.scripts {
+            self.sums.succeeded += script.counts.succeeded;
+            self.sums.statements.add(&script.statements);
+            self.sums.latency.add(&script.latency);
+        }
+        if merged.to - self.from < self.every {
+            return;
+        }
+        let sums = std::mem::take(&mut self.sums);
+        let reconnects = sums.statements.reconnects;
+        let times = [merged.to - self.from, merged.to - self.origin].map(seconds);
+        self.from = merged.to;
+        let mut figures = sums.figures(merged.clients, times, reconnects);
+        let in_flight = if self.is_open { merged.in_flight } else { 0 };
+        // starts that wait for a client are known at the end alone
+        figures.extend([("queue_length", 0.0), ("concurrency", in_flight as f64)]);
+        if let Some(workload) = &self.workload
+            && let Err(error) = workload.report(Hook::Intermediate, &figures)
+        {
+            Failure::from(error).say(&self.messages);
+            self.workload = None;
+        }
+    }
+}
+
+impl Sums {
+    fn figures(&self, threads: usize, times: [f64; 2], reconnects: u64) -> Vec<(&str, f64)> {
+        let percentile = self.latency.histogram.value_at_quantile(PERCENTILE);
+        vec![
+            ("threads_running", threads as f64),
+            ("time_interval", times[0]),
+            ("time_total", times[1]),
+            ("latency_pct", seconds(percentile)),
+            ("events", self.succeeded as f64),
+            ("reads", self.statements.reads as f64),
+            ("writes", self.statements.writes as f64),
+            ("other", self.statements.others as f64),
+            ("errors", self.statements.ignored_errors as f64),
+            ("reconnects", reconnects as f64),
+        ]
+    }
+}
+
+/// The report of the whole load, if the script makes one.
+pub fn cumulative(workload: &Workload, report: &Report, threads: usize, messages: &Messages) {
+    let sums = Sums {
+        succeeded: report.counts().succeeded,
+        statements: report.statements(),
+        latency: report.latency(),
+    };
+    let moments = &sums.latency.moments;
+    let mut figures = sums.figures(threads, [report.measured_s(); 2], reconnects(report));
+    figures.extend([
+        ("latency_min", seconds(moments.min)),
+        ("latency_max", seconds(moments.max)),
+        ("latency_avg", moments.mean() / SECOND as f64),
+        ("latency_sum", moments.sum / SECOND as f64),
+    ]);
+    let reported = workload
+        .finish_reports()
+        .and_then(|()| workload.report(Hook::Cumulative, &figures))
+        .and_then(|()| workload.finish_reports());
+    if let Err(error) = reported {
+        Failure::from(error).say(messages);
+    }
+}
+
+fn seconds(nanos: Nanos) -> f64 {
+    nanos as f64 / SECOND as f64
+}
