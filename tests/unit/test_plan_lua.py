@@ -68,6 +68,22 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, workload: str, message: 
     assert any(message in problem.message for problem in caught.value.problems)
 
 
+@pytest.mark.parametrize("points", [False, True])
+def test_how_statements_are_sent_is_the_scripts_business(tmp_path: Path, points: bool) -> None:
+    for workload in ('lua = "mine.lua"\n', 'name = "oltp-insert"\n'):
+        path = tmp_path / "lua.toml"
+        given = 'protocol = "prepared"\n[trial]'
+        place = f"[[sweep.points]]\nclients = 4\n{given}" if points else given
+        path.write_text((HEAD + workload).replace("[trial]", place))
+        with pytest.raises(PlanError) as caught:
+            load_plan(path, [])
+        message = "a Lua script decides itself how its statements are sent"
+        problem = next(problem for problem in caught.value.problems if problem.message == message)
+        assert problem.path.startswith("sweep.points" if points else "sweep.protocol")
+        assert problem.line is not None
+        assert "db_ps_mode" in str(problem.hint)
+
+
 def test_other_plans_say_nothing_of_it(tmp_path: Path) -> None:
     workload = loaded(tmp_path, 'scripts = ["select-only"]\n').as_resolved()["workload"]
     assert not {"lua", "name", "options"} & workload.keys()

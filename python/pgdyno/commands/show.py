@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json as json_module
 from pathlib import Path
+from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 
+from pgdyno.analyse.source import RunSource
 from pgdyno.audit import audit
 from pgdyno.commands.output import write_report_file
+from pgdyno.errors import UsageError
+from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json, to_markdown
 from pgdyno.report.html import render_html
 from pgdyno.report.terminal import print_report
+from pgdyno.report.workload_tables import sweep_table, text_lines
 from pgdyno.store import RunEntry, find_run, load_run
 from pgdyno.store import list_runs as stored_runs
 
@@ -56,15 +61,29 @@ def _as_json(entry: RunEntry) -> dict[str, object]:
     }
 
 
-def show_run(run: str, runs: Path, *, json: bool, csv: bool) -> None:
+Layout = Literal["points", "sysbench"]
+"""How `pgdyno show` lays a run out: a row a point, or a row a trial as sysbench's sweeps are."""
+
+
+def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "points") -> None:
     """Prints what a run measured. Raises StoreError and UsageError."""
     data = load_run(find_run(run, runs))
-    if json:
+    if layout == "sysbench":
+        _show_sweep(data)
+    elif json:
         print(to_json(data))
     elif csv:
         print(to_csv(data), end="")
     else:
         print_report(data, Console(highlight=False), audit(data))
+
+
+def _show_sweep(run: RunSource) -> None:
+    table = sweep_table(digest(run))
+    if table is None:
+        hint = "leave out --layout; it is for workloads with lua, or with a name such as oltp-read-write"
+        raise UsageError(f"run {run.manifest.run} has no trial whose statements are counted as sysbench's", hint=hint)
+    print("\n".join(text_lines(table)))
 
 
 def write_report(run: str, runs: Path, *, html: Path | None, md: Path | None, csv: Path | None) -> None:

@@ -202,10 +202,23 @@ def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[
     yield from _without_tpcc(workload, document)
     if not workload.is_lua:
         yield from _scripts("workload", workload.scripts, workload.dataset, document, folder)
-    elif workload.variables:
+        return
+    yield from _protocol(document)
+    if workload.variables:
         # the engine knows its options; it is asked before anything runs
         message = "a Lua script has options, not variables"
         yield document.problem(("workload", "variables"), message, "put them in workload.options")
+
+
+def _protocol(document: Document) -> Iterator[Problem]:
+    """A Lua script prepares its statements, or does not: that is its own business."""
+    points = document.at(("sweep", "points"))
+    count = len(points) if isinstance(points, list) else 0
+    for path in (("sweep",), *(("sweep", "points", number) for number in range(count))):
+        if document.at((*path, "protocol")) is not None:
+            message = "a Lua script decides itself how its statements are sent"
+            hint = 'remove it; workload.options = { db_ps_mode = "disable" } sends them without preparing them'
+            yield document.problem((*path, "protocol"), message, hint)
 
 
 def _scripts(section: str, scripts: Sequence[str], dataset: str, document: Document, folder: Path) -> Iterator[Problem]:

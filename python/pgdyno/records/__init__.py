@@ -29,6 +29,7 @@ from pgdyno.records.machine import (
 from pgdyno.records.measured import ErrorCount, Failure, Generator, Latency, Point, ScriptSummary, Summary
 from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
 from pgdyno.records.trial import TrialRecord
+from pgdyno.records.workloads import StatementCounts, TpccFigures, TpccType
 
 __all__ = [
     "FORMAT",
@@ -69,7 +70,10 @@ __all__ = [
     "ServerFacts",
     "ServerPrint",
     "Stage",
+    "StatementCounts",
     "Summary",
     "TargetRecord",
+    "TpccFigures",
+    "TpccType",
     "TrialRecord",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from pgdyno.records.base import Record, Stage
+from pgdyno.records.workloads import StatementCounts, TpccFigures
 
 
 class Point(Record):
@@ -98,6 +99,9 @@ class Summary(Record):
     connect_us: int | None
     scripts: list[ScriptSummary]
     errors: list[ErrorCount]
+    statements: StatementCounts | None = None
+    """Of sysbench's scripts and workloads alone."""
+    tpcc: TpccFigures | None = None
 
 
 class Failure(Record):

@@ -30,6 +30,7 @@ from pgdyno.report.preparation import preparation_line
 from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import Table
+from pgdyno.report.workload_tables import sweep_table, tpcc_table
 from pgdyno.units import format_bytes
 
 POINTS_NAMED = 6
@@ -72,6 +73,8 @@ def render_html(run: RunSource, location: str) -> str:
         "trials": run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
+        "orders": tpcc_table(of),
+        "sweep": sweep_table(of),
         "parameters": [heading(name) for name in of.parameters],
         "rows": _rows(of),
         "errors": error_table(of),

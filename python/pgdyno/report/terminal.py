@@ -21,6 +21,7 @@ from pgdyno.report.replicas import replica_lines
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import PointRow, point_rows
 from pgdyno.report.terminal_chart import scaling_lines
+from pgdyno.report.workload_tables import sentences, text_lines, tpcc_table
 
 ACCENT = "cyan"
 AMBER = "yellow"
@@ -73,6 +74,14 @@ def report_lines(
     lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
     if of.points:
         lines += [Text(""), *_table(of, room, pictures=pictures)]
+    orders = tpcc_table(of)
+    if orders is not None:
+        lines += [Text(""), *(Text(line, "bold") for line in _wrapped(orders.caption, room))]
+        whole = text_lines(orders)
+        fits = max(len(line) for line in whole) <= room
+        for line in whole if fits else sentences(orders):
+            style = AMBER if "ABOVE" in line else ""
+            lines += [Text(part, style) for part in _wrapped(line, room, indent=4)] if not fits else [Text(line, style)]
     if pictures:
         chart = scaling_lines(of.curves, of.named, room)
         if chart:

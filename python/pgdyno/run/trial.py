@@ -24,6 +24,7 @@ from pgdyno.run.engine import Engine
 from pgdyno.run.inject import Injector, failure_of_events
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
+from pgdyno.run.workload_figures import statement_counts, tpcc_figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,8 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         connect_us=(connected or {}).get("connect_us", 0),
         scripts=scripts,
         errors=[ErrorCount(**error) for error in end["errors"]],
+        statements=statement_counts(end),
+        tpcc=tpcc_figures(end),
     )
 
 

@@ -1,0 +1,31 @@
+"""What the engine's `end` event says of sysbench's statements and TPC-C's orders."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pgdyno.records import StatementCounts, TpccFigures, TpccType
+
+
+def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
+    """Of a Lua script's clients; None of others."""
+    counts = end.get("statements")
+    if counts is None:
+        return None
+    return StatementCounts(**{name: counts[name] for name in StatementCounts.model_fields})
+
+
+def tpcc_figures(end: dict[str, Any]) -> TpccFigures | None:
+    """Of a TPC-C load; None of others."""
+    figures = end.get("tpcc")
+    if figures is None:
+        return None
+    server = figures["server"]
+    types = [TpccType(**{name: one[name] for name in TpccType.model_fields}) for one in figures["types"]]
+    return TpccFigures(
+        nopm=figures["nopm"],
+        tpm=figures["tpm"],
+        server_nopm=server.get("nopm"),
+        server_tpm=server.get("tpm"),
+        types=types,
+    )

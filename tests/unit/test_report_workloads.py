@@ -1,0 +1,114 @@
+"""sysbench's sweep and TPC-C's orders: what of a trial's `end` event comes into tables."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from pgdyno.commands.show import show_run
+from pgdyno.errors import UsageError
+from pgdyno.records import Summary
+from pgdyno.report.digest import digest
+from pgdyno.report.html import render_html
+from pgdyno.report.numbers import NOTHING
+from pgdyno.report.terminal import report_lines
+from pgdyno.report.workload_tables import SWEEP_HEADINGS, sweep_table, text_lines, tpcc_table
+from pgdyno.run.workload_figures import statement_counts, tpcc_figures
+from tests.unit.report_sample import SampleRun, sweep
+
+STATEMENTS = {"reads": 1400, "writes": 400, "others": 200, "queries": 2000, "ignored_errors": 3, "reconnects": 1}
+TYPES = [
+    {"name": "New-Order", "count": 45, "percent": 45.0, "asked_percent": 43.5, "p90_ns": 12_000_000, "limit_s": 5},
+    {"name": "Stock-Level", "count": 4, "percent": 4.0, "asked_percent": 4.4, "p90_ns": 21_000_000_000, "limit_s": 20},
+    {"name": "Delivery", "count": 0, "percent": 0.0, "asked_percent": 4.4, "p90_ns": None, "limit_s": 5},
+]
+TPCC = {"nopm": 12345.6, "tpm": 27000.0, "server": {"nopm": 12400.0, "tpm": 28000.0}, "types": TYPES}
+
+
+def with_figures(run: SampleRun, **figures: object) -> SampleRun:
+    """Every trial has them."""
+    trials = []
+    for trial in run.trials:
+        assert isinstance(trial.summary, Summary)
+        trials.append(trial.model_copy(update={"summary": trial.summary.model_copy(update=figures)}))
+    return dataclasses.replace(run, trials=trials)
+
+
+def test_other_runs_have_neither() -> None:
+    of = digest(sweep(clients=(1, 8)))
+    assert sweep_table(of) is None
+    assert tpcc_table(of) is None
+    assert statement_counts({}) is None
+    assert tpcc_figures({}) is None
+
+
+def test_a_sweep_has_sysbenchs_columns_and_a_row_a_trial() -> None:
+    run = with_figures(sweep(clients=(8, 1)), statements=statement_counts({"statements": STATEMENTS}))
+    table = sweep_table(digest(run))
+    assert table is not None
+    assert table.headings == SWEEP_HEADINGS
+    assert [row[0] for row in table.rows] == sorted((str(trial.point.clients) for trial in run.trials), key=int)
+    trial = next(trial for trial in run.trials if trial.point.clients == 1)
+    assert trial.summary is not None
+    assert trial.summary.measured_s
+    assert trial.summary.latency_ns is not None
+    first = dict(zip(table.headings, table.rows[0], strict=True))
+    assert (first["reads"], first["writes"], first["others"]) == ("1400", "400", "200")
+    assert first["qps"] == f"{2000 / trial.summary.measured_s:.2f}"
+    assert first["errs"] == str(3 + trial.summary.failed)
+    assert first["p95"] == f"{(trial.summary.latency_ns.p95 or 0) / 1e6:.2f}"
+    lines = text_lines(table)
+    assert lines[0].split() == list(SWEEP_HEADINGS)
+    assert len({len(line) for line in lines}) == 1
+
+
+def test_several_targets_are_named_in_a_sweep() -> None:
+    run = with_figures(sweep(("a", "b"), clients=(1,)), statements=statement_counts({"statements": STATEMENTS}))
+    table = sweep_table(digest(run))
+    assert table is not None
+    assert table.headings == ("series", *SWEEP_HEADINGS)
+    assert {row[0] for row in table.rows} == {"a", "b"}
+
+
+@pytest.mark.parametrize("width", [40, 80, 200, None])
+def test_orders_a_minute_and_limits_are_in_the_terminal(width: int | None) -> None:
+    run = with_figures(sweep(clients=(1, 8)), tpcc=tpcc_figures({"tpcc": TPCC}))
+    shown = [line.plain for line in report_lines(digest(run), width)]
+    if width is not None:
+        assert max(len(line) for line in shown) <= width
+    text = " ".join(" ".join(shown).split())
+    for figure in ("NOPM, server", "12,400", "12,346", "28,000", "27,000", "Stock-Level (≤ 20 s)", "21,000 ABOVE"):
+        assert figure in text
+
+
+def test_a_server_that_could_not_be_asked_has_a_dash() -> None:
+    table = tpcc_table(
+        digest(
+            with_figures(
+                sweep(clients=(1,)), tpcc=tpcc_figures({"tpcc": {**TPCC, "server": {"message": "permission denied"}}})
+            )
+        )
+    )
+    assert table is not None
+    assert table.rows[0][3] == NOTHING
+    assert table.rows[0][4] == "12,346"
+
+
+def test_the_page_has_the_tables() -> None:
+    orders = render_html(with_figures(sweep(clients=(1,)), tpcc=tpcc_figures({"tpcc": TPCC})), "run")
+    assert ">TPC-C</h2>" in orders
+    assert "21,000 ABOVE" in orders
+    counts = statement_counts({"statements": STATEMENTS})
+    page = render_html(with_figures(sweep(clients=(1,)), statements=counts), "run")
+    assert "elaptime" in page
+    assert "elaptime" not in render_html(sweep(clients=(1,)), "run")
+
+
+def test_a_layout_that_a_run_has_nothing_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = sweep(clients=(1,))
+    monkeypatch.setattr("pgdyno.commands.show.find_run", lambda *_: None)
+    monkeypatch.setattr("pgdyno.commands.show.load_run", lambda _: run)
+    with pytest.raises(UsageError, match="no trial whose statements are counted"):
+        show_run("latest", Path(), json=False, csv=False, layout="sysbench")
