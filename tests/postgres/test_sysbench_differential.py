@@ -268,9 +268,18 @@ def test_figures_add_up_with_the_servers(watched: Server) -> None:
     assert "transactions per client: average 50.00, stddev 0.00, from 50 to 50" in out
 
 
-def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "function event()\n  while true do end\nend\n",
+        "while true do end\nfunction event() end\n",
+        "function init() while true do end end\nfunction event() end\n",
+    ],
+    ids=["in event", "while it is loaded", "in init"],
+)
+def test_a_script_that_runs_on_is_ended_after_the_deadline(watched: Server, tmp_path: Path, text: str) -> None:
     script = tmp_path / "endless.lua"
-    script.write_text("function event()\n  while true do end\nend\n")
+    script.write_text(text)
     command = [str(PGDRIVE), "--lua", str(script), "-T", "1", DATABASE]
     done = subprocess.run(command, env=environment(watched), capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use mlua::{Function, Table, ThreadStatus, Value};
 use pgdyno_engine::clock::Nanos;
@@ -14,7 +15,7 @@ use crate::error::{ScriptError, words};
 use crate::options::{OptionValue, declared, describe, resolve};
 use crate::script::Script;
 use crate::state::{Making, State};
-use crate::watchdog::Watch;
+use crate::watchdog::{MainWatch, Watch};
 
 /// What is asked for on the command line, beside the script.
 #[derive(Debug, Clone, Default)]
@@ -101,6 +102,7 @@ impl fmt::Debug for Workload {
 struct Main {
     state: State,
     client: Table,
+    watch: MainWatch,
 }
 
 impl Main {
@@ -108,7 +110,12 @@ impl Main {
     fn open(making: &Making) -> Result<Self, ScriptError> {
         let state = State::new(making)?;
         let client = state.client_table(0, 0, &making.command)?;
-        let main = Self { state, client };
+        let watch = MainWatch::default();
+        let main = Self {
+            state,
+            client,
+            watch,
+        };
         main.run(main.state.client.get("load")?)?;
         Ok(main)
     }
@@ -118,7 +125,10 @@ impl Main {
         let thread = self.state.coroutine("attempt")?;
         let link: Table = self.client.get("link")?;
         link.set("thread", &thread)?;
-        let failure: Value = thread.resume((function, &self.client))?;
+        self.watch.set(Some(Instant::now()));
+        let failure: mlua::Result<Value> = thread.resume((function, &self.client));
+        self.watch.set(None);
+        let failure = failure?;
         match (thread.status(), failure) {
             (ThreadStatus::Resumable, _) => Err(ScriptError::new(
                 "the script sends statements before its clients are there",
@@ -284,7 +294,7 @@ impl Workload {
     pub fn stuck(&self, now: Nanos) -> Nanos {
         let workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
         let stuck = workers.values().map(|place| place.watch.stuck(now));
-        stuck.max().unwrap_or(0)
+        stuck.max().unwrap_or(0).max(self.main.watch.stuck())
     }
 
     fn place(&self, worker: usize) -> mlua::Result<Place> {

@@ -141,7 +141,7 @@ fn prepare(
         most_workers,
         !defined("default_seed"),
     );
-    let workload = lua::open(options, &seeds)?;
+    let workload = lua::open(options, &seeds, &lease.stop, messages)?;
     let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
     events
         .write("start", start)

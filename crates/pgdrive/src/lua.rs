@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::process;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
 use pgdyno_engine::report::Report;
@@ -22,6 +22,8 @@ pub const STATEMENTS: &str = "statements of the script";
 
 /// How long a script may run on without a statement when the load is to be over.
 const STUCK_AFTER: Nanos = 5 * SECOND;
+/// Between two looks at it.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 impl From<ScriptError> for Failure {
     fn from(error: ScriptError) -> Self {
@@ -37,10 +39,16 @@ impl From<ScriptError> for Failure {
 ///
 /// # Errors
 /// The script, an option or the command is wrong.
-pub fn open(options: &Benchmark, seeds: &Seeds) -> Result<Option<Arc<Workload>>, Failure> {
+pub fn open(
+    options: &Benchmark,
+    seeds: &Seeds,
+    stop: &Arc<AtomicBool>,
+    messages: &Messages,
+) -> Result<Option<Arc<Workload>>, Failure> {
     let Some(choice) = &options.lua else {
         return Ok(None);
     };
+    let _opening = watch_opening(options, choice.name(), stop, messages);
     let script = match &choice.source {
         LuaSource::File(name) => Script::find(name)?,
         LuaSource::Own(name) => Script::workload(name)?,
@@ -80,7 +88,8 @@ pub fn without_server(
         arrivals: vec![],
         sampling: vec![],
     };
-    let opened = open(options, &seeds).and_then(|workload| match workload {
+    let never = Arc::default();
+    let opened = open(options, &seeds, &never, messages).and_then(|workload| match workload {
         Some(workload) if workload.task() == Task::Help => Ok(workload.help()?),
         _ => Ok(Vec::new()),
     });
@@ -127,31 +136,108 @@ pub fn watch(
     stop: &Arc<AtomicBool>,
     messages: &Messages,
 ) {
-    let deadline = match spec.limit {
-        // connecting is not in it; that only makes it come late by STUCK_AFTER at most
-        Limit::Duration(duration) => {
-            Some(clock.now() + (spec.warmup + duration).as_nanos() as Nanos)
-        }
-        Limit::Transactions(_) => None,
-    };
-    let (workload, stop, messages) = (Arc::clone(workload), Arc::clone(stop), messages.clone());
+    let (limit, name) = (spec.limit, workload.name().to_owned());
+    let length = length(limit, spec.warmup);
+    let workload = Arc::clone(workload);
+    let end = End::new(name, length, stop, messages);
     std::thread::spawn(move || {
         loop {
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::sleep(LOOK_EVERY);
             let now = clock.now();
-            let is_over =
-                deadline.is_some_and(|deadline| now > deadline) || stop.load(Ordering::Relaxed);
-            if is_over && workload.stuck(now) > STUCK_AFTER {
-                messages.error(format!(
-                    "script \"{}\" runs on without a statement, {} s after the load was to end",
-                    workload.name(),
-                    STUCK_AFTER / SECOND
-                ));
-                messages.hint("It has an endless loop; there are no results of this load.");
-                process::exit(Exit::Aborted.code().into());
+            if end.is_over() && workload.stuck(now) > STUCK_AFTER {
+                end.process();
             }
         }
     });
+}
+
+/// Likewise while the script's text and its `init()` run, before there is a load; dropping what it
+/// gives ends the watch.
+fn watch_opening(
+    options: &Benchmark,
+    name: &str,
+    stop: &Arc<AtomicBool>,
+    messages: &Messages,
+) -> Opening {
+    let is_open = Arc::new(AtomicBool::new(false));
+    let length = length(options.limit, options.warmup);
+    let (opened, end) = (
+        Arc::clone(&is_open),
+        End::new(name.to_owned(), length, stop, messages),
+    );
+    std::thread::spawn(move || {
+        let mut over = None;
+        while !opened.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK_EVERY);
+            if end.is_over() {
+                let since = *over.get_or_insert_with(Instant::now);
+                if since.elapsed().as_nanos() > u128::from(STUCK_AFTER) {
+                    end.process();
+                }
+            }
+        }
+    });
+    Opening(is_open)
+}
+
+/// How long a load is to last; None when its transactions are counted.
+fn length(limit: Limit, warmup: Duration) -> Option<Duration> {
+    match limit {
+        Limit::Duration(duration) => Some(warmup + duration),
+        Limit::Transactions(_) => None,
+    }
+}
+
+/// While it lives, the script's text runs.
+struct Opening(Arc<AtomicBool>);
+
+impl Drop for Opening {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The end of a load that a script runs past.
+struct End {
+    name: String,
+    /// Connecting is not in it; that only makes it come late by [`STUCK_AFTER`] at most.
+    deadline: Option<Instant>,
+    stop: Arc<AtomicBool>,
+    messages: Messages,
+}
+
+impl End {
+    fn new(
+        name: String,
+        length: Option<Duration>,
+        stop: &Arc<AtomicBool>,
+        messages: &Messages,
+    ) -> Self {
+        Self {
+            name,
+            deadline: length.map(|length| Instant::now() + length),
+            stop: Arc::clone(stop),
+            messages: messages.clone(),
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        let is_past = self
+            .deadline
+            .is_some_and(|deadline| Instant::now() > deadline);
+        is_past || self.stop.load(Ordering::Relaxed)
+    }
+
+    fn process(&self) -> ! {
+        self.messages.error(format!(
+            "script \"{}\" runs on without a statement, {} s after the load was to end",
+            self.name,
+            STUCK_AFTER / SECOND
+        ));
+        self.messages
+            .hint("It has an endless loop; there are no results of this load.");
+        process::exit(Exit::Aborted.code().into());
+    }
 }
 
 /// Adds what sysbench says to the summary.
