@@ -214,11 +214,14 @@ def show(
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
     csv: Annotated[bool, typer.Option("--csv", help="Print the trials as CSV.")] = False,
+    layout: Annotated[
+        Literal["points", "sysbench"], typer.Option(help="By points, or by trials with sysbench's columns.")
+    ] = "points",
 ) -> None:
     """Show what a run measured: a table of points and a scaling chart."""
     from pgdyno.commands.show import show_run
 
-    show_run(run, runs, json=json, csv=csv)
+    show_run(run, runs, json=json, csv=csv, layout=layout)
 
 
 @app.command()

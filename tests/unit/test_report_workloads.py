@@ -6,7 +6,9 @@ import dataclasses
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from pgdyno.cli import app
 from pgdyno.commands.show import show_run
 from pgdyno.errors import UsageError
 from pgdyno.records import Summary
@@ -41,6 +43,7 @@ def test_other_runs_have_neither() -> None:
     assert sweep_table(of) is None
     assert tpcc_table(of) is None
     assert statement_counts({}) is None
+    assert statement_counts({"statements": STATEMENTS, "tpcc": TPCC}) is None
     assert tpcc_figures({}) is None
 
 
@@ -104,6 +107,16 @@ def test_the_page_has_the_tables() -> None:
     page = render_html(with_figures(sweep(clients=(1,)), statements=counts), "run")
     assert "elaptime" in page
     assert "elaptime" not in render_html(sweep(clients=(1,)), "run")
+
+
+def test_the_layout_is_an_option_of_show(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = with_figures(sweep(clients=(1,)), statements=statement_counts({"statements": STATEMENTS}))
+    monkeypatch.setattr("pgdyno.commands.show.find_run", lambda *_: None)
+    monkeypatch.setattr("pgdyno.commands.show.load_run", lambda _: run)
+    shown = CliRunner().invoke(app, ["show", "--layout", "sysbench"])
+    assert shown.exit_code == 0, shown.output
+    assert shown.output.splitlines()[0].split() == list(SWEEP_HEADINGS)
+    assert CliRunner().invoke(app, ["show", "--layout", "sideways"]).exit_code == 2
 
 
 def test_a_layout_that_a_run_has_nothing_for_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

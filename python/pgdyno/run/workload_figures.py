@@ -8,9 +8,9 @@ from pgdyno.records import StatementCounts, TpccFigures, TpccType
 
 
 def statement_counts(end: dict[str, Any]) -> StatementCounts | None:
-    """Of a Lua script's clients; None of others."""
+    """Of a Lua script's clients; None of others, those of TPC-C among them."""
     counts = end.get("statements")
-    if counts is None:
+    if counts is None or end.get("tpcc") is not None:
         return None
     return StatementCounts(**{name: counts[name] for name in StatementCounts.model_fields})
 
