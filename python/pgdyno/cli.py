@@ -113,6 +113,7 @@ def run(
     no_preflight: Annotated[
         bool, typer.Option("--no-preflight", help="Begin without looking at the machine as `pgdyno doctor` does.")
     ] = False,
+    live: Annotated[bool, typer.Option("--live", help="Serve a page that shows the run, and can stop it.")] = False,
 ) -> None:
     """Run a plan: fetch or find its servers, load them, measure every trial, report.
 
@@ -120,7 +121,7 @@ def run(
     """
     from pgdyno.commands.run import Output, resume_run, run_plan, when_busy
 
-    output = Output(html=html, csv=csv, quiet=quiet, json=json)
+    output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)
     busy = when_busy(wait=wait, alongside=alongside)
     if resume is None:
         if plan is None:

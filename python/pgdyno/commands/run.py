@@ -13,6 +13,8 @@ from pgdyno.commands.budget import within_budget
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
+from pgdyno.live.journal import JournalView
+from pgdyno.live.lingering import serve_beside
 from pgdyno.plan import load_plan
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
@@ -43,6 +45,8 @@ class Output:
     csv: Path | None
     quiet: bool
     json: bool
+    live: bool = False
+    """A server for browsers runs beside the experiment, and they may mark moments and stop it."""
 
 
 def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
@@ -85,7 +89,7 @@ def resume_run(
 def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finished]) -> ExitCode:
     # progress is for eyes: standard output is kept for what was measured
     with (
-        live_view(Console(stderr=True, highlight=False), quiet=output.quiet) as view,
+        _view(output) as view,
         host_in_use(use, Waiting(view)) as alongside,
     ):
         finished = experiment(view, replace(use, alongside=alongside))
@@ -102,6 +106,18 @@ def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finish
         print_report(run, console)
         console.print(f"\nreport: {page}", markup=False, soft_wrap=True)
     return _exit_code(finished)
+
+
+def _view(output: Output) -> LiveView:
+    """What suits the terminal, and a journal for browsers; with --live a server, too, that says where it is."""
+    shown = live_view(Console(stderr=True, highlight=False), quiet=output.quiet)
+
+    def began(folder: Path) -> None:
+        if output.live:
+            address = serve_beside(folder)
+            shown.note(f"live: {address}" if address else "no live page: its server could not be started")
+
+    return JournalView(shown, began, controlled=output.live)
 
 
 def _exit_code(finished: Finished) -> ExitCode:

@@ -13,6 +13,7 @@ from pgdyno.experiment.hooks import run_level_hook
 from pgdyno.experiment.state import RunState
 from pgdyno.experiment.stop import StopRunError
 from pgdyno.experiment.trial import one_trial
+from pgdyno.experiment.watched import tell_watchers
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.run import HookError
@@ -47,6 +48,7 @@ def carry_out(state: RunState, todo: Iterable[PlannedTrial]) -> Finished:
     """
     stopped = None
     ended = DONE
+    tell_watchers(state)
     try:
         try:
             if state.ground.use.alongside is not None:
@@ -76,6 +78,9 @@ def _trials(state: RunState, todo: Iterable[PlannedTrial]) -> str | None:
         # a search does not know how many
         state.later = len(todo) - place - 1 if isinstance(todo, Sequence) else 0
         state.ground.guard.check()
+        wanted = state.view.stop_wanted()
+        if wanted is not None:
+            raise StopRunError(wanted)
         changed = changed_script(state.folder.path, state.loaded.folder, manifest.scripts or [])
         if changed is not None:
             raise StopRunError(changed, hint="put it back, and resume the run")
@@ -125,6 +130,7 @@ def _write_end(state: RunState, ended: str, outcome: Outcome) -> None:
     attempts = state.folder.manifest.attempts
     last = attempts[-1].model_copy(update={"ended_at": now, "ended": ended})
     state.folder.update_manifest(ended_at=now, outcome=outcome, attempts=[*attempts[:-1], last])
+    state.view.run_ended(ended, outcome)
 
 
 def _after(state: RunState, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from pgdyno.experiment.replicas import with_replicas
 from pgdyno.experiment.servers import prepare, server_for
 from pgdyno.experiment.stage import StageFailedError, stage
 from pgdyno.experiment.state import RunState
+from pgdyno.experiment.watched import with_marks
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.phases import phases_s, trial_s
 from pgdyno.probe import Beside, read_lines
@@ -176,7 +177,7 @@ def _load(
     options = trial_options(plan, trial.point, state.seed + trial.number, phases)
     label = state.labels[trial.number]
     state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
-    return run_trial(
+    result = run_trial(
         state.ground.engine,
         [*scripts_of(state.loaded), *options],
         clients_environment(state, server),
@@ -186,7 +187,9 @@ def _load(
         plan.trial.max_errors,
         injector_for(state, server, writer.log / "events.log"),
         must_stop,
+        state.view.heard,
     )
+    return with_marks(state, result)
 
 
 def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:

@@ -14,12 +14,13 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pgdyno.live.archive import EXPLAINED, Archive
+from pgdyno.live.body import body_of
+from pgdyno.live.experiments import Experiments
 from pgdyno.live.guard import COOKIE, ENTER, STATIC, Guard, new_token, token_fits
 from pgdyno.live.index import Index
 from pgdyno.live.pages import page, static
 
 LOOPBACK_NAMES = ("localhost",)
-FORM_BYTES = 4_096
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +38,19 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
     access = access or Access()
     form_token = new_token()
     enter = _Enter(access.token)
+    index = Index(runs)
+    experiments = Experiments(index, form_token)
     routes = [
-        *Archive(Index(runs)).routes(),
+        *Archive(index).routes(),
+        *experiments.routes(),
         Route(ENTER, enter.form, methods=["GET"]),
         Route(ENTER, enter.given, methods=["POST"]),
         Route(STATIC + "{name}", _static),
     ]
     guard = Middleware(Guard, names=access.names, token=access.token, form_token=form_token)
-    return Starlette(routes=routes, middleware=[guard], exception_handlers=EXPLAINED)
+    app = Starlette(routes=routes, middleware=[guard], exception_handlers=EXPLAINED)
+    app.state.hub = experiments.hub
+    return app
 
 
 class _Enter:
@@ -61,23 +67,13 @@ class _Enter:
     async def given(self, request: Request) -> Response:
         if self._token is None:
             return RedirectResponse("/", 303)
-        given = parse_qs((await _body(request)).decode("utf-8", "replace")).get("token", [""])[0]
+        given = parse_qs((await body_of(request)).decode("utf-8", "replace")).get("token", [""])[0]
         if not token_fits(given, self._token):
             return HTMLResponse(page("enter", wrong=True), 401)
         answer = RedirectResponse("/", 303)
         # a plain cookie of the session: other sites never send it, and no script reads it
         answer.set_cookie(COOKIE, self._token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
         return answer
-
-
-async def _body(request: Request) -> bytes:
-    """What was sent, if it is no more than our forms send. Raises HTTPException."""
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > FORM_BYTES:
-            raise HTTPException(413, "That is more than a form of ours sends.")
-    return body
 
 
 def _static(request: Request) -> Response:

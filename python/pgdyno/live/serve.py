@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import uvicorn
+from starlette.applications import Starlette
 
 from pgdyno.live.address import Address, url_of
 from pgdyno.live.app import LOOPBACK_NAMES, Access, make_app
@@ -26,7 +27,7 @@ def serve(runs: Path, address: Address, say: Callable[[str], None]) -> None:
         access = access_of(address)
         url = url_of(listening)
         say(url if access.token is None else f"{url}{ENTER}#{access.token}")
-        server = uvicorn.Server(_config(runs, access))
+        server = uvicorn.Server(config_of(make_app(runs, access)))
         # that is how it is meant to end
         with suppress(KeyboardInterrupt, SystemExit):
             server.run(sockets=[listening])
@@ -40,10 +41,11 @@ def access_of(address: Address) -> Access:
     return Access(token=new_token(), names=tuple(names))
 
 
-def _config(runs: Path, access: Access) -> uvicorn.Config:
+def config_of(app: Starlette) -> uvicorn.Config:
+    """How an application of ours is served."""
     # no log of requests: their addresses may say what nobody should read there
     return uvicorn.Config(
-        make_app(runs, access),
+        app,
         access_log=False,
         log_level="warning",
         server_header=False,

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from rich.console import Console
 from rich.live import Live
@@ -65,6 +67,62 @@ class LiveView(Protocol):
     def note(self, text: str) -> None:
         """Something that stays on the screen."""
 
+    def run_began(self, folder: Path, trials: Sequence[Planned]) -> None:
+        """The run has its folder; `trials` are all that are known."""
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        """The engine said this."""
+
+    def run_ended(self, how: str, outcome: Outcome) -> None:
+        """The last trial is over, `how` in words that go on from "it"."""
+
+    def stop_wanted(self) -> str | None:
+        """Why there is to be no further trial, if somebody who watches wants that."""
+
+    def marks(self) -> list[Mark]:
+        """Moments that were marked since this was last asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A trial as a grid of the sweep shows it."""
+
+    number: int
+    slug: str
+    arm: str
+    """What it has in common with the others of its curve."""
+    clients: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment that somebody marked."""
+
+    wall_us: int
+    """Since 1970."""
+    text: str
+
+
+class Alone:
+    """A view that nobody but who started the run looks at: what others would want to know or do is left out."""
+
+    def run_began(self, folder: Path, trials: Sequence[Planned]) -> None:
+        """Nothing."""
+
+    def heard(self, event: Mapping[str, Any]) -> None:
+        """Nothing."""
+
+    def run_ended(self, how: str, outcome: Outcome) -> None:
+        """Nothing."""
+
+    def stop_wanted(self) -> str | None:
+        """Nobody wants that."""
+        return None
+
+    def marks(self) -> list[Mark]:
+        """None."""
+        return []
+
 
 def live_view(console: Console, *, quiet: bool = False) -> LiveView:
     """The view that suits `console`."""
@@ -101,7 +159,7 @@ class TimeLeft:
         return max(each - now, 0.0) + self._later * each
 
 
-class TerminalView:
+class TerminalView(Alone):
     """One line at the bottom that follows the trial; lines above it for what is over."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -208,7 +266,7 @@ class TerminalView:
         self._console.print(Text(printable(text), AMBER), soft_wrap=True)
 
 
-class PlainView:
+class PlainView(Alone):
     """For files, pipes and dumb terminals: a line for what is prepared, one now and then of a trial, one at its end."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -270,7 +328,7 @@ class PlainView:
         self._print(text)
 
 
-class QuietView:
+class QuietView(Alone):
     """Shows nothing."""
 
     def __enter__(self) -> Self:

@@ -64,14 +64,15 @@ def run_trial(
     max_errors: int | None = None,
     injector: Injector | None = None,
     must_stop: Callable[[], bool] = lambda: False,
+    heard: Callable[[Event], None] = lambda _event: None,
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
-    `on_interval` is called once a second; `injector` makes the plan's events happen. After more than `max_errors`
-    failed transactions the engine is told to stop, and the trial has failed; those that an outage cost are not
-    counted. It is told to stop, too, when `must_stop` says so, which is asked once a second; what that means is the
-    caller's to say. When anything is raised meanwhile, Ctrl-C among it, engine and events are stopped before the
-    exception goes on.
+    `on_interval` is called once a second, `heard` for every event; `injector` makes the plan's events happen. After
+    more than `max_errors` failed transactions the engine is told to stop, and the trial has failed; those that an
+    outage cost are not counted. It is told to stop, too, when `must_stop` says so, which is asked once a second; what
+    that means is the caller's to say. When anything is raised meanwhile, Ctrl-C among it, engine and events are
+    stopped before the exception goes on.
     """
     events: list[Event] = []
     failed, stopped, told = 0, False, False
@@ -84,6 +85,7 @@ def run_trial(
         for event in stream:
             events.append(event)
             injector.heard(event)
+            heard(event)
             if event["event"] == "interval":
                 interval = _interval(event)
                 failed += interval.failed

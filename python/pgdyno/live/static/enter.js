@@ -2,10 +2,15 @@
 // taken out of the address at once.
 "use strict";
 (() => {
-  const token = location.hash.slice(1);
-  if (!token) return;
-  history.replaceState(null, "", location.pathname);
-  const form = document.getElementById("enter");
-  form.elements.token.value = token;
-  form.submit();
+  const enter = () => {
+    const token = location.hash.slice(1);
+    if (!token) return;
+    history.replaceState(null, "", location.pathname);
+    const form = document.getElementById("enter");
+    form.elements.token.value = token;
+    form.submit();
+  };
+  // an address that is put in while this page is shown loads nothing anew
+  window.addEventListener("hashchange", enter);
+  enter();
 })();

@@ -1,0 +1,91 @@
+"""The page of a running experiment, its stream, and what may be asked of it."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+from sse_starlette import EventSourceResponse
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from pgdyno.errors import UsageError
+from pgdyno.live.baseline import earlier
+from pgdyno.live.body import body_of
+from pgdyno.live.control import Ask, ask
+from pgdyno.live.hub import Hub
+from pgdyno.live.index import Index
+from pgdyno.live.journal import JOURNAL
+from pgdyno.live.pages import page
+from pgdyno.live.peer import may_ask
+from pgdyno.live.watched import Watched
+from pgdyno.store import RunFolder
+
+PING_S = 15
+STRIPS = [
+    ("tps", "Throughput, tps"),
+    ("p99", "p99 latency of each second, ms"),
+    ("waits", "Active sessions by what they wait for"),
+    ("cpu", "CPU of the host"),
+    ("disk", "Disk"),
+    ("wal", "WAL"),
+]
+"""Pictures of a trial, by their place on the page."""
+
+
+class Experiments:
+    """Answers requests for runs that go on, of one folder."""
+
+    def __init__(self, index: Index, form_token: str) -> None:
+        """Of the runs of `index`; `form_token` is what a page needs to ask for something."""
+        self._index = index
+        self._form_token = form_token
+        self.hub = Hub(lambda run: Watched(run, earlier(index, run)))
+
+    def routes(self) -> list[Route]:
+        """What it answers to."""
+        return [
+            Route("/live/{name}", self.page, methods=["GET"]),
+            Route("/live/{name}/stream", self.stream, methods=["GET"]),
+            Route("/live/{name}/ask", self.ask, methods=["POST"]),
+        ]
+
+    def page(self, request: Request) -> Response:
+        """The page; of a run that kept no journal, that of the archive."""
+        name = self._name(request)
+        if not (self._index.path(name) / JOURNAL).is_file():
+            return RedirectResponse(f"/run/{quote(name)}", 303)
+        host = RunFolder.open(self._index.path(name)).manifest.host
+        context = {"entry": self._index.get(name), "cores": host.cores if host else None, "strips": STRIPS}
+        return HTMLResponse(page("live", form_token=self._form_token, **context))
+
+    async def stream(self, request: Request) -> Response:
+        """What the page shows, as it changes."""
+        name = await run_in_threadpool(self._name, request)
+        return EventSourceResponse(self.hub.messages(self._index.path(name)), ping=PING_S)
+
+    async def ask(self, request: Request) -> Response:
+        """A mark, or a stop."""
+        client = request.client
+        if client is None or not may_ask(client.host, client.port):
+            raise HTTPException(403, "Only the user who serves this page may ask that.")
+        name = await run_in_threadpool(self._name, request)
+        try:
+            asked = json.loads(await body_of(request))
+            what, text = Ask(asked["what"]), str(asked.get("text") or "")
+        except (ValueError, KeyError, TypeError) as error:
+            raise HTTPException(400, "That is nothing that can be asked.") from error
+        try:
+            await run_in_threadpool(ask, self._index.path(name), what, text)
+        except UsageError as error:
+            return JSONResponse({"problem": f"{error.message}: {error.hint}"}, 409)
+        return JSONResponse({"asked": what.value}, 202)
+
+    def _name(self, request: Request) -> str:
+        entry = self._index.get(request.path_params["name"])
+        if entry is None or entry.problem:
+            raise HTTPException(404, "There is no such run.")
+        return entry.name

@@ -1,0 +1,84 @@
+// The strips of a live trial: uPlot, one cursor for all, colours from the style sheet.
+"use strict";
+const Charts = (() => {
+  const HEIGHT = 130;
+  const WAITS = [["CPU", "--t2"], ["I/O", "--t0"], ["WAL", "--t5"], ["lock", "--bad"], ["LWLock", "--t3"], ["client", "--quiet"], ["other", "--t4"]];
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const short = (n) => n == null ? "–" : n >= 1e6 ? `${+(n / 1e6).toPrecision(3)}M` : n >= 1e4 ? `${+(n / 1e3).toPrecision(3)}k` : `${+n.toPrecision(3)}`;
+  const time = (t) => new Date(t * 1000).toLocaleTimeString("en-GB");
+  const percent = (n) => n == null ? "–" : `${Math.round(n * 100)} %`;
+  const SPECS = {
+    tps: { lines: [["tps", "--t0"], ["baseline", "--quiet", [5, 4]]], show: short },
+    p99: { lines: [["p99, ms", "--t1"], ["baseline", "--quiet", [5, 4]]], show: short },
+    waits: { lines: [...WAITS.slice().reverse().map(([name, at]) => [name, at, null, true]), ["cores", "--ink", [2, 3]]], show: short },
+    cpu: { lines: [["with steal", "--bad", null, true], ["with I/O wait", "--t0", null, true], ["with system", "--t5", null, true], ["user", "--t2", null, true]], show: percent, top: 1 },
+    disk: { lines: [["written, MiB/s", "--t1"], ["read, MiB/s", "--t0", [6, 3]]], show: short },
+    wal: { lines: [["WAL, MiB/s", "--t5"]], show: short },
+  };
+  const CPU = [["user", "--t2"], ["system", "--t5"], ["I/O wait", "--t0"], ["steal", "--bad"]];
+  let plots = {}, range = null, marks = [];
+
+  function marked(plot) {
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = colour("--ink");
+    ctx.setLineDash([2, 3]);
+    for (const t of marks.filter((each) => each >= plot.scales.x.min && each <= plot.scales.x.max)) {
+      const x = plot.valToPos(t, "x", true);
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+    }
+    ctx.restore();
+  }
+
+  function options(name, width) {
+    const spec = SPECS[name], axis = { stroke: colour("--quiet"), grid: { stroke: colour("--hair"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    return {
+      width, height: HEIGHT, padding: [8, 28, 0, 0], hooks: { draw: [marked] }, legend: { show: false },
+      cursor: { sync: { key: "trial" }, drag: { x: false, y: false }, points: { show: !spec.lines[0][3] } },
+      scales: { x: { time: true, range: () => range || [Date.now() / 1000 - 10, Date.now() / 1000] }, y: { range: (_u, _low, high) => [0, spec.top || (high > 0 ? high * 1.1 : 1)] } },
+      axes: [{ ...axis, space: 90, size: 26, values: (_u, ticks) => ticks.map(time) }, { ...axis, size: 52, values: (_u, ticks) => ticks.map(spec.show), space: 28 }],
+      series: [{}, ...spec.lines.map(([label, at, dash, filled]) => ({
+        label, stroke: filled ? undefined : colour(at), width: filled ? 0 : 1.75, dash: dash || undefined,
+        fill: filled ? colour(at) : undefined, points: { show: false }, spanGaps: true,
+      }))],
+    };
+  }
+
+  function make(data) {
+    Object.values(plots).forEach((each) => each.destroy());
+    plots = {};
+    for (const name of Object.keys(SPECS)) {
+      const box = document.getElementById(`strip-${name}`);
+      plots[name] = new uPlot(options(name, Math.max(box.clientWidth, 200)), data[name], box);
+    }
+  }
+
+  function draw(data, from, to, moments) {
+    marks = moments;
+    range = from == null ? null : [from, Math.max(to, from + 10)];
+    if (!Object.keys(plots).length) make(data);
+    else for (const [name, plot] of Object.entries(plots)) plot.setData(data[name]);
+  }
+
+  function legend(list, names) {
+    list.replaceChildren(...names.map(([name, at]) => {
+      const item = document.createElement("li"), mark = document.createElement("span");
+      mark.className = "swatch";
+      mark.style.background = `var(${at})`;
+      item.append(mark, name === "client" ? "client (waits for the load)" : name);
+      return item;
+    }));
+  }
+  function legends() {
+    legend(document.getElementById("legend-waits"), WAITS);
+    legend(document.getElementById("legend-cpu"), CPU);
+  }
+
+  let last = null;
+  window.addEventListener("resize", () => { for (const [name, plot] of Object.entries(plots)) plot.setSize({ width: Math.max(document.getElementById(`strip-${name}`).clientWidth, 200), height: HEIGHT }); });
+  document.addEventListener("theme", () => { if (last) { make(last); } });
+  return { draw: (data, from, to, moments) => { last = data; draw(data, from, to, moments); }, legends, short, waits: WAITS.map(([name]) => name) };
+})();

@@ -1,0 +1,174 @@
+// A running experiment. The server sends all of it once, then what changes; what comes from a database is put on the
+// page as text and never as markup.
+"use strict";
+(() => {
+  const body = document.body, run = body.dataset.run, cores = Number(body.dataset.cores) || null;
+  const at = (id) => document.getElementById(id);
+  const say = (id, text) => { const each = at(id); if (each.textContent !== text) each.textContent = text; };
+  const address = `/live/${encodeURIComponent(run)}`;
+  const state = { grid: null, seconds: [], samples: [], feed: [], now: null, left: null };
+
+  // ---- what comes ----
+
+  const newer = (list, more, key) => { const last = list.length ? list[list.length - 1][key] : -Infinity; list.push(...more.filter((each) => each[key] > last)); };
+  function take(message, all) {
+    if (message.reset) { state.seconds = []; state.samples = []; }
+    if (all) state.feed = [];
+    if (message.grid) state.grid = message.grid;
+    newer(state.seconds, message.seconds, "t");
+    newer(state.samples, message.samples, "t");
+    newer(state.feed, message.feed, "i");
+    state.seconds.splice(0, state.seconds.length - 3600);
+    state.samples.splice(0, state.samples.length - 3600);
+    state.feed.splice(0, state.feed.length - 200);
+    state.now = message.now;
+    show();
+  }
+
+  let over = false;
+  const source = new EventSource(`${address}/stream`);
+  source.addEventListener("open", () => link("Live", "good"));
+  source.addEventListener("all", (event) => take(JSON.parse(event.data), true));
+  source.addEventListener("new", (event) => take(JSON.parse(event.data), false));
+  source.addEventListener("over", () => { over = true; source.close(); link("Over", ""); show(); });
+  source.addEventListener("error", () => { if (!over) link("Connection lost; trying again", "amber"); });
+  function link(text, kind) { at("link").className = `about link ${kind}`; say("link", text); }
+
+  // ---- what is shown ----
+
+  const figure = (n, digits = 3) => n == null ? "–" : n === 0 ? "0" : Number(n.toPrecision(digits)).toLocaleString("en", { maximumFractionDigits: 6, maximumSignificantDigits: Math.max(digits, Math.ceil(Math.log10(Math.abs(n) + 1))) });
+  const clock = (s) => { s = Math.max(0, Math.round(s)); const p = (n) => String(n).padStart(2, "0"); return s >= 3600 ? `${Math.floor(s / 3600)}:${p(Math.floor(s / 60) % 60)}:${p(s % 60)}` : `${Math.floor(s / 60)}:${p(s % 60)}`; };
+  const moment = (t) => new Date(t * 1000).toLocaleTimeString("en-GB");
+  const mean = (list) => list.length ? list.reduce((a, b) => a + b, 0) / list.length : null;
+
+  function show() {
+    const { now, grid } = state;
+    if (!now) return;
+    const trial = now.trial, running = trial && !trial.over && !now.end;
+    const end = now.end ? `The run ${now.end.how}` : null;
+    say("headline", end || (running ? `Trial ${trial.n} of ${trial.total}: ${trial.label}` : now.prepare ? first(now.prepare) : trial ? "Between two trials" : "Getting ready"));
+    const last = state.seconds[state.seconds.length - 1];
+    say("under", end ? `Outcome: ${now.end.outcome}` : running ? (last && last.phase ? first(last.phase) : "Connecting") : progress(now.progress) || run);
+    numbers(now, running, last);
+    if (grid) sweep(grid);
+    strips(now);
+    for (const name of ["wait", "blocker", "process"]) say(`top-${name}`, (now.top && now.top[name]) || "–");
+    feed();
+    at("asks").hidden = !now.control || over;
+    at("after").hidden = !(end || over);
+    if (over && !end) say("headline", "The run goes on no more, and did not say why");
+  }
+  const first = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);
+  function progress(p) {
+    if (!p || !p.total) return "";
+    const left = p.left_s == null ? "" : `, ${clock(p.left_s)} left`, rate = p.per_s == null ? "" : `, ${Charts.short(p.per_s)} rows/s`;
+    return `${Math.floor(100 * p.done / p.total)} %${rate}${left}`;
+  }
+
+  function numbers(now, running, last) {
+    const base = now.base, measured = state.seconds.filter((each) => each.phase === "measuring");
+    say("tps", last ? figure(last.tps) : "–");
+    say("p99", last ? figure(last.p99) : "–");
+    const tps = mean((measured.length ? measured : state.seconds).map((each) => each.tps));
+    const change = base && base.tps && tps != null && measured.length ? `, ${tps >= base.tps ? "+" : "−"}${figure(Math.abs(100 * (tps / base.tps - 1)), 2)} %` : "";
+    say("tps-base", base ? `baseline ${figure(base.tps)}${change}` : tps == null ? "" : `mean ${figure(tps)}`);
+    say("p99-base", base && base.p99 != null ? `baseline ${figure(base.p99)}` : "");
+    at("tps-base").title = base ? `${base.of}, n = ${base.n}` : "";
+    state.left = running && now.trial.left_s != null ? now.trial.t + now.trial.left_s : null;
+    if (now.end || over) say("left", "0:00"); else tick();
+    const h = now.health;
+    say("busy", h && h.busy != null ? figure(100 * h.busy, 2) : "–");
+    at("busy-box").className = h && h.busy > 0.7 ? "amber" : "";
+    say("health", h ? [`${h.workers} worker${h.workers === 1 ? "" : "s"}`, h.lag_ms == null ? "" : `lag ${figure(h.lag_ms)} ms`, h.failed ? `${figure(h.failed)} failed` : "", h.busy > 0.7 ? "near its ceiling" : ""].filter(Boolean).join(", ") : "");
+  }
+  function tick() { if (state.left != null && !over) say("left", clock(state.left - Date.now() / 1000)); }
+  setInterval(tick, 1000);
+
+  function sweep(grid) {
+    const planned = grid.cells.reduce((sum, each) => sum + each.planned, 0);
+    say("trials", `${grid.done} of ${planned} trials done`);
+    const share = planned ? Math.round(100 * grid.done / planned) : 0, bar = at("progress");
+    bar.setAttribute("aria-valuenow", String(share));
+    bar.firstElementChild.style.width = `${share}%`;
+    const head = document.createElement("tr");
+    head.append(cell("th", ""), ...grid.clients.map((n) => cell("th", n.toLocaleString("en"))));
+    const rows = grid.arms.map((arm, a) => {
+      const row = document.createElement("tr");
+      row.append(cell("th", arm), ...grid.clients.map((_, x) => point(grid.cells.find((each) => each.arm === a && each.x === x))));
+      return row;
+    });
+    at("grid").tHead.replaceChildren(head);
+    at("grid").tBodies[0].replaceChildren(...rows);
+  }
+  function cell(kind, text) { const each = document.createElement(kind); each.textContent = text; return each; }
+  function point(of) {
+    if (!of) return cell("td", "");
+    const each = cell("td", of.mean ? figure(of.mean.tps) : of.done ? "failed" : "–"), part = document.createElement("span");
+    each.className = [of.running ? "running" : "", of.failed ? "bad" : "", of.done ? "" : "open"].join(" ");
+    part.className = "part";
+    part.textContent = of.running ? `trial ${of.done + 1} of ${of.planned}` : `${of.done} of ${of.planned}`;
+    each.append(part);
+    each.style.setProperty("--share", `${100 * of.done / of.planned}%`);
+    return each;
+  }
+
+  function strips(now) {
+    const s = state.seconds, p = state.samples, base = now.base;
+    const x = s.map((each) => each.t), flat = (value) => s.map(() => value ?? null);
+    const w = p.filter((each) => each.waits), c = p.filter((each) => each.cpu && each.cpu.length), d = p.filter((each) => each.disk), l = p.filter((each) => each.wal != null);
+    const stacked = w.map((each) => { let sum = 0; return Charts.waits.map((name) => (sum += each.waits[name] || 0)); });
+    const layers = Charts.waits.map((_, n) => stacked.map((each) => each[n])).reverse();
+    const sums = c.map((each) => { let sum = 0; return each.cpu.map((share) => (sum += share)); });
+    const data = {
+      tps: [x, s.map((each) => each.tps), flat(base && base.tps)],
+      p99: [x, s.map((each) => each.p99), flat(base && base.p99)],
+      waits: [w.map((each) => each.t), ...layers, w.map(() => cores)],
+      cpu: [c.map((each) => each.t), ...[3, 2, 1, 0].map((n) => sums.map((each) => each[n]))],
+      disk: [d.map((each) => each.t), d.map((each) => each.disk[1]), d.map((each) => each.disk[2])],
+      wal: [l.map((each) => each.t), l.map((each) => each.wal)],
+    };
+    const all = [...x, ...p.map((each) => each.t)];
+    Charts.draw(data, all.length ? Math.min(all[0], ...(p.length ? [p[0].t] : [])) : null, all.length ? Math.max(x[x.length - 1] || 0, p.length ? p[p.length - 1].t : 0) : null, state.feed.filter((each) => each.kind === "mark").map((each) => each.t));
+    const tail = (list, get) => list.length ? get(list[list.length - 1]) : null;
+    const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(sums, (each) => each[3] - 0), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
+    say("strip-tps-title", `Throughput, tps${base ? `; dashed: ${base.of}, n = ${base.n}` : ""}`);
+    say("strip-p99-title", "p99 latency of each second, ms");
+    say("strip-waits-title", sessions == null ? "Active sessions by what they wait for" : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}`);
+    say("strip-cpu-title", cpu == null ? "CPU of the host" : `CPU of the host ${Math.round(100 * cpu)} % busy`);
+    say("strip-disk-title", disk == null ? "Disk" : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy`);
+    say("strip-wal-title", wal == null ? "WAL" : `WAL: ${figure(wal)} MiB/s`);
+  }
+
+  let shown = -1;
+  function feed() {
+    const last = state.feed.length ? state.feed[state.feed.length - 1].i : 0;
+    if (last === shown) return;
+    shown = last;
+    at("feed").replaceChildren(...state.feed.slice().reverse().map((each) => {
+      const item = document.createElement("li"), when = document.createElement("time"), kind = document.createElement("b");
+      when.textContent = moment(each.t);
+      kind.textContent = each.kind;
+      if (each.kind === "error" || each.kind === "outage") kind.className = "bad";
+      item.append(when, " ", kind, " ", each.text || "a moment");
+      return item;
+    }));
+  }
+
+  // ---- what may be asked ----
+
+  async function ask(what) {
+    if (what === "stop-now" && !confirm("Stop now? The trial that runs is not kept.")) return;
+    say("answer", "…");
+    const text = what === "mark" ? at("mark-text").value : "";
+    try {
+      const answer = await fetch(`${address}/ask`, { method: "POST", headers: { "content-type": "application/json", "x-pgdyno-form": body.dataset.form }, body: JSON.stringify({ what, text }) });
+      const said = answer.ok ? { mark: "Marked", "stop-after": "It stops after this trial", "stop-now": "It stops" }[what] : (answer.headers.get("content-type") || "").includes("json") ? (await answer.json()).problem : answer.status === 403 ? "This page is of another server: load it again" : `Refused (${answer.status})`;
+      say("answer", said);
+      if (answer.ok && what === "mark") at("mark-text").value = "";
+    } catch { say("answer", "The server does not answer"); }
+  }
+  at("asks").addEventListener("submit", (event) => { event.preventDefault(); ask("mark"); });
+  for (const each of at("asks").querySelectorAll("button[type=button]")) each.addEventListener("click", () => ask(each.dataset.ask));
+
+  Charts.legends();
+})();

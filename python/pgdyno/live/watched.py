@@ -1,0 +1,211 @@
+"""A running experiment as those see it who watch: the journal and the probe's lines, folded into one state."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pgdyno.live.control import can_ask
+from pgdyno.live.journal import JOURNAL
+from pgdyno.live.sampled import Sampled
+from pgdyno.live.tail import Tail
+from pgdyno.records import Outcome
+from pgdyno.report.live import result
+from pgdyno.store.writer import partial_path
+
+FEED = 200
+SECONDS = 3_600
+"""Of a trial that are kept for the charts; of a longer one, the last."""
+FED = {"note", "mark", "engine"}
+
+Json = dict[str, Any]
+Baseline = Callable[[str, str, int], Json | None]
+"""Figures of an earlier run at a trial's point, by its slug, arm and clients."""
+
+
+class Watched:
+    """One run; `poll` reads what is new. For one thread at a time: it has a lock."""
+
+    def __init__(self, run: Path, baseline: Baseline = lambda _slug, _arm, _clients: None) -> None:
+        """Of the run folder `run`; `baseline` is asked where the run itself has none."""
+        self.run = run
+        self._baseline = baseline
+        self._lock = threading.Lock()
+        self._journal = Tail(run / JOURNAL)
+        self._probe: Tail | None = None
+        self._sampled = Sampled()
+        self._planned: dict[int, tuple[str, str, int]] = {}
+        self._results: dict[int, Json] = {}
+        self._seconds: deque[Json] = deque(maxlen=SECONDS)
+        self._feed: deque[Json] = deque(maxlen=FEED)
+        self._fed = 0
+        self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "end": None}
+        self._base: Json | None = None
+        self._new: Json = _nothing()
+
+    def poll(self) -> Json | None:
+        """What has changed since the last time; None when nothing has."""
+        with self._lock:
+            return self._poll()
+
+    def whole(self) -> Json:
+        """All of it, for one who comes now."""
+        with self._lock:
+            # what others have yet to hear stays new
+            rest = self._poll()
+            if rest is not None:
+                self._new = {**rest, "changed": True}
+            return {
+                "reset": True,
+                "grid": self._grid(),
+                "seconds": list(self._seconds),
+                "samples": self._sampled.rows[-SECONDS:],
+                "feed": list(self._feed),
+                "now": self._moment(),
+            }
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the run came to its end, whatever end that was."""
+        return self._now["end"] is not None
+
+    def _poll(self) -> Json | None:
+        for line in self._journal.lines():
+            try:
+                self._take(line)
+            except (KeyError, TypeError, ValueError):
+                # of another version
+                continue
+        before = len(self._sampled.rows)
+        if self._probe is not None:
+            self._sampled.add(self._probe.lines())
+        new, self._new = self._new, _nothing()
+        new["samples"] += self._sampled.rows[before:]
+        if not (new.pop("changed") or new["samples"]):
+            return None
+        new["now"] = self._moment()
+        if new["grid"]:
+            new["grid"] = self._grid()
+        return new
+
+    def _take(self, line: Mapping[str, Any]) -> None:
+        kind = line["e"]
+        self._new["changed"] = True
+        if kind in FED:
+            self._say(line["t"], str(line.get("what", kind)), str(line["text"]))
+        elif kind in _TAKEN:
+            _TAKEN[kind](self, line)
+
+    def _say(self, wall_s: float, kind: str, text: str) -> None:
+        self._fed += 1
+        said = {"i": self._fed, "t": wall_s, "kind": kind, "text": text}
+        self._feed.append(said)
+        self._new["feed"].append(said)
+
+    def _run(self, line: Mapping[str, Any]) -> None:
+        self._planned = {number: (slug, arm, clients) for number, slug, arm, clients in line["trials"]}
+        self._now |= {"trial": None, "end": None}
+        self._new["grid"] = True
+
+    def _prepare(self, line: Mapping[str, Any]) -> None:
+        self._now |= {"prepare": str(line["text"]), "progress": None}
+        if self._now["trial"]:
+            self._now["trial"]["over"] = True
+
+    def _progress(self, line: Mapping[str, Any]) -> None:
+        self._now["progress"] = {name: line.get(name) for name in ("done", "total", "per_s", "left_s")}
+
+    def _trial(self, line: Mapping[str, Any]) -> None:
+        number = int(line["n"])
+        slug, arm, clients = self._planned.get(number) or (None, str(line["label"]), 0)
+        fields = {name: line[name] for name in ("n", "total", "label", "seconds", "left_s", "t")}
+        self._now |= {"trial": {**fields, "over": False}, "prepare": None, "progress": None, "health": None}
+        self._seconds.clear()
+        self._sampled = Sampled()
+        self._probe = Tail(partial_path(self.run, slug) / "probe.jsonl") if slug else None
+        self._base = self._base_of(number, slug, arm, clients)
+        self._new |= {"reset": True, "grid": True, "seconds": [], "samples": []}
+
+    def _second(self, line: Mapping[str, Any]) -> None:
+        second = {name: line[name] for name in ("t", "tps", "p99", "phase")}
+        self._seconds.append(second)
+        self._new["seconds"].append(second)
+
+    def _health(self, line: Mapping[str, Any]) -> None:
+        self._now["health"] = {name: value for name, value in line.items() if name not in ("e", "t")}
+
+    def _ended(self, line: Mapping[str, Any]) -> None:
+        trial = self._now["trial"]
+        if trial:
+            self._results[trial["n"]] = {name: line[name] for name in ("outcome", "tps", "p99")}
+            trial["over"] = True
+            came_to = result(Outcome(line["outcome"]), line["tps"], line["p99"])
+            self._say(line["t"], "trial", f"{trial['n']}: {trial['label']}  {came_to}")
+        self._new["grid"] = True
+
+    def _end(self, line: Mapping[str, Any]) -> None:
+        self._now |= {"end": {"how": str(line["how"]), "outcome": str(line["outcome"])}, "prepare": None}
+
+    def _moment(self) -> Json:
+        top = {"wait": self._sampled.wait, "blocker": self._sampled.blocker, "process": self._sampled.process}
+        return {**self._now, "base": self._base, "top": top, "control": can_ask(self.run)}
+
+    def _base_of(self, number: int, slug: str | None, arm: str, clients: int) -> Json | None:
+        """Of this run's first arm, if this is another one; else of an earlier run."""
+        first = next((each[1] for each in self._planned.values()), arm)
+        if arm != first:
+            at = [n for n, each in self._planned.items() if each[1:] == (first, clients) and n != number]
+            found = mean_of([self._results[n] for n in at if n in self._results])
+            return found and {**found, "of": first}
+        return self._baseline(slug, arm, clients) if slug else None
+
+    def _grid(self) -> Json:
+        """Arms, clients, and a cell for each pair: trials planned, those that came to something, their mean."""
+        arms = list(dict.fromkeys(arm for _, arm, _ in self._planned.values()))
+        clients = sorted({each for _, _, each in self._planned.values()})
+        planned = Counter((arm, each) for _, arm, each in self._planned.values())
+        now = self._now["trial"]
+        cells = []
+        for (arm, each), number in planned.items():
+            at = [n for n, trial in self._planned.items() if trial[1:] == (arm, each)]
+            done = [self._results[n] for n in at if n in self._results]
+            cells.append(
+                {
+                    "arm": arms.index(arm),
+                    "x": clients.index(each),
+                    "planned": number,
+                    "done": len(done),
+                    "failed": sum(each["outcome"] != "finished" for each in done),
+                    "running": bool(now and not now["over"] and now["n"] in at),
+                    "mean": mean_of(done),
+                }
+            )
+        return {"arms": arms, "clients": clients, "cells": cells, "done": len(self._results)}
+
+
+_TAKEN = {
+    "run": Watched._run,
+    "prepare": Watched._prepare,
+    "progress": Watched._progress,
+    "trial": Watched._trial,
+    "second": Watched._second,
+    "health": Watched._health,
+    "ended": Watched._ended,
+    "end": Watched._end,
+}
+
+
+def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:
+    """Mean throughput of those that are results, and the p99 in the middle: percentiles are not averaged."""
+    rates = [each["tps"] for each in results if each["outcome"] == "finished" and each["tps"] is not None]
+    tails = sorted(each["p99"] for each in results if each["outcome"] == "finished" and each["p99"] is not None)
+    if not rates:
+        return None
+    return {"tps": sum(rates) / len(rates), "p99": tails[(len(tails) - 1) // 2] if tails else None, "n": len(rates)}
+
+
+def _nothing() -> Json:
+    return {"reset": False, "changed": False, "grid": None, "seconds": [], "samples": [], "feed": []}

@@ -1,0 +1,141 @@
+"""A run that is watched: `pgdyno run --live`, its page's address, and an end for both."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from pgdyno.target import Home
+from tests.postgres.runs import PGDYNO, environment
+
+PLAN = """\
+name = "watched"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "16MB" }}
+[target."{second}"]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "32MB" }}
+[workload]
+scripts = ["{script}"]
+scale = 1
+[sweep]
+clients = [{clients}]
+[trial]
+warmup = "1s"
+duration = "{seconds}s"
+order = "as-listed"
+"""
+PATIENCE_S = 240.0
+
+
+@dataclass
+class LiveRun:
+    """The process, and where its page is."""
+
+    process: subprocess.Popen[str]
+    url: str
+    said: list[str]
+
+    @property
+    def host(self) -> str:
+        """Scheme and host of the page."""
+        return self.url.partition("/live/")[0]
+
+    def form(self) -> str:
+        """What the page was given for its requests."""
+        found = re.search(r'data-form="([^"]+)"', httpx2.get(self.url).text)
+        assert found is not None
+        return found[1]
+
+    def ask(self, what: str, text: str = "", **headers: str) -> httpx2.Response:
+        """A request as the page sends it; `headers` replace the page's, and empty ones are left out."""
+        given = {
+            "origin": self.host,
+            "x-pgdyno-form": self.form(),
+            **{k.replace("_", "-"): v for k, v in headers.items()},
+        }
+        given = {name: value for name, value in given.items() if value}
+        return httpx2.post(f"{self.url}/ask", json={"what": what, "text": text}, headers=given)
+
+    def end(self) -> int:
+        """Waits for the run's end; its exit code."""
+        return self.process.wait(PATIENCE_S)
+
+
+def messages(url: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What the page is sent, from now on to the end."""
+    with httpx2.stream("GET", f"{url}/stream", timeout=PATIENCE_S) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        kind = ""
+        for line in stream.iter_lines():
+            if line.startswith("event: "):
+                kind = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield kind, json.loads(line.removeprefix("data: "))
+
+
+@contextmanager
+def live_run(home: Home, folder: Path, plan: Path, *options: str) -> Iterator[LiveRun]:
+    """A run with `--live`, from when its page is there; both have ended behind the block."""
+    process = subprocess.Popen(
+        [PGDYNO, "run", str(plan), "--live", "--no-preflight", *options],
+        cwd=folder,
+        env=environment(home),
+        text=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    said: list[str] = []
+    known = threading.Event()
+
+    def listen() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            said.append(line.strip())
+            if line.startswith("live: "):
+                known.set()
+        known.set()
+
+    thread = threading.Thread(target=listen, daemon=True)
+    thread.start()
+    try:
+        assert known.wait(PATIENCE_S)
+        urls = [line.removeprefix("live: ") for line in said if line.startswith("live: ")]
+        assert urls, said
+        yield LiveRun(process, urls[0], said)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(60)
+        thread.join(10)
+        assert process.stderr is not None
+        process.stderr.close()
+        for pid in servers_beside(folder):
+            os.kill(pid, signal.SIGTERM)
+
+
+def servers_beside(folder: Path) -> list[int]:
+    """Servers that were started beside runs in `folder`."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = status.read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"pgdyno.live.beside" in words and words[-2].startswith(os.fsencode(folder)):
+            found.append(int(status.parent.name))
+    return found

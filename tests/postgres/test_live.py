@@ -1,0 +1,112 @@
+"""A real run, watched and stopped through HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+
+from pgdyno.errors import ExitCode
+from pgdyno.records import Outcome
+from pgdyno.store import load_run
+from pgdyno.target import Home
+from tests.postgres.live_run import PLAN, LiveRun, live_run, messages
+from tests.postgres.runs import postmasters, the_run
+
+
+def plan_of(folder: Path, **changes: object) -> Path:
+    path = folder / "watched.toml"
+    path.write_text(PLAN.format(**{"second": "b", "script": "tpcb-like", "clients": "2", "seconds": 3, **changes}))
+    return path
+
+
+def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) -> None:
+    with live_run(warm_home, tmp_path, plan_of(tmp_path)) as run:
+        marked, seconds, classes, grids, baselines, feed = False, 0, set(), [], [], []
+        for kind, message in messages(run.url):
+            if kind == "over":
+                break
+            seconds += len(message["seconds"])
+            classes |= {name for sample in message["samples"] for name in sample.get("waits", {})}
+            feed += [(each["kind"], each["text"]) for each in message["feed"]]
+            grids += [message["grid"]] if message["grid"] else []
+            baselines += [message["now"]["base"]] if message["now"]["base"] else []
+            if not marked and message["seconds"]:
+                marked = True
+                assert run.ask("mark", "a moment <b>'\"").status_code == 202
+                refused_asks(run)
+                # another one sees all that was before
+                whole = next(messages(run.url))
+                assert whole[0] == "all"
+                assert whole[1]["seconds"]
+                assert whole[1]["now"]["trial"]["n"] == 1
+        assert run.end() == ExitCode.OK
+        end = message_of_the_end(run)
+        assert end == {"how": "came to its end", "outcome": "finished"}
+        assert seconds >= 4
+        assert classes
+        assert ("mark", "a moment <b>'\"") in feed
+        assert [text.split()[0] for kind, text in feed if kind == "trial"] == ["1:", "2:"]
+        assert [cell["done"] for cell in grids[-1]["cells"]] == [1, 1]
+        assert grids[-1]["arms"] == ["a", "b"]
+        # the second target has the first one beside it
+        assert {each["of"] for each in baselines} == {"a"}
+        assert httpx2.get(f"{run.url.replace('/live/', '/run/')}/report").status_code == 200
+    stored = load_run(the_run(tmp_path))
+    assert [event.message for event in stored.events(1) if event.kind == "mark"] == ["a moment <b>'\""]
+    assert not (stored.folder.path / ".control").exists()
+
+
+def refused_asks(run: LiveRun) -> None:
+    """What does not come from a page of the server's does nothing."""
+    assert run.ask("stop-now", origin="http://evil.example").status_code == 403
+    assert run.ask("stop-now", origin="null").status_code == 403
+    assert run.ask("stop-now", origin="").status_code == 403
+    assert run.ask("stop-now", sec_fetch_site="cross-site").status_code == 403
+    assert run.ask("stop-now", x_pgdyno_form="wrong").status_code == 403
+    assert run.ask("stop-now", host="evil.example").status_code == 421
+    assert run.ask("format-disk").status_code == 400
+    assert httpx2.get(f"{run.url}/ask").status_code == 405
+
+
+def message_of_the_end(run: LiveRun) -> object:
+    """What one sees who comes when all is over."""
+    return next(messages(run.url))[1]["now"]["end"]
+
+
+def test_stop_after_this_trial(warm_home: Home, tmp_path: Path) -> None:
+    with live_run(warm_home, tmp_path, plan_of(tmp_path)) as run:
+        wait_for_a_second(run)
+        assert run.ask("stop-after").status_code == 202
+        assert run.end() == ExitCode.STOPPED
+        assert run.ask("mark").status_code == 409
+    folder = the_run(tmp_path)
+    assert [trial.outcome for trial in folder.trials()] == [Outcome.FINISHED]
+    assert folder.manifest.outcome is Outcome.INTERRUPTED
+    assert folder.manifest.attempts[-1].ended == "was stopped: the live page asked for it"
+
+
+def test_stop_now(warm_home: Home, tmp_path: Path) -> None:
+    with live_run(warm_home, tmp_path, plan_of(tmp_path, seconds=600)) as run:
+        wait_for_a_second(run)
+        assert run.ask("stop-now").status_code == 202
+        assert run.end() == ExitCode.INTERRUPTED
+        assert message_of_the_end(run) == {"how": "was interrupted", "outcome": "interrupted"}
+    assert the_run(tmp_path).trials() == []
+    assert postmasters(warm_home) == []
+
+
+def wait_for_a_second(run: LiveRun) -> None:
+    for _, message in closing(messages(run.url)):
+        if message.get("seconds"):
+            return
+    raise AssertionError("the run ended")
+
+
+def closing(found: Iterator[tuple[str, dict[str, list[object]]]]) -> Iterator[tuple[str, dict[str, list[object]]]]:
+    """`found`, whose connection is closed where it is left."""
+    try:
+        yield from found
+    finally:
+        found.close()  # type: ignore[attr-defined]

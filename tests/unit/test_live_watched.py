@@ -1,0 +1,295 @@
+"""A running experiment as its page sees it: the journal, the probe's lines, what may be asked."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.live.control import CONTROL, Ask, ask
+from pgdyno.live.hub import Hub
+from pgdyno.live.journal import JOURNAL, JournalView
+from pgdyno.live.lingering import IDLE_S, Idle
+from pgdyno.live.peer import may_ask, owner_of
+from pgdyno.live.sampled import Sampled, wait_class
+from pgdyno.live.tail import Tail
+from pgdyno.live.watched import Watched
+from pgdyno.records import Outcome
+from pgdyno.report.live import Planned, QuietView
+from tests.unit.archive_sample import MARKUP
+
+TRIALS = [
+    Planned(1, "0001-a-c2", "a", 2),
+    Planned(2, "0002-b-c2", "b", 2),
+    Planned(3, "0003-a-c4", "a", 4),
+    Planned(4, "0004-b-c4", "b", 4),
+]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    path = tmp_path / "run"
+    path.mkdir()
+    return path
+
+
+@contextmanager
+def running(run: Path) -> Iterator[None]:
+    """While a pgdyno works on it."""
+    with (run / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def one_trial(view: JournalView, number: int, tps: float, outcome: Outcome = Outcome.FINISHED) -> None:
+    view.set_up("resetting")
+    view.trial_started(number, 4, f"trial {number}", 2.0)
+    view.interval(tps, 2.5, "measuring")
+    view.heard({"event": "interval", "scripts": [{"failed": 1}], "workers": [{"cpu_share": 0.5}], "clients": 2})
+    view.trial_ended(outcome, tps, 2.5)
+
+
+def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
+    with JournalView(QuietView()) as view:
+        view.note("before there is a folder")
+        view.run_began(run, TRIALS)
+        one_trial(view, 1, 100.0)
+        one_trial(view, 2, 110.0)
+        view.heard({"event": "error", "consequence": "failed", "message": MARKUP})
+        view.run_ended("came to its end", Outcome.FINISHED)
+    seen = Watched(run).whole()
+    assert [each["text"] for each in seen["feed"]] == [
+        "before there is a folder",
+        "1: trial 1  100 tps  p99 2.50 ms",
+        "2: trial 2  110 tps  p99 2.50 ms",
+        f"failed: {MARKUP}",
+    ]
+    assert seen["now"]["end"] == {"how": "came to its end", "outcome": "finished"}
+    assert seen["now"]["health"]["busy"] == 0.5
+    assert seen["now"]["base"] == {"tps": 100.0, "p99": 2.5, "n": 1, "of": "a"}
+    assert [(cell["done"], cell["mean"]) for cell in seen["grid"]["cells"]] == [
+        (1, {"tps": 100.0, "p99": 2.5, "n": 1}),
+        (1, {"tps": 110.0, "p99": 2.5, "n": 1}),
+        (0, None),
+        (0, None),
+    ]
+
+
+def test_only_what_is_new_is_told_again(run: Path) -> None:
+    watched = Watched(run)
+    with JournalView(QuietView()) as view:
+        view.run_began(run, TRIALS)
+        view.trial_started(1, 4, "trial 1", 2.0)
+        first = watched.poll()
+        assert first is not None
+        assert first["reset"]
+        assert watched.poll() is None
+        view.interval(100.0, None, "warm-up")
+        second = watched.poll()
+        assert second is not None
+        assert not second["reset"]
+        assert [each["tps"] for each in second["seconds"]] == [100.0]
+
+
+def test_another_go_at_a_run_goes_on_with_its_journal(run: Path) -> None:
+    for numbers in ((1,), (2, 3)):
+        with JournalView(QuietView()) as view:
+            view.run_began(run, TRIALS)
+            for number in numbers:
+                one_trial(view, number, 100.0, Outcome.FAILED if number == 3 else Outcome.FINISHED)
+            view.run_ended("was interrupted", Outcome.INTERRUPTED)
+    grid = Watched(run).whole()["grid"]
+    assert grid["done"] == 3
+    assert [cell["failed"] for cell in grid["cells"]] == [0, 0, 1, 0]
+
+
+def test_a_journal_that_cannot_be_written_is_no_harm(run: Path) -> None:
+    (run / JOURNAL).mkdir()
+    with JournalView(QuietView()) as view:
+        view.run_began(run, TRIALS)
+        one_trial(view, 1, 100.0)
+
+
+def test_lines_of_others_are_left_out(run: Path) -> None:
+    lines = [
+        '{"e":"run"}',
+        '{"e":"later","t":1}',
+        "no json",
+        "[]",
+        '{"e":"note","t":1,"text":"x"}',
+        '{"e":"note","t":1',
+    ]
+    (run / JOURNAL).write_text("\n".join(lines))
+    assert [each["text"] for each in Watched(run).whole()["feed"]] == ["x"]
+
+
+def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    tail = Tail(tmp_path / "lines")
+    assert tail.lines() == []
+    with (tmp_path / "lines").open("w") as file:
+        file.write('{"a":1}\n{"a"')
+        file.flush()
+        assert tail.lines() == [{"a": 1}]
+        file.write(":2}\n")
+        file.flush()
+        assert tail.lines() == [{"a": 2}]
+
+
+def waits(wall_s: float, *rows: tuple[str | None, str | None, int]) -> dict[str, Any]:
+    keys = ("wait_type", "wait", "sessions")
+    return {"event": "waits", "wall_us": int(wall_s * 1e6), "rows": [dict(zip(keys, row, strict=True)) for row in rows]}
+
+
+def sample(wall_s: float, source: str, labels: dict[str, str], **values: float) -> dict[str, Any]:
+    row = {"labels": labels, "values": values}
+    return {"event": "sample", "wall_us": int(wall_s * 1e6), "source": source, "span_us": 1_000_000, "rows": [row]}
+
+
+def test_what_the_probe_saw_by_second() -> None:
+    sampled = Sampled()
+    sampled.add(
+        [
+            waits(10.1, ("CPU", None, 2), ("Lock", "transactionid", 4)),
+            waits(10.6, ("CPU", None, 1), ("IO", "WalSync", 1)),
+            {"event": "blockers", "wall_us": 10_600_000, "rows": [{"blocked_by": 7, "state": MARKUP}] * 3},
+            sample(10.7, "cpu", {}, user=0.5, system=0.25, iowait=0.0, steal=0.0),
+            sample(10.7, "disk", {"device": "a", "holds": "data"}, utilisation=0.5, written=2 << 20, read=0),
+            sample(10.7, "wal_position", {}, inserted=1 << 20),
+            sample(10.7, "process", {"pid": "7", "kind": "client backend"}, cpu=250_000),
+            {"event": "sample", "wall_us": 10_800_000, "source": "cpu", "rows": 7},
+            {"event": "end"},
+            waits(11.1),
+        ]
+    )
+    assert sampled.rows == [
+        {
+            "t": 10,
+            "cpu": [0.5, 0.25, 0.0, 0.0],
+            "disk": [0.5, 2.0, 0.0],
+            "wal": 1.0,
+            "waits": {"CPU": 1.5, "lock": 2.0, "WAL": 0.5},
+        }
+    ]
+    assert sampled.wait == "Lock transactionid: 2.0 sessions"
+    assert sampled.blocker == f"process 7 ({MARKUP}) blocks 3"
+    assert sampled.process == "client backend (7): 25% of a core"
+
+
+def test_classes_of_waits() -> None:
+    found = [wait_class(*each) for each in (("LWLock", "WALWrite"), ("LWLock", "x"), (None, None), ("Timeout", "x"))]
+    assert found == ["WAL", "LWLock", "other", "other"]
+
+
+def test_wishes_reach_the_run(run: Path) -> None:
+    with running(run), JournalView(QuietView(), controlled=True) as view:
+        view.run_began(run, TRIALS)
+        assert (run / CONTROL).stat().st_mode & 0o777 == 0o700
+        ask(run, Ask.MARK, MARKUP)
+        ask(run, Ask.STOP_AFTER)
+        (run / CONTROL / "nonsense").write_text("[]")
+        wait_until(lambda: view.stop_wanted() is not None and not any((run / CONTROL).iterdir()))
+        (mark,) = view.marks()
+        assert mark.text == MARKUP
+        assert view.marks() == []
+    with pytest.raises(UsageError, match="takes no wishes"):
+        ask(run, Ask.STOP_NOW)
+
+
+def test_stop_now_is_ctrl_c(run: Path) -> None:
+    with running(run), JournalView(QuietView(), controlled=True) as view:
+        view.run_began(run, TRIALS)
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes while this waits
+            ask(run, Ask.STOP_NOW)
+            wait_until(lambda: False)
+
+
+def test_a_run_without_live_takes_no_wishes(run: Path) -> None:
+    with running(run), JournalView(QuietView()) as view:
+        view.run_began(run, TRIALS)
+        with pytest.raises(UsageError, match="takes no wishes"):
+            ask(run, Ask.STOP_NOW)
+    (run / CONTROL).mkdir()
+    with pytest.raises(UsageError, match="takes no wishes"):
+        # of a run that was killed
+        ask(run, Ask.STOP_NOW)
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_whose_a_connection_is() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
+        port = client.getsockname()[1]
+        assert owner_of(port) == os.geteuid()
+        assert may_ask("127.0.0.1", port)
+    assert not may_ask("127.0.0.1", port)
+    assert not may_ask("somebody", port)
+    assert may_ask("192.0.2.7", port)
+
+
+def test_a_server_beside_a_run_ends_when_nobody_needs_it(run: Path) -> None:
+    now, watching = [0.0], [0]
+    idle = Idle(run, lambda: watching[0], lambda: now[0])
+
+    def after(seconds: float) -> bool:
+        now[0] += seconds
+        return idle.may_end()
+
+    with running(run):
+        assert not after(10 * IDLE_S)
+    watching[0] = 1
+    assert not after(10 * IDLE_S)
+    watching[0] = 0
+    assert not after(IDLE_S / 2)
+    idle.asked()
+    assert not after(IDLE_S)
+    assert after(1)
+
+
+def test_one_reads_for_all(run: Path) -> None:
+    made = []
+
+    def make(path: Path) -> Watched:
+        made.append(Watched(path))
+        return made[-1]
+
+    async def watch(hub: Hub) -> list[bytes]:
+        return [message async for message in hub.messages(run)]
+
+    async def ten(hub: Hub) -> list[list[bytes]]:
+        return await asyncio.gather(*(watch(hub) for _ in range(10)))
+
+    with JournalView(QuietView()) as view:
+        view.run_began(run, TRIALS)
+        one_trial(view, 1, 100.0)
+        view.run_ended("came to its end", Outcome.FINISHED)
+    hub = Hub(make)
+    seen = asyncio.run(ten(hub))
+    assert len(made) == 1
+    assert hub.watching == 0
+    for messages in seen:
+        assert messages[0].startswith(b"event: all\n")
+        assert json.loads(messages[0].split(b"data: ", 1)[1])["now"]["end"]
+        assert messages[-1] == b"event: over\ndata: {}\n\n"
+
+
+@pytest.fixture(autouse=True)
+def _own_sigint() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
