@@ -19,6 +19,7 @@ from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.cache import page_cache_share, shared_buffers_share
 from pgdyno.prepare.mark import read_comment
 from pgdyno.prepare.relations import dataset_relations
+from pgdyno.prepare.template import find_template
 from pgdyno.run import find_engine
 from pgdyno.target import Home, Server, SilentProgress, open_target
 
@@ -40,7 +41,8 @@ def running(home: Home) -> Iterator[Server]:
 def own_server(running: Server) -> Server:
     """A server whose cluster can be copied and replaced; nothing that an earlier test loaded or made counts."""
     execute(running, "DROP TABLE IF EXISTS more", f"COMMENT ON DATABASE {running.dbname} IS NULL")
-    execute(running, f"DROP DATABASE IF EXISTS {TEMPLATE}")
+    for template in (TEMPLATE, f"{TEMPLATE}_2"):
+        execute(running, f"DROP DATABASE IF EXISTS {template}")
     if running.copy.folder.exists():
         shutil.rmtree(running.copy.folder)
     return running
@@ -285,12 +287,26 @@ def test_sessions_that_are_left_do_not_hold_up_the_template(own_server: Server) 
             left.execute("SELECT 1")
 
 
-def test_another_scale_is_another_dataset(own_server: Server) -> None:
+def test_each_dataset_keeps_its_template(own_server: Server) -> None:
     prepare = preparer(own_server, method="template")
     prepare.prepare(SMALL)
     done = prepare.prepare(Dataset("pgbench", 2))
     assert [step.name for step in done.steps][:3] == ["load", "template", "copy"]
     assert content(own_server)["pgbench_accounts"][0] == 200_000
+    for scale in (1, 2):
+        done = prepare.prepare(Dataset("pgbench", scale))
+        assert [step.name for step in done.steps][:2] == ["copy", "verify"]
+        assert content(own_server)["pgbench_accounts"][0] == scale * 100_000
+
+
+def test_templates_of_others_make_room(own_server: Server) -> None:
+    prepare = preparer(own_server, method="template")
+    prepare.prepare(SMALL)
+    # nothing is as large as that
+    prepare.keep_free_bytes = 1 << 60
+    prepare.prepare(Dataset("pgbench", 2))
+    assert find_template(own_server, SMALL) is None
+    assert find_template(own_server, Dataset("pgbench", 2)) == TEMPLATE
 
 
 def test_a_copy_belongs_to_the_server_s_user(own_server: Server) -> None:

@@ -13,6 +13,7 @@ from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
 from pgdyno.target import Server, open_target
+from pgdyno.units import parse_bytes
 
 
 def server_for(state: RunState, target: str) -> Server:
@@ -52,8 +53,9 @@ def _start(state: RunState, target: str) -> Server:
     state.servers[target] = server
     if server.machine is not None:
         state.ground.guard.watch_cluster(target, server.machine.data_directory)
+    keep_free = parse_bytes(plan.trial.min_free_disk) if plan.trial.min_free_disk else 0
     state.preparers[target] = Preparer(
-        server, state.ground.engine, state.ground.progress, plan.reset, scripts_that_run(plan)
+        server, state.ground.engine, state.ground.progress, plan.reset, scripts_that_run(plan), keep_free
     )
     for note in server.notes:
         state.note(f"target {target}: {note}")

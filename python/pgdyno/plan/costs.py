@@ -57,15 +57,20 @@ def loading_s(plan: Plan, points: Sequence[Point]) -> float:
 
 def _pgbench_scale(plan: Plan, scale: int) -> float:
     """The scale at which pgbench's tables are as large as the dataset at its own `scale`."""
-    match plan.workload.dataset:
-        case "none":
-            return 0.0
+    return pgbench_scale(plan.workload.dataset, scale, plan.workload.tables)
+
+
+def pgbench_scale(dataset: str, scale: int, tables: int) -> float:
+    """The scale at which pgbench's tables are as large as `dataset`; `tables` are those of sbtest."""
+    match dataset:
         case "sbtest":
-            return plan.workload.tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
+            return tables * scale * BYTES_A_ROW_OF_SBTEST / BYTES_A_SCALE
         case "tpcc":
             return scale * SCALES_OF_A_WAREHOUSE
         case "pgbench":
             return scale
+        case _:
+            return 0.0
 
 
 def overhead_s(plan: Plan, point: Point) -> float:

@@ -26,7 +26,7 @@ from pgdyno.prepare.relations import dataset_relations
 from pgdyno.prepare.snapshot import holds_snapshot, make_snapshot, restore_snapshot
 from pgdyno.prepare.statistics import reset_statistics
 from pgdyno.prepare.steps import Steps
-from pgdyno.prepare.template import copy_template, holds_template, make_template
+from pgdyno.prepare.template import copy_template, find_template, make_room, make_template, template_of
 from pgdyno.prepare.vacuum import vacuum_as_pgbench
 from pgdyno.prepare.verify import DatasetCheck
 from pgdyno.records import Consistency, Preparation
@@ -46,7 +46,10 @@ class Preparer:
     reset: Reset
     scripts: Set[str]
     """Names of those that may run."""
-    _whole: DatasetCheck = field(default_factory=DatasetCheck)
+    keep_free_bytes: int = 0
+    """What the plan wants to stay free on disk."""
+    _whole: dict[Dataset, DatasetCheck] = field(default_factory=dict)
+    """Of each that was loaded or brought back."""
     _books: Books | None = None
     """What the next trial begins with; None when nobody knows."""
     _dataset: Dataset | None = None
@@ -148,11 +151,17 @@ class Preparer:
         self._books = read_books(self.server)
 
     def _from_template(self, dataset: Dataset, steps: Steps) -> None:
-        if not holds_template(self.server, dataset):
+        template = find_template(self.server, dataset)
+        if template is None:
+            dropped = make_room(self.server, dataset, self.keep_free_bytes)
+            if dropped is not None:
+                steps.do("make room", "dropping templates", lambda: dropped)
             # what trials of an earlier run have changed is no source of a template
             self._load(dataset, steps, anew=True)
             steps.do("template", "making the template", lambda: make_template(self.server, self.reset))
-        steps.do("copy", "copying the template", lambda: copy_template(self.server, self.reset))
+            template = find_template(self.server, dataset) or template_of(self.server)
+        source = template
+        steps.do("copy", "copying the template", lambda: copy_template(self.server, source, self.reset))
 
     def _from_snapshot(self, dataset: Dataset, steps: Steps) -> None:
         if not holds_snapshot(self.server, dataset, self.reset.snapshot):
@@ -170,7 +179,7 @@ class Preparer:
 
         steps.do("load", f"looking for {dataset}", load)
         if loaded:
-            self._whole.forget()
+            self._whole.pop(dataset, None)
         return loaded
 
     def _verify(self, dataset: Dataset) -> str:
@@ -186,7 +195,8 @@ class Preparer:
         if self._rule is Rule.UNKNOWN and not made_anew:
             return "its mark"
         scope = scope_for(self.reset.consistency, dataset, self._rule)
-        rows = self._whole.rows(self.server, scope, self._books, same_size=made_anew)
+        whole = self._whole.setdefault(dataset, DatasetCheck())
+        rows = whole.rows(self.server, scope, self._books, same_size=made_anew)
         wrong = check_counts(dataset, rows)
         if self.reset.method != "none" and rows["pgbench_history"] != 0:
             wrong.append(f"pgbench_history has {rows['pgbench_history']:,} rows and should be empty")

@@ -1,37 +1,69 @@
-"""A database to copy: `CREATE DATABASE … TEMPLATE pgdyno_template`."""
+"""Databases to copy: `CREATE DATABASE … TEMPLATE pgdyno_template`, one for each dataset of a sweep.
+
+The first is called `pgdyno_template`, others `pgdyno_template_2` and so on: their marks tell what they hold. They
+are kept as long as there is room for the next dataset; over the network, where that is not seen, there is one.
+"""
 
 from __future__ import annotations
 
+import itertools
+import re
+import shutil
+from collections.abc import Mapping
 from typing import Any
 
 import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
+from pgdyno.plan.costs import BYTES_A_SCALE, pgbench_scale
 from pgdyno.plan.model import Reset
 from pgdyno.prepare.mark import Dataset, read_comment, read_mark, write_comment
 from pgdyno.target import Server
 from pgdyno.target.cluster_copy import check_room
+from pgdyno.target.storage import storing
 from pgdyno.units import format_bytes
+
+SPARE_BYTES = 4 << 30
+"""What must be left beside kept templates, for WAL and what trials add."""
 
 
 def template_of(server: Server) -> str:
-    """Name of the database that the workload's is copied from: nobody can connect to it, so nothing changes it."""
+    """Name of the first database that the workload's is copied from: nobody can connect to it, so it stays as it is."""
     return f"{server.dbname}_template"
 
 
-def holds_template(server: Server, dataset: Dataset) -> bool:
-    """Whether a whole template of `dataset` is there; it gets its mark as the last of all."""
-    mark = read_mark(read_comment(server, template_of(server)))
-    return mark is not None and mark.dataset == dataset
+def find_template(server: Server, dataset: Dataset) -> str | None:
+    """Name of a whole template of `dataset`, which gets its mark as the last of all; None when there is none."""
+    return next((name for name, holds in _templates(server).items() if holds == dataset), None)
+
+
+def make_room(server: Server, dataset: Dataset, keep_free_bytes: int) -> str | None:
+    """Drops templates of other datasets unless `dataset` and its template fit beside them. What it dropped.
+
+    `keep_free_bytes` are not to be used at all. Raises TargetError, psycopg.Error.
+    """
+    others = [name for name, holds in _templates(server).items() if holds is not None]
+    if server.machine is None or not others:
+        # over the network the one that there is will be replaced
+        return None
+    folder = server.machine.data_directory
+    expected = round(BYTES_A_SCALE * pgbench_scale(dataset.name, dataset.scale, dataset.tables or 0))
+    with storing(folder, "cannot look at"):
+        free = shutil.disk_usage(folder).free
+    if free - 2 * expected >= SPARE_BYTES + keep_free_bytes:
+        return None
+    _drop(server, others)
+    return f"{', '.join(others)} dropped: {format_bytes(free)} were free"
 
 
 def make_template(server: Server, reset: Reset) -> str:
-    """Makes the template of the workload's database as it is now, in place of an earlier one. Its size in words.
+    """Makes a template of the workload's database as it is now, beside those of other datasets. Its size in words.
 
     Raises TargetError, with sizes where there is too little room; psycopg.Error.
     """
-    comment, template = read_comment(server), template_of(server)
+    comment = read_comment(server)
+    template = _name_for(server)
     _check_template(server, template)
     with server.connect(server.maintenance) as connection:
         row = connection.execute("SELECT pg_database_size(%s)", [server.dbname]).fetchone()
@@ -46,19 +78,49 @@ def make_template(server: Server, reset: Reset) -> str:
     return format_bytes(size)
 
 
-def copy_template(server: Server, reset: Reset) -> str:
-    """Replaces the workload's database by a copy of the template. How it was copied, in words.
+def copy_template(server: Server, template: str, reset: Reset) -> str:
+    """Replaces the workload's database by a copy of `template`. How it was copied, in words.
 
     Raises TargetError, psycopg.Error.
     """
-    comment = read_comment(server, template_of(server))
+    comment = read_comment(server, template)
     _end_sessions(server)
     with server.connect(server.maintenance) as connection:
         connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(server.dbname)))
-        _copy_database(connection, template_of(server), server.dbname, reset, allow_connections=True)
+        _copy_database(connection, template, server.dbname, reset, allow_connections=True)
     server.database_made()
     write_comment(server, comment)
     return ", ".join(each for each in (reset.strategy, reset.file_copy_method) if each) or "the server's own strategy"
+
+
+def _templates(server: Server) -> Mapping[str, Dataset | None]:
+    """Databases that are called like templates, with what they hold; None: what was not finished, or another's."""
+    first = template_of(server)
+    ours = re.compile(rf"{re.escape(first)}(_[0-9]+)?")
+    with server.connect(server.maintenance) as connection:
+        rows = connection.execute(
+            "SELECT datname, shobj_description(oid, 'pg_database') FROM pg_database WHERE strpos(datname, %s) = 1"
+            " ORDER BY length(datname), datname",
+            [first],
+        ).fetchall()
+    marks = {name: read_mark(comment) for name, comment in rows if ours.fullmatch(name)}
+    return {name: mark.dataset if mark is not None else None for name, mark in marks.items()}
+
+
+def _name_for(server: Server) -> str:
+    """Name of a new template: the first that no whole one has."""
+    first = template_of(server)
+    if server.machine is None:
+        return first
+    taken = _templates(server)
+    names = itertools.chain([first], (f"{first}_{number}" for number in itertools.count(2)))
+    return next(name for name in names if taken.get(name) is None)
+
+
+def _drop(server: Server, names: list[str]) -> None:
+    with server.connect(server.maintenance) as connection:
+        for name in names:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {}").format(sql.Identifier(name)))
 
 
 def _check_template(server: Server, template: str) -> None:

@@ -18,13 +18,9 @@ _SIZE = """
 
 @dataclass(slots=True)
 class DatasetCheck:
-    """Knows the size of the accounts when they were counted last."""
+    """Knows the size of one dataset's accounts when they were counted last; a new load needs a new one."""
 
     _counted_bytes: int | None = None
-
-    def forget(self) -> None:
-        """The dataset was loaded anew: the next check counts."""
-        self._counted_bytes = None
 
     def rows(self, server: Server, scope: Scope, expected: Books | None, *, same_size: bool) -> dict[str, int]:
         """Exact rows by table: of all tables the first time, later of all but the accounts.
