@@ -12,7 +12,7 @@ from pgdyno.analyse.series import following
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, catalogue, load_plan
 from pgdyno.plan.budget import Room, fit
-from pgdyno.plan.costs import needed_s
+from pgdyno.plan.costs import needed_s, trial_count
 from pgdyno.plan.thinning import thin
 from pgdyno.records import Point
 
@@ -168,3 +168,47 @@ def test_what_is_computed_from_the_clients_stays_computed() -> None:
     assert fitted.sweep.workers == ["max(1, clients / 2)"]
     assert following(fitted.as_resolved(), fitted.points()) == {"workers", "settings.max_connections"}
     assert {point.settings["work_mem"] for point in fitted.points()} == {"8MB"}
+
+
+def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:
+    wanted = plan(search={"find": "peak"})
+    fitted = fit(wanted, room(300))
+    assert [point.clients for point in fitted.plan.points()] == [point.clients for point in wanted.points()]
+    assert seconds(fitted.plan) <= 300
+    assert (fitted.plan.trial.duration or 0) < 60
+    assert fitted.plan.trial.repeats >= 2
+    assert fitted.gave_up[-1].startswith("the search is taken to need ")
+    with pytest.raises(UsageError, match="is too small for p") as caught:
+        fit(wanted, room(60))
+    assert "short trials at every step of each target need about" in (caught.value.hint or "")
+
+
+def test_a_finer_capacity_takes_more_steps() -> None:
+    def trials(precision: str) -> int:
+        sweep = {"clients": 8, "rate": [100, 10_000]}
+        search = {"find": "capacity", "latency": "p99 < 10ms", "precision": precision}
+        searching = plan(sweep=sweep, search=search)
+        return trial_count(searching, searching.points())
+
+    # doublings from the lowest rate to the highest, halvings of the last of them, two that disagree
+    assert trials("5%") == 5 * (8 + 4 + 2)
+    assert trials("1%") == 5 * (8 + 7 + 2)
+
+
+def test_standbys_take_time_disk_and_memory() -> None:
+    replicated = {"a": {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "6GB"}}}
+    alone = plan(target=replicated)
+    replicated = {"a": {**replicated["a"], "replicas": {"count": 2}}}
+    three = plan(target=replicated)
+    loaded = plan(target=replicated, replica_load={"scripts": ["select-only"], "clients": 4})
+    assert seconds(alone) < seconds(three) < seconds(loaded)
+    little = room(100_000, memory_gib=24, disk_gib=1)
+    scales = [
+        fit(each, little).plan.workload.scale for each in (plan(workload=BIG), plan(target=replicated, workload=BIG))
+    ]
+    assert scales[1] <= scales[0] / 3 + 1
+    assert fit(alone, room(100_000)).gave_up == []
+    assert fit(three, room(100_000)).gave_up == ["shared_buffers is 2048MB instead of 6.0 GiB"]
+
+
+BIG = {"scripts": ["select-only"], "scale": 1000}

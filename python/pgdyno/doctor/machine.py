@@ -106,13 +106,15 @@ def open_files(system: System, needs: Needs) -> Check:
     if "Max open files" not in limits:
         return unknown(name, "the kernel does not tell")
     soft, hard = limits["Max open files"]
-    wanted, tasks = needs.clients + SPARE_FILES, system.tasks_limit()
-    clients = f"{needs.clients} client{'s' if needs.clients != 1 else ''}"
+    # the loads on standbys are engines of their own
+    most = max(needs.clients, needs.beside)
+    wanted, tasks = most + SPARE_FILES, system.tasks_limit()
+    clients = f"{most} client{'s' if most != 1 else ''}"
     found = f"{_shown(soft)}, at most {_shown(hard)}; {clients} want about {wanted}"
     if hard is not None and hard < wanted:
         means = "the engine cannot open a connection for every client"
         return stop(name, found, means, f"ulimit -Hn {wanted}, or LimitNOFILE of the service")
-    backends = needs.clients + SPARE_TASKS
+    backends = needs.backends + SPARE_TASKS
     if needs.on_this_host and tasks is not None and tasks < backends:
         found += f"; the control group allows {tasks} processes"
         return stop(name, found, "the server cannot start a backend for every client", f"pids.max = {backends} or more")

@@ -37,7 +37,7 @@ def size(system: System, needs: Needs) -> Check:
         found += f", limited to {format_bytes(limit)} by the control group"
     # a cluster in memory is no cache: it cannot be read from anywhere else
     shared = sum(needs.shared_buffers) + sum(place.bytes for place in needs.places if place.in_memory)
-    wanted = shared + needs.servers * needs.clients * BACKEND_BYTES
+    wanted = shared + needs.sessions * BACKEND_BYTES
     measured = {"memory_bytes": total, "available_bytes": room, "needed_bytes": wanted}
     if needs.servers:
         found += f"; the plan's servers want about {format_bytes(wanted)}"
@@ -85,7 +85,7 @@ def _where(dataset_bytes: int, needs: Needs, room: int) -> str:
     if needs.shared_buffers and dataset_bytes <= 0.9 * min(needs.shared_buffers):
         return "in shared buffers"
     # all servers' datasets share what shared buffers and backends leave of memory
-    cache = max(room - shared - needs.servers * needs.clients * BACKEND_BYTES, 1)
+    cache = max(room - shared - needs.sessions * BACKEND_BYTES, 1)
     share = dataset_bytes * max(needs.servers, 1) / cache
     if share <= 0.75:
         return "in memory, beyond shared buffers"

@@ -72,6 +72,8 @@ class Needs:
     """Its source; empty when only the machine is asked about."""
     clients: int = 1
     """The most of a point."""
+    beside: int = 0
+    """Clients of the plan's [replica_load], on the standbys of one target."""
     workers: int | None = None
     """Engine threads of that point; None: the engine's choice."""
     protocol: str = "simple"
@@ -103,6 +105,16 @@ class Needs:
     """The way that those must go; None: the best that there is."""
 
     @property
+    def backends(self) -> int:
+        """Sessions of all loads that run at the same time, of one target."""
+        return self.clients + self.beside
+
+    @property
+    def sessions(self) -> int:
+        """Sessions of all targets here, as if they had all of them at once. Standbys have only those of their load."""
+        return (self.targets_here or self.servers) * self.backends
+
+    @property
     def on_this_host(self) -> bool:
         """Whether a server runs beside the generator."""
         return self.servers > 0 or not self.plan
@@ -132,6 +144,7 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
     return Needs(
         plan=loaded.source,
         clients=most.clients,
+        beside=plan.replica_load.clients if plan.replica_load is not None else 0,
         workers=most.workers,
         protocol=most.protocol,
         tcp=any(spec.connect == "tcp" for spec in started.values()),

@@ -40,11 +40,11 @@ def run_experiment(
         state = RunState(loaded, ground, folder, view, seed, trials)
         if loaded.plan.search is not None:
             view.note(f"searching for the {loaded.plan.search.find}, into {folder.path}")
-            return carry_out(state, search_trials(state))
-        view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
+        else:
+            view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
         for less in loaded.gave_up:
             state.note(f"for the budget: {less}")
-        return carry_out(state, trials)
+        return carry_out(state, trials if loaded.plan.search is None else search_trials(state))
 
 
 def _begins(folder: RunFolder, trials: int, needed_s: float | None) -> str:

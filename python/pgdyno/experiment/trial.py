@@ -33,6 +33,7 @@ from pgdyno.run.engine import trial_options
 from pgdyno.run.stream import among
 from pgdyno.store import TrialWriter
 from pgdyno.target import Server
+from pgdyno.target.log_parts import LogParts
 
 SHORTEST_SHOWN_S = 0.5
 Setting = tuple[str, str, str | None, str]
@@ -127,7 +128,7 @@ def _measured(
     settings: list[Setting],
     writer: TrialWriter,
 ) -> TrialRecord:
-    log_from = server.log_size()
+    logs = LogParts.from_now(server)
     started = datetime.now(UTC)
     data_directory = server.machine.data_directory if server.machine else None
     lines, log = writer.probe_lines, writer.log / "probe.log"
@@ -137,7 +138,7 @@ def _measured(
         )
     said = read_lines(lines, result.events, probe.problem)
     ended = datetime.now(UTC)
-    server.save_log(log_from, writer.log / "server.log")
+    logs.save(writer.log)
     result, ledger = _settled(state, server, result)
     _behind(state, trial, server, writer, result)
     result, consistency = _verified(state, trial, result)

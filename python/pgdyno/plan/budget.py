@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
-from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, trial_count
+from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, standbys, trial_count
 from pgdyno.plan.memory import fit_settings
 from pgdyno.plan.model import Plan
 from pgdyno.plan.phases import trial_s
@@ -49,11 +49,6 @@ class Fitted:
 
 def fit(plan: Plan, room: Room) -> Fitted:
     """`plan`, made smaller until it fits into `room`. Raises UsageError when nothing would be left."""
-    if plan.search is not None:
-        raise UsageError(
-            "a budget does not go with a search: what is measured decides how many trials there are",
-            hint="make trial.duration shorter, or the ends of the search nearer to each other",
-        )
     said: list[str] = []
     smaller, changed = fit_settings(plan, room.memory_bytes)
     said += changed
@@ -64,11 +59,12 @@ def fit(plan: Plan, room: Room) -> Fitted:
             continue
         fitted = _fit_time(at_scale, room.seconds)
         if fitted is not None:
-            return Fitted(fitted, [*said, *_differences(smaller, fitted)])
+            return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
     shortest = format_duration(_least_s(_with_scales(smaller, 1)))
     raise UsageError(
         f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
-        hint=f"one trial at one point of each target needs about {shortest}",
+        hint=f"{'short trials at every step' if plan.search else 'one trial at one point'} of each target"
+        f" need{'' if plan.search else 's'} about {shortest}",
     )
 
 
@@ -83,7 +79,7 @@ def _largest_scale(plan: Plan, room: Room) -> int:
     """The largest scale of the plan, or what disk and memory have room for."""
     wanted = max(_scales(plan))
     in_memory = sum(_in_memory(plan, name) for name in plan.target)
-    on_disk = len(plan.target) - in_memory
+    on_disk = len(plan.target) - in_memory + standbys(plan)
     limits = [wanted]
     a_scale = dataset_bytes(plan, 1)
     if a_scale and on_disk:
@@ -146,6 +142,9 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
         fitted = _with_duration(plan, points, repeats, seconds)
         if fitted is not None:
             return fitted
+    if plan.search is not None:
+        # its points are only the ends between which it goes
+        return None
     # more points need more time: the most that fit are found by halving
     found: Plan | None = None
     low, high = 1, len(points) - 1
@@ -217,14 +216,23 @@ def _computed(sweep: Sweep) -> dict[str, object]:
 def _least_s(plan: Plan) -> float:
     """Seconds of one short trial at one point of each target."""
     trial = plan.trial.model_copy(update={"repeats": 1})
+    if plan.search is not None:
+        trial = plan.trial.model_copy(update={"repeats": min(plan.trial.repeats, FEWEST_REPEATS)})
     one = plan.model_copy(update={"trial": trial})
-    points = plan.points()[:1]
+    points = plan.points() if plan.search is not None else plan.points()[:1]
     is_cut = not plan.phase and not plan.event
     each_s = SHORTEST_TRIAL_S if is_cut else trial_s(plan) or SHORTEST_TRIAL_S
     return around_s(one, points) + trial_count(one, points) * each_s
 
 
 # ---- what it came to ----
+
+
+def _about_search(plan: Plan) -> list[str]:
+    if plan.search is None:
+        return []
+    count = trial_count(plan, plan.points())
+    return [f"the search is taken to need {count} trials at most: what is measured decides, and it may take longer"]
 
 
 def _differences(asked: Plan, got: Plan) -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from pgdyno.plan.model import Plan
 from pgdyno.plan.phases import trial_s
+from pgdyno.plan.search_costs import visits
 from pgdyno.records import Point
 
 BYTES_A_SCALE = 15_000_000
@@ -25,6 +26,10 @@ COPY_S_A_SCALE = 0.05
 START_S = 5.0
 """initdb and the server's start."""
 RESTART_S = 2.0
+REPLICA_S = 3.0
+"""A standby's start, until it streams."""
+BESIDE_S = 1.5
+"""Loads on standbys are connected before a trial begins, and end behind it."""
 BETWEEN_S = 1.5
 """A checkpoint, connecting, storing."""
 
@@ -36,23 +41,32 @@ def needed_s(plan: Plan, points: Sequence[Point]) -> float | None:
 
 
 def trial_count(plan: Plan, points: Sequence[Point]) -> int:
-    """Trials of `plan` at `points`."""
-    return len(plan.target) * plan.trial.repeats * len(points)
+    """Trials of `plan` at `points`; of a search, about the most."""
+    return len(plan.target) * plan.trial.repeats * len(visits(plan, points))
+
+
+def standbys(plan: Plan) -> int:
+    """Replicas of all targets together, each with a copy of its primary's data."""
+    replicas = [getattr(spec, "replicas", None) for spec in plan.target.values()]
+    return sum(each.count for each in replicas if each is not None)
 
 
 def around_s(plan: Plan, points: Sequence[Point]) -> float:
     """Seconds of all that is not load: starting and loading every target, and what is done between trials."""
-    between_s = plan.trial.repeats * sum(overhead_s(plan, point) for point in points)
+    between_s = plan.trial.repeats * sum(overhead_s(plan, point) for point in visits(plan, points))
     pauses_s = plan.trial.pause * max(trial_count(plan, points) - 1, 0)
-    return len(plan.target) * (START_S + between_s) + loading_s(plan, points) + pauses_s
+    starts_s = len(plan.target) * START_S + standbys(plan) * REPLICA_S
+    if plan.replica_load is not None:
+        pauses_s += trial_count(plan, points) * BESIDE_S
+    return starts_s + len(plan.target) * between_s + loading_s(plan, points) + pauses_s
 
 
 def loading_s(plan: Plan, points: Sequence[Point]) -> float:
-    """Seconds of loading every scale once into every target."""
+    """Seconds of loading every scale once into every target, and of copying one for each standby."""
     if plan.workload.dataset == "none":
         return 0.0
-    scales = {point.scale or plan.workload.size for point in points}
-    return len(plan.target) * LOAD_S_A_SCALE * sum(_pgbench_scale(plan, scale) for scale in scales)
+    scales = [_pgbench_scale(plan, scale) for scale in {point.scale or plan.workload.size for point in points}]
+    return len(plan.target) * LOAD_S_A_SCALE * sum(scales) + standbys(plan) * COPY_S_A_SCALE * max(scales)
 
 
 def _pgbench_scale(plan: Plan, scale: int) -> float:

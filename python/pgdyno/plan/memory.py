@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pgdyno.plan.costs import standbys
 from pgdyno.plan.model import Plan
 from pgdyno.units import format_bytes
 
@@ -39,7 +40,8 @@ def setting_bytes(name: str, value: str) -> int | None:
 
 def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
     """`plan` with settings of its targets that fit into `memory_bytes` together, and what was changed."""
-    part = memory_bytes / len(plan.target)
+    # standbys have the settings of their primary
+    part = memory_bytes / (len(plan.target) + standbys(plan))
     targets = {}
     said: list[str] = []
     for name, spec in plan.target.items():

@@ -112,6 +112,11 @@ class ReplicaSet:
         """Their clusters, likewise."""
         return [standby.postmaster.data_directory for standby in self._standbys]
 
+    @property
+    def log_paths(self) -> list[Path]:
+        """Their logs, likewise."""
+        return [standby.postmaster.log_path for standby in self._standbys]
+
     def addresses(self) -> list[Address]:
         """How each of them is reached."""
         return [standby.address for standby in self._standbys]

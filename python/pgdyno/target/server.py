@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -133,16 +132,8 @@ class Server:
         return self.own("copy the data directory").copy
 
     def log_size(self) -> int:
-        """Bytes in the log so far: two of them cut out a trial's part. 0 without a log."""
+        """Bytes in the log so far; 0 without a log."""
         return 0 if self.machine is None else log_size(self.machine.log_path)
-
-    def save_log(self, start: int, to: Path) -> None:
-        """Copies the log from byte `start` on; nothing without a log. Raises OSError."""
-        if self.machine is None:
-            return
-        with self.machine.log_path.open("rb") as log, to.open("wb") as copy:
-            log.seek(start)
-            shutil.copyfileobj(log, copy)
 
     def alive(self) -> bool:
         """False after a crash of its process. Over the network always True: connecting will tell."""
