@@ -69,6 +69,9 @@ test-packages:
 	@command -v sysbench >/dev/null || { \
 	  echo "installing sysbench, whose scripts pgdrive runs"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysbench; }
+	@command -v meson >/dev/null || { \
+	  echo "installing meson, which source trees are built with"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends meson; }
 	@test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs || { \
 	  echo "installing btrfs-progs and xfsprogs, whose file systems snapshots are tested on"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends btrfs-progs xfsprogs; }

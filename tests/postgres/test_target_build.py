@@ -51,6 +51,18 @@ def tree(scratch: Path, installed: Installation) -> Path:
     return folder
 
 
+MESON = """\
+project('tree', 'c', version: '1')
+executable('main', 'src/main.c', install: true, install_dir: 'made')
+if get_option('luck') == 'none'
+  error('no luck')
+endif
+foreach name : ['bin', 'lib', 'share']
+  install_symlink(name, install_dir: '.', pointing_to: 'BUILT/' + name)
+endforeach
+"""
+
+
 def spec(tree: Path, **fields: object) -> BuildTarget:
     return BuildTarget.model_validate(
         {"kind": "build", "source": str(tree), "settings": {"fsync": "off", "shared_buffers": "16MB"}, **fields}
@@ -76,6 +88,32 @@ def test_a_server_from_source(tree: Path, warm_home: Home, installed: Installati
     # kept by what it was built from
     assert builds(tree) == 1
     assert [entry.suffix for entry in sorted((warm_home.root / "builds").iterdir())] == ["", ".log"]
+
+
+def test_a_server_by_meson(tree: Path, warm_home: Home, installed: Installation) -> None:
+    (tree / "meson.build").write_text(MESON.replace("BUILT", str(installed.bin.parent)))
+    (tree / "meson_options.txt").write_text("option('luck', type: 'string', value: 'some')\n")
+    meson = spec(tree, build_system="meson", configure=["-Dluck=more"])
+    for _ in range(2):
+        with open_target("built", meson, home=warm_home, progress=SilentProgress()) as server:
+            assert server.facts().version == installed.version
+            (note,) = server.notes
+    assert note.startswith(f"built from {tree}, files ")
+    assert note.endswith(", meson, -Dluck=more")
+    assert not (tree.parent / "count").exists()
+    # what meson compiled is there, and nothing of it in the tree
+    (made,) = (warm_home.root / "builds").glob("*/installed/made/main")
+    assert os.access(made, os.X_OK)
+    assert {entry.name for entry in tree.iterdir()} == {"configure", "meson.build", "meson_options.txt", "src"}
+    with pytest.raises(TargetError, match="configuring failed with status 1") as caught:
+        find_build(spec(tree, build_system="meson", configure=["-Dluck=none"]), warm_home, SilentProgress())
+    assert "no luck" in caught.value.message
+    # the same tree, by its configure
+    assert find_build(spec(tree), warm_home, SilentProgress()).origin not in note
+    assert builds(tree) == 1
+    (tree / "meson.build").unlink()
+    with pytest.raises(TargetError, match=r"there is no meson\.build"):
+        find_build(meson, warm_home, SilentProgress())
 
 
 def test_what_makes_another_build(tree: Path, warm_home: Home) -> None:

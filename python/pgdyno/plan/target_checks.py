@@ -116,6 +116,11 @@ def _source(path: tuple[str, ...], target: BuildTarget, document: Document) -> I
     elif not any((folder / name).is_file() for name in ("configure", "meson.build")):
         message = f"there is neither configure nor meson.build in {folder}"
         yield document.problem((*path, "source"), message, "name the top folder of PostgreSQL's source")
+    elif target.build_system is not None:
+        file = "meson.build" if target.build_system == "meson" else "configure"
+        if not (folder / file).is_file():
+            hint = "PostgreSQL has it from version 16 on" if target.build_system == "meson" else 'use "meson"'
+            yield document.problem((*path, "build_system"), f"there is no {file} in {folder}", hint)
     for place, argument in enumerate(target.configure):
         if argument.startswith(_PLACES):
             message = f"{argument} cannot be given: pgdyno installs builds in its home"

@@ -86,7 +86,9 @@ class BuildTarget(ServerSpec):
     source: str
     """A git checkout or an unpacked archive of PostgreSQL's source."""
     configure: list[str] = Field(default_factory=list)
-    """Arguments of configure, or of meson setup where there is no configure."""
+    """Arguments of configure, or of meson setup."""
+    build_system: Literal["configure", "meson"] | None = None
+    """What builds it; None: configure where there is one, else meson."""
     cflags: str | None = None
     """CFLAGS; None leaves them to configure."""
     build_variables: dict[str, Setting] = Field(default_factory=dict)

@@ -47,14 +47,16 @@ class Recipe:
     @property
     def key(self) -> str:
         """Name of the build's folder."""
-        facts = json.dumps([self.source.key, self.arguments, sorted(self.variables.items()), self.compiler])
-        return hashlib.sha256(facts.encode()).hexdigest()[:16]
+        facts = [self.source.key, self.arguments, sorted(self.variables.items()), self.compiler]
+        facts += ["meson"] if self.source.meson else []
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]
 
     @property
     def words(self) -> str:
         """`/src/postgres, commit 1a2b3c4d5e6f, --without-icu, CFLAGS=-O3`."""
         given = [f"{name}={value}" for name, value in sorted(self.variables.items())]
-        return ", ".join([str(self.source.folder), self.source.words, *self.arguments, *given])
+        system = ["meson"] if self.source.meson else []
+        return ", ".join([str(self.source.folder), self.source.words, *system, *self.arguments, *given])
 
 
 def find_build(
@@ -86,7 +88,7 @@ def _recipe(spec: BuildTarget, environ: Mapping[str, str]) -> Recipe:
     variables |= spec.build_variables
     if spec.cflags is not None:
         variables["CFLAGS"] = spec.cflags
-    source = read_source(Path(spec.source).expanduser().absolute())
+    source = read_source(Path(spec.source).expanduser().absolute(), spec.build_system)
     return Recipe(source, tuple(spec.configure), variables, _compiler(variables, environ))
 
 

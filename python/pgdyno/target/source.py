@@ -7,10 +7,13 @@ import os
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from pgdyno.errors import TargetError
 from pgdyno.target.storage import storing
 
+FILES = {"configure": "configure", "meson": "meson.build"}
+"""What each needs in the top folder."""
 _GIT_TIMEOUT_S = 120
 _SHORT = 12
 
@@ -25,17 +28,21 @@ class Source:
     words: str
     """What it is, for people: `commit 1a2b3c4d5e6f, changed`."""
     meson: bool
-    """Built with meson, as there is no configure."""
+    """Built with meson rather than configure."""
 
 
-def read_source(folder: Path) -> Source:
-    """The tree in `folder`. Raises TargetError when there is none, or it was built in place."""
-    meson = not (folder / "configure").is_file()
-    if meson and not (folder / "meson.build").is_file():
+def read_source(folder: Path, system: Literal["configure", "meson"] | None = None) -> Source:
+    """The tree in `folder`, to be built by `system`; None: with configure where there is one.
+
+    Raises TargetError when there is no such tree, or it was built in place.
+    """
+    there = [name for name in ("configure", "meson") if (folder / FILES[name]).is_file()]
+    if not there or (system is not None and system not in there):
+        missing = FILES[system] if system is not None else " or ".join(FILES.values())
         raise TargetError(
-            f"cannot build {folder}: there is neither configure nor meson.build",
-            hint="name the top folder of PostgreSQL's source",
+            f"cannot build {folder}: there is no {missing}", hint="name the top folder of PostgreSQL's source"
         )
+    meson = (system or there[0]) == "meson"
     if (folder / "config.status").exists():
         # configure of PostgreSQL refuses to build elsewhere then, or mixes both
         raise TargetError(
