@@ -93,6 +93,10 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
         assert lag.bytes_max is not None
         assert 0 <= lag.bytes_last <= lag.bytes_max
         assert lag.replay_lag_max_s is not None
+    logs = folder.trials_path / trial.slug / "log"
+    assert {"server.log", "replica-1.log", "replica-2.log"} <= {entry.name for entry in logs.iterdir()}
+    # what they wrote during the trial: none of their start
+    assert "entering standby mode" not in (logs / "replica-1.log").read_text()
     assert "Standbys beside the primary of each trial" in shown
     assert len({row.script for row in load_run(folder).intervals(1)}) == 1
     assert "pgdyno_2" in (folder.path / "report.html").read_text()

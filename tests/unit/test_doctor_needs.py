@@ -69,6 +69,18 @@ def test_needs_of_a_plan(tmp_path: Path) -> None:
     assert found.datasets == (15_000_000, 150_000_000)
 
 
+def test_loads_on_standbys_have_sessions_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "standbys.toml"
+    text = SWEPT.format(settings="") + "[target.a.replicas]\ncount = 2\n"
+    path.write_text(text)
+    home = Home.locate(tmp_path / "home")
+    alone = needs_of_plan(load_plan(path), home, [])
+    assert (alone.servers, alone.beside, alone.sessions) == (3, 0, 2)
+    path.write_text(text + '[replica_load]\nscripts = ["select-only"]\nclients = 10\n')
+    beside = needs_of_plan(load_plan(path), home, [])
+    assert (beside.servers, beside.beside, beside.sessions) == (3, 10, 12)
+
+
 def test_commits_that_wait_for_no_disk(tmp_path: Path) -> None:
     path = tmp_path / "fast.toml"
     path.write_text(SWEPT.format(settings='"settings.fsync" = ["off"]'))

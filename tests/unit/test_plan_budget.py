@@ -15,6 +15,7 @@ from pgdyno.plan.budget import Room, fit
 from pgdyno.plan.costs import needed_s, trial_count
 from pgdyno.plan.thinning import thin
 from pgdyno.records import Point
+from pgdyno.units import parse_duration_s
 
 GIB = 1024**3
 
@@ -103,7 +104,7 @@ def test_transactions_become_a_duration() -> None:
 def test_too_little_is_refused_with_what_would_do() -> None:
     with pytest.raises(UsageError) as refused:
         fit(plan(), room(3))
-    assert "needs about" in (refused.value.hint or "")
+    assert "need about" in (refused.value.hint or "")
 
 
 def test_a_curve_keeps_both_ends_and_an_even_spread() -> None:
@@ -180,7 +181,7 @@ def test_a_search_gets_shorter_trials_and_keeps_its_span() -> None:
     assert fitted.gave_up[-1].startswith("the search is taken to need ")
     with pytest.raises(UsageError, match="is too small for p") as caught:
         fit(wanted, room(60))
-    assert "short trials at every step of each target need about" in (caught.value.hint or "")
+    assert "2 trials at every step of each target need about" in (caught.value.hint or "")
 
 
 def test_a_finer_capacity_takes_more_steps() -> None:
@@ -212,3 +213,12 @@ def test_standbys_take_time_disk_and_memory() -> None:
 
 
 BIG = {"scripts": ["select-only"], "scale": 1000}
+
+
+def test_what_it_says_is_needed_is_enough() -> None:
+    nine = {f"pg{version}": {"kind": "embedded", "version": str(version)} for version in range(10, 19)}
+    wanted = plan(target=nine)
+    with pytest.raises(UsageError) as refused:
+        fit(wanted, room(60))
+    least = parse_duration_s((refused.value.hint or "").rpartition(" ")[2])
+    assert fit(wanted, room(least + 1)).plan.trial.repeats == 2

@@ -61,10 +61,11 @@ def fit(plan: Plan, room: Room) -> Fitted:
         if fitted is not None:
             return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
     shortest = format_duration(_least_s(_with_scales(smaller, 1)))
+    few = min(plan.trial.repeats, FEWEST_REPEATS)
+    trials = f"{few} trials at {'every step' if plan.search is not None else 'one point'}"
     raise UsageError(
         f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
-        hint=f"{'short trials at every step' if plan.search else 'one trial at one point'} of each target"
-        f" need{'' if plan.search else 's'} about {shortest}",
+        hint=f"{trials.replace('1 trials', 'one trial')} of each target need{'s' if few == 1 else ''} about {shortest}",
     )
 
 
@@ -214,10 +215,8 @@ def _computed(sweep: Sweep) -> dict[str, object]:
 
 
 def _least_s(plan: Plan) -> float:
-    """Seconds of one short trial at one point of each target."""
-    trial = plan.trial.model_copy(update={"repeats": 1})
-    if plan.search is not None:
-        trial = plan.trial.model_copy(update={"repeats": min(plan.trial.repeats, FEWEST_REPEATS)})
+    """Seconds of as few and as short trials as there can be, at one point of each target; of a search, at all steps."""
+    trial = plan.trial.model_copy(update={"repeats": min(plan.trial.repeats, FEWEST_REPEATS)})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else plan.points()[:1]
     is_cut = not plan.phase and not plan.event
