@@ -95,6 +95,16 @@ def test_settings_come_down_to_the_machine() -> None:
     assert fitted.gave_up == ["shared_buffers is 3072MB instead of 50.0 GiB"]
 
 
+def test_wal_that_does_not_fit_the_disk() -> None:
+    settings = {"max_wal_size": "150GB", "min_wal_size": "30GB"}
+    fitted = fit(plan(target={"a": {"kind": "embedded", "version": "18", "settings": settings}}), room(100_000))
+    assert fitted.gave_up == [
+        "max_wal_size is 12288MB instead of 150.0 GiB",
+        "min_wal_size is 3072MB instead of 30.0 GiB",
+    ]
+    assert fit(fitted.plan, room(100_000)).gave_up == []
+
+
 def test_transactions_become_a_duration() -> None:
     fitted = fit(plan(trial={"transactions": 90_000}), room(200))
     assert fitted.plan.trial.transactions is None

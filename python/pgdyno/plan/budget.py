@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
 from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, standbys, trial_count
-from pgdyno.plan.memory import fit_settings
+from pgdyno.plan.memory import fit_settings, fit_wal
 from pgdyno.plan.model import Plan
 from pgdyno.plan.phases import trial_s
 from pgdyno.plan.points import is_computed
@@ -51,6 +51,8 @@ def fit(plan: Plan, room: Room) -> Fitted:
     """`plan`, made smaller until it fits into `room`. Raises UsageError when nothing would be left."""
     said: list[str] = []
     smaller, changed = fit_settings(plan, room.memory_bytes)
+    said += changed
+    smaller, changed = fit_wal(smaller, room.disk_bytes)
     said += changed
     largest = _largest_scale(smaller, room)
     for most in _scale_limits(largest):

@@ -1,4 +1,4 @@
-"""Settings that ask for more memory than a machine has."""
+"""Settings that ask for more memory or disk than a machine has."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ _PLAIN_UNIT = {
     "work_mem": 1024,
 }
 """What a number without a unit counts (pg_settings.unit)."""
+
+WAL_SHARE = 0.15
+"""Of the free disk that the WAL of all servers together may take."""
+LEAST_WAL_MB = 64
+"""A few segments."""
+_PLAIN_UNIT |= {"max_wal_size": 1024**2, "min_wal_size": 1024**2}
 
 
 def setting_bytes(name: str, value: str) -> int | None:
@@ -57,4 +63,21 @@ def fit_settings(plan: Plan, memory_bytes: int) -> tuple[Plan, list[str]]:
         if environment is not None and environment.data == "tmpfs":
             changes["environment"] = environment.model_copy(update={"tmpfs_size": None})
         targets[name] = spec.model_copy(update=changes)
+    return plan.model_copy(update={"target": targets}), said
+
+
+def fit_wal(plan: Plan, disk_bytes: int) -> tuple[Plan, list[str]]:
+    """`plan` with as much WAL between checkpoints as there is room for, and what was changed."""
+    most = int(WAL_SHARE * disk_bytes) // (len(plan.target) + standbys(plan)) // 1024**2
+    targets = {}
+    said: list[str] = []
+    for name, spec in plan.target.items():
+        settings = dict(getattr(spec, "settings", {}))
+        for setting, becomes in (("max_wal_size", most), ("min_wal_size", most // 4)):
+            asked = setting_bytes(setting, settings[setting]) if setting in settings else None
+            if asked is not None and asked > most * 1024**2:
+                settings[setting] = f"{max(becomes, LEAST_WAL_MB)}MB"
+                line = f"{setting} is {settings[setting]} instead of {format_bytes(asked)}"
+                said += [line] if line not in said else []
+        targets[name] = spec.model_copy(update={"settings": settings} if settings else {})
     return plan.model_copy(update={"target": targets}), said
