@@ -9,7 +9,7 @@ from rich.console import Console
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import load_plan
-from pgdyno.plan.show import check_text, problem_lines, show_json, show_lines
+from pgdyno.plan.show import check_text, problem_lines, show_json, show_lines, total
 
 PROBLEMS = [
     Problem("target.pg18.version", "is missing", 12, 'such as version = "18"'),
@@ -105,3 +105,10 @@ def test_json() -> None:
         "variables": {},
     }
     assert data["plan"]["trial"]["on_failure"] == "continue"
+
+
+def test_a_search_is_counted_by_nobody() -> None:
+    assert total(load_plan("quick", ["search.find=peak"]).plan) == (
+        "searches for the peak of throughput from 2 to 64 clients; 3 trials a step; "
+        "how many steps, what is measured decides"
+    )

@@ -132,6 +132,8 @@ def _workload(plan: Plan) -> str:
 
 def total(plan: Plan) -> str:
     """How many trials, how long they take, in which order, and what comes on top, as far as it is known."""
+    if plan.search is not None:
+        return "\n".join(search_lines(plan))
     trials = planned_trials(plan)
     counted = _counted(len(trials), "trial")
     needed_s = time_needed_s(plan)
