@@ -223,6 +223,10 @@ def show(
     from pgdyno.commands.show import show_run
 
     show_run(run, runs, json=json, csv=csv, layout=layout)
+    if not json and not csv and layout is None:
+        from pgdyno.commands.limits import show_limits
+
+        show_limits(run, runs)
 
 
 @app.command()
@@ -237,6 +241,24 @@ def report(
     from pgdyno.commands.show import write_report
 
     write_report(run, runs, html=html, md=md, csv=csv)
+
+
+@app.command()
+def export(
+    run: RunArgument = "latest",
+    openmetrics: Annotated[
+        bool, typer.Option("--openmetrics", help="As OpenMetrics text with timestamps, for Prometheus and its kin.")
+    ] = False,
+    trial: Annotated[int | None, typer.Option(metavar="N", help="Only this trial.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where it goes.  [default: standard output]")
+    ] = None,
+    runs: RunsOption = DEFAULT_RUNS,
+) -> None:
+    """Write what a run measured, second by second, in a form that other programs take."""
+    from pgdyno.commands.export import export_run
+
+    export_run(run, runs, openmetrics=openmetrics, trial=trial, output=output)
 
 
 @app.command()

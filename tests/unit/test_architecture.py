@@ -35,6 +35,7 @@ MAY_IMPORT = {
     "report": {"analyse", "audit", "store"},
     "live": {"analyse", "fingerprint", "report", "store"},
     "watch": {"report", "run"},
+    "metrics": {"analyse", "report", "run", "store"},
 }
 
 

@@ -1,0 +1,141 @@
+"""OpenMetrics: names with units, what a stored run exports; what limited a trial."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import StoreError
+from pgdyno.metrics import Catalogue, openmetrics
+from pgdyno.metrics.latency import BOUNDS_S, Buckets
+from pgdyno.report.limits import limit_lines, limit_of
+from pgdyno.run.program import locate
+from pgdyno.store import RunFolder, load_run
+from pgdyno.store.limits import SeenBeside, seen_beside
+from pgdyno.store.probed import ProbeLines, write_probed
+from tests.unit.events_sample import sample_events
+from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
+from tests.unit.store_sample import add_trial, sample_manifest
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = RunFolder.create(tmp_path, sample_manifest())
+    for number in (1, 2):
+        path = add_trial(folder, number)
+        probe = tmp_path / "probe.jsonl"
+        probe.write_text("".join(json.dumps(each) + "\n" for each in probe_lines()))
+        write_probed(path, number, ProbeLines(probe, 0))
+    return folder
+
+
+def exported(folder: RunFolder, trial: int | None = None) -> str:
+    return b"".join(openmetrics(load_run(folder), trial, CATALOGUE)).decode()
+
+
+def test_names_have_base_units() -> None:
+    families = {(each.name, each.type, each.unit, each.factor) for each in CATALOGUE.all()}
+    assert families == {
+        ("pgdyno_cpu_user_ratio", "gauge", "ratio", 1.0),
+        ("pgdyno_cpu_steal_ratio", "gauge", "ratio", 1.0),
+        ("pgdyno_wal_position_inserted_bytes", "counter", "bytes", 1.0),
+        ("pgdyno_process_cpu_seconds", "counter", "seconds", 1e-6),
+        ("pgdyno_disk_utilisation_ratio", "gauge", "ratio", 1.0),
+        ("pgdyno_disk_read_await_seconds", "gauge", "seconds", 1e-3),
+    }
+
+
+def test_all_of_the_probe_s_metrics_have_names_of_their_own() -> None:
+    program = locate("pgprobe", "PGDYNO_PGPROBE", "the probe")
+    described = subprocess.run([program, "--describe"], capture_output=True, text=True, check=True).stdout
+    names = [each.name for each in Catalogue(described).all()]
+    assert len(names) > 100
+    assert len(names) == len(set(names))
+    assert not [name for name in names if name.endswith(("_total", "_info", "_bucket", "_count", "_sum", "_created"))]
+
+
+def test_a_stored_run_is_openmetrics_with_times(run: RunFolder) -> None:
+    families = parsed(exported(run))
+    data = load_run(run)
+    transactions = families["pgdyno_transactions"]
+    ends = {}
+    for sample in transactions.samples:
+        assert sample.timestamp is not None
+        ends[tuple(sorted(sample.labels.items()))] = sample.value
+    told = sum(value for labels, value in ends.items() if ("outcome", "succeeded") in labels)
+    assert told == sum(row.succeeded for row in data.intervals())
+    counts = [each for each in families["pgdyno_latency_seconds"].samples if each.name.endswith("_count")]
+    last = {each.labels["trial"] + each.labels["script"]: each.value for each in counts}
+    assert sum(last.values()) == told
+    assert families["pgdyno_latency_seconds"].unit == "seconds"
+    # counters of the probe are added up, by what stays of their labels
+    process = [each for each in families["pgdyno_process_cpu_seconds"].samples if each.labels["trial"] == "1"]
+    assert [each.value for each in process] == [0.25, 0.5, 0.75, 1.0]
+    assert "activity" not in process[0].labels
+    assert {each.value for each in families["pgdyno_cpu_user_ratio"].samples} == {0.5}
+    assert families["pgdyno_new_thing"].type == "unknown"
+    assert {each.value for each in families["pgdyno_active_sessions"].samples} == {1.5}
+    assert {each.labels["trial"] for each in families["pgdyno_trial"].samples} == {"1", "2"}
+
+
+def test_one_trial_alone(run: RunFolder) -> None:
+    families = parsed(exported(run, 2))
+    assert {each.labels["trial"] for family in families.values() for each in family.samples} == {"2"}
+    with pytest.raises(StoreError, match="has no trial 9"):
+        exported(run, 9)
+
+
+def test_buckets_are_those_of_the_histogram() -> None:
+    events = sample_events(4, 2, 500, 900)
+    interval = next(event for event in events if event["event"] == "interval" and event["scripts"])
+    script = interval["scripts"][0]
+    buckets = Buckets()
+    buckets.add(script["histogram"], script["latency_ns"]["sum"])
+    assert buckets.count == script["succeeded"]
+    below = [bound for bound in BOUNDS_S if bound * 1e9 < script["latency_ns"]["min"] * 0.99]
+    above = [bound for bound in BOUNDS_S if bound * 1e9 > script["latency_ns"]["max"] * 1.01]
+    assert below
+    assert above
+    assert set(buckets.counts[: len(below)]) == {0}
+    assert set(buckets.counts[-len(above) :]) == {buckets.count}
+    assert sorted(buckets.counts) == list(buckets.counts)
+
+
+def test_what_limited_a_trial(run: RunFolder) -> None:
+    first, second = seen_beside(load_run(run))
+    assert (first.cpu, first.steal, first.wal_bytes_per_s) == (0.5, 0.0, 1000.0)
+    assert (first.top_wait, first.active, first.disk, first.disk_utilisation) == ("IO:WalSync", 1.5, "vda", 0.2)
+    assert second.trial == 2
+    lines = limit_lines([first, second])
+    assert lines[2].split()[:2] == ["0001-pg18-c4", "50"]
+    assert lines[2].endswith("IO:WalSync 1.5  IO")
+    assert max(len(line) for line in lines) <= 80
+
+
+def seen(**changes: object) -> SeenBeside:
+    figures = {"cpu": 0.5, "steal": 0.0, "active": 4.0, "top_wait": "Lock:tuple", "top_sessions": 1.0}
+    rest = {"wal_bytes_per_s": 1.0, "disk": "vda", "disk_utilisation": 0.1}
+    return SeenBeside(trial=1, slug="0001-a-c1", **{**figures, **rest, **changes})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, "\N{EN DASH}"),
+        ({"cpu": 0.95}, "CPU"),
+        ({"cpu": 0.95, "steal": 0.06}, "steal"),
+        ({"disk_utilisation": 0.93}, "disk"),
+        ({"top_sessions": 2.0}, "Lock"),
+        ({"cpu": None, "steal": None, "disk_utilisation": None, "active": None, "top_wait": None}, "\N{EN DASH}"),
+    ],
+)
+def test_the_limit_in_a_word(changes: dict[str, object], expected: str) -> None:
+    assert limit_of(seen(**changes)) == expected
+
+
+def test_many_trials_are_cut_and_none_are_nothing() -> None:
+    assert limit_lines([]) == []
+    assert limit_lines([seen()] * 30)[-1] == "and 6 more trials"
