@@ -102,6 +102,10 @@ def run(
     ] = False,
     html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="ADDRESS", help="Serve OpenMetrics while it runs, e.g. at 127.0.0.1:9187 or at 9187."),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait while another pgdyno measures here.")] = False,
     alongside: Annotated[
         bool, typer.Option("--alongside", help="Measure although another pgdyno does; the run says so.")
@@ -128,10 +132,14 @@ def run(
             raise UsageError("there is nothing to run", hint="name a plan, or --resume a run")
         if redo_failed:
             raise UsageError("--redo-failed goes only with --resume")
-        raise typer.Exit(run_plan(plan, overrides or [], runs, output, budget, busy, check_first=not no_preflight))
+        code = run_plan(
+            plan, overrides or [], runs, output, budget, busy, check_first=not no_preflight, metrics=metrics
+        )
+        raise typer.Exit(code)
     if plan is not None or overrides or budget:
         raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
-    raise typer.Exit(resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy))
+    code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -223,7 +231,7 @@ def show(
     from pgdyno.commands.show import show_run
 
     show_run(run, runs, json=json, csv=csv, layout=layout)
-    if not json and not csv and layout is None:
+    if not json and not csv and layout == "points":
         from pgdyno.commands.limits import show_limits
 
         show_limits(run, runs)

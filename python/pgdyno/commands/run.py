@@ -67,6 +67,7 @@ def run_plan(
     when_busy: WhenBusy = WhenBusy.REFUSE,
     *,
     check_first: bool = True,
+    metrics: str | None = None,
 ) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
@@ -74,16 +75,36 @@ def run_plan(
     """
     loaded = within_budget(load_plan(source, overrides), budget)
     use = Use(loaded.plan.name, when_busy)
-    return _show(output, use, lambda view, use: run_experiment(loaded, runs, view, use, check_first=check_first))
+
+    def experiment(view: LiveView, use: Use) -> Finished:
+        from pgdyno.metrics.endpoint import metered
+
+        with metered(view, metrics) as told:
+            return run_experiment(loaded, runs, told, use, check_first=check_first)
+
+    return _show(output, use, experiment)
 
 
 def resume_run(
-    run: str, runs: Path, output: Output, *, redo_failed: bool, when_busy: WhenBusy = WhenBusy.REFUSE
+    run: str,
+    runs: Path,
+    output: Output,
+    *,
+    redo_failed: bool,
+    when_busy: WhenBusy = WhenBusy.REFUSE,
+    metrics: str | None = None,
 ) -> ExitCode:
     """Goes on with a run that did not come to its end, likewise. Raises PgdynoError when that cannot be."""
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
-    return _show(output, use, lambda view, use: resume_experiment(folder.path, view, redo_failed=redo_failed, use=use))
+
+    def experiment(view: LiveView, use: Use) -> Finished:
+        from pgdyno.metrics.endpoint import metered
+
+        with metered(view, metrics) as told:
+            return resume_experiment(folder.path, told, redo_failed=redo_failed, use=use)
+
+    return _show(output, use, experiment)
 
 
 def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finished]) -> ExitCode:

@@ -117,6 +117,7 @@ def _of(trials: Sequence[_Trial], samples: Callable[[_Trial], Iterator[Sample]])
 def _info(run: RunData, trial: _Trial) -> Sample:
     point = trial.record.point
     told = {
+        "slug": trial.record.slug,
         "workload": run.manifest.workload,
         "clients": str(point.clients),
         "protocol": str(point.protocol),

@@ -1,0 +1,100 @@
+"""A run's figures for Prometheus: at an address while it goes on, as text afterwards, and in a line of `show`."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+from prometheus_client import Metric
+
+from pgdyno.target import Home
+from tests.postgres.runs import PGDYNO, environment, pgdyno, the_run
+from tests.told import told
+from tests.unit.openmetrics_check import parsed
+
+PLAN = """\
+name = "metered"
+[target.a]
+kind = "embedded"
+version = "18"
+[target.a.settings]
+fsync = "off"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 3
+[trial]
+warmup = "1s"
+duration = "6s"
+"""
+ACCEPT = "application/openmetrics-text; version=1.0.0"
+PATIENCE_S = 120
+
+
+def scraped(address: str) -> dict[str, Metric]:
+    request = urllib.request.Request(address, headers={"Accept": ACCEPT})
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text")
+        return parsed(answer.read().decode())
+
+
+def test_a_run_is_served_exported_and_shown(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "metered.toml").write_text(PLAN)
+    with subprocess.Popen(
+        [PGDYNO, "run", "metered.toml", "--no-preflight", "--metrics", "127.0.0.1:0"],
+        cwd=tmp_path,
+        env=environment(warm_home),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        address = None
+        while address is None:
+            line = process.stderr.readline()
+            assert line, process.wait()
+            address = re.search(r"metrics: (http://127\.0\.0\.1:\d+/metrics)", line)
+        # between start and end there is nothing to read that would stop it
+        met: dict[str, Metric] = {}
+        deadline = time.monotonic() + PATIENCE_S
+        while "pgdyno_cpu_user_ratio" not in met or "pgdyno_latency_seconds" not in met:
+            assert time.monotonic() < deadline, sorted(met)
+            assert process.poll() is None
+            met = scraped(address[1])
+            time.sleep(0.1)
+        _, said = process.communicate(timeout=PATIENCE_S)
+        assert process.returncode == 0, said
+    (trial,) = met["pgdyno_trial"].samples
+    folder = the_run(tmp_path)
+    assert trial.labels["run"] == folder.name
+    assert trial.labels["slug"] == "0001-a-c3"
+    assert met["pgdyno_clients"].samples[0].value == 3
+    assert any(sample.labels.get("kind") == "client backend" for sample in met["pgdyno_processes_number"].samples)
+
+    done = pgdyno(warm_home, tmp_path, "export", "latest", "--openmetrics", "--trial", "1")
+    assert done.returncode == 0, done.stderr
+    families = parsed(done.stdout)
+    record = folder.trials()[0]
+    assert record.summary is not None
+    succeeded = told(record.summary.succeeded)
+    by_outcome = {sample.labels["outcome"]: sample.value for sample in families["pgdyno_transactions"].samples}
+    # those of the warm-up are among them
+    assert by_outcome["succeeded"] >= succeeded
+    inserted = families["pgdyno_database_rows_inserted"].samples[-1].value
+    assert 0.5 * succeeded < inserted <= by_outcome["succeeded"]
+    assert record.started_at is not None
+    for sample in families["pgdyno_cpu_user_ratio"].samples:
+        assert sample.timestamp is not None
+        assert abs(float(sample.timestamp) - record.started_at.timestamp()) < PATIENCE_S
+
+    shown = pgdyno(warm_home, tmp_path, "show", "latest").stdout
+    (line,) = re.findall(r"^0001-a-c3 .*$", shown, re.MULTILINE)
+    assert re.search(r"\d+ %  .*(KiB|MiB|B)  .*[A-Za-z]+", line), line
+
+    assert pgdyno(warm_home, tmp_path, "export", "latest").returncode == 2
+    taken = pgdyno(warm_home, tmp_path, "run", "metered.toml", "--metrics", "somewhere:1")
+    assert taken.returncode == 2
+    assert "wants an address" in taken.stderr

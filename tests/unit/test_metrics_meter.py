@@ -1,0 +1,69 @@
+"""A meter of a running experiment, and the address at which it is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import UsageError
+from pgdyno.metrics.endpoint import parse_address
+from pgdyno.metrics.meter import Meter
+from pgdyno.metrics.text import text_of
+from tests.unit.events_sample import sample_events
+from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
+
+
+def test_a_meter_says_what_the_engine_said(tmp_path: Path) -> None:
+    events = sample_events(4, 2, 500, 900)
+    probe = tmp_path / "probe.jsonl"
+    meter = Meter(CATALOGUE)
+    assert "pgdyno_trials_total" in b"".join(text_of(meter.collect())).decode()
+    meter.run_began("a-run")
+    meter.trial_started(3, "0003-a-c4", probe)
+    for event in events:
+        meter.heard(event)
+    text = b"".join(text_of(meter.collect())).decode()
+    families = parsed(text)
+    succeeded = sum(
+        each.value for each in families["pgdyno_transactions"].samples if each.labels["outcome"] == "succeeded"
+    )
+    assert succeeded == sum(
+        script["succeeded"] for event in events if event["event"] == "interval" for script in event["scripts"]
+    )
+    assert families["pgdyno_trial"].samples[0].labels == {"run": "a-run", "trial": "3", "slug": "0003-a-c4"}
+    assert sum(each.value for each in families["pgdyno_phase"].samples) == 1
+    # the probe's file grows; a line that is cut is read when it is whole
+    whole = [json.dumps(each) for each in probe_lines()]
+    probe.write_text("\n".join(whole)[:-5])
+    before = parsed(b"".join(text_of(meter.collect())).decode())
+    assert before["pgdyno_wal_position_inserted_bytes"].samples[0].value == 4000
+    assert "pgdyno_new_thing" in before
+    assert before["pgdyno_active_sessions"].samples[0].value == 1.5
+    probe.write_text("\n".join(whole) + "\n")
+    after = parsed(b"".join(text_of(meter.collect())).decode())
+    assert after["pgdyno_process_cpu_seconds"].samples[0].value == 1.0
+    meter.trial_ended("finished")
+    ended = parsed(b"".join(text_of(meter.collect())).decode())
+    assert ended["pgdyno_tps"].samples[0].value == 0
+    assert {each.labels["outcome"]: each.value for each in ended["pgdyno_trials"].samples}["finished"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("9187", ("127.0.0.1", 9187)),
+        (":9187", ("127.0.0.1", 9187)),
+        ("0.0.0.0:1", ("0.0.0.0", 1)),
+        ("[::1]:0", ("::1", 0)),
+    ],
+)
+def test_addresses_are_on_loopback_unless_another_is_named(text: str, expected: tuple[str, int]) -> None:
+    assert parse_address(text) == expected
+
+
+@pytest.mark.parametrize("text", ["", "x", "example.com:9187", "1.2.3.4:70000", "1.2.3.4:-1"])
+def test_what_is_no_address_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="wants an address and a port"):
+        parse_address(text)
