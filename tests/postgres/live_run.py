@@ -57,7 +57,7 @@ class LiveRun:
 
     def form(self) -> str:
         """What the page was given for its requests."""
-        found = re.search(r'data-form="([^"]+)"', httpx2.get(self.url).text)
+        found = re.search(r'data-form="([^"]+)"', httpx2.get(self.url, timeout=PATIENCE_S).text)
         assert found is not None
         return found[1]
 
@@ -69,7 +69,7 @@ class LiveRun:
             **{k.replace("_", "-"): v for k, v in headers.items()},
         }
         given = {name: value for name, value in given.items() if value}
-        return httpx2.post(f"{self.url}/ask", json={"what": what, "text": text}, headers=given)
+        return httpx2.post(f"{self.url}/ask", json={"what": what, "text": text}, headers=given, timeout=PATIENCE_S)
 
     def end(self) -> int:
         """Waits for the run's end; its exit code."""

@@ -11,7 +11,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.store import load_run
 from pgdyno.target import Home
-from tests.postgres.live_run import PLAN, LiveRun, live_run, messages
+from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages
 from tests.postgres.runs import postmasters, the_run
 
 
@@ -52,7 +52,7 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
         assert grids[-1]["arms"] == ["a", "b"]
         # the second target has the first one beside it
         assert {each["of"] for each in baselines} == {"a"}
-        assert httpx2.get(f"{run.url.replace('/live/', '/run/')}/report").status_code == 200
+        assert httpx2.get(f"{run.url.replace('/live/', '/run/')}/report", timeout=PATIENCE_S).status_code == 200
     stored = load_run(the_run(tmp_path))
     assert [event.message for event in stored.events(1) if event.kind == "mark"] == ["a moment <b>'\""]
     assert not (stored.folder.path / ".control").exists()
@@ -67,7 +67,7 @@ def refused_asks(run: LiveRun) -> None:
     assert run.ask("stop-now", x_pgdyno_form="wrong").status_code == 403
     assert run.ask("stop-now", host="evil.example").status_code == 421
     assert run.ask("format-disk").status_code == 400
-    assert httpx2.get(f"{run.url}/ask").status_code == 405
+    assert httpx2.get(f"{run.url}/ask", timeout=PATIENCE_S).status_code == 405
 
 
 def message_of_the_end(run: LiveRun) -> object:
