@@ -75,6 +75,15 @@ test-packages:
 	@test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs || { \
 	  echo "installing btrfs-progs and xfsprogs, whose file systems snapshots are tested on"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends btrfs-progs xfsprogs; }
+	@test -x /usr/sbin/sshd || { \
+	  echo "installing openssh-server: tests run one of their own"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends openssh-server; }
+	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || { \
+	  echo "installing libfaketime, which gives a host another clock"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends libfaketime; }
+	@command -v ip >/dev/null || { \
+	  echo "installing iproute2, which makes hosts of network namespaces"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends iproute2; }
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages

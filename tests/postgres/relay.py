@@ -31,6 +31,12 @@ class Relay:
         with contextlib.suppress(OSError):
             server.shutdown(socket.SHUT_RDWR)
 
+    def cut(self) -> None:
+        """Cuts all connections; new ones are passed on."""
+        for end in (end for pair in self.relayed for end in pair):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
     def close(self) -> None:
         """Ends all of it."""
         for one in (self.listener, *self.unanswered, *(end for pair in self.relayed for end in pair)):

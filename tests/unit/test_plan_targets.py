@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import PlanError, Problem
-from pgdyno.plan import load_plan
+from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.setting_contexts import NEEDS_RELOAD, NEEDS_START, network_refusal
 from pgdyno.plan.target_words import describe_target
 
@@ -176,3 +176,53 @@ def test_the_environment_is_looked_at_for_the_password(tmp_path: Path, monkeypat
     plan = load_plan(write(tmp_path, DSN + 'password_env = "MY_PASSWORD"\n')).plan
     assert "pw1" not in str(plan.as_resolved())
     assert os.environ["MY_PASSWORD"] == "pw1"
+
+
+SSH = (
+    DSN
+    + """[target.far.ssh]
+host = "db1"
+"""
+)
+
+
+def test_a_host_over_ssh(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, SSH + "port = 2222\n")).plan
+    assert plan.as_resolved()["target"]["far"]["ssh"] == {
+        "host": "db1",
+        "user": None,
+        "port": 2222,
+        "config": None,
+        "known_hosts": None,
+        "folder": "~/.cache/pgdyno",
+        "data": None,
+    }
+    assert Plan.from_resolved(plan.as_resolved()).target == plan.target
+    assert describe_target(plan.target["far"]).endswith("database pgdyno, its host db1 over SSH")
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "message"),
+    [
+        ('user = "-l"', "user", "'-l' is no user"),
+        ('config = "ssh.conf"', "config", "ssh.conf is not an absolute path"),
+        ('known_hosts = "/nowhere/known"', "known_hosts", "there is no file /nowhere/known that can be read"),
+        ('folder = "cache"', "folder", "cache is not a path from the root or from the home there"),
+        ('data = "~/data"', "data", "~/data is not an absolute path"),
+    ],
+)
+def test_what_cannot_be_said_of_a_host(line: str, key: str, message: str, tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, SSH + line + "\n")
+    assert (problem.path, problem.line, problem.message) == (f"target.far.ssh.{key}", FIRST + 4, message)
+
+
+@pytest.mark.parametrize("host", ["-oProxyCommand=sh", "me@db1", "a b", "ssh://db1"])
+def test_what_is_no_host(host: str, tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, SSH.replace("db1", host))
+    assert (problem.path, problem.line) == ("target.far.ssh.host", FIRST + 3)
+    assert "is no host" in problem.message
+
+
+def test_a_host_over_ssh_is_that_of_a_server_over_the_network(tmp_path: Path) -> None:
+    (problem,) = problems(tmp_path, EMBEDDED + '[target.far.ssh]\nhost = "db1"\n')
+    assert problem.path == "target.far.ssh"

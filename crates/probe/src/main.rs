@@ -6,6 +6,7 @@ mod host;
 mod options;
 mod output;
 mod own;
+mod parent;
 mod run;
 mod sample;
 mod server;

@@ -31,8 +31,10 @@ pub struct Options {
     pub server: Option<Server>,
     /// `--time`
     pub time: Option<Duration>,
-    /// `--parent-lease`
+    /// `--parent-lease`, `--lease`
     pub parent_lease: bool,
+    /// `--lease`
+    pub lease: Option<Duration>,
 }
 
 /// How to reach the server, and how often to look at its sessions.
@@ -94,7 +96,8 @@ The host (Linux):
   --no-host                sample the server alone
 Other options:
   -T, --time=SECONDS       end after that time (default: when told to)
-  --parent-lease           end when standard input closes
+  --parent-lease           end when standard input closes; a line \"clock ID\" on it is answered by the time
+  --lease=SECONDS          likewise, and when no line has come for so long
   --describe               print the reference of all sources and metrics, and exit
   -V, --version            print the version, and exit
   -?, --help               print this, and exit
@@ -155,6 +158,7 @@ struct Given {
     processes: Option<usize>,
     time: Option<Duration>,
     parent_lease: bool,
+    lease: Option<Duration>,
 }
 
 impl Given {
@@ -172,7 +176,8 @@ impl Given {
             "postmaster" => self.postmaster = Some(whole(parser, name, u32::MAX.into())? as u32),
             "cluster-name" => self.cluster_name = Some(parser.value()?.string()?),
             "processes" => self.processes = Some(whole(parser, name, u32::MAX.into())? as usize),
-            "time" => self.time = Some(seconds(parser)?),
+            "time" => self.time = Some(seconds(parser, name)?),
+            "lease" => self.lease = Some(seconds(parser, name)?),
             "parent-lease" => self.parent_lease = true,
             _ => return Err(unknown(&format!("--{name}"))),
         }
@@ -216,7 +221,8 @@ impl Given {
             host: (!self.no_host).then_some(host),
             server: (!self.no_server).then_some(server),
             time: self.time,
-            parent_lease: self.parent_lease,
+            parent_lease: self.parent_lease || self.lease.is_some(),
+            lease: self.lease,
         })))
     }
 }
@@ -231,12 +237,12 @@ fn whole(parser: &mut Parser, name: &str, most: u64) -> Result<u64, UsageError> 
     })
 }
 
-fn seconds(parser: &mut Parser) -> Result<Duration, UsageError> {
+fn seconds(parser: &mut Parser, name: &str) -> Result<Duration, UsageError> {
     let text = parser.value()?.string()?;
     let seconds = text.parse().ok();
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     time.filter(|time| !time.is_zero())
-        .ok_or_else(|| UsageError(format!("--time wants seconds above 0, not \"{text}\"")))
+        .ok_or_else(|| UsageError(format!("--{name} wants seconds above 0, not \"{text}\"")))
 }
 
 #[cfg(test)]
@@ -257,6 +263,13 @@ mod tests {
         assert_eq!(options.server.expect("a server").waits_hz, 10);
         assert_eq!(options.host.expect("a host").server, Known::No);
         assert!(!options.parent_lease && options.time.is_none());
+    }
+
+    #[test]
+    fn a_lease_with_a_time_is_a_lease() {
+        let options = options(&["--lease=90"]).expect("it is right");
+        assert!(options.parent_lease);
+        assert_eq!(options.lease, Some(Duration::from_secs(90)));
     }
 
     #[test]
@@ -311,6 +324,7 @@ mod tests {
             "no-host",
             "time",
             "parent-lease",
+            "lease",
             "describe",
             "version",
             "help",

@@ -84,6 +84,17 @@ impl Output {
         self.about("warning", source, self.clock.now(), message);
     }
 
+    /// Answers a line of the parent's: `clock ID` asks for this instant; others ask for nothing.
+    pub fn answer(&self, line: &str) {
+        // before anything else: what follows would count as a part of the way here
+        let at = self.clock.now();
+        if let Some(id) = line.strip_prefix("clock ") {
+            let mut fields = Map::new();
+            fields.insert("id".into(), id.into());
+            self.write("clock", at, fields);
+        }
+    }
+
     /// Figures of `source` up to `at` are missing since the sample before.
     pub fn gap(&self, source: &str, at: Stamp, message: &str) {
         self.about("gap", source, at, message);

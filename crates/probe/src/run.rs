@@ -1,6 +1,7 @@
 //! The probe from its start to its end: a thread for the host, one for the server, one for itself.
 
 use std::io;
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use crate::host;
 use crate::options::{Options, Server};
 use crate::output::{Output, VERSION};
 use crate::own::{Own, Queries, cpu_us};
+use crate::parent;
 use crate::server;
 use crate::stop::Stop;
 use crate::ticks::Ticks;
@@ -30,13 +32,16 @@ pub fn run(options: &Options) -> Result<(), String> {
         .map_err(|error| format!("could not listen to signals: {error}"))?;
     let server = options.server.as_ref();
     let params = server.map(|server| params(server, &stop)).transpose()?;
-    if options.parent_lease {
-        stop.with_parent()
-            .map_err(|error| format!("could not watch the parent: {error}"))?;
-    }
-    let output = Output::new(Box::new(io::stdout()), clock, stop.clone());
+    let output = Arc::new(Output::new(Box::new(io::stdout()), clock, stop.clone()));
     let began = clock.now();
     output.write("start", began, start(options));
+    if options.parent_lease {
+        let output = Arc::clone(&output);
+        parent::watch(io::stdin(), options.lease, &stop, move |line| {
+            output.answer(line);
+        })
+        .map_err(|error| format!("could not watch the parent: {error}"))?;
+    }
     let queries = Queries::default();
     thread::scope(|scope| {
         if let Some(choice) = &options.host {

@@ -1,6 +1,6 @@
-//! When the probe ends: signals, a parent that is gone, a reader that is gone.
+//! When the probe ends: signals, a parent that is gone (`parent`), a reader that is gone (`output`).
 
-use std::io::{self, Read};
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
@@ -74,22 +74,6 @@ impl Stop {
                 for _ in &mut signals {
                     stop.now();
                 }
-            })?;
-        Ok(())
-    }
-
-    /// Over when standard input closes.
-    ///
-    /// # Errors
-    /// When the system refuses a thread.
-    pub fn with_parent(&self) -> io::Result<()> {
-        let stop = self.clone();
-        thread::Builder::new()
-            .name("parent".into())
-            .spawn(move || {
-                let ended = io::copy(&mut io::stdin().lock().by_ref(), &mut io::sink());
-                drop(ended);
-                stop.now();
             })?;
         Ok(())
     }

@@ -30,6 +30,7 @@ CHECKS: Mapping[str, str] = MappingProxyType(
         "machine.others": "other servers and load generators",
         "generator.ceiling": "what pgdrive reaches against a server that answers at once",
         "network.round-trip": "the way to the server and back",
+        "probe.ssh": "the database's host over SSH: reached, key known, pgprobe runs there",
     }
 )
 """Every check with what it looks at, in the order in which they are shown; docs/reference/doctor.md has them all."""

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pgdyno.doctor import clock, cpu, generator, machine, memory, storage, sync
+from pgdyno.doctor import clock, cpu, generator, machine, memory, ssh, storage, sync
 from pgdyno.doctor.check import CHECKS, unknown
 from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.snapshots import snapshot
@@ -48,7 +48,7 @@ def examine(
     """Looks at everything and changes nothing; `say` is told what is being measured. Checks are in CHECKS' order.
 
     `servers` are asked how far away they are; without any, pgnull is. Files are written and removed again where
-    data and WAL will lie; a pgnull and a pgdrive run for a moment.
+    data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts over SSH a pgprobe, which stays there.
     """
     checks = list(_all(needs, engine, patience, say, servers or {}, system or System()))
     order = list(CHECKS)
@@ -83,6 +83,9 @@ def _all(
     yield from _generator(system, needs, engine, patience)
     say("going to the server and back")
     yield from _round_trips(needs, engine, servers)
+    for target, host in needs.hosts.items():
+        say(f"reaching {host.host} over SSH")
+        yield ssh.reach_host(target, host)
 
 
 def _storage(system: System, place: Place, needs: Needs, patience: Patience) -> Iterator[Check]:

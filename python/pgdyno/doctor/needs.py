@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.plan import LoadedPlan, Plan
@@ -12,8 +12,9 @@ from pgdyno.plan.costs import BYTES_A_SCALE, dataset_bytes
 from pgdyno.plan.phases import ends
 from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.plan.snapshot_words import SnapshotWay
+from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.plan.target_checks import TMPFS
-from pgdyno.plan.targets import OwnTarget
+from pgdyno.plan.targets import DsnTarget, OwnTarget
 from pgdyno.records import Point
 from pgdyno.target import Home
 from pgdyno.target.places import SHARED_MEMORY
@@ -103,6 +104,8 @@ class Needs:
     """Whether trials begin with a snapshot of the cluster that is brought back."""
     snapshot_way: SnapshotWay | None = None
     """The way that those must go; None: the best that there is."""
+    hosts: Mapping[str, SshSpec] = field(default_factory=dict)
+    """Hosts that are to be probed over SSH, by target."""
 
     @property
     def backends(self) -> int:
@@ -161,7 +164,15 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
         places=_places(plan, started, points, home),
         snapshots=plan.reset.method == "snapshot",
         snapshot_way=plan.reset.snapshot,
+        hosts=_hosts(plan),
     )
+
+
+def _hosts(plan: Plan) -> dict[str, SshSpec]:
+    if not (plan.probe.enabled and plan.probe.host):
+        return {}
+    targets = {name: spec for name, spec in plan.target.items() if isinstance(spec, DsnTarget)}
+    return {name: spec.ssh for name, spec in targets.items() if spec.ssh is not None}
 
 
 def size_of(settings: Mapping[str, str], name: str) -> int:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pgdyno.experiment.events import clients_environment, injector_for, settle
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
+from pgdyno.experiment.probing import Probing
 from pgdyno.experiment.replicas import with_replicas
 from pgdyno.experiment.servers import prepare, server_for
 from pgdyno.experiment.stage import StageFailedError, stage
@@ -17,7 +18,6 @@ from pgdyno.experiment.state import RunState
 from pgdyno.experiment.watched import with_marks
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.phases import phases_s, trial_s
-from pgdyno.probe import Beside, read_lines
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -130,13 +130,11 @@ def _measured(
 ) -> TrialRecord:
     logs = LogParts.from_now(server)
     started = datetime.now(UTC)
-    data_directory = server.machine.data_directory if server.machine else None
-    lines, log = writer.probe_lines, writer.log / "probe.log"
-    with Beside(state.plan.probe, server.environment(), data_directory, lines, log) as probe:
+    with Probing(state, trial, server, settings, writer) as probe:
         result, beside = with_replicas(
             state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
         )
-    said = read_lines(lines, result.events, probe.problem)
+    said = probe.said(result.events)
     ended = datetime.now(UTC)
     logs.save(writer.log)
     result, ledger = _settled(state, server, result)
@@ -154,7 +152,7 @@ def _measured(
         }
     )
     events = among(result.events, said.events if said else [])
-    writer.commit(record, events=events, settings=settings, probe_offset_us=said.offset_us if said else None)
+    writer.commit(record, events=events, settings=settings, probed=said.files if said else ())
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)

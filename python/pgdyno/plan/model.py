@@ -356,6 +356,9 @@ class Plan(Model):
         resolved = self.model_dump(mode="json")
         del resolved["extends"]
         resolved["trial"]["order"] = self.order()
+        for target in resolved["target"].values():
+            if target.get("ssh", ...) is None:
+                del target["ssh"]
         for name in ("phase", "published", "search", "replica_load"):
             if not resolved[name]:
                 del resolved[name]

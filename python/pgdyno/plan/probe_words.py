@@ -21,7 +21,7 @@ class ProbeSpec(Model):
     waits_hz: Annotated[int, Field(ge=0, le=MOST_HZ)] | None = None
     """How often a second sessions are looked at; None: 10 on this machine, 1 over the network. 0: never."""
     host: bool = True
-    """This machine and the server's processes; not for a server over the network."""
+    """The server's host and its processes: this machine, or one over SSH (`target.NAME.ssh`)."""
     server: bool = True
     """The server, over SQL."""
 

@@ -16,6 +16,7 @@ from pgdyno.errors import Problem
 from pgdyno.plan.problems import Document
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.setting_contexts import network_refusal
+from pgdyno.plan.ssh_checks import check_ssh
 from pgdyno.plan.targets import BuildTarget, DsnTarget, LocalTarget, OwnTarget, TargetSpec
 from pgdyno.units import format_bytes, parse_bytes
 
@@ -33,6 +34,8 @@ def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iter
         yield from _settings(name, target, document)
         if isinstance(target, DsnTarget):
             yield from _address(("target", name), target, document)
+            if target.ssh is not None:
+                yield from check_ssh(("target", name, "ssh"), target.ssh, document)
             continue
         yield from _environment(("target", name, "environment"), target, document)
         yield from _replicas(("target", name), target, document)

@@ -9,7 +9,8 @@ def describe_target(target: TargetSpec) -> str:
     """`PostgreSQL 18, embedded, data in tmpfs, 2 replicas`."""
     match target:
         case DsnTarget():
-            return f"over the network, {target.dsn}, database {target.database}"
+            over_ssh = "" if target.ssh is None else f", its host {target.ssh.host} over SSH"
+            return f"over the network, {target.dsn}, database {target.database}{over_ssh}"
         case EmbeddedTarget():
             what = f"PostgreSQL {target.version}, embedded"
         case LocalTarget():

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from pgdyno.plan.base import Model, Positive, Setting, Size
+from pgdyno.plan.ssh_words import SshSpec
 
 VERSION = re.compile(r"\d+(\.\d+){0,2}")
 DATABASE = "pgdyno"
@@ -109,6 +110,8 @@ class DsnTarget(Model):
     """Use `database` also when pgdyno did not make it."""
     settings: dict[str, Setting] = Field(default_factory=dict)
     """Settings of the database (ALTER DATABASE … SET)."""
+    ssh: SshSpec | None = None
+    """How to get to its host, for the probe; None: it is sampled over SQL alone."""
 
     @model_validator(mode="after")
     def _named_database(self) -> DsnTarget:

@@ -11,7 +11,6 @@ from pgdyno.records.beside import (
     EventRecord,
     LedgerRange,
     LedgerRecord,
-    ProbeRecord,
     ReplicaFigures,
     ReplicaLag,
 )
@@ -27,15 +26,18 @@ from pgdyno.records.machine import (
     TargetRecord,
 )
 from pgdyno.records.measured import ErrorCount, Failure, Generator, Latency, Point, ScriptSummary, Summary
+from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord
 from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
 from pgdyno.records.trial import TrialRecord
 from pgdyno.records.workloads import StatementCounts, TpccFigures, TpccType
 
 __all__ = [
+    "ALIGNED_US",
     "FORMAT",
     "Attempt",
     "Check",
     "CheckVerdict",
+    "ClockRecord",
     "Consistency",
     "ErrorCount",
     "EventEffect",
@@ -57,6 +59,8 @@ __all__ = [
     "LedgerRecord",
     "Manifest",
     "Outcome",
+    "OverSshRecord",
+    "PlacedLines",
     "Point",
     "Preparation",
     "PrepareStep",

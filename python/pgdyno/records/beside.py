@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pydantic import Field
-
 from pgdyno.records.base import Record
 from pgdyno.records.measured import Latency
 
@@ -140,25 +138,3 @@ class ReplicaLag(Record):
     replay_lag_max_s: float | None
     replay_lag_last_s: float | None
     """None, too, when there was nothing to replay."""
-
-
-class ProbeRecord(Record):
-    """How the probe beside a trial fared."""
-
-    version: str | None = None
-    """None when it never began."""
-    waits_hz: int | None = None
-    """How often a second it looked at sessions; None when the server was not sampled."""
-    host: bool = False
-    server: bool = False
-    """Whether each was to be sampled."""
-    cpu_us: int | None = None
-    """What it cost; None when it broke off."""
-    late: int | None = None
-    """Samples that it left out because their time had passed."""
-    gaps: int = 0
-    """Stretches without figures; the table of events says when."""
-    warnings: list[str] = Field(default_factory=list)
-    """What it lacked: source and reason, the first 20."""
-    message: str | None = None
-    """Why there are no figures, or not all; None when all went well."""

@@ -8,9 +8,10 @@ from pydantic import Field
 
 from pgdyno.records.around import Consistency, Preparation
 from pgdyno.records.base import FORMAT, Outcome, Record
-from pgdyno.records.beside import EventRecord, LedgerRecord, ProbeRecord, ReplicaFigures, ReplicaLag
+from pgdyno.records.beside import EventRecord, LedgerRecord, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Point, Summary
+from pgdyno.records.probe import ProbeRecord
 
 
 class TrialRecord(Record):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 
+from pgdyno.records import PlacedLines
 from pgdyno.store.parquet import connect, quoted
 from pgdyno.store.storing import storing
 from pgdyno.store.tables import SeriesRow, WaitRow, columns
@@ -23,13 +24,13 @@ _COLUMNS = {
 }
 
 _SERIES = """
-    SELECT {trial} AS trial, t_us + {offset} AS t_us, wall_us, span_us, source,
+    SELECT {trial} AS trial, {times}, span_us, if(source = 'probe', {own}, source) AS source,
            unnest(map_keys(row."values")) AS metric, coalesce(row.labels::VARCHAR, '{{}}') AS labels,
            unnest(map_values(row."values")) AS value
     FROM (SELECT t_us, wall_us, span_us, source, unnest(rows) AS row FROM {lines} WHERE event = 'sample')
 """
 _WAITS = """
-    SELECT {trial} AS trial, t_us + {offset} AS t_us, wall_us, row.backend_type AS backend_type,
+    SELECT {trial} AS trial, {times}, row.backend_type AS backend_type,
            row.wait_type AS wait_type, row.wait AS wait, row.query_id AS query_id,
            coalesce(row.sessions, 0) AS sessions
     FROM (SELECT t_us, wall_us, unnest(CASE WHEN len(rows) = 0 THEN [NULL] ELSE rows END) AS row
@@ -37,26 +38,31 @@ _WAITS = """
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeLines:
-    """A file of pgprobe's lines."""
-
-    path: Path
-    offset_us: int
-    """From its times to the engine's."""
-
-
-def write_probed(folder: Path, trial: int, lines: ProbeLines) -> None:
+def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None:
     """Writes both tables of `trial` into `folder`. A line that was cut is left out. Raises StoreError."""
-    types = ", ".join(f"{name}: {quoted(sql_type)}" for name, sql_type in _COLUMNS.items())
-    source = (
-        f"read_json({quoted(str(lines.path))}, format = 'newline_delimited', columns = {{{types}}},"
-        f" ignore_errors = true, maximum_object_size = {_MOST_BYTES})"
-    )
     with connect() as connection:
         for name, row, query in (("series", SeriesRow, _SERIES), ("waits", WaitRow, _WAITS)):
             path = folder / f"{name}.parquet"
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
-            rows = query.format(trial=trial, offset=lines.offset_us, lines=source)
+            rows = " UNION ALL ".join(_rows(query, trial, file) for file in files)
             with storing("write", path):
                 connection.sql(rows).project(typed).write_parquet(str(path), compression="zstd")
+
+
+def _rows(query: str, trial: int, file: PlacedLines) -> str:
+    placed = f"(t_us * {file.rate!r} + {file.offset_us!r})"
+    wall = "wall_us" if file.epoch_us is None else f"round({placed} + {file.epoch_us})::BIGINT"
+    return query.format(
+        trial=trial,
+        times=f"round({placed})::BIGINT AS t_us, {wall} AS wall_us",
+        own=quoted(file.own_source),
+        lines=_source(file.path),
+    )
+
+
+def _source(path: Path) -> str:
+    types = ", ".join(f"{name}: {quoted(sql_type)}" for name, sql_type in _COLUMNS.items())
+    return (
+        f"read_json({quoted(str(path))}, format = 'newline_delimited', columns = {{{types}}},"
+        f" ignore_errors = true, maximum_object_size = {_MOST_BYTES})"
+    )

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pgdyno.errors import StoreError
-from pgdyno.records import TrialRecord
+from pgdyno.records import PlacedLines, TrialRecord
 from pgdyno.store.ingest import Event, TrialTables, ingest
 from pgdyno.store.parquet import write_tables
-from pgdyno.store.probed import ProbeLines, write_probed
+from pgdyno.store.probed import write_probed
 from pgdyno.store.storing import storing, sync, sync_tree, write_durably
 from pgdyno.store.tables import SettingRow
 
@@ -41,7 +41,7 @@ class TrialWriter:
         self.phases = self.partial / "phases.toml"
         """For the phases as the engine reads them, if the plan has some."""
         self.probe_lines = self.partial / "probe.jsonl"
-        """For what the probe writes; its tables hold it when the trial is whole."""
+        """For what the probe writes, and with endings for other probes; tables hold it when the trial is whole."""
         with storing("make the folder", self.partial):
             if self.final.exists():
                 raise StoreError(f"cannot store trial {slug}: {self.final} exists already")
@@ -54,23 +54,24 @@ class TrialWriter:
         *,
         events: Iterable[Event],
         settings: Sequence[tuple[str, str | None, str | None, str | None]],
-        probe_offset_us: int | None = None,
+        probed: Sequence[PlacedLines] = (),
     ) -> Path:
         """Writes everything, brings it to disk and renames it; gives back the final folder.
 
         `events` are the engine's, parsed; `settings` are name, setting, unit and source of pg_settings;
-        `probe_offset_us` leads from the probe's times to the engine's, None when it has no samples.
+        `probed` are the probes' files, as far as their samples can be placed.
         Raises StoreError; the trial is then still partial.
         """
         said = list(events)
         rows = ingest(record.number, said)
         with storing("write", self.partial):
             self.keep_events("events", said)
-            if probe_offset_us is not None:
-                write_probed(self.partial, record.number, ProbeLines(self.probe_lines, probe_offset_us))
-            self.probe_lines.unlink(missing_ok=True)
+            if probed:
+                write_probed(self.partial, record.number, probed)
+            for lines in self.partial.glob(f"{self.probe_lines.name}*"):
+                lines.unlink()
         rows_of_settings = [SettingRow(record.number, *setting) for setting in settings]
-        return self.commit_tables(record, rows, rows_of_settings, probed=probe_offset_us is not None)
+        return self.commit_tables(record, rows, rows_of_settings, probed=bool(probed))
 
     def commit_tables(
         self,

@@ -1,0 +1,44 @@
+"""The database's host over SSH: whether it is reached, known, and can run the probe."""
+
+from __future__ import annotations
+
+from pgdyno.doctor.check import good, unknown, warning
+from pgdyno.errors import EngineError
+from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.probe import Looked, look
+from pgdyno.records import ALIGNED_US, Check
+from pgdyno.remote import RemoteError
+
+NAME = "probe.ssh"
+
+
+def reach_host(target: str, spec: SshSpec) -> Check:
+    """`probe.ssh`: connects as a trial will, copies pgprobe if need be and asks for the clock."""
+    try:
+        return judged(target, spec, look(spec))
+    except EngineError as error:
+        return unknown(NAME, f"{target}: {error.message}", change=error.hint or "")
+    except RemoteError as error:
+        means = "trials run, without figures of the database's host"
+        return warning(NAME, f"{target}: {error.message}", means, error.hint or "")
+
+
+def judged(target: str, spec: SshSpec, looked: Looked) -> Check:
+    """What `looked` says of the host of `target`."""
+    clock = looked.clock
+    ahead = f"{abs(clock.ahead_us) / 1e3:.1f} ms {'ahead' if clock.ahead_us >= 0 else 'behind'}"
+    found = (
+        f"{target}: {spec.host} reached as {looked.user} in {looked.connect_s:.1f} s, its key is known, pgprobe "
+        f"{'was copied there and' if looked.copied else 'is there and'} runs; its clock is {ahead},"
+        f" give or take {clock.uncertainty_us / 1e3:.1f} ms"
+    )
+    values = {
+        "connect_s": round(looked.connect_s, 3),
+        "ahead_us": round(clock.ahead_us),
+        "uncertainty_us": round(clock.uncertainty_us),
+        "round_trip_us": round(clock.round_trip_us),
+    }
+    if clock.uncertainty_us > ALIGNED_US:
+        means = "seconds of the two hosts cannot be told to line up to 10 ms"
+        return warning(NAME, found, means, "look for a shorter way, or a host that is less busy", values)
+    return good(NAME, found, values)

@@ -1,0 +1,61 @@
+"""Whether a host can be probed over SSH: for somebody who asks before a run."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.probe.beside import ENVIRONMENT, PROGRAM
+from pgdyno.probe.clock import Alignment, align
+from pgdyno.probe.session import LocalClock, Session, talk
+from pgdyno.remote import RemoteError, connected, install
+from pgdyno.run.program import locate
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A host on which a probe ran for a moment."""
+
+    user: str
+    connect_s: float
+    """Until we were let in."""
+    copied: bool
+    """Whether the probe was not there before."""
+    clock: Alignment
+
+
+def look(spec: SshSpec) -> Looked:
+    """Connects, copies pgprobe if need be, runs it for a moment and asks for the clock.
+
+    Raises RemoteError, EngineError.
+    """
+    try:
+        return asyncio.run(_look(spec))
+    except (asyncssh.Error, OSError) as error:
+        raise RemoteError(f"the connection to {spec.host} broke: {error}", passing=True) from error
+
+
+async def _look(spec: SshSpec) -> Looked:
+    program = locate(PROGRAM, ENVIRONMENT, "the probe")
+    began = time.monotonic()
+    async with connected(spec) as connection:
+        took_s = time.monotonic() - began
+        installed = await install(connection, program, spec.folder, spec.host)
+        with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder:
+            log = Path(folder) / "log"
+            session = Session(Path(folder) / "lines")
+            # once the clock is known, that was it
+            enough = asyncio.Event()
+            with log.open("ab", buffering=0) as file:
+                await talk(connection, installed.command, ["--no-server"], session, file, LocalClock(), enough, enough)
+            alignment = align(session.rounds, 0)
+            if alignment is None:
+                said = log.read_text(errors="replace").strip()
+                raise RemoteError(f"{spec.host}: {session.ended or 'the probe said nothing'}{said and f': {said}'}")
+        return Looked(str(connection.get_extra_info("username")), took_s, installed.copied, alignment)

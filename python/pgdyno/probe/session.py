@@ -1,0 +1,156 @@
+"""One pgprobe on another host, from its start to its end: its lines into a file, its clock asked for meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import asyncssh
+from asyncssh.process import SSHClientProcess
+
+from pgdyno.probe.clock import Round
+from pgdyno.probe.lines import parsed
+
+LEASE_S = 60
+"""The probe ends by itself when it has heard nothing for so long."""
+BEAT_S = 10.0
+"""How often the clock is asked for in between; also what keeps the lease."""
+PINGS, PINGS_BETWEEN = 8, 3
+"""Round trips of the first and the last round, and of those between: the quickest counts."""
+REPLY_S = 20.0
+"""Longer than a busy host takes; keepalives find a connection that is gone."""
+STOP_S = 3.0
+"""How long a probe that was told to end may take."""
+_CLOCK = b'{"event":"clock"'
+_CHUNK = 1 << 16
+
+
+class LocalClock:
+    """Our wall clock as it was when this began, moved on by the monotonic one: no step disturbs it."""
+
+    def __init__(self) -> None:
+        """Begins now."""
+        self._origin_ns = time.time_ns() - time.monotonic_ns()
+
+    def now_us(self) -> float:
+        """Microseconds since 1970."""
+        return (self._origin_ns + time.monotonic_ns()) / 1e3
+
+
+@dataclass(slots=True)
+class Session:
+    """What became of one probe."""
+
+    lines: Path
+    rounds: list[Round] = field(default_factory=list)
+    ended: str | None = None
+    """Why it ended before it was told to; None when it did not."""
+    was_cut: bool = False
+    """Whether that was the connection's fault."""
+
+
+class Talk:
+    """A probe that runs, and what is said with it."""
+
+    def __init__(self, process: SSHClientProcess[bytes], session: Session, clock: LocalClock) -> None:
+        """With `process`, for `session`."""
+        self._process, self._session, self._clock = process, session, clock
+        self._asked = 0
+        self._replies: dict[str, asyncio.Future[tuple[float, int, int]]] = {}
+
+    async def last(self, stop: asyncio.Event, started: asyncio.Event) -> None:
+        """Talks until `stop` is set, or the probe or the connection ends; `started`: once the clock is known."""
+        with self._session.lines.open("wb") as file:
+            reading = asyncio.create_task(self._read(file))
+            beating = asyncio.create_task(self._beat(stop, started))
+            try:
+                await asyncio.wait({reading, beating}, return_when=asyncio.FIRST_COMPLETED)
+                told = stop.is_set() and beating.done() and not reading.done()
+                if told:
+                    self._process.stdin.write_eof()
+                await asyncio.wait({reading}, timeout=STOP_S)
+                if not told or not reading.done():
+                    self._session.ended, self._session.was_cut = await self._why(reading, beating)
+            finally:
+                for task in (reading, beating):
+                    task.cancel()
+                await asyncio.gather(reading, beating, return_exceptions=True)
+
+    async def _why(self, reading: asyncio.Task[None], beating: asyncio.Task[None]) -> tuple[str, bool]:
+        """In words why it ended, and whether the connection did."""
+        if not reading.done():
+            return "the probe did not answer", True
+        with suppress(asyncssh.Error, OSError, TimeoutError):
+            await asyncio.wait_for(self._process.wait_closed(), STOP_S)
+        code = self._process.exit_status
+        if code is not None:
+            return f"the probe ended with exit code {code}", False
+        lost = next((task.exception() for task in (reading, beating) if task.done() and not task.cancelled()), None)
+        return f"the connection was cut{f': {lost}' if lost is not None and str(lost) else ''}", True
+
+    async def _read(self, file: IO[bytes]) -> None:
+        rest = b""
+        while chunk := await self._process.stdout.read(_CHUNK):
+            at_us = self._clock.now_us()
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                if line.startswith(_CLOCK):
+                    self._heard(line, at_us)
+                else:
+                    file.write(line + b"\n")
+        file.write(rest)
+
+    def _heard(self, line: bytes, at_us: float) -> None:
+        reply = parsed(line)
+        if reply is not None:
+            future = self._replies.pop(str(reply.get("id")), None)
+            if future is not None and not future.done():
+                future.set_result((at_us, reply["t_us"], reply["wall_us"]))
+
+    async def _beat(self, stop: asyncio.Event, started: asyncio.Event) -> None:
+        self._session.rounds.append(await self._round(PINGS))
+        started.set()
+        while True:
+            try:
+                await asyncio.wait_for(stop.wait(), BEAT_S)
+                break
+            except TimeoutError:
+                self._session.rounds.append(await self._round(PINGS_BETWEEN))
+        self._session.rounds.append(await self._round(PINGS))
+
+    async def _round(self, pings: int) -> Round:
+        return min([await self._ping() for _ in range(pings)], key=lambda each: each.round_trip_us)
+
+    async def _ping(self) -> Round:
+        self._asked += 1
+        name = str(self._asked)
+        future = self._replies[name] = asyncio.get_running_loop().create_future()
+        sent_us = self._clock.now_us()
+        self._process.stdin.write(f"clock {name}\n".encode())
+        at_us, t_us, wall_us = await asyncio.wait_for(future, REPLY_S)
+        return Round((sent_us + at_us) / 2, t_us, wall_us, at_us - sent_us)
+
+
+async def talk(
+    connection: asyncssh.SSHClientConnection,
+    command: str,
+    options: Sequence[str],
+    session: Session,
+    log: IO[bytes],
+    clock: LocalClock,
+    stop: asyncio.Event,
+    started: asyncio.Event,
+) -> None:
+    """Runs the probe `command` until `stop` is set. Raises asyncssh.Error and OSError when it cannot be started."""
+    process: SSHClientProcess[bytes] = await connection.create_process(
+        " ".join(["exec", command, f"--lease={LEASE_S}", *options]), encoding=None, request_pty=False, stderr=log
+    )
+    try:
+        await Talk(process, session, clock).last(stop, started)
+    finally:
+        process.close()

@@ -1,0 +1,118 @@
+"""A connection over SSH: config file, keys and agent as OpenSSH has them. Nobody is asked for a password."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+
+from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.remote.host_keys import KnownHosts, Watchful
+from pgdyno.remote.problem import RemoteError
+
+CONNECT_S = 10.0
+"""For each hop: until the host has let us in."""
+MOST_JUMPS = 8
+"""One behind the other."""
+KEEPALIVE_S, KEEPALIVES = 5, 3
+"""A connection that says nothing for so many times so long is cut."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Hop:
+    host: str
+    user: str | None
+    port: int | None
+
+
+@asynccontextmanager
+async def connected(spec: SshSpec) -> AsyncIterator[asyncssh.SSHClientConnection]:
+    """A connection to the host of `spec`, through its jump hosts if it has some. Raises RemoteError."""
+    async with AsyncExitStack() as stack:
+        yield await _reach(_Hop(spec.host, spec.user, spec.port), spec, None, stack, MOST_JUMPS)
+
+
+async def _reach(
+    hop: _Hop, spec: SshSpec, through: asyncssh.SSHClientConnection | None, stack: AsyncExitStack, jumps: int
+) -> asyncssh.SSHClientConnection:
+    if jumps == 0:
+        hint = "correct ProxyJump in the config file of ssh: a jump host may be its own"
+        raise RemoteError(f"the way to {spec.host} has more than {MOST_JUMPS} jump hosts", hint=hint)
+    given = _given(hop, spec)
+    options = await _options(hop, given)
+    if through is None and isinstance(options.tunnel, str):
+        # opened here and not by the library, which would let a config file turn the check of their keys off
+        for jump in options.tunnel.split(","):
+            through = await _reach(_jump(jump), spec, through, stack, jumps - 1)
+    configured = options.known_hosts
+    # `none` in the config file would turn the check off: here it means that no key is known
+    known = KnownHosts.of(spec, [str(file) for file in configured] if isinstance(configured, list) else None)
+    watchful = Watchful(known)
+    more: dict[str, Any] = {} if through is None else {"tunnel": through}
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            connection = await asyncssh.connect(
+                **given, **more, known_hosts=known.keys, client_factory=lambda: watchful
+            )
+    except TimeoutError as error:
+        raise RemoteError(f"{hop.host} did not answer over SSH within {CONNECT_S:g} s", passing=True) from error
+    except (asyncssh.Error, OSError, ValueError) as error:
+        raise watchful.refused or _reason(hop, options.username, error) from error
+    return await stack.enter_async_context(connection)
+
+
+def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
+    """What is decided here; all else is the config file's."""
+    given: dict[str, Any] = {
+        "host": hop.host,
+        "password_auth": False,
+        "kbdint_auth": False,
+        "agent_forwarding": False,
+        "keepalive_interval": KEEPALIVE_S,
+        "keepalive_count_max": KEEPALIVES,
+    }
+    named = {"username": hop.user, "port": hop.port}
+    given |= {name: value for name, value in named.items() if value is not None}
+    if spec.config is not None:
+        given["config"] = [str(Path(spec.config).expanduser())]
+    return given
+
+
+async def _options(hop: _Hop, given: dict[str, Any]) -> asyncssh.SSHClientConnectionOptions:
+    """What came of config file, keys and agent. Raises RemoteError."""
+    try:
+        options: asyncssh.SSHClientConnectionOptions = await asyncssh.SSHClientConnectionOptions.construct(**given)
+    except (asyncssh.ConfigParseError, asyncssh.KeyImportError, OSError, ValueError) as error:
+        message = f"cannot reach {hop.host} over SSH: {error}"
+        hint = f"correct the config file of ssh: ssh -G {hop.host} shows what it says"
+        raise RemoteError(message, hint=hint) from error
+    return options
+
+
+def _jump(text: str) -> _Hop:
+    """`[user@]host[:port]`, as ProxyJump has it. Raises RemoteError."""
+    user, _, place = text.strip().removeprefix("ssh://").rpartition("@")
+    host, _, port = place.rpartition(":") if place.count(":") == 1 else (place, "", "")
+    if port and not port.isdigit():
+        raise RemoteError(f"the jump host {text!r} is none", hint="correct ProxyJump in the config file of ssh")
+    return _Hop(host, user or None, int(port) if port else None)
+
+
+def _reason(hop: _Hop, user: str, error: Exception) -> RemoteError:
+    match error:
+        case asyncssh.PermissionDenied():
+            hint = (
+                f"ssh -o BatchMode=yes {user}@{hop.host} true must work: add our public key there, or load it (ssh-add)"
+            )
+            return RemoteError(f"{hop.host} lets {user} not in with our keys", hint=hint)
+        case asyncssh.HostKeyNotVerifiable() | asyncssh.KeyExchangeFailed() | asyncssh.ProtocolNotSupported():
+            return RemoteError(f"cannot trust {hop.host}: {error}")
+        case asyncssh.Error() | OSError():
+            return RemoteError(f"cannot reach {hop.host} over SSH: {error}", passing=True)
+        case _:
+            return RemoteError(f"cannot reach {hop.host} over SSH: {error}")

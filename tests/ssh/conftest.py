@@ -1,0 +1,16 @@
+"""One sshd for the tests that only go there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.ssh.sshd import Sshd, running_sshd
+
+
+@pytest.fixture(scope="session")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """An sshd on loopback."""
+    with running_sshd(tmp_path_factory.mktemp("sshd")) as running:
+        yield running

@@ -1,0 +1,123 @@
+"""A real sshd on a port of loopback, with keys of its own; ~/.ssh is neither read nor written."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.plan.ssh_words import SshSpec
+
+SSHD = "/usr/sbin/sshd"
+"""sshd wants its whole path."""
+FAKETIME = next(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"), None)
+"""Debian's libfaketime: gives the programs of a session another clock."""
+
+
+def keygen(file: Path) -> None:
+    """A pair of keys."""
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "test", "-f", str(file)], check=True)
+
+
+@dataclass(frozen=True)
+class Sshd:
+    """A running sshd."""
+
+    folder: Path
+    address: str
+    port: int
+    process: subprocess.Popen[bytes]
+
+    @property
+    def config(self) -> Path:
+        """What a client needs: its key, and nothing of ~/.ssh."""
+        return self.folder / "config"
+
+    @property
+    def known_hosts(self) -> Path:
+        return self.folder / "known_hosts"
+
+    @property
+    def cache(self) -> Path:
+        """Where programs are copied to."""
+        return self.folder / "cache"
+
+    def spec(self, **changes: object) -> SshSpec:
+        """How to get there."""
+        given: dict[str, object] = {
+            "host": self.address,
+            "port": self.port,
+            "config": str(self.config),
+            "known_hosts": str(self.known_hosts),
+            "folder": str(self.cache),
+        }
+        return SshSpec.model_validate(given | changes)
+
+    def know(self, port: int) -> None:
+        """Writes its host key down for another port, such as a relay's."""
+        key = (self.folder / "host.pub").read_text()
+        with self.known_hosts.open("a") as file:
+            file.write(f"[{self.address}]:{port} {key}")
+
+
+@contextmanager
+def running_sshd(
+    folder: Path, *, address: str = "127.0.0.1", lines: Sequence[str] = (), within: Sequence[str] = ()
+) -> Iterator[Sshd]:
+    """An sshd that lets us in with the key of the client's config; `lines` go to its own.
+
+    `within` is what it is started by, such as `ip netns exec NAME`.
+    """
+    if os.geteuid() == 0:
+        # as its init script does
+        Path("/run/sshd").mkdir(exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("host", "user"):
+        keygen(folder / name)
+    (folder / "authorized").write_text((folder / "user.pub").read_text())
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+    (folder / "sshd_config").write_text(
+        "\n".join(
+            [
+                f"ListenAddress {address}:{port}",
+                f"HostKey {folder / 'host'}",
+                f"AuthorizedKeysFile {folder / 'authorized'}",
+                f"PidFile {folder / 'pid'}",
+                "PasswordAuthentication no",
+                "KbdInteractiveAuthentication no",
+                "StrictModes no",
+                "UsePAM no",
+                *lines,
+                "",
+            ]
+        )
+    )
+    me = getpass.getuser()
+    (folder / "config").write_text(f"Host *\n  User {me}\n  IdentityFile {folder / 'user'}\n  IdentitiesOnly yes\n")
+    (folder / "known_hosts").write_text("")
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*within, SSHD, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
+    sshd = Sshd(folder, address, port, process)
+    sshd.know(port)
+    try:
+        _wait(sshd)
+        yield sshd
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _wait(sshd: Sshd) -> None:
+    deadline = time.monotonic() + 30
+    while "Server listening" not in (sshd.folder / "log").read_text():
+        assert sshd.process.poll() is None, (sshd.folder / "log").read_text()
+        assert time.monotonic() < deadline
+        time.sleep(0.02)

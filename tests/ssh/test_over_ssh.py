@@ -1,0 +1,215 @@
+"""A probe on another host: its lines come, its clock is known, and it goes when nobody is there any more."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.probe import OverSsh, Said, with_far
+from pgdyno.probe.look import look
+from pgdyno.records import ClockRecord, PlacedLines
+from pgdyno.remote import RemoteError
+from tests.postgres.probing import program
+from tests.postgres.relay import Relay
+from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
+
+
+def over(spec: SshSpec, folder: Path) -> OverSsh:
+    return OverSsh(spec, ["--no-server"], folder / "lines", folder / "log")
+
+
+def wait_for(what: Callable[[], object]) -> None:
+    deadline = time.monotonic() + 60
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def samples(file: Path) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in file.read_text().splitlines() if line.endswith("}")]
+    return [line for line in lines if line["event"] == "sample"]
+
+
+def last_file(probe: OverSsh, number: int = 1) -> bool:
+    """Whether so many connections have brought samples."""
+    return len(probe.sessions) >= number and probe.sessions[-1].lines.exists() and bool(probe.sessions[-1].rounds)
+
+
+def probes_of(sshd: Sshd) -> list[int]:
+    """Processes that run from its folder of programs."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str((process / "exe").readlink()).startswith(str(sshd.cache)):
+                found.append(int(process.name))
+        except OSError:
+            continue
+    return found
+
+
+def seconds(probe: OverSsh) -> float:
+    """From the first sample to the last one so far."""
+    times = [line["t_us"] for line in samples(probe.sessions[0].lines)]
+    return (times[-1] - times[0]) / 1e6 if times else 0.0
+
+
+def placed_us(file: PlacedLines, t_us: int) -> float:
+    """Our time since 1970 of an instant of the probe's."""
+    assert file.epoch_us is not None
+    return file.offset_us + file.rate * t_us + file.epoch_us
+
+
+def the_clock(said: Said) -> ClockRecord:
+    assert said.record.over_ssh is not None
+    assert said.record.over_ssh.message is None
+    assert said.record.over_ssh.clock is not None
+    return said.record.over_ssh.clock
+
+
+def kinds(said: Said) -> list[str]:
+    return [event["event"] for event in said.events]
+
+
+def test_lines_come_and_the_clock_is_known(sshd: Sshd, tmp_path: Path) -> None:
+    with over(sshd.spec(), tmp_path) as probe:
+        (pid,) = probes_of(sshd)
+        wait_for(lambda: len(samples(probe.sessions[0].lines)) > 3)
+        # nothing of the connection is in the list of processes
+        assert b"127.0.0.1" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+    assert probe.problem is None
+    assert not probes_of(sshd)
+    said = with_far(None, probe, [])
+    record = said.record.over_ssh
+    assert record is not None
+    assert (record.host, record.connections, record.message) == ("127.0.0.1", 1, None)
+    assert (said.record.host, said.record.gaps) == (True, 0)
+    assert (record.cpu_us or 0) > 0
+    assert (kinds(said)[0], kinds(said)[-1]) == ("probe_start", "probe_end")
+    clock = record.clock
+    assert clock is not None
+    # the same clock, read over the wire
+    assert abs(clock.offset_us) <= clock.uncertainty_us
+    assert clock.round_trip_us <= 2 * clock.uncertainty_us
+    assert clock.rounds == 2
+
+
+def test_a_connection_that_is_cut_is_a_gap_and_made_anew(sshd: Sshd, tmp_path: Path) -> None:
+    relay = Relay(sshd.port)
+    sshd.know(relay.port)
+    try:
+        with over(sshd.spec(port=relay.port), tmp_path) as probe:
+            wait_for(lambda: last_file(probe))
+            (first,) = probes_of(sshd)
+            relay.cut()
+            wait_for(lambda: last_file(probe, 2))
+            # the lease: nobody told it
+            wait_for(lambda: first not in probes_of(sshd))
+            wait_for(lambda: samples(probe.sessions[1].lines))
+    finally:
+        relay.close()
+    said = with_far(None, probe, [])
+    record = said.record.over_ssh
+    assert record is not None
+    assert record.connections == 2
+    assert "the connection was cut" in (record.message or "")
+    assert record.cpu_us is None
+    (gap,) = [event for event in said.events if event["event"] == "probe_gap"]
+    starts = [event for event in said.events if event["event"] == "probe_start"]
+    assert gap["t_us"] == starts[1]["t_us"]
+    assert len(said.files) == 2
+    assert not probes_of(sshd)
+
+
+def test_a_probe_that_dies_is_said_with_its_code_and_not_started_again(sshd: Sshd, tmp_path: Path) -> None:
+    with over(sshd.spec(), tmp_path) as probe:
+        (pid,) = probes_of(sshd)
+        os.kill(pid, signal.SIGTERM)
+        wait_for(lambda: probe.problem)
+    said = with_far(None, probe, [])
+    assert said.record.over_ssh is not None
+    assert "the probe ended with exit code 0" in (said.record.over_ssh.message or "")
+    assert said.record.gaps == 1
+    assert len(probe.sessions) == 1
+
+
+def test_a_host_that_cannot_be_had_is_no_obstacle(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with over(sshd.spec(known_hosts=str(tmp_path / "empty")), tmp_path) as unknown:
+        pass
+    with over(sshd.spec(port=1), tmp_path) as closed:
+        pass
+    for probe, message in ((unknown, "is not known"), (closed, "cannot reach 127.0.0.1 over SSH")):
+        said = with_far(None, probe, [])
+        assert said.record.over_ssh is not None
+        assert message in (said.record.over_ssh.message or "")
+        assert (said.files, said.record.host) == ([], False)
+
+
+def test_a_look_tells_who_where_and_how_far(sshd: Sshd, tmp_path: Path) -> None:
+    spec = sshd.spec(folder=str(tmp_path / "cache"))
+    first, second = look(spec), look(spec)
+    assert (first.copied, second.copied) == (True, False)
+    assert abs(first.clock.ahead_us) <= first.clock.uncertainty_us
+    with pytest.raises(RemoteError, match="cannot reach"):
+        look(sshd.spec(port=1))
+
+
+def test_samples_of_a_skewed_clock_are_placed_within_the_uncertainty(tmp_path: Path) -> None:
+    assert FAKETIME is not None, "make test-packages installs libfaketime"
+    # an hour ahead; the monotonic clock is left alone: nobody sets that one
+    skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+3600s FAKETIME_DONT_FAKE_MONOTONIC=1"
+    with running_sshd(tmp_path / "sshd", lines=[skewed]) as there, over(there.spec(), tmp_path) as probe:
+        wait_for(lambda: seconds(probe) > 2)
+    said = with_far(None, probe, [])
+    clock = the_clock(said)
+    assert abs(clock.offset_us - 3_600_000_000) <= clock.uncertainty_us
+    assert clock.drift_ppm is not None
+    assert abs(clock.drift_ppm) <= (clock.drift_uncertainty_ppm or 0)
+    (file,) = said.files
+    for line in samples(file.path):
+        true_us = line["wall_us"] - 3_600_000_000
+        assert abs(placed_us(file, line["t_us"]) - true_us) <= clock.uncertainty_us + 100
+
+
+DRIFTING = """\
+#!{python}
+import json, subprocess, sys
+
+with subprocess.Popen([{probe!r}, *sys.argv[1:]], stdout=subprocess.PIPE) as probe:
+    if "--version" in sys.argv:
+        sys.exit(probe.wait())
+    for line in probe.stdout:
+        said = json.loads(line)
+        said |= {{"true_us": said["wall_us"], "t_us": round(said["t_us"] * {rate}), "wall_us": 0}}
+        print(json.dumps(said, separators=(",", ":")), flush=True)
+"""
+"""A probe on a host whose clock goes too fast, or too slowly."""
+
+
+def test_samples_of_a_drifting_clock_are_placed_within_the_uncertainty(
+    sshd: Sshd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drifting = tmp_path / "pgprobe"
+    drifting.write_text(DRIFTING.format(python=sys.executable, probe=program(), rate=1.02))
+    drifting.chmod(0o755)
+    monkeypatch.setenv("PGDYNO_PGPROBE", str(drifting))
+    with over(sshd.spec(), tmp_path) as probe:
+        wait_for(lambda: seconds(probe) > 3)
+    said = with_far(None, probe, [])
+    clock = the_clock(said)
+    assert clock.drift_ppm is not None
+    assert abs(clock.drift_ppm - 20_000) <= (clock.drift_uncertainty_ppm or 0) + 1
+    (file,) = said.files
+    lines = samples(file.path)
+    for line in lines:
+        assert abs(placed_us(file, line["t_us"]) - line["true_us"]) <= clock.uncertainty_us + 100
+    assert 0.02 * (lines[-1]["true_us"] - lines[0]["true_us"]) > 40_000

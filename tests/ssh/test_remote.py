@@ -1,0 +1,150 @@
+"""Hosts over SSH: whose keys are taken, what is copied there, and what is said when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.remote import Installed, RemoteError, connected, install
+from tests.postgres.probing import program
+from tests.ssh.sshd import Sshd, keygen, running_sshd
+
+
+def put(spec: SshSpec, file: Path | None = None) -> Installed:
+    async def there() -> Installed:
+        async with connected(spec) as connection:
+            return await install(connection, file or Path(program()), spec.folder, spec.host)
+
+    return asyncio.run(there())
+
+
+def refused(spec: SshSpec, file: Path | None = None) -> RemoteError:
+    with pytest.raises(RemoteError) as caught:
+        put(spec, file)
+    return caught.value
+
+
+def let_in(sshd: Sshd) -> int:
+    return (sshd.folder / "log").read_text().count("Accepted publickey")
+
+
+def test_the_probe_is_copied_once_and_again_when_it_is_not_whole(sshd: Sshd) -> None:
+    spec = sshd.spec(folder=str(sshd.folder / "once more's"))
+    assert put(spec).copied
+    (file,) = Path(spec.folder).iterdir()
+    assert file.read_bytes() == Path(program()).read_bytes()
+    assert file.stat().st_mode & 0o777 == 0o700
+    before = file.stat().st_ino
+    assert not put(spec).copied
+    assert file.stat().st_ino == before
+    # cut short, as by a full disk
+    os.truncate(file, 1000)
+    assert put(spec).copied
+    assert [each.name for each in Path(spec.folder).iterdir()] == [file.name]
+    assert file.read_bytes() == Path(program()).read_bytes()
+
+
+def test_a_key_that_nobody_wrote_down_is_refused(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    error = refused(sshd.spec(known_hosts=str(tmp_path / "empty")))
+    assert f"the host key of [127.0.0.1]:{sshd.port} is not known: ssh-ed25519 SHA256:" in error.message
+    assert f"ssh-keyscan -p {sshd.port} 127.0.0.1 >> {tmp_path / 'empty'}" in (error.hint or "")
+    assert not error.passing
+    # what a config file says to the contrary is not heard
+    (tmp_path / "config").write_text(
+        f"Host *\n  UserKnownHostsFile none\n  StrictHostKeyChecking no\n{sshd.config.read_text()}"
+    )
+    assert "is not known" in refused(sshd.spec(config=str(tmp_path / "config"), known_hosts=None)).message
+
+
+def test_another_key_than_the_known_one_is_refused(sshd: Sshd, tmp_path: Path) -> None:
+    keygen(tmp_path / "other")
+    known = tmp_path / "known"
+    known.write_text(f"[127.0.0.1]:{sshd.port} {(tmp_path / 'other.pub').read_text()}")
+    error = refused(sshd.spec(known_hosts=str(known)))
+    assert f"which is not the one in {known}" in error.message
+    assert f"ssh-keygen -f {known} -R '[127.0.0.1]:{sshd.port}'" in (error.hint or "")
+    assert not error.passing
+
+
+def test_known_hosts_of_the_config_file_count(sshd: Sshd, tmp_path: Path) -> None:
+    (tmp_path / "config").write_text(
+        f"Host db\n  HostName 127.0.0.1\n  Port {sshd.port}\n  HostKeyAlias db\n"
+        f"  UserKnownHostsFile {tmp_path / 'none'} {tmp_path / 'known'}\n{sshd.config.read_text()}"
+    )
+    (tmp_path / "known").write_text(f"db {(sshd.folder / 'host.pub').read_text()}")
+    put(sshd.spec(host="db", port=None, config=str(tmp_path / "config"), known_hosts=None))
+
+
+def test_a_jump_host_is_gone_through_and_its_key_checked(sshd: Sshd, tmp_path: Path) -> None:
+    with running_sshd(tmp_path / "behind") as behind:
+        (tmp_path / "config").write_text(
+            f"Host behind\n  HostName 127.0.0.1\n  Port {behind.port}\n  IdentityFile {behind.folder / 'user'}\n"
+            f"  ProxyJump 127.0.0.1:{sshd.port}\n{sshd.config.read_text()}"
+        )
+        known = tmp_path / "known"
+        known.write_text(behind.known_hosts.read_text())
+        spec = sshd.spec(host="behind", port=None, config=str(tmp_path / "config"), known_hosts=str(known))
+        assert f"the host key of [127.0.0.1]:{sshd.port} is not known" in refused(spec).message
+        known.write_text(f"[behind]:{behind.port} {(behind.folder / 'host.pub').read_text()}")
+        with known.open("a") as file:
+            file.write(sshd.known_hosts.read_text() + behind.known_hosts.read_text())
+        before = let_in(sshd)
+        put(spec)
+        assert (let_in(sshd), let_in(behind)) == (before + 1, 1)
+
+
+def test_who_may_not_enter_is_told_how(sshd: Sshd, tmp_path: Path) -> None:
+    keygen(tmp_path / "stranger")
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host *\n  IdentityFile {tmp_path / 'stranger'}\n  IdentitiesOnly yes\n  PasswordAuthentication yes\n"
+    )
+    error = refused(sshd.spec(config=str(config), user="nobody"))
+    assert error.message == "127.0.0.1 lets nobody not in with our keys"
+    assert "ssh -o BatchMode=yes nobody@127.0.0.1" in (error.hint or "")
+    assert not error.passing
+
+
+def test_what_may_pass_is_told_from_what_stays(sshd: Sshd, tmp_path: Path) -> None:
+    assert refused(sshd.spec(port=1)).passing
+    config = tmp_path / "config"
+    config.write_text(f"Host *\n  IdentityFile {tmp_path / 'none'}\n")
+    error = refused(sshd.spec(config=str(config)))
+    assert str(tmp_path / "none") in error.message
+    assert not error.passing
+
+
+def test_a_folder_that_cannot_be_written_is_named(sshd: Sshd) -> None:
+    error = refused(sshd.spec(folder="/proc/pgdyno"))
+    assert error.message.startswith("cannot copy the probe to /proc/pgdyno on 127.0.0.1: mkdir: ")
+    assert "target.NAME.ssh.folder" in (error.hint or "")
+
+
+def test_another_architecture_is_refused_before_anything_is_copied(sshd: Sshd, tmp_path: Path) -> None:
+    content = bytearray(Path(program()).read_bytes())
+    here = os.uname().machine
+    content[18:20] = (183 if here == "x86_64" else 62).to_bytes(2, "little")
+    (tmp_path / "pgprobe").write_bytes(content)
+    spec = sshd.spec(folder=str(sshd.folder / "foreign"))
+    error = refused(spec, tmp_path / "pgprobe")
+    assert (
+        error.message
+        == f"127.0.0.1 is {here}, and pgprobe here was built for {'aarch64' if here == 'x86_64' else 'x86_64'}"
+    )
+    assert not Path(spec.folder).exists()
+
+
+def test_a_program_that_cannot_run_there_is_said_to(sshd: Sshd, tmp_path: Path) -> None:
+    broken = tmp_path / "pgprobe"
+    broken.write_text("#!/nowhere/sh\n")
+    for _ in range(2):
+        error = refused(sshd.spec(), broken)
+        assert "pgprobe cannot run in" in error.message
+        assert "nowhere" in error.message or "not found" in error.message
+    shutil.rmtree(sshd.cache)
