@@ -41,7 +41,7 @@ class OwnServer:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
         server = cls(installation, folder, port)
-        server.run("initdb", "-D", str(server.data), "-U", "postgres", "-A", "trust", "--no-sync")
+        server.run("initdb", "-D", str(server.data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync")
         with (server.data / "postgresql.conf").open("a") as file:
             file.write(f"{CONFIGURATION}port = {port}\nunix_socket_directories = '{folder}'\n")
         return server

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
 import signal
+import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -152,6 +156,61 @@ def test_a_host_that_cannot_be_had_is_no_obstacle(sshd: Sshd, tmp_path: Path) ->
         assert said.record.over_ssh is not None
         assert message in (said.record.over_ssh.message or "")
         assert (said.files, said.record.host) == ([], False)
+
+
+def test_a_way_with_slow_replies_is_said_to_be_none_for_10_ms(sshd: Sshd, tmp_path: Path) -> None:
+    class SlowWay(Relay):
+        @staticmethod
+        def _pass_on(source: socket.socket, sink: socket.socket) -> None:
+            is_reply = source.getpeername()[1] == sshd.port
+            with contextlib.suppress(OSError):
+                while data := source.recv(65536):
+                    time.sleep(0.03 if is_reply else 0)
+                    sink.sendall(data)
+
+    relay = SlowWay(sshd.port)
+    sshd.know(relay.port)
+    try:
+        with over(sshd.spec(port=relay.port), tmp_path) as probe:
+            wait_for(lambda: seconds(probe) > 1)
+    finally:
+        relay.close()
+    said = with_far(None, probe, [])
+    clock = the_clock(said)
+    # half of the way back that takes longer is taken for the clock's: the uncertainty knows
+    assert clock.offset_us < -5_000
+    assert abs(clock.offset_us) <= clock.uncertainty_us
+    assert not clock.aligned
+    (file,) = said.files
+    for line in samples(file.path):
+        assert abs(placed_us(file, line["t_us"]) - line["wall_us"]) <= clock.uncertainty_us + 100
+
+
+def test_a_lease_that_is_not_renewed_ends_the_probe(tmp_path: Path) -> None:
+    with (tmp_path / "lines").open("wb") as lines:
+        process = subprocess.Popen([program(), "--no-server", "--lease=1"], stdin=subprocess.PIPE, stdout=lines)
+        assert process.wait(60) == 0
+    assert json.loads((tmp_path / "lines").read_text().splitlines()[-1])["event"] == "end"
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
+    read, write = os.pipe()
+    fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
+    process = subprocess.Popen([program(), "--no-server", "--lease=5"], stdin=subprocess.PIPE, stdout=write)
+    assert b'"start"' in os.read(read, 4096)
+    os.set_blocking(write, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(write, b"x")
+    # the probe's own end blocks: both are one
+    os.set_blocking(write, True)
+    assert process.wait(60) == 1
+    assert process.stdin is not None
+    process.stdin.close()
+    os.close(read)
+    os.close(write)
 
 
 def test_a_look_tells_who_where_and_how_far(sshd: Sshd, tmp_path: Path) -> None:

@@ -1,0 +1,230 @@
+"""Runs against a server on another host: what that host did is in the generator's seconds, or the run says why not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pgdyno.records import TrialRecord
+from pgdyno.store import load_run
+from pgdyno.target import Home
+from pgdyno.target.installation import Installation
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
+
+SKEW_S = 3600
+PLAN = """\
+name = "far"
+[target.theirs]
+kind = "dsn"
+dsn = "host={address} port={port} user=postgres"
+[target.theirs.ssh]
+host = "{address}"
+port = {ssh_port}
+config = "{config}"
+known_hosts = "{known_hosts}"
+folder = "{cache}"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 3
+[trial]
+duration = "4s"
+"""
+
+
+@dataclass(frozen=True)
+class Host:
+    """Where programs run: this machine, or a network namespace with a link to another one."""
+
+    within: tuple[str, ...]
+    address: str
+
+
+@contextmanager
+def two_hosts() -> Iterator[tuple[Host, Host]]:
+    """A generator's and a database's, each a network namespace; where none are permitted, loopback for both."""
+    with ExitStack() as stack:
+        holders = [_namespace(stack) for _ in range(2)]
+        if None in holders:
+            yield Host((), "127.0.0.1"), Host((), "127.0.0.1")
+            return
+        pids = [str(pid) for pid in holders]
+        ends = [f"pgd{os.getpid() % 100_000}{side}" for side in "ab"]
+        _ip("link", "add", ends[0], "netns", pids[0], "type", "veth", "peer", "name", ends[1], "netns", pids[1])
+        hosts = []
+        for pid, end, address in zip(pids, ends, ("192.0.2.1", "192.0.2.2"), strict=True):
+            within = ("nsenter", "-t", pid, "-n")
+            _ip("addr", "add", f"{address}/30", "dev", end, within=within)
+            for link in (end, "lo"):
+                _ip("link", "set", link, "up", within=within)
+            hosts.append(Host(within, address))
+        yield hosts[0], hosts[1]
+
+
+def _namespace(stack: ExitStack) -> int | None:
+    """A process that keeps a namespace of its own; None where that is not permitted."""
+    if os.geteuid() != 0:
+        return None
+    process = subprocess.Popen(["unshare", "-n", "sleep", "600"], stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    ours = Path("/proc/self/ns/net").readlink()
+    deadline = time.monotonic() + 30
+    while process.poll() is None:
+        assert time.monotonic() < deadline
+        # it is there when the namespace is another, and the program is no longer unshare
+        try:
+            if Path(f"/proc/{process.pid}/ns/net").readlink() != ours:
+                return process.pid
+        except OSError:
+            continue
+        time.sleep(0.01)
+    return None
+
+
+def _ip(*args: str, within: tuple[str, ...] = ()) -> None:
+    subprocess.run([*within, "ip", *args], check=True)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Two hosts, with a server and an sshd on one of them."""
+
+    generator: Host
+    database: Host
+    server: OwnServer
+    sshd: Sshd
+
+    def run(self, home: Home, folder: Path, ssh: Path | None = None) -> tuple[TrialRecord, str]:
+        """One run from the generator's host; its trial, and what was said. `ssh` is another file of host keys."""
+        plan = PLAN.format(
+            address=self.database.address,
+            port=self.server.port,
+            ssh_port=self.sshd.port,
+            config=self.sshd.config,
+            known_hosts=ssh or self.sshd.known_hosts,
+            cache=self.sshd.cache,
+        )
+        (folder / "far.toml").write_text(plan)
+        done = self.pgdyno(home, folder, "run", "far.toml", "--no-preflight")
+        assert done.returncode == 0, done.stderr
+        (trial,) = the_run(folder).trials()
+        return trial, done.stderr + done.stdout
+
+    def pgdyno(self, home: Home, folder: Path, *args: str) -> subprocess.CompletedProcess[str]:
+        """A command on the generator's host."""
+        return subprocess.run(
+            [*self.generator.within, str(PGDYNO), *args],
+            cwd=folder,
+            env=environment(home),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+
+
+@pytest.fixture(scope="module")
+def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """The database's host has a clock that is an hour ahead for all that comes over SSH."""
+    assert FAKETIME is not None, "make test-packages installs libfaketime"
+    skewed = f"SetEnv LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
+    with two_hosts() as (generator, database), ExitStack() as stack:
+        # pytest's own folders are closed to the server's user
+        folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        server = OwnServer.make(installed, folder / "server")
+        with (server.data / "postgresql.conf").open("a") as file:
+            file.write(f"listen_addresses = '{database.address}'\ncluster_name = 'theirs/main'\n")
+        with (server.data / "pg_hba.conf").open("a") as file:
+            file.write("host all all 192.0.2.0/30 trust\n")
+        _start(server, database)
+        stack.callback(server.stop, "immediate")
+        there = running_sshd(
+            tmp_path_factory.mktemp("sshd"), address=database.address, lines=[skewed], within=database.within
+        )
+        yield Stage(generator, database, server, stack.enter_context(there))
+
+
+def _start(server: OwnServer, host: Host) -> None:
+    if not host.within:
+        server.start()
+        return
+    as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+    pg_ctl = [server.installation.program("pg_ctl"), "-D", server.data, "-l", server.folder / "log", "-w", "start"]
+    subprocess.run(
+        [*host.within, *as_nobody, *map(str, pg_ctl)],
+        env=server.installation.environment(),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        # the server keeps what it inherits
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+        timeout=120,
+    )
+
+
+def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:
+    trial, _ = stage.run(warm_home, tmp_path)
+    assert trial.probe is not None
+    far = trial.probe.over_ssh
+    assert far is not None
+    assert (far.host, far.connections, far.message) == (stage.database.address, 1, None)
+    assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 1)
+    clock = far.clock
+    assert clock is not None
+    assert abs(clock.offset_us - SKEW_S * 1_000_000) <= clock.uncertainty_us
+    data = load_run(the_run(tmp_path))
+    succeeded = sum(row.succeeded for row in data.intervals())
+    # an hour of skew is gone from both times
+    span = "SELECT min(t_us), max(t_us), min(wall_us) FROM series WHERE source = 'cpu'"
+    first_us, last_us, wall_us = data.query(span).rows[0]
+    assert first_us < 1e6
+    assert 3e6 < last_us < 60e6
+    assert abs(wall_us / 1e6 - trial.started_at.timestamp()) < 600
+    # the load's own backends worked in the load's seconds and in no others, by the cluster's name
+    busy = (
+        "SELECT min(t_us - span_us), max(t_us), sum(value) FROM series WHERE source = 'process' AND metric = 'cpu'"
+        " AND labels->>'kind' = 'client backend' AND value > 20000"
+    )
+    begin_us, end_us, cpu_us = data.query(busy).rows[0]
+    uncertain_us = 1e6 + clock.uncertainty_us
+    assert -uncertain_us < begin_us
+    assert end_us < (trial.summary.measured_s if trial.summary else 0) * 1e6 + 2 * uncertain_us
+    assert cpu_us > 0
+    assert succeeded > 0
+    # SQL was asked from here, and each probe tells its own cost
+    sources = {row[0] for row in data.query("SELECT DISTINCT source FROM series").rows}
+    assert {"cpu", "process", "memory", "wal", "database", "probe", "probe_over_ssh"} <= sources
+    assert not list(the_run(tmp_path).trials_path.glob("*/probe.jsonl*"))
+
+
+def test_a_host_whose_key_nobody_knows_keeps_no_trial_from_running(
+    stage: Stage, warm_home: Home, tmp_path: Path
+) -> None:
+    (tmp_path / "known").touch()
+    trial, said = stage.run(warm_home, tmp_path, tmp_path / "known")
+    assert trial.outcome == "finished"
+    assert trial.probe is not None
+    assert trial.probe.over_ssh is not None
+    assert "is not known: ssh-ed25519" in (trial.probe.over_ssh.message or "")
+    # the server was asked all the same, and the run says what is missing
+    assert (trial.probe.host, trial.probe.server, trial.probe.message) == (False, True, None)
+    assert "not all is known of the database's host: the host key of" in said
+    assert "not all is known of the database's host" in stage.pgdyno(warm_home, tmp_path, "show").stdout
+    sources = {row[0] for row in load_run(the_run(tmp_path)).query("SELECT DISTINCT source FROM series").rows}
+    assert "database" in sources
+    assert "cpu" not in sources
