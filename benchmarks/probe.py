@@ -28,10 +28,10 @@ from pgdyno.host import describe_host
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.probe import Beside
-from pgdyno.records import Point
+from pgdyno.records import PlacedLines, Point
 from pgdyno.report.comparison import comparison_lines
 from pgdyno.run import find_engine
-from pgdyno.store.probed import ProbeLines, write_probed
+from pgdyno.store.probed import write_probed
 from pgdyno.target import Home, Server, SilentProgress, open_target
 
 RESULTS = Path(__file__).parent / "results"
@@ -129,7 +129,7 @@ def own(lines: Path, folder: Path) -> Own:
     seconds = (mine[-1]["t_us"] - mine[0]["t_us"]) / 1e6
     values = [line["rows"][0]["values"] for line in mine[1:]]
     samples = sum(line["event"] in ("sample", "waits") for line in parsed)
-    write_probed(folder, 1, ProbeLines(lines, 0))
+    write_probed(folder, 1, [PlacedLines(lines, 0)])
     disk = sum((folder / f"{table}.parquet").stat().st_size for table in ("series", "waits"))
     return Own(
         seconds=round(seconds, 3),

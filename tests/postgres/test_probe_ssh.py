@@ -194,6 +194,7 @@ def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home
     first_us, last_us, wall_us = data.query(span).rows[0]
     assert first_us < 1e6
     assert 3e6 < last_us < 60e6
+    assert trial.started_at is not None
     assert abs(wall_us / 1e6 - trial.started_at.timestamp()) < 600
     # the load's own backends worked in the load's seconds and in no others, by the cluster's name
     busy = (
@@ -203,7 +204,8 @@ def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home
     begin_us, end_us, cpu_us = data.query(busy).rows[0]
     uncertain_us = 1e6 + clock.uncertainty_us
     assert -uncertain_us < begin_us
-    assert end_us < (trial.summary.measured_s if trial.summary else 0) * 1e6 + 2 * uncertain_us
+    assert trial.summary is not None
+    assert end_us < (trial.summary.measured_s or 0.0) * 1e6 + 2 * uncertain_us
     assert cpu_us > 0
     assert succeeded > 0
     # SQL was asked from here, and each probe tells its own cost
