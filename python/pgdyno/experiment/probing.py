@@ -63,17 +63,19 @@ class Probing:
         return said
 
     def _note(self, far: OverSshRecord) -> None:
-        clock = far.clock
-        texts = [] if far.message is None else [f"not all is known of the database's host: {far.message}"]
-        if clock is not None and not clock.aligned:
-            texts.append(
-                f"trial {self._trial.number}: seconds of {far.host} line up with the load's to"
-                f" {clock.uncertainty_us / 1e3:.0f} ms only"
-            )
-        for text in texts:
+        for text in worth_knowing(far, self._trial.number):
             # the same in every trial is said once
             if text not in self._state.folder.manifest.notes:
                 self._state.note(text)
+
+
+def worth_knowing(far: OverSshRecord, trial: int) -> list[str]:
+    """What whoever reads the figures of `trial` should know of the probe on the database's host."""
+    texts = [] if far.message is None else [f"not all is known of the database's host: {far.message}"]
+    if far.clock is not None and not far.clock.aligned:
+        only = f"{far.clock.uncertainty_us / 1e3:.0f} ms only"
+        texts.append(f"trial {trial}: seconds of {far.host} line up with the load's to {only}")
+    return texts
 
 
 def _places(data: str | None, settings: dict[str, str]) -> list[str]:

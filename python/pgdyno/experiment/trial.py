@@ -134,8 +134,8 @@ def _measured(
         result, beside = with_replicas(
             state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
         )
+        ended = datetime.now(UTC)
     said = probe.said(result.events)
-    ended = datetime.now(UTC)
     logs.save(writer.log)
     result, ledger = _settled(state, server, result)
     _behind(state, trial, server, writer, result)

@@ -17,6 +17,7 @@ from pgdyno.remote.problem import RemoteError
 
 CONNECT_S = 10.0
 """For each hop: until the host has let us in."""
+CLOSE_S = 2.0
 MOST_JUMPS = 8
 """One behind the other."""
 KEEPALIVE_S, KEEPALIVES = 5, 3
@@ -63,7 +64,18 @@ async def _reach(
         raise RemoteError(f"{hop.host} did not answer over SSH within {CONNECT_S:g} s", passing=True) from error
     except (asyncssh.Error, OSError, ValueError) as error:
         raise watchful.refused or _reason(hop, options.username, error) from error
-    return await stack.enter_async_context(connection)
+    stack.push_async_callback(_close, connection)
+    return connection
+
+
+async def _close(connection: asyncssh.SSHClientConnection) -> None:
+    """Ends it in good order, or at once where the other side is gone."""
+    connection.close()
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await connection.wait_closed()
+    except (TimeoutError, OSError, asyncssh.Error):
+        connection.abort()
 
 
 def _given(hop: _Hop, spec: SshSpec) -> dict[str, Any]:
