@@ -11,11 +11,12 @@ import pytest
 from pgdyno.errors import StoreError
 from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.latency import BOUNDS_S, Buckets
+from pgdyno.records import PlacedLines
 from pgdyno.report.limits import limit_lines, limit_of
 from pgdyno.run.program import locate
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.limits import SeenBeside, seen_beside
-from pgdyno.store.probed import ProbeLines, write_probed
+from pgdyno.store.probed import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
 from tests.unit.store_sample import add_trial, sample_manifest
@@ -28,7 +29,7 @@ def run(tmp_path: Path) -> RunFolder:
         path = add_trial(folder, number)
         probe = tmp_path / "probe.jsonl"
         probe.write_text("".join(json.dumps(each) + "\n" for each in probe_lines()))
-        write_probed(path, number, ProbeLines(probe, 0))
+        write_probed(path, number, [PlacedLines(probe, 0)])
     return folder
 
 
