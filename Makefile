@@ -84,6 +84,9 @@ test-packages:
 	@command -v ip >/dev/null || { \
 	  echo "installing iproute2, which makes hosts of network namespaces"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends iproute2; }
+	@command -v chromium >/dev/null || { \
+	  echo "installing chromium, in which tests look at pages"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends chromium; }
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages

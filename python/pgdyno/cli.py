@@ -239,16 +239,20 @@ def show(
 
 @app.command()
 def report(
-    run: RunArgument = "latest",
+    named: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[RUN]...", help="Run folders, or their names; further ones stand beside the first."),
+    ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
-    md: Annotated[Path | None, typer.Option(help="Write a Markdown table, too.")] = None,
+    md: Annotated[Path | None, typer.Option(help="Write Markdown of 80 columns, too.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
+    price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
 ) -> None:
-    """Write a run's report anew: one HTML file that works offline."""
+    """Write the report of a run, or of several beside each other: one HTML file that works offline."""
     from pgdyno.commands.show import write_report
 
-    write_report(run, runs, html=html, md=md, csv=csv)
+    write_report(named or ["latest"], runs, html=html, md=md, csv=csv, price=price)
 
 
 @app.command()

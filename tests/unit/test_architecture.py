@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "store": set(),
     "analyse": {"store"},
     "audit": {"analyse", "fingerprint", "importers", "store"},
-    "report": {"analyse", "audit", "store"},
+    "report": {"analyse", "audit", "fingerprint", "published", "store"},
     "live": {"analyse", "fingerprint", "report", "store"},
     "watch": {"report", "run"},
     "metrics": {"analyse", "report", "run", "store"},

@@ -176,14 +176,15 @@ def test_names_and_messages_are_text_wherever_they_come_from() -> None:
     run.manifest = run.manifest.model_copy(update={**changes, "plan": {"name": EVIL, "description": EVIL, EVIL: EVIL}})
     source = render_html(run, EVIL)
     assert EVIL not in source
-    assert len(Page(source).all("script")) == 1
+    # the page's own, and the timeline's data, which no browser runs
+    assert [each.get("type", "") for each in Page(source).all("script")] == ["application/json", ""]
     assert source.count("&lt;script&gt;alert(1)") > 10
 
 
 def test_twenty_one_trials_are_a_small_file() -> None:
     run = sweep(repeats=3, seconds=600)
     assert len(run.trials) == 21
-    assert len(render_html(run, "here").encode()) <= 300_000
+    assert len(render_html(run, "here").encode()) <= 400_000
 
 
 def test_the_headline_is_computed_from_the_data() -> None:
@@ -220,7 +221,9 @@ def test_settings_that_differ_between_targets_are_named() -> None:
     run = sweep(("a", "b"), clients=(1,), repeats=1)
     settings = [{"jit": "off", "work_mem": "4096"}, {"work_mem": "4096"}]
     run.manifest = manifest(("a", "b"), settings)
-    assert "jit off default differs work_mem 4096 4096" in page(run).text("table")
+    text = page(run).text("table")
+    assert "Settings that differ between targets setting a b jit off default" in text
+    assert "Settings that are not the default setting a b jit off default work_mem 4096 4096" in text
 
 
 def test_the_plan_on_the_page_can_be_run_again() -> None:

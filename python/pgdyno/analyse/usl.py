@@ -20,6 +20,8 @@ from pgdyno.analyse.scaling import ScalingCurve
 
 FEWEST_COUNTS = 6
 RESAMPLES = 1_999
+BAND_RESAMPLES = 499
+"""For a picture, whose lines are wider than what more of them would move."""
 _SEED = 20_070_101
 
 
@@ -61,6 +63,16 @@ class NotFitted:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class UslBand:
+    """The fitted curve between a curve's fewest and most clients, and its 95 % band."""
+
+    clients: Sequence[float]
+    fitted: Sequence[float]
+    low: Sequence[float]
+    high: Sequence[float]
+
+
 def usl(clients: Array, rate: float, contention: float, coherency: float) -> Array:
     """X(N) of the law."""
     return rate * clients / (1 + contention * (clients - 1) + coherency * clients * (clients - 1))
@@ -98,6 +110,28 @@ def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
     if any(point.summary.point.rate is not None for point in curve.points):
         return NotFitted("in open loop throughput is what the plan asks for")
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
+
+
+def curve_band(curve: ScalingCurve, resamples: int = BAND_RESAMPLES, steps: int = 48) -> UslBand | None:
+    """Percentiles of the curves that resampled repeats give, at each of `steps` numbers of clients; None without a fit.
+
+    The same bootstrap as that of the parameters, point by point (Efron 1979).
+    """
+    fit = fit_curve(curve)
+    if isinstance(fit, NotFitted):
+        return None
+    clients = np.array([point.clients for point in curve.points], dtype=np.float64)
+    tps = [np.asarray([each for each in point.summary.tps_by_trial if each > 0]) for point in curve.points]
+    if any(not len(each) for each in tps):
+        return None
+    weights = np.array([len(each) for each in tps], dtype=np.float64)
+    drawn = _resampled(clients, tps, weights, resamples)
+    at = np.geomspace(clients[0], clients[-1], steps)
+    every = np.array([usl(at, *row[:3]) for row in drawn]) if len(drawn) else np.full((1, steps), np.nan)
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(every, [tail, 1 - tail], axis=0)
+    fitted = [fit.at(each) for each in at]
+    return UslBand(at.tolist(), fitted, low.tolist(), high.tolist()) if np.isfinite(low).all() else None
 
 
 def _solve(clients: Array, tps: Array, weights: Array) -> tuple[float, float, float, float, float] | None:

@@ -18,9 +18,9 @@ from pgdyno.live.lingering import serve_beside
 from pgdyno.plan import load_plan
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
-from pgdyno.report.html import render_html
 from pgdyno.report.live import LiveView, live_view
 from pgdyno.report.terminal import print_report
+from pgdyno.report.whole import report_html
 from pgdyno.store import find_run, load_run
 from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
 
@@ -116,7 +116,7 @@ def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finish
         finished = experiment(view, replace(use, alongside=alongside))
     run = load_run(finished.folder)
     page = output.html or finished.folder.path / "report.html"
-    write_report_file(page, render_html(run, str(finished.folder.path)))
+    write_report_file(page, report_html([run]))
     if output.csv is not None:
         write_report_file(output.csv, to_csv(run))
     if output.json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +12,13 @@ from rich.table import Table
 
 from pgdyno.analyse.source import RunSource
 from pgdyno.audit import audit
+from pgdyno.commands.analyse import read_prices
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import digest
-from pgdyno.report.export import to_csv, to_json, to_markdown
-from pgdyno.report.html import render_html
+from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.terminal import print_report
+from pgdyno.report.whole import report_html, report_markdown
 from pgdyno.report.workload_tables import sweep_table, text_lines
 from pgdyno.store import RunEntry, find_run, load_run
 from pgdyno.store import list_runs as stored_runs
@@ -86,17 +88,25 @@ def _show_sweep(run: RunSource) -> None:
     print("\n".join(text_lines(table)))
 
 
-def write_report(run: str, runs: Path, *, html: Path | None, md: Path | None, csv: Path | None) -> None:
-    """Writes a run's report anew and says where. Raises StoreError and UsageError."""
-    folder = find_run(run, runs)
-    data = load_run(folder)
-    page = html or folder.path / "report.html"
-    write_report_file(page, render_html(data, str(folder.path)))
+def write_report(
+    named: Sequence[str], runs: Path, *, html: Path | None, md: Path | None, csv: Path | None, price: Path | None
+) -> None:
+    """Writes the report of a run, or of several beside the first, and says where. Raises StoreError and UsageError."""
+    folders = [find_run(name, runs) for name in named]
+    data = [load_run(folder) for folder in folders]
+    prices = None if price is None else read_prices(price)
+    if len(data) > 1 and (html is None or csv is not None):
+        what = "the report of several runs belongs to none of their folders" if html is None else "a CSV is of one run"
+        raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE")
+    page = html or folders[0].path / "report.html"
+    write_report_file(page, report_html(data, prices))
     written = [page]
-    for path, make in ((md, to_markdown), (csv, to_csv)):
-        if path is not None:
-            write_report_file(path, make(data))
-            written.append(path)
+    if md is not None:
+        write_report_file(md, report_markdown(data, prices))
+        written.append(md)
+    if csv is not None:
+        write_report_file(csv, to_csv(data[0]))
+        written.append(csv)
     console = Console(highlight=False)
     for path in written:
         console.print(str(path), markup=False, soft_wrap=True)

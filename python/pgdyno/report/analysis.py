@@ -73,7 +73,7 @@ def analysis_lines(found: RunAnalysis) -> Iterator[str]:
     yield from _steady_lines(found)
     yield from _dip_lines(found)
     for curve in found.curves:
-        yield f"{curve.name}: {_usl_words(curve.usl)}"
+        yield f"{curve.name}: {usl_words(curve.usl)}"
     yield from _price_lines(found)
 
 
@@ -111,7 +111,8 @@ def _name(found: RunAnalysis, trial: TrialRecord) -> str:
     return f"trial {trial.number}, {found.of.trial_name(trial)}, {numbers.count(trial.point.clients, 'client')}"
 
 
-def _usl_words(usl: UslFit | NotFitted) -> str:
+def usl_words(usl: UslFit | NotFitted) -> str:
+    """A fit, or why there is none, in a line."""
     if isinstance(usl, NotFitted):
         return f"scalability law not fitted: {usl.reason}"
     return (

@@ -149,10 +149,14 @@ def _point(point: PointSummary) -> dict[str, Any]:
 
 def to_markdown(run: RunSource) -> str:
     """The table of points, within 80 columns while names are short; cells are padded, so it reads as text too."""
-    of = digest(run)
+    return points_markdown(digest(run))
+
+
+def points_markdown(of: Digest) -> str:
+    """The same of a run that is analysed already."""
     rows = point_rows(of)
     headings = [*map(heading, of.parameters), "clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors"]
-    table = [headings, *([_escaped(cell) for cell in _cells(row)] for row in rows)]
+    table = [headings, *([escaped(cell) for cell in _cells(row)] for row in rows)]
     widths = [max(len(line[at]) for line in table) for at in range(len(headings))]
     named = len(of.parameters)
     pad = " " if sum(widths) + 3 * len(widths) + 1 <= COLUMNS else ""
@@ -175,7 +179,7 @@ def _markdown_row(cells: Sequence[str], widths: Sequence[int], named: int, pad: 
     return "|" + "|".join(padded) + "|"
 
 
-def _escaped(cell: str) -> str:
+def escaped(cell: str) -> str:
     """A name that can break neither the table nor the page that it is put on."""
     for character in "\\|<>`*_[]":
         cell = cell.replace(character, "\\" + character)
@@ -184,7 +188,7 @@ def _escaped(cell: str) -> str:
 
 def _footnotes(of: Digest) -> str:
     lines = [
-        f"- {_escaped(note.message)}" + (f" ({_escaped('; '.join(note.points))})" if note.points else "")
+        f"- {escaped(note.message)}" + (f" ({escaped('; '.join(note.points))})" if note.points else "")
         for note in notes(of)
     ]
     return "\n" + "\n".join(lines) + "\n" if lines else ""

@@ -8,24 +8,29 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.analyse.timeline import Timeline, trial_timeline
+from pgdyno.analyse.usl import UslBand, curve_band
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import words
 from pgdyno.report.charts.dots import dots_chart
 from pgdyno.report.charts.latency import latency_chart, latency_drawn
-from pgdyno.report.charts.layout import Layout
+from pgdyno.report.charts.layout import Layout, label_column
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import scaling_chart
 from pgdyno.report.charts.spectrum import SpectrumLine, spectrum_chart
 from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
 from pgdyno.report.digest import Digest
 from pgdyno.report.palette import MARKERS, Look
+from pgdyno.report.scale import linear_ticks
 from pgdyno.report.svg import Drawing, element, line
 
 BOTH_LAYOUTS_UP_TO = 12
 """Strips; with more of them the narrow form is left out of the folded ones, to keep the file small."""
 STRIPS_AT_MOST = 40
+BANDS_UP_TO = 4
+"""Curves with the band of the Universal Scalability Law."""
 COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3}
 """Trials side by side in a strip."""
 
@@ -44,12 +49,16 @@ class Figure:
 def curves_figure(of: Digest) -> Figure | None:
     """Throughput by clients; where only one number of clients was tried, the series beside each other."""
     if any(len(curve.points) > 1 for curve in of.curves):
-        title = words.scaling_title(of)
-        return _figure("scaling", title, lambda layout: scaling_chart(of.curves, of.named, title, layout))
+        title, bands = words.scaling_title(of), usl_bands(of)
+
+        def draw(layout: Layout) -> Drawing:
+            return scaling_chart(of.curves, of.named, title, layout, bands, left_of(of))
+
+        return drawn_figure("scaling", title, draw)
     if len(of.curves) > 1:
         points = [curve.peak for curve in of.curves]
         title = words.dots_title(of, points)
-        return _figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
+        return drawn_figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
     return None
 
 
@@ -59,7 +68,21 @@ def latency_figure(of: Digest) -> Figure | None:
     if len({point.clients for point in points}) < 2:
         return None
     title = words.latency_title(of)
-    return _figure("latency", title, lambda layout: latency_chart(points, of.named, title, layout))
+    return drawn_figure("latency", title, lambda layout: latency_chart(points, of.named, title, layout, left_of(of)))
+
+
+def usl_bands(of: Digest) -> dict[Series, UslBand]:
+    """Bands of the fitted law, of few curves: more of them would hide each other."""
+    if len(of.curves) > BANDS_UP_TO:
+        return {}
+    bands = {curve.series: curve_band(curve) for curve in of.curves}
+    return {series: band for series, band in bands.items() if band is not None}
+
+
+def left_of(of: Digest) -> float:
+    """Room for the labels of both charts by clients: they stand under one another, on one axis."""
+    most = max((point.tps.high for curve in of.curves for point in curve.points), default=0.0)
+    return max(label_column([f"{tick:,.0f}" for tick in linear_ticks(most)]), label_column(["0.0005"]))
 
 
 def spectrum_figure(of: Digest) -> Figure | None:
@@ -80,7 +103,7 @@ def spectrum_figure(of: Digest) -> Figure | None:
     best = of.best
     at = next((at for at, (point, _) in enumerate(chosen) if best is not None and point is best.peak.summary), 0)
     title = words.spectrum_title(lines[min(at, len(lines) - 1)])
-    return _figure("spectrum", title, lambda layout: spectrum_chart(lines, title, layout))
+    return drawn_figure("spectrum", title, lambda layout: spectrum_chart(lines, title, layout))
 
 
 def _chosen(curve: ScalingCurve) -> list[PointSummary]:
@@ -155,7 +178,8 @@ def _problem(trial: TrialRecord) -> str | None:
     return None if trial.outcome is Outcome.FINISHED else trial.outcome.value
 
 
-def _figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:
+def drawn_figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:
+    """A picture in both widths."""
     return Figure(name, title, *(_render(draw(layout), name, layout) for layout in (Layout.WIDE, Layout.NARROW)))
 
 

@@ -10,29 +10,40 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.dips import trial_dips
 from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
-from pgdyno.records import TargetRecord, TrialRecord
-from pgdyno.report import figures, numbers, palette, tables, words
+from pgdyno.analyse.usl import fit_curve
+from pgdyno.records import Outcome
+from pgdyno.report import figures, palette, tables, words
+from pgdyno.report.analysis import usl_words
 from pgdyno.report.charts.cell import bar, sparkline
 from pgdyno.report.digest import Digest, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
+from pgdyno.report.extras import Extras
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.preparation import preparation_line
 from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
-from pgdyno.report.tables import Table
+from pgdyno.report.sections.about import error_table, failed_table, host_facts, process_table, server_table
+from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table, verdict_line
+from pgdyno.report.sections.cost import cost_section
+from pgdyno.report.sections.differences import asked_differences, environment_table, settings_tables
+from pgdyno.report.sections.dips import dip_section
+from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
+from pgdyno.report.sections.heat import heat_figures
+from pgdyno.report.sections.times import Steps, timeline_json
+from pgdyno.report.sections.validity import validity
 from pgdyno.report.workload_tables import sweep_table, tpcc_table
-from pgdyno.units import format_bytes
 
+USL_WORDS = 6
+"""Curves whose fitted law is put into words."""
 POINTS_NAMED = 6
 """Points that a note names; of more it says how many."""
 _KEPT_TOGETHER = re.compile(
@@ -41,65 +52,118 @@ _KEPT_TOGETHER = re.compile(
 """Spaces of a heading at which a line must not end: between a figure and its unit."""
 
 
-@dataclass(frozen=True, slots=True)
-class BigNumber:
-    """One of the four figures under the headline."""
-
-    name: str
-    figure: str
-    unit: str
-    about: str
-    verdict: str = ""
-    """CSS class of an amber or red figure."""
-
-
-def render_html(run: RunSource, location: str) -> str:
+def render_html(run: RunSource, location: str, extras: Extras | None = None) -> str:
     """The page of `run`; `location` is what it calls the run folder."""
-    of = digest(run)
-    style, script = _style(), _page_file("script.js")
-    strips = figures.timeline_figures(of)
+    return render_digest(digest(run), location, extras or Extras())
+
+
+def render_digest(of: Digest, location: str, extras: Extras) -> str:
+    """The page of a run that is analysed already."""
+    style, script = page_style(), page_file("script.js") + page_file("timeline.js")
     context = {
         "policy": policy(style, script),
         "style": Markup(style),  # noqa: S704 - our own file
         "script": Markup(script),  # noqa: S704 - our own file
+        "of": of,
         "manifest": of.manifest,
         "name": of.manifest.plan.get("name") or of.manifest.workload,
         "started": of.manifest.started_at.strftime("%Y-%m-%d %H:%M UTC"),
-        "headline": words.headline(of),
-        "conditions": words.conditions(of),
-        "numbers": four_numbers(of, of.curves[0]) if len(of.curves) == 1 else [],
-        "peaks": _peaks(of) if len(of.curves) > 1 else None,
         "notes": notes(of),
-        "trials": run.trials,
+        "trials": of.run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
+        "legend": [(name, figures.swatch(look)) for name, look in figures.legend(of)],
+        "location": location,
+        "query": _query(location),
+        "trial_table": tables.trial_table(of),
         "orders": tpcc_table(of),
         "sweep": sweep_table(of),
+        **_claim(of, extras),
+        **_curves(of),
+        **_times(of, extras),
+        **_about(of, extras),
+    }
+    context["sections"] = _sections(context)
+    return _environment().from_string(page_file("report.html.j2")).render(context)
+
+
+def _claim(of: Digest, extras: Extras) -> dict[str, object]:
+    """The verdict, the four numbers, the validity strip, the comparison."""
+    judged = validity(extras.findings) if extras.findings is not None else None
+    verdict = verdict_line(extras.comparisons)
+    return {
+        "headline": verdict[0] if verdict is not None else words.headline(of),
+        "settle": verdict[1] if verdict is not None else "",
+        "reached": words.headline(of) if verdict is not None else "",
+        "conditions": words.conditions(of),
+        "numbers": four_numbers(of, of.best, extras) if of.best is not None else [],
+        "peaks": peaks_table(of, extras) if len(of.curves) > 1 else None,
+        "validity": judged,
+        "struck": judged.invalid if judged is not None else (),
+        "comparisons": compared(of, extras.comparisons),
+        "further": max(len(extras.comparisons) - MOST_COMPARISONS, 0),
+        "published": published_table(of, extras.published) if extras.published is not None else None,
+        "published_notes": extras.published.source.notes if extras.published is not None else (),
         "parameters": [heading(name) for name in of.parameters],
         "rows": _rows(of),
         "errors": error_table(of),
+    }
+
+
+def _curves(of: Digest) -> dict[str, object]:
+    """Scaling and latency."""
+    usl = [(of.named[curve.series].name, fit_curve(curve)) for curve in of.curves[:USL_WORDS]]
+    return {
         "curves": figures.curves_figure(of),
         "latency": figures.latency_figure(of),
-        "legend": [(name, figures.swatch(look)) for name, look in figures.legend(of)],
+        "usl": [f"{name}: {usl_words(fit)}" for name, fit in usl] if any(len(c.points) > 1 for c in of.curves) else [],
         "spectrum": figures.spectrum_figure(of),
         "spectrum_table": tables.spectrum_table(of),
-        "strips": strips,
-        "trial_table": tables.trial_table(of),
-        "replica_table": replica_table(run.trials),
+        "heats": heat_figures(of),
+    }
+
+
+def _times(of: Digest, extras: Extras) -> dict[str, object]:
+    """The timeline and the dips."""
+    finished = [trial.number for trial in of.run.trials if trial.outcome is Outcome.FINISHED]
+    dips = {number: trial_dips(of.run, number) for number in finished}
+    chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
+    steps = Steps.of(len(of.run.trials), probed=bool(extras.besides))
+    timeline = timeline_json(of, extras.besides, dips, chosen, steps)
+    return {
+        "strips": figures.timeline_figures(of),
+        "timeline": Markup(timeline),  # noqa: S704 - JSON without the characters of markup
+        "dips": dip_section(of, dips, extras.besides) if dips else None,
+        "replica_table": replica_table(of.run.trials),
+    }
+
+
+def _about(of: Digest, extras: Extras) -> dict[str, object]:
+    """Statements, processes, price, differences, plan, environment."""
+    differing, settings = settings_tables(of.manifest.targets)
+    return {
         "statements": tables.statement_table(of),
+        "processes": [process_table(number, sums) for number, sums in extras.processes.items()],
+        "cost": cost_section(of, extras.prices) if extras.prices is not None else None,
+        "priced": extras.prices is not None,
+        "differences": [
+            each
+            for each in (
+                environment_table(extras.differences),
+                differing,
+                asked_differences(of.manifest.targets),
+            )
+            if each is not None
+        ],
+        "settings": settings,
         "description": of.manifest.plan.get("description"),
-        "prepared": preparation_line(run.trials),
-        "disturbances": [*search_lines(of.manifest), *disturbance_lines(run.trials)],
+        "prepared": preparation_line(of.run.trials),
+        "disturbances": [*search_lines(of.manifest), *disturbance_lines(of.run.trials)],
         "plan": plan_toml(of.manifest.plan),
         "again": "pgdyno plan check plan.toml\npgdyno run plan.toml",
-        "host": _host(of),
+        "host": host_facts(of),
         "servers": server_table(of.manifest.targets),
-        "settings": settings_table(of.manifest.targets),
-        "location": location,
-        "query": _query(location),
     }
-    context["sections"] = _sections(context, strips)
-    return _environment().from_string(_page_file("report.html.j2")).render(context)
 
 
 def policy(style: str, script: str) -> str:
@@ -114,11 +178,12 @@ def _hash(text: str) -> str:
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def _page_file(name: str) -> str:
+def page_file(name: str) -> str:
+    """A file of the page's: template, style or script."""
     return files("pgdyno.report").joinpath("page", name).read_text(encoding="utf-8")
 
 
-def _style() -> str:
+def page_style() -> str:
     """Colours for both grounds, the charts' rules, then the page's own."""
     light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     themes = (
@@ -127,15 +192,26 @@ def _style() -> str:
         f"{{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
         f"@media not print{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
     )
-    return themes + palette.chart_css() + "\n" + _page_file("style.css")
+    return themes + palette.chart_css() + "\n" + page_file("style.css")
 
 
 def _environment() -> Environment:
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["capfirst"] = lambda text: text[:1].upper() + text[1:]
+    environment = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(page_file),
+    )
+    environment.filters["capfirst"] = _capital
     environment.filters["where"] = _where
     environment.filters["joined"] = lambda text: _KEPT_TOGETHER.sub("\u00a0", text)
     return environment
+
+
+def _capital(text: str) -> str:
+    """A sentence's first letter large, unless it begins with a name such as synchronous_commit."""
+    return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
 
 
 def _where(points: Sequence[str]) -> str:
@@ -143,69 +219,6 @@ def _where(points: Sequence[str]) -> str:
     if len(points) <= POINTS_NAMED:
         return "; ".join(points)
     return f"{'; '.join(points[: POINTS_NAMED - 1])} and {len(points) - POINTS_NAMED + 1} more points"
-
-
-def four_numbers(of: Digest, curve: ScalingCurve) -> list[BigNumber]:
-    """What the reader came for: peak, p99 at it, knee, errors."""
-    peak, latency = curve.peak, curve.peak.summary.latency
-    at = f"at {numbers.count(peak.clients, 'client')}"
-    interval = f", ± {numbers.half(peak.tps)}" if peak.tps.half is not None else ", one trial"
-    errors = sum(point.losses.errors for point in of.points)
-    scheduled = sum(point.scheduled for point in of.points)
-    p50 = f", p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
-    fewest = (
-        "peak and knee are one point" if curve.knee is curve.peak else f"{numbers.estimate(curve.knee.tps)} tps there"
-    )
-    third = BigNumber("knee", f"{curve.knee.clients:,}", "client" if curve.knee.clients == 1 else "clients", fewest)
-    if len(curve.points) == 1:
-        # one point has no knee: the far end of its latency says more
-        p999 = numbers.ms(latency.p999_ns if latency is not None else None)
-        largest = f"largest {numbers.ms(latency.max_ns)}" if latency is not None else "nothing succeeded"
-        third = BigNumber("p99.9", p999, "ms", largest)
-    whose = "peak throughput" if len(curve.points) > 1 else "throughput"
-    return [
-        BigNumber(whose, numbers.estimate(peak.tps), "tps", at + interval),
-        BigNumber(
-            "p99 at the peak" if len(curve.points) > 1 else "p99",
-            numbers.ms(latency.p99_ns if latency is not None else None),
-            "ms",
-            at + p50,
-        ),
-        third,
-        BigNumber(
-            "errors",
-            f"{errors:,}",
-            "",
-            f"of {numbers.count(scheduled, 'transaction')}",
-            "amber" if errors else "",
-        ),
-    ]
-
-
-def _peaks(of: Digest) -> Table:
-    """The four numbers, a row a series."""
-    rows = []
-    for curve in of.curves:
-        peak, latency = curve.peak, curve.peak.summary.latency
-        errors = sum(point.summary.losses.errors for point in curve.points)
-        rows.append(
-            (
-                of.named[curve.series].name,
-                of.server_name(curve.series),
-                numbers.estimate(peak.tps),
-                numbers.half(peak.tps),
-                f"{peak.clients:,}",
-                numbers.ms(latency.p50_ns if latency is not None else None),
-                numbers.ms(latency.p99_ns if latency is not None else None),
-                f"{curve.knee.clients:,}",
-                f"{errors:,}",
-            )
-        )
-    headings = ("series", "server", "peak, tps", "±", "clients at it", "p50 at it, ms", "p99 at it, ms")
-    caption = (
-        "Peak and knee of each; ± is half of the 95 % interval. A difference between peaks is no paired comparison"
-    )
-    return Table(caption, (*headings, "knee, clients", "errors"), tuple(rows), 2)
 
 
 def _rows(of: Digest) -> list[tuple[tables.PointRow, Markup, Markup]]:
@@ -220,87 +233,6 @@ def _rows(of: Digest) -> list[tuple[tables.PointRow, Markup, Markup]]:
     return rows
 
 
-def failed_table(of: Digest) -> Table:
-    """Trials that are no result, and why."""
-    rows = []
-    for trial in of.unfinished:
-        failure = trial.failure
-        rows.append(
-            (
-                str(trial.number),
-                of.trial_name(trial),
-                _point(trial),
-                trial.outcome.value,
-                failure.stage.value if failure is not None else numbers.NOTHING,
-                (failure.sqlstate if failure is not None else None) or numbers.NOTHING,
-                failure.message if failure is not None else "no reason was recorded",
-                (failure.hint if failure is not None else None) or "",
-            )
-        )
-    headings = ("trial", "series", "point", "outcome", "stage", "SQLSTATE", "why", "hint")
-    return Table("They count for nothing in the figures above", headings, tuple(rows), 8)
-
-
-def _point(trial: TrialRecord) -> str:
-    return f"{numbers.count(trial.point.clients, 'client')}, repeat {trial.repeat}"
-
-
-def error_table(of: Digest) -> Table | None:
-    """Errors that servers sent, by point; None without any."""
-    rows = tuple(
-        (of.point_name(point), error.sqlstate or numbers.NOTHING, error.message, f"{error.count:,}")
-        for point in of.points
-        for error in point.errors
-    )
-    return Table("Errors of finished trials", ("point", "SQLSTATE", "message", "count"), rows, 3) if rows else None
-
-
-def _host(of: Digest) -> list[tuple[str, str]]:
-    host = of.manifest.host
-    if host is None:
-        return [("Machine", "not known: the run was imported"), ("Tools", f"pgdyno {of.manifest.pgdyno}")]
-    return [
-        ("Processor", host.cpu_model),
-        ("Cores", str(host.cores)),
-        ("Memory", format_bytes(host.memory_bytes)),
-        ("System", f"{host.os}, {host.architecture}"),
-        ("Kernel", host.kernel),
-        ("Tools", f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
-    ]
-
-
-def server_table(targets: Sequence[TargetRecord]) -> Table:
-    """What each target turned out to be."""
-    rows = []
-    for target in targets:
-        facts = target.facts
-        if facts is None:
-            rows.append((target.name, target.kind, "never started", *[numbers.NOTHING] * 3))
-            continue
-        size = numbers.NOTHING if facts.cluster_bytes is None else format_bytes(facts.cluster_bytes)
-        checksums = "on" if facts.data_checksums else "off"
-        rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
-    headings = ("target", "kind", "version", "checksums", "cluster", "as the server says")
-    return Table("Servers", headings, tuple(rows), 6)
-
-
-def settings_table(targets: Sequence[TargetRecord]) -> Table | None:
-    """Settings that are not the server's default, a column a target; those that differ between targets first."""
-    started = [(target.name, target.facts.settings_changed) for target in targets if target.facts is not None]
-    names = sorted({name for _, settings in started for name in settings})
-    if not names:
-        return None
-    values = {name: [settings.get(name, "default") for _, settings in started] for name in names}
-    several = len(started) > 1
-    differing = {name for name in names if len(set(values[name])) > 1}
-    rows = [
-        (name, *values[name], *(["differs" if name in differing else ""] if several else []))
-        for name in sorted(names, key=lambda name: (name not in differing, name))
-    ]
-    headings = ("setting", *(name for name, _ in started), *(["between targets"] if several else []))
-    return Table("Settings that are not the default", headings, tuple(rows), len(headings))
-
-
 def _query(location: str) -> str:
     quoted = location.replace("'", "''")
     return (
@@ -310,15 +242,20 @@ def _query(location: str) -> str:
     )
 
 
-def _sections(context: dict[str, object], strips: figures.Strips) -> list[tuple[str, str]]:
+def _sections(context: dict[str, object]) -> list[tuple[str, str]]:
     """Links to what this page has."""
     sections = [
-        ("points", "Points", bool(context["rows"])),
-        ("scaling-h", "Scaling" if context["latency"] else "Throughput", bool(context["curves"] or context["latency"])),
-        ("spectrum-h", "Latency by percentile", bool(context["spectrum"])),
-        ("time-h", "Second by second", bool(strips.shown or strips.folded)),
-        ("statements", "Statements", bool(context["statements"])),
-        ("failed", "Failed trials", bool(context["unfinished"])),
+        ("validity", "Validity", context["validity"]),
+        ("comparison", "Comparison", context["comparisons"] or context["published"]),
+        ("points", "Points", context["rows"]),
+        ("scaling-h", "Scaling" if context["latency"] else "Throughput", context["curves"] or context["latency"]),
+        ("spectrum-h", "Latency", context["spectrum"]),
+        ("time-h", "Second by second", context["trials"]),
+        ("dips", "Dips", context["dips"]),
+        ("statements", "Statements", context["statements"] or context["processes"]),
+        ("failed", "Failed trials", context["unfinished"]),
+        ("price", "Price", True),
+        ("differences", "Differences", True),
         ("plan", "Plan", True),
         ("environment", "Environment", True),
         ("raw", "Raw data", True),

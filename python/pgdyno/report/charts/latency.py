@@ -15,7 +15,7 @@ from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
-from pgdyno.report.svg import Drawing, line, path, text
+from pgdyno.report.svg import Drawing, path
 
 PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
     ("p50", lambda latency: latency.p50_ns),
@@ -40,17 +40,22 @@ def latency_drawn(point: PointSummary) -> bool:
     return point.latency is not None and all(of(point.latency) is not None for _, of in PERCENTILES)
 
 
-def latency_chart(points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
-    """p50, p95 and p99 (log) by clients (log2): three lines of the only series, or a panel a percentile."""
+def latency_chart(
+    points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout, left: float = 0.0
+) -> Drawing:
+    """p50, p95 and p99 (log) by clients (log2) of the only series; of several, the p99 of each.
+
+    `left` is the least room for the axis' labels.
+    """
     there = [(point, point.latency) for point in points if point.latency is not None]
     lines = {name: _lines(there, named, of) for name, of in PERCENTILES}
     every = [value for group in lines.values() for each in group for _, value in each.points]
     clients = [point.clients for point, _ in there]
     ticks = log_ticks(min(every), max(every))
-    left = label_column([_tick(tick) for tick in ticks])
+    left = max(left, label_column([_tick(tick) for tick in ticks]))
     if len({point.series for point, _ in there}) == 1:
         return _one_panel(lines, ticks, clients, left, title, layout)
-    return _panels(lines, ticks, clients, left, title, layout)
+    return _several(lines["p99"], clients, left, title, layout)
 
 
 def _lines(
@@ -93,33 +98,23 @@ def _one_panel(
     return drawing
 
 
-def _panels(
-    lines: Mapping[str, Sequence[_Line]],
-    ticks: Sequence[float],
-    clients: Sequence[int],
-    left: float,
-    title: str,
-    layout: Layout,
-) -> Drawing:
-    """A panel a percentile with all series in it: side by side, or under each other where it is narrow."""
-    wide = layout is Layout.WIDE
-    rows = 1 if wide else len(lines)
-    drawing = Drawing(layout.width, (CHART_HEIGHT + 10) * rows, title, _description(lines))
-    width = (layout.width - left - 8) / len(lines) if wide else layout.width - left - 8
-    for at, (name, group) in enumerate(lines.items()):
-        top = 30 if wide else 30 + at * (CHART_HEIGHT + 10)
-        start = left + (at * width if wide else 0)
-        box = Box(start, top, start + width - (18 if wide else 0), top + CHART_HEIGHT - 60)
-        y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
-        x = clients_scale(clients, box)
-        if at == 0 or not wide:
-            y_axis(drawing, box, y, ticks, _tick, "latency, ms (log)" if at == 0 else "")
-        else:
-            drawing.add(*(line(box.left, y(tick), box.right, y(tick), "hair") for tick in ticks))
-        drawing.add(text(box.right, box.top - 8, name, "name", "end"))
-        clients_axis(drawing, box, x, clients, titled=at == len(lines) - 1)
-        for each in group:
-            _draw(drawing, each, each.look, x, y, f"{name} of {each.name}")
+def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title: str, layout: Layout) -> Drawing:
+    """The p99 of every series, each named at its end where there is room, as its throughput above is."""
+    drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description({"p99": lines}))
+    values = [value for each in lines for _, value in each.points]
+    ticks = log_ticks(min(values), max(values))
+    names = [each.name for each in lines] if layout is Layout.WIDE else []
+    room = room_for(names) if names else 8.0
+    box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
+    y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
+    x = clients_scale(clients, box)
+    y_axis(drawing, box, y, ticks, _tick, "p99, ms (log)")
+    clients_axis(drawing, box, x, clients)
+    for each in lines:
+        _draw(drawing, each, each.look, x, y, f"p99 of {each.name}")
+    if names:
+        ends = [LineEnd(x(each.points[-1][0]), y(each.points[-1][1]), each.look, each.name) for each in lines]
+        name_ends(drawing, ends, box, room)
     return drawing
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from pgdyno.analyse.scaling import ScalingCurve, ScalingPoint
 from pgdyno.analyse.series import Series
+from pgdyno.analyse.usl import UslBand
 from pgdyno.report import numbers
 from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
 from pgdyno.report.charts.labels import Placer, Rect
@@ -16,6 +18,8 @@ from pgdyno.report.charts.marker import marker, whisker
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, client_ticks, linear_ticks
 from pgdyno.report.svg import Drawing, element, line, path, text, text_width
+
+NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,13 +30,23 @@ class Named:
     look: Look
 
 
-def scaling_chart(curves: Sequence[ScalingCurve], named: Mapping[Series, Named], title: str, layout: Layout) -> Drawing:
-    """Throughput (from zero) by clients (log2) of every curve, each with at least one point."""
+def scaling_chart(
+    curves: Sequence[ScalingCurve],
+    named: Mapping[Series, Named],
+    title: str,
+    layout: Layout,
+    bands: Mapping[Series, UslBand] = NO_BANDS,
+    left: float = 0.0,
+) -> Drawing:
+    """Throughput (from zero) by clients (log2) of every curve, each with at least one point.
+
+    `bands` are of the fitted scalability law, `left` is the least room for the axis' labels.
+    """
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(curves, named))
     ticks = linear_ticks(max(point.tps.high for curve in curves for point in curve.points))
     names = [named[curve.series].name for curve in curves] if len(curves) > 1 and layout is Layout.WIDE else []
     room = room_for(names) if names else 8.0
-    left = label_column([f"{tick:,.0f}" for tick in ticks])
+    left = max(left, label_column([f"{tick:,.0f}" for tick in ticks]))
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(0, ticks[-1], box.bottom, box.top)
     x = clients_scale([point.clients for curve in curves for point in curve.points], box)
@@ -40,9 +54,14 @@ def scaling_chart(curves: Sequence[ScalingCurve], named: Mapping[Series, Named],
     clients_axis(drawing, box, x, [point.clients for curve in curves for point in curve.points])
     placer = Placer(Rect(box.left, box.top - 14, layout.width, box.bottom))
     for curve in curves:
+        if curve.series in bands:
+            _band(drawing, bands[curve.series], named[curve.series], x, y)
+    for curve in curves:
         _curve(drawing, curve, named[curve.series], x, y, placer)
     if len(curves) == 1:
         _annotate(drawing, curves[0], x, y, box, placer)
+        if bands:
+            drawing.add(text(box.left, box.bottom + 36, "▒ fitted scalability law, 95 %", "quiet"))
     else:
         for curve in curves:
             _ring(drawing, curve, named[curve.series].look, x, y)
@@ -50,6 +69,16 @@ def scaling_chart(curves: Sequence[ScalingCurve], named: Mapping[Series, Named],
     if names:
         _names(drawing, curves, named, x, y, box, room)
     return drawing
+
+
+def _band(drawing: Drawing, band: UslBand, named: Named, x: Scale, y: Scale) -> None:
+    """The fitted law with its 95 % band, behind what was measured."""
+    highs = [(x(at), y(value)) for at, value in zip(band.clients, band.high, strict=True)]
+    lows = [(x(at), y(value)) for at, value in zip(band.clients, band.low, strict=True)]
+    hint = element("title", f"{named.name}: fitted scalability law with its 95 % band")
+    steps = path([*highs, *reversed(lows)], f"f{named.look.colour} area", close=True)
+    middle = [(x(at), y(value)) for at, value in zip(band.clients, band.fitted, strict=True)]
+    drawing.add(element("g", hint, steps, path(middle, f"s thin faint t{named.look.colour} d2")))
 
 
 def clients_scale(clients: Sequence[int], box: Box) -> Scale:

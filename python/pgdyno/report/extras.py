@@ -1,0 +1,41 @@
+"""What stands on a page beside the run's own figures; each part may be absent, and the page says so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.analyse.compare import Comparison
+from pgdyno.analyse.price import PriceList
+from pgdyno.audit import Finding
+from pgdyno.fingerprint import Difference
+from pgdyno.published import Published
+from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What the probe saw beside one trial, in steps of its own."""
+
+    step_s: float
+    series: Sequence[SeriesStep] = ()
+    waits: Sequence[WaitStep] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """All of it."""
+
+    findings: Sequence[Finding] | None = None
+    """None: nobody audited."""
+    comparisons: Sequence[Comparison] = ()
+    published: Published | None = None
+    prices: PriceList | None = None
+    besides: Mapping[int, Beside] = field(default_factory=dict)
+    """By trial; those with a probe."""
+    processes: Mapping[int, Sequence[ProcessSum]] = field(default_factory=dict)
+    """By trial, of the trials that stand for a peak."""
+    differences: Sequence[Difference] = ()
+    """Of the fingerprints of the runs that are set beside each other."""
+    step_s: float = 1.0
+    """Width of a step of the timelines; a multiple of one second."""

@@ -1,0 +1,74 @@
+"""A stored run whose tables are read all at once: a file a trial and question would take seconds for a hundred."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TypeVar
+
+from pgdyno.records import Manifest, TrialRecord
+from pgdyno.store import HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
+
+_Row = TypeVar("_Row", IntervalRow, HistogramRow, StatementRow)
+
+
+class Gathered:
+    """What analysis and audit ask of a run, from memory; seconds' histograms are read when they are asked for."""
+
+    def __init__(self, run: RunData) -> None:
+        """Reads nothing yet."""
+        self.run = run
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the run is."""
+        return self.run.manifest
+
+    @property
+    def trials(self) -> Sequence[TrialRecord]:
+        """Its trials in their order."""
+        return self.run.trials
+
+    def intervals(self, trial: int | None = None) -> Sequence[IntervalRow]:
+        """Seconds of a trial, or of all."""
+        return self._every if trial is None else self._intervals.get(trial, ())
+
+    def histograms(self, trial: int, *, totals: bool) -> Sequence[HistogramRow]:
+        """Histograms of a trial: of its whole measured part, or of its seconds."""
+        return self._totals.get(trial, ()) if totals else self.run.histograms(trial, totals=False)
+
+    def statements(self, trial: int | None = None) -> Sequence[StatementRow]:
+        """Statements of a trial, or of all."""
+        return self._said if trial is None else self._statements.get(trial, ())
+
+    def settings(self) -> Sequence[SettingRow]:
+        """Settings of the server at each trial."""
+        return self.run.settings()
+
+    @cached_property
+    def _every(self) -> Sequence[IntervalRow]:
+        return self.run.intervals()
+
+    @cached_property
+    def _said(self) -> Sequence[StatementRow]:
+        return self.run.statements()
+
+    @cached_property
+    def _intervals(self) -> dict[int, list[IntervalRow]]:
+        return _by_trial(self._every)
+
+    @cached_property
+    def _totals(self) -> dict[int, list[HistogramRow]]:
+        return _by_trial(self.run.histograms(totals=True))
+
+    @cached_property
+    def _statements(self) -> dict[int, list[StatementRow]]:
+        return _by_trial(self._said)
+
+
+def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:
+    found: dict[int, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[row.trial].append(row)
+    return found

@@ -1,0 +1,61 @@
+"""The report in Markdown of 80 columns, for a mailing list or a pull request: it reads as text, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from pgdyno.audit import Severity
+from pgdyno.report.comparison import comparison_table, sentence
+from pgdyno.report.digest import Digest
+from pgdyno.report.export import COLUMNS, points_markdown
+from pgdyno.report.export import escaped as escape
+from pgdyno.report.extras import Extras
+from pgdyno.report.sections.compared import settling, verdict_line
+from pgdyno.report.sections.four import four_numbers
+from pgdyno.report.words import conditions, headline
+
+
+def markdown_of(of: Digest, extras: Extras) -> str:
+    """Verdict, four numbers, findings, comparisons, the table of points and its notes."""
+    blocks: list[Sequence[str]] = []
+    verdict = verdict_line(extras.comparisons)
+    heavy = [each for each in extras.findings or () if each.checked and each.severity is Severity.INVALID]
+    said = escape(verdict[0] if verdict is not None else headline(of))
+    blocks.append(_paragraph(f"**NOT VALID:** ~~{said}~~" if heavy else f"**{said}**"))
+    if verdict is not None and verdict[1]:
+        blocks.append(_paragraph(f"{escape(verdict[1])}."))
+    blocks.append(_paragraph(escape(conditions(of))))
+    if of.best is not None:
+        blocks.append(
+            [
+                line
+                for each in four_numbers(of, of.best, extras)
+                for line in _number(each.name, each.figure, each.unit, each.about)
+            ]
+        )
+    blocks.append(list(_findings(extras)))
+    for each in extras.comparisons:
+        blocks.append(_paragraph(escape(sentence(each))))
+        if settling(each):
+            blocks.append(_paragraph(f"{escape(settling(each))}."))
+        table = comparison_table(each, COLUMNS - 4, unicode=True) if each.points else []
+        blocks.append([f"    {line}".rstrip() for line in table])
+    blocks.append(points_markdown(of).rstrip("\n").split("\n"))
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _number(name: str, figure: str, unit: str, about: str) -> list[str]:
+    text = f"- {name}: {escape(figure)}{' ' if unit else ''}{unit} ({escape(about)})"
+    return wrap(text, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _findings(extras: Extras) -> Iterator[str]:
+    for each in extras.findings or ():
+        if each.checked and each.severity is not Severity.NOTE:
+            text = f"- {each.severity}: {escape(each.rule)}: {escape(each.message)}"
+            yield from wrap(text, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def _paragraph(text: str) -> list[str]:
+    return wrap(text, COLUMNS, break_on_hyphens=False, break_long_words=False)

@@ -1,0 +1,229 @@
+// The timeline: strips of one trial on one cursor, drawn from the JSON of the page. Texts are set as text, never as markup.
+(function () {
+  "use strict";
+  var place = document.getElementById("timeline"), source = document.getElementById("times");
+  if (!place || !source) return;
+  var data = JSON.parse(source.textContent);
+  if (!data.trials.length) return;
+  var SVG = "http://www.w3.org/2000/svg", HEIGHT = 140, TOP = 12, BOTTOM = 122, RIGHT = 10;
+  var COLOUR = { "CPU": "f2", "I/O": "f0", "WAL": "f5", "Lock": "lock", "LWLock": "f3", "Client": "idle", "other": "f4",
+    "user": "f2", "system": "f0", "irq": "f4", "iowait": "f5", "steal": "lock" };
+  var select = document.getElementById("trial"), strips = document.getElementById("strips");
+  var output = document.getElementById("cursor"), numbers = document.getElementById("numbers");
+  var shown = null, panels = [], at = 0;
+
+  function make(tag, attributes, text) {
+    var node = document.createElementNS(SVG, tag);
+    Object.keys(attributes).forEach(function (name) { node.setAttribute(name, attributes[name]); });
+    if (text !== undefined) node.textContent = text;
+    return node;
+  }
+  function html(tag, text, className) {
+    var node = document.createElement(tag);
+    if (text !== undefined) node.textContent = text;
+    if (className) node.className = className;
+    return node;
+  }
+  function figure(value) {
+    if (value === null || value === undefined) return "\u2013";
+    if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
+    return String(Number(value.toPrecision(3)));
+  }
+  function top(values) { return values.reduce(function (most, value) { return value > most ? value : most; }, 0); }
+  function stacked(lines, count) {
+    var sums = [];
+    for (var step = 0; step < count; step++) sums.push(lines.reduce(function (sum, line) { return sum + (line.values[step] || 0); }, 0));
+    return sums;
+  }
+  function lines(of) { return Object.keys(of || {}).map(function (name) { return { name: name, values: of[name] }; }); }
+
+  // what a trial has: a strip each, with a sentence that says what to see
+  function described(trial) {
+    var made = [], from = Math.ceil(trial.warm / trial.step);
+    function measured(values) { return values.slice(from).filter(function (value) { return value !== null; }); }
+    function range(values) {
+      var there = measured(values);
+      return there.length ? figure(Math.min.apply(null, there)) + " to " + figure(top(there)) : "nothing";
+    }
+    made.push({ title: "Throughput: " + range(trial.tps) + " transactions a second", unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
+    if (trial.p99.some(function (value) { return value !== null; }))
+      made.push({ title: "p99: " + range(trial.p99) + " ms, log axis", unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
+    if (trial.waits && Object.keys(trial.waits).length) {
+      var waits = lines(trial.waits), most = waits.slice().sort(function (a, b) { return sum(measured(b.values)) - sum(measured(a.values)); })[0];
+      made.push({ title: "Active sessions: most in " + most.name + (data.cores ? "; dashed: " + data.cores + " processors" : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores });
+    }
+    if (trial.cpu) made.push({ title: "Processors of the host: " + range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) + " % busy", unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
+    var busy = {}, rate = {};
+    Object.keys(trial.disk || {}).forEach(function (name) { (/busy, %$/.test(name) ? busy : rate)[name] = trial.disk[name]; });
+    if (Object.keys(busy).length) made.push({ title: "Disks: " + range(lines(busy)[0].values) + " % of the time busy", unit: "%", lines: lines(busy), high: 100 });
+    if (Object.keys(rate).length) made.push({ title: "Disks: MB read and written a second", unit: "MB/s", lines: lines(rate) });
+    if (trial.wal) made.push({ title: "WAL: " + range(trial.wal) + " MB a second", unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }] });
+    return made;
+  }
+  function sum(values) { return values.reduce(function (total, value) { return total + value; }, 0); }
+
+  function draw() {
+    strips.textContent = "";
+    var all = described(shown);
+    // one room for the labels of all strips: the cursor is at one place in each
+    all.forEach(function (strip) { strip.ticks = ticksOf(strip); });
+    var left = 14 + 7.5 * top(all.map(function (strip) { return top(strip.ticks.map(function (tick) { return figure(tick).length; })); }));
+    panels = all.map(function (strip) { return panel(strip, left); });
+    table();
+    move(at);
+  }
+  function ticksOf(strip) {
+    var every = strip.stack ? stacked(strip.lines, shown.tps.length) : [].concat.apply([], strip.lines.map(function (line) { return line.values; }));
+    var there = every.filter(function (value) { return value !== null; });
+    return strip.high ? [0, strip.high / 2, strip.high] : strip.log ? decades(there) : evenly(Math.max(top(there), strip.rule || 0));
+  }
+  function panel(strip, left) {
+    var width = Math.max(strips.clientWidth, 320), count = shown.tps.length, end = count * shown.step, ticks = strip.ticks;
+    var lowest = ticks[0], highest = ticks[ticks.length - 1];
+    function x(seconds) { return left + seconds / end * (width - left - RIGHT); }
+    function y(value) {
+      var share = strip.log ? Math.log(Math.max(value, lowest) / lowest) / Math.log(highest / lowest) : Math.min(value / highest, 1);
+      return BOTTOM - share * (BOTTOM - TOP);
+    }
+    var svg = make("svg", { viewBox: "0 0 " + width + " " + HEIGHT, height: HEIGHT, role: "img", "aria-label": strip.title });
+    if (shown.warm > 0) svg.appendChild(make("rect", { x: left, y: TOP, width: x(Math.min(shown.warm, end)) - left, height: BOTTOM - TOP, "class": "shade" }));
+    shown.dips.forEach(function (dip) { svg.appendChild(make("rect", { x: x(dip[0]), y: TOP, width: Math.max(x(dip[1]) - x(dip[0]), 2), height: BOTTOM - TOP, "class": "dip" })); });
+    ticks.forEach(function (tick) {
+      svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(tick), y2: y(tick), "class": tick === 0 ? "axis" : "hair" }));
+      svg.appendChild(make("text", { x: left - 7, y: y(tick) + 4, "text-anchor": "end", "class": "tick" }, figure(tick)));
+    });
+    evenly(end, width < 600 ? 4 : 8).forEach(function (tick, place, all) {
+      if (tick <= end) svg.appendChild(make("text", { x: x(tick), y: HEIGHT - 3, "text-anchor": tick === 0 ? "start" : tick > end * 0.97 ? "end" : "middle", "class": "tick" }, figure(tick) + (place === 0 ? " s" : "")));
+    });
+    function points(values) {
+      var parts = [], drawing = false;
+      values.forEach(function (value, step) {
+        if (value === null) { drawing = false; return; }
+        parts.push((drawing ? "L" : "M") + x((step + 0.5) * shown.step).toFixed(1) + "," + y(value).toFixed(1));
+        drawing = true;
+      });
+      return parts.join("");
+    }
+    if (strip.stack) {
+      var under = shown.tps.map(function () { return 0; });
+      strip.lines.forEach(function (line) {
+        var over = under.map(function (value, step) { return value + (line.values[step] || 0); });
+        var back = under.map(function (value, step) { return "L" + x((step + 0.5) * shown.step).toFixed(1) + "," + y(value).toFixed(1); }).reverse();
+        svg.appendChild(make("path", { d: points(over) + back.join("") + "Z", "class": COLOUR[line.name] || "f4" }));
+        under = over;
+      });
+    } else {
+      if (strip.low) svg.appendChild(make("path", { d: points(strip.low), "class": "s thin faint " + strip.colour }));
+      strip.lines.forEach(function (line, place) { svg.appendChild(make("path", { d: points(line.values), "class": "s " + (strip.colour || "t" + place % 6) })); });
+    }
+    if (strip.rule) svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(strip.rule), y2: y(strip.rule), "class": "rule" }));
+    shown.marks.forEach(function (mark) {
+      var line = make("line", { x1: x(mark[0]), x2: x(mark[0]), y1: TOP, y2: BOTTOM, "class": "mark" });
+      line.appendChild(make("title", {}, mark[1] + " at " + mark[0] + " s"));
+      svg.appendChild(line);
+    });
+    if (!strips.firstChild) shown.marks.slice(0, 12).forEach(function (mark, place) {
+      svg.appendChild(make("text", { x: x(mark[0]) + 3, y: TOP + 9 + place % 3 * 13, "class": "quiet" }, mark[1]));
+    });
+    var cursor = make("line", { x1: -9, x2: -9, y1: TOP, y2: BOTTOM, "class": "cur" });
+    svg.appendChild(cursor);
+    strips.appendChild(html("h3", strip.title));
+    if (strip.lines.length > 1) strips.appendChild(legend(strip));
+    strips.appendChild(svg);
+    svg.addEventListener("pointermove", function (event) {
+      var box = svg.getBoundingClientRect();
+      move(Math.floor(((event.clientX - box.left) * width / box.width - left) / (width - left - RIGHT) * count));
+    });
+    return { strip: strip, cursor: cursor, x: x };
+  }
+  function legend(strip) {
+    var list = html("ul", undefined, "legend");
+    strip.lines.forEach(function (line, place) {
+      var item = html("li"), swatch = document.createElementNS(SVG, "svg");
+      swatch.setAttribute("class", "sw");
+      swatch.setAttribute("viewBox", "0 0 10 10");
+      swatch.setAttribute("aria-hidden", "true");
+      swatch.appendChild(make("rect", { width: 10, height: 10, "class": strip.stack ? COLOUR[line.name] || "f4" : "f" + place % 6 }));
+      item.appendChild(swatch);
+      item.appendChild(document.createTextNode(line.name));
+      list.appendChild(item);
+    });
+    return list;
+  }
+  function evenly(high, wanted) {
+    if (!(high > 0)) return [0, 1];
+    var raw = high / (wanted || 3), power = Math.pow(10, Math.floor(Math.log10(raw)));
+    var step = [1, 2, 5, 10].map(function (each) { return each * power; }).filter(function (each) { return each >= raw * 0.999; })[0];
+    var ticks = [];
+    for (var tick = 0; tick < Math.ceil(high / step - 1e-9) + 1; tick++) ticks.push(Number((tick * step).toPrecision(12)));
+    return ticks;
+  }
+  function decades(values) {
+    var low = Math.min.apply(null, values.filter(function (value) { return value > 0; })), high = top(values), ticks = [];
+    if (!isFinite(low)) return [0.1, 1];
+    for (var power = Math.floor(Math.log10(low)); power <= Math.ceil(Math.log10(high)) + 1; power++)
+      [1, 2, 5].forEach(function (each) { ticks.push(Number((each * Math.pow(10, power)).toPrecision(3))); });
+    var first = ticks.filter(function (tick) { return tick <= low; }).length - 1;
+    var last = ticks.findIndex(function (tick) { return tick >= high && tick > low; });
+    ticks = ticks.slice(Math.max(first, 0), last + 1);
+    return ticks.length > 5 ? ticks.filter(function (tick, place) { return place === 0 || place === ticks.length - 1 || /^[0.]*1/.test(String(tick)); }) : ticks;
+  }
+  function move(step) {
+    at = Math.min(Math.max(step, 0), shown.tps.length - 1);
+    var seconds = (at + 0.5) * shown.step, said = [figure(at * shown.step) + (shown.step > 1 ? " to " + figure((at + 1) * shown.step) : "") + " s"];
+    panels.forEach(function (each) {
+      each.cursor.setAttribute("x1", each.x(seconds));
+      each.cursor.setAttribute("x2", each.x(seconds));
+      each.strip.lines.forEach(function (line) { if (line.values[at]) said.push(line.name + " " + figure(line.values[at])); });
+    });
+    shown.marks.forEach(function (mark) { if (mark[0] >= at * shown.step && mark[0] < (at + 1) * shown.step) said.push(mark[1]); });
+    output.textContent = said.join(" \u00b7 ");
+  }
+  function table() {
+    while (numbers.childNodes.length > 1) numbers.removeChild(numbers.lastChild);
+    var columns = [], head = html("thead"), row = html("tr"), body = html("tbody");
+    panels.forEach(function (each) { each.strip.lines.forEach(function (line) { columns.push({ name: line.name, values: line.values }); }); });
+    ["from, s"].concat(columns.map(function (column) { return column.name; })).forEach(function (name) {
+      var cell = html("th", name);
+      cell.scope = "col";
+      row.appendChild(cell);
+    });
+    head.appendChild(row);
+    numbers.appendChild(head);
+    shown.tps.forEach(function (_, step) {
+      var line = html("tr"), first = html("th", figure(step * shown.step));
+      first.scope = "row";
+      line.appendChild(first);
+      columns.forEach(function (column) { line.appendChild(html("td", figure(column.values[step]))); });
+      body.appendChild(line);
+    });
+    numbers.appendChild(body);
+  }
+  function choose(number) {
+    shown = data.trials.filter(function (trial) { return trial.n === number; })[0] || data.trials[0];
+    select.value = String(shown.n);
+    at = Math.ceil(shown.warm / shown.step);
+    draw();
+  }
+  data.trials.forEach(function (trial) {
+    var option = html("option", trial.n + ": " + trial.name);
+    option.value = String(trial.n);
+    select.appendChild(option);
+  });
+  place.hidden = false;
+  var fixed = document.getElementById("static");
+  if (fixed) fixed.open = false;
+  select.addEventListener("change", function () { choose(Number(select.value)); });
+  strips.addEventListener("keydown", function (event) {
+    var by = { ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity }[event.key];
+    if (by === undefined) return;
+    event.preventDefault();
+    move(by === -Infinity ? 0 : by === Infinity ? shown.tps.length - 1 : at + by);
+  });
+  var wide = 0;
+  window.addEventListener("resize", function () {
+    if (strips.clientWidth !== wide) { wide = strips.clientWidth; draw(); }
+  });
+  choose(data.chosen);
+  wide = strips.clientWidth;
+})();

@@ -1,0 +1,98 @@
+"""What ran where: trials that are no result, errors, the machine, the servers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pgdyno.records import TargetRecord, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.tables import Table
+from pgdyno.store.beside import ProcessSum
+from pgdyno.units import format_bytes
+
+LEAST_CPU_US = 10_000
+"""Of a process that neither read nor wrote; with less it did nothing."""
+
+
+def failed_table(of: Digest) -> Table:
+    """Trials that are no result, and why."""
+    rows = []
+    for trial in of.unfinished:
+        failure = trial.failure
+        rows.append(
+            (
+                str(trial.number),
+                of.trial_name(trial),
+                _point(trial),
+                trial.outcome.value,
+                failure.stage.value if failure is not None else numbers.NOTHING,
+                (failure.sqlstate if failure is not None else None) or numbers.NOTHING,
+                failure.message if failure is not None else "no reason was recorded",
+                (failure.hint if failure is not None else None) or "",
+            )
+        )
+    headings = ("trial", "series", "point", "outcome", "stage", "SQLSTATE", "why", "hint")
+    return Table("They count for nothing in the figures above", headings, tuple(rows), 8)
+
+
+def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
+    """Processes of a trial by kind, most I/O first."""
+    total = sum(each.read_bytes + each.written_bytes for each in sums) or 1.0
+    rows = tuple(
+        (
+            each.kind,
+            numbers.rounded(each.read_bytes / 1e6),
+            numbers.rounded(each.written_bytes / 1e6),
+            f"{100 * (each.read_bytes + each.written_bytes) / total:.0f}",
+            numbers.rounded(each.cpu_us / 1e6),
+        )
+        for each in sums
+        if each.read_bytes + each.written_bytes > 0 or each.cpu_us >= LEAST_CPU_US
+    )
+    caption = f"Processes of the server in trial {trial} by what they read from devices and wrote, whole trial"
+    return Table(caption, ("process", "read, MB", "written, MB", "share of I/O, %", "CPU, s"), rows)
+
+
+def _point(trial: TrialRecord) -> str:
+    return f"{numbers.count(trial.point.clients, 'client')}, repeat {trial.repeat}"
+
+
+def error_table(of: Digest) -> Table | None:
+    """Errors that servers sent, by point; None without any."""
+    rows = tuple(
+        (of.point_name(point), error.sqlstate or numbers.NOTHING, error.message, f"{error.count:,}")
+        for point in of.points
+        for error in point.errors
+    )
+    return Table("Errors of finished trials", ("point", "SQLSTATE", "message", "count"), rows, 3) if rows else None
+
+
+def host_facts(of: Digest) -> list[tuple[str, str]]:
+    """The machine, and what measured."""
+    host = of.manifest.host
+    if host is None:
+        return [("Machine", "not known: the run was imported"), ("Tools", f"pgdyno {of.manifest.pgdyno}")]
+    return [
+        ("Processor", host.cpu_model),
+        ("Cores", str(host.cores)),
+        ("Memory", format_bytes(host.memory_bytes)),
+        ("System", f"{host.os}, {host.architecture}"),
+        ("Kernel", host.kernel),
+        ("Tools", f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
+    ]
+
+
+def server_table(targets: Sequence[TargetRecord]) -> Table:
+    """What each target turned out to be."""
+    rows = []
+    for target in targets:
+        facts = target.facts
+        if facts is None:
+            rows.append((target.name, target.kind, "never started", *[numbers.NOTHING] * 3))
+            continue
+        size = numbers.NOTHING if facts.cluster_bytes is None else format_bytes(facts.cluster_bytes)
+        checksums = "on" if facts.data_checksums else "off"
+        rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
+    headings = ("target", "kind", "version", "checksums", "cluster", "as the server says")
+    return Table("Servers", headings, tuple(rows), 6)

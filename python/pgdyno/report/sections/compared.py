@@ -1,0 +1,169 @@
+"""The comparison: what is to be said of it, its table and forest plot, and what others published."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.analyse.compare import Comparison, Verdict
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.published import Published
+from pgdyno.report import numbers
+from pgdyno.report.charts.forest import MOST_ROWS, forest_chart
+from pgdyno.report.comparison import low_to_high, more_pairs, percent, sentence
+from pgdyno.report.digest import Digest
+from pgdyno.report.figures import Figure, drawn_figure
+from pgdyno.report.palette import Look
+from pgdyno.report.tables import Table
+
+MOST_COMPARISONS = 8
+MOST_PUBLISHED = 200
+TITLES = {
+    Verdict.FASTER: "{other} is faster: the interval over all lies right of the band",
+    Verdict.SLOWER: "{other} is slower: the interval over all lies left of the band",
+    Verdict.SAME: "{other} is the same: the interval over all lies within the band",
+    Verdict.INCONCLUSIVE: "Inconclusive: the interval over all crosses an edge of the band, or has too few pairs",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One comparison as the page shows it."""
+
+    verdict: str
+    """faster, slower, same, inconclusive."""
+    sentence: str
+    settle: str
+    """What would settle it; empty where it is settled."""
+    warnings: Sequence[str]
+    figure: Figure | None
+    table: Table
+
+
+def compared(of: Digest, comparisons: Sequence[Comparison]) -> list[Compared]:
+    """The first of `comparisons`."""
+    return [_compared(of, each, at) for at, each in enumerate(comparisons[:MOST_COMPARISONS])]
+
+
+def verdict_line(comparisons: Sequence[Comparison]) -> tuple[str, str] | None:
+    """The page's first sentence and what stands under it: the comparison of the largest effect; None without any."""
+    told = [(each, chief, chief.interval) for each in comparisons if (chief := each.chief) and chief.interval]
+    if not told:
+        return None
+    settled = [each for each in told if each[1].verdict is not Verdict.INCONCLUSIVE]
+    first = max(settled or told, key=lambda each: abs(each[2].mean))[0]
+    others = len(comparisons) - 1
+    more = [f"{numbers.count(others, 'other comparison')} below"] if others else []
+    return sentence(first), ". ".join([*([settle] if (settle := settling(first)) else []), *more])
+
+
+def settling(of: Comparison) -> str:
+    """What would settle an inconclusive comparison; empty where it is settled."""
+    chief = of.chief
+    if chief is None or chief.interval is None:
+        return "Two pairs at least make an interval, six a claim"
+    if chief.verdict is not Verdict.INCONCLUSIVE:
+        return ""
+    could = ""
+    if chief.detectable is not None:
+        what = "pairs" if of.paired else "trials"
+        could = f"These {what} could have shown {percent(chief.detectable, plus=False)}; "
+    return could + more_pairs(chief.pairs_needed, paired=of.paired)
+
+
+def _compared(of: Digest, each: Comparison, at: int) -> Compared:
+    chief = each.chief
+    verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
+    figure = None
+    if any(point.interval is not None for point in each.points):
+        title = TITLES[verdict].format(other=each.other)
+        if len(each.points) == 1:
+            title = title.replace("the interval over all", "the interval")
+        colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
+        look = Look(colour, 0)
+        figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
+    return Compared(verdict.value, sentence(each), settling(each), each.warnings, figure, _table(each))
+
+
+def _table(of: Comparison) -> Table:
+    show = numbers.rounded if of.metric is Metric.TPS else numbers.ms
+    unit = "tps" if of.metric is Metric.TPS else "ms"
+    rows = []
+    for point in [*of.points, *([of.overall] if of.overall is not None else [])]:
+        known = math.isfinite(point.change)
+        rows.append(
+            (
+                point.label,
+                point.verdict.value,
+                show(point.base) if known else numbers.NOTHING,
+                show(point.other) if known else numbers.NOTHING,
+                percent(point.change).removesuffix(" %") if known else numbers.NOTHING,
+                low_to_high(point.interval).removesuffix(" %") if point.interval is not None else numbers.NOTHING,
+                f"{point.pairs:,}",
+                percent(point.detectable, plus=False).removesuffix(" %") if point.detectable else numbers.NOTHING,
+            )
+        )
+    pairs = "n, pairs" if of.paired else "n, trials a run"
+    level = " (95 %, Holm's over the points)" if len(of.points) > 1 else " (95 %)"
+    caption = (
+        f"{of.other} beside {of.base} by {of.metric.words}: geometric means, their ratio and its interval{level}; "
+        f"within ±{percent(of.delta, plus=False)} counts as the same"
+    )
+    if len(of.points) > MOST_ROWS:
+        caption += f". The picture has the first {MOST_ROWS} points"
+    headings = ("point", "verdict", f"{of.base}, {unit}", f"{of.other}, {unit}", "change, %", "interval, %")
+    return Table(caption, (*headings, pairs, "could have shown, %"), tuple(rows), 2)
+
+
+def published_table(of: Digest, data: Published) -> Table | None:
+    """Each measured point beside what others printed at the same clients, scale and variables; None without any."""
+    rows = [
+        _beside(of, point, row)
+        for point in of.points
+        if point.tps is not None
+        for row in data.rows
+        if _alike(of, point, row)
+    ]
+    if not rows:
+        return None
+    source = data.source
+    when = f", {source.measured}" if source.measured else ""
+    caption = f"Measured here beside “{source.title}” ({source.publisher}{when}, PostgreSQL {source.postgresql})"
+    if len(rows) > MOST_PUBLISHED:
+        caption += f"; the first {MOST_PUBLISHED} of {len(rows):,} rows"
+    headings = ("point", "published for", "measured, tps", "published, tps", "measured / published")
+    return Table(caption, (*headings, "measured mean, ms", "published mean, ms"), tuple(rows[:MOST_PUBLISHED]), 2)
+
+
+def _alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:
+    if "tps" not in row and "tpm" not in row:
+        return False
+    scale = point.point.scale or of.manifest.plan.get("workload", {}).get("scale")
+    mine: dict[str, object] = {"clients": point.clients, "scale": scale, "warehouses": scale}
+    mine |= {"protocol": point.point.protocol, "workers": point.point.workers}
+    mine |= {f"variables.{name}": value for name, value in point.point.variables.items()}
+    return all(_same(mine[name], value) for name, value in row.items() if mine.get(name) not in (None, ""))
+
+
+def _same(mine: object, theirs: str | float) -> bool:
+    try:
+        return float(str(mine)) == float(theirs)
+    except ValueError:
+        return str(mine) == str(theirs)
+
+
+def _beside(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> tuple[str, ...]:
+    tps = float(row["tps"]) if "tps" in row else float(row["tpm"]) / 60
+    mean = point.tps.mean if point.tps is not None else math.nan
+    theirs = row.get("latency_mean_ms")
+    return (
+        of.point_name(point),
+        str(row.get("target", numbers.NOTHING)),
+        numbers.estimate(point.tps),
+        numbers.rounded(tps),
+        f"{mean / tps:.2f}" if tps > 0 else numbers.NOTHING,
+        numbers.ms(point.latency.mean_ns if point.latency is not None else None),
+        numbers.rounded(float(theirs)) if theirs is not None else numbers.NOTHING,
+    )

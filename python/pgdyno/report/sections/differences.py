@@ -1,0 +1,65 @@
+"""Settings and environment as a difference between what is compared; the full list stands behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from pgdyno.fingerprint import Difference
+from pgdyno.records import TargetRecord
+from pgdyno.report import numbers
+from pgdyno.report.tables import Table
+
+
+def settings_tables(targets: Sequence[TargetRecord]) -> tuple[Table | None, Table | None]:
+    """Settings that differ between targets, and all that are not the server's default; a column a target."""
+    started = [(target.name, target.facts.settings_changed) for target in targets if target.facts is not None]
+    names = sorted({name for _, settings in started for name in settings})
+    if not names:
+        return None, None
+    values = {name: [settings.get(name, "default") for _, settings in started] for name in names}
+    differing = [name for name in names if len(set(values[name])) > 1]
+    headings = ("setting", *(name for name, _ in started))
+    rest = Table(
+        "Settings that are not the default", headings, tuple((name, *values[name]) for name in names), len(headings)
+    )
+    if not differing:
+        return None, rest
+    rows = tuple((name, *values[name]) for name in differing)
+    return Table("Settings that differ between targets", headings, rows, len(headings)), rest
+
+
+def environment_table(differences: Sequence[Difference]) -> Table | None:
+    """Where the fingerprints of runs differ, the heaviest first."""
+    if not differences:
+        return None
+    rows = tuple(
+        (each.field, each.severity.value, each.a or numbers.NOTHING, each.b or numbers.NOTHING, each.why)
+        for each in differences
+    )
+    return Table("What differs between the runs", ("field", "weight", "first", "other", "why it matters"), rows, 5)
+
+
+def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
+    """What the plan asks of each target, where that differs."""
+    if len(targets) < 2:
+        return None
+    flat = {target.name: dict(_flat("", target.asked)) for target in targets}
+    keys = list(dict.fromkeys(key for values in flat.values() for key in values))
+    rows = [(key, *(values.get(key, numbers.NOTHING) for values in flat.values())) for key in keys]
+    differing = tuple(row for row in rows if len(set(row[1:])) > 1)
+    headings = ("of the plan", *flat)
+    return (
+        Table("What the plan asks of targets, where it differs", headings, differing, len(headings))
+        if differing
+        else None
+    )
+
+
+def _flat(prefix: str, values: Mapping[str, object]) -> Sequence[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            found += _flat(f"{prefix}{name}.", value)
+        elif value not in (None, [], "", {}):
+            found.append((f"{prefix}{name}", str(value)))
+    return found

@@ -1,0 +1,142 @@
+"""The four numbers: peak throughput, p99 at 80 % of it, price of a million transactions, what limited it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.analyse.price import Price, PriceList, price_of
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.records import TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.extras import Extras
+from pgdyno.report.sections.limits import UNKNOWN, Limit, limit_of
+from pgdyno.report.tables import Table
+
+LOAD = 0.8
+"""Share of the peak at which latency is told: a server that is run at its peak has no room for a rush."""
+FEWEST, MOST = 0.65, 0.9
+"""Shares of the peak that are near enough to it."""
+
+
+@dataclass(frozen=True, slots=True)
+class BigNumber:
+    """One of the four figures under the headline."""
+
+    name: str
+    figure: str
+    unit: str
+    about: str
+    verdict: str = ""
+    """CSS class of an amber or red figure."""
+
+
+def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
+    """Of one curve: the only one, or that of the highest peak."""
+    peak = curve.peak
+    whose = f", {of.named[curve.series].name}" if len(of.curves) > 1 else ""
+    interval = f", ± {numbers.half(peak.tps)}" if peak.tps.half is not None else ", one trial"
+    at = f"at {numbers.count(peak.clients, 'client')}{interval}{whose}"
+    limit = limit_at(of, curve, extras)
+    edge = "still rising at the most clients; " if len(curve.points) > 1 and peak is curve.points[-1] else ""
+    return [
+        BigNumber("peak throughput" if len(curve.points) > 1 else "throughput", numbers.estimate(peak.tps), "tps", at),
+        _latency(curve, near(of, curve)),
+        _price(curve, extras.prices),
+        BigNumber("limited by", limit.word, "", edge + limit.about),
+    ]
+
+
+def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
+    """The point of the curve's target nearest to 80 % of the peak, below the peak's clients or at a rate."""
+    peak = curve.peak
+    there = [
+        (abs(point.tps.mean / peak.tps.mean - LOAD), point)
+        for point in of.points
+        if point.tps is not None
+        and point.series.target == curve.series.target
+        and (point.series == curve.series or point.point.rate is not None)
+        and (point.clients < peak.clients or point.point.rate is not None)
+        and point.latency is not None
+        and point.latency.p99_ns is not None
+        and FEWEST <= point.tps.mean / peak.tps.mean <= MOST
+    ]
+    return min(there, key=lambda pair: pair[0])[1] if there else None
+
+
+def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
+    peak = curve.peak
+    if point is not None and point.latency is not None and point.tps is not None:
+        share = f"{100 * point.tps.mean / peak.tps.mean:.0f} % of the peak"
+        at = f"at {share}: {numbers.count(point.clients, 'client')}"
+        if point.point.rate is not None:
+            at += f", rate {point.point.rate:,.10g}"
+        return BigNumber("p99 near 80 % of the peak", numbers.ms(point.latency.p99_ns), "ms", at)
+    latency = peak.summary.latency
+    p99 = numbers.ms(latency.p99_ns if latency is not None else None)
+    if len(curve.points) > 1:
+        return BigNumber("p99 at the peak", p99, "ms", "no point lies near 80 % of the peak")
+    p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
+    return BigNumber("p99", p99, "ms", p999 or "nothing succeeded")
+
+
+def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
+    price = curve_price(curve, prices)
+    if prices is None or price is None:
+        why = "no price list" if prices is None else "the price list lacks this target"
+        return BigNumber("price of a million", numbers.NOTHING, "", why)
+    about = f"transactions at the peak, over {prices.years:g} years, prices of {prices.date.isoformat()}"
+    return BigNumber("price of a million", numbers.rounded(price.per_million), prices.currency, about)
+
+
+def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
+    """The price at a curve's peak; None where the list does not have its target."""
+    costs = prices.target.get(curve.series.target) if prices is not None else None
+    return price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
+
+
+def median_trial(of: Digest, point: PointSummary) -> TrialRecord:
+    """The finished trial of median throughput: what stands for a point where trials cannot be averaged."""
+    by_tps = sorted(zip(point.tps_by_trial, point.finished, strict=True))
+    number = by_tps[(len(by_tps) - 1) // 2][1]
+    return next(trial for trial in of.run.trials if trial.number == number)
+
+
+def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
+    """What limited the median trial of a curve's peak."""
+    trial = median_trial(of, curve.peak.summary)
+    if trial.point.rate is not None:
+        return Limit("the rate", "in open loop throughput is what the plan asks for")
+    return limit_of(trial, extras.besides.get(trial.number)) if extras.besides else UNKNOWN
+
+
+def peaks_table(of: Digest, extras: Extras) -> Table:
+    """The four numbers and the knee, a row a series."""
+    rows = []
+    for curve in of.curves:
+        peak, latency, point = curve.peak, curve.peak.summary.latency, near(of, curve)
+        price = curve_price(curve, extras.prices)
+        p99 = point.latency.p99_ns if point is not None and point.latency is not None else None
+        rows.append(
+            (
+                of.named[curve.series].name,
+                of.server_name(curve.series),
+                limit_at(of, curve, extras).word,
+                numbers.estimate(peak.tps),
+                numbers.half(peak.tps),
+                f"{peak.clients:,}",
+                f"{curve.knee.clients:,}",
+                numbers.ms(p99),
+                numbers.ms(latency.p99_ns if latency is not None else None),
+                *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
+                f"{sum(each.summary.losses.errors for each in curve.points):,}",
+            )
+        )
+    money = [f"a million, {extras.prices.currency}"] if extras.prices else []
+    headings = ("series", "server", "limited by", "peak, tps", "±", "clients at it", "knee, clients")
+    latencies = ("p99 near 80 %, ms", "p99 at it, ms")
+    caption = (
+        "Peak and knee of each; ± is half of the 95 % interval. A difference between peaks is no paired comparison"
+    )
+    return Table(caption, (*headings, *latencies, *money, "errors"), tuple(rows), 3)

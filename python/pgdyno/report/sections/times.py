@@ -1,0 +1,169 @@
+"""The timeline of every trial as data that the page's script draws: a bounded number of steps each."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.timeline import Timeline, TimelineSecond, trial_timeline
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.extras import Beside
+from pgdyno.report.sections.limits import CLASSES, wait_class
+from pgdyno.store.beside import SeriesStep
+
+MOST_STEPS = 240
+FEWEST_STEPS = 40
+BYTES = 1_600_000
+"""About what the data of all trials may weigh."""
+CPU = ("user", "system", "irq", "iowait", "steal")
+"""In the order in which they are stacked."""
+FIGURE_BYTES = 5
+FIGURES_A_STEP = 18
+"""Throughput, p99, waits, processors, disks and WAL together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How trials are cut into steps."""
+
+    most: int
+
+    @classmethod
+    def of(cls, trials: int, *, probed: bool) -> Steps:
+        """So many that all trials together stay within BYTES."""
+        figures = FIGURES_A_STEP if probed else 3
+        share = BYTES // max(trials * figures * FIGURE_BYTES, 1)
+        return cls(min(max(share, FEWEST_STEPS), MOST_STEPS))
+
+    def width_s(self, trial: TrialRecord) -> float:
+        """Whole seconds a step of `trial`."""
+        length = trial.warmup_s + (trial.duration_s or 600.0)
+        return float(max(1, math.ceil(length / self.most)))
+
+
+def timeline_json(
+    of: Digest, besides: Mapping[int, Beside], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
+) -> str:
+    """Every trial that has seconds, the one to show first named; safe inside of a script element."""
+    trials = []
+    for trial in of.run.trials:
+        timeline = trial_timeline(of.run, trial.number, percentiles=trial.number == chosen or _is_cheap(trial))
+        if timeline.seconds:
+            trials.append(_trial(of, trial, timeline, besides.get(trial.number), dips.get(trial.number, ()), steps))
+    host = of.manifest.host
+    data = {"chosen": chosen, "cores": host.cores if host is not None else None, "trials": trials}
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
+    # what would end the element, or begin another, is written as JSON's escapes
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028")
+
+
+def _is_cheap(trial: TrialRecord) -> bool:
+    """Whether the p99 of each second is there already: of several scripts, histograms would have to be merged."""
+    return trial.summary is None or len(trial.summary.scripts) <= 1
+
+
+def _trial(
+    of: Digest, trial: TrialRecord, timeline: Timeline, beside: Beside | None, dips: Sequence[Dip], steps: Steps
+) -> dict[str, Any]:
+    width = steps.width_s(trial)
+    tps, low, p99 = _stepped(timeline.seconds, width)
+    clients = numbers.count(trial.point.clients, "client") if trial.point.clients else "clients not told"
+    name = f"{of.trial_name(trial)}, {clients}, repeat {trial.repeat}"
+    if trial.outcome is not Outcome.FINISHED:
+        name += f" ({trial.outcome.value})"
+    made: dict[str, Any] = {
+        "n": trial.number,
+        "name": name,
+        "colour": of.named[of.series_of(trial)].look.colour,
+        "step": width,
+        "warm": round(timeline.warmup_end_s, 1),
+        "tps": tps,
+        "p99": p99,
+        "marks": _marks(trial, beside),
+        "dips": [[round(dip.from_s, 1), round(dip.to_s, 1)] for dip in dips],
+    }
+    if width > 1:
+        made["low"] = low
+    if beside is not None:
+        made |= _beside(beside, len(tps))
+    return made
+
+
+def _stepped(seconds: Sequence[TimelineSecond], width: float) -> tuple[list[Any], list[Any], list[Any]]:
+    """Mean and lowest throughput, and highest p99 (ms), of each step; None where a step has no second."""
+    groups: dict[int, list[TimelineSecond]] = defaultdict(list)
+    for second in seconds:
+        groups[int((second.from_s + 1e-3) / width)].append(second)
+    tps, low, p99 = [], [], []
+    for at in range(max(groups) + 1):
+        there = groups.get(at, [])
+        tps.append(_short(sum(each.tps for each in there) / len(there)) if there else None)
+        low.append(_short(min(each.tps for each in there)) if there else None)
+        values = [each.p99_ns for each in there if each.p99_ns is not None]
+        p99.append(_short(max(values) / 1e6) if values else None)
+    return tps, low, p99
+
+
+def _beside(beside: Beside, count: int) -> dict[str, Any]:
+    waits: dict[str, list[float]] = {}
+    for wait in beside.waits:
+        if wait.step < count:
+            sessions = waits.setdefault(wait_class(wait.wait_type, wait.wait), [0.0] * count)
+            sessions[wait.step] += wait.sessions
+    lines: dict[str, dict[str, list[float | None]]] = {"cpu": {}, "disk": {}, "wal": {}}
+    for each in beside.series:
+        line = _line(each)
+        if line is not None and each.step < count:
+            group, name, factor = line
+            lines[group].setdefault(name, [None] * count)[each.step] = factor * each.value
+    found: dict[str, Any] = {"cpu": {name: lines["cpu"][name] for name in CPU if any(lines["cpu"].get(name, ()))}}
+    found["disk"] = {name: values for name, values in sorted(lines["disk"].items()) if any(values)}
+    found["waits"] = {name: waits[name] for name in CLASSES if name in waits}
+    made = {group: {name: _shorts(of[name]) for name in of} for group, of in found.items() if of}
+    return made | ({"wal": _shorts(lines["wal"]["WAL"])} if lines["wal"] else {})
+
+
+def _line(each: SeriesStep) -> tuple[str, str, float] | None:
+    """The strip that a metric is drawn in, its name there, and what it is multiplied with."""
+    if each.source == "cpu":
+        return "cpu", each.metric, 100
+    if each.metric == "utilisation":
+        return "disk", f"{each.label}: busy, %", 100
+    if each.source == "disk":
+        return "disk", f"{each.label}: {each.metric}, MB/s", 1e-6
+    return ("wal", "WAL", 1e-6) if each.source == "wal_position" else None
+
+
+def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
+    """What happened: seconds, and a word."""
+    marks: list[list[Any]] = [
+        [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None
+    ]
+    words = {"timed": "checkpoint (time)", "requested": "checkpoint (WAL or command)"}
+    words |= {"vacuums": "vacuum", "autovacuums": "autovacuum"}
+    if beside is not None:
+        marks += [
+            [round(each.step * beside.step_s, 1), words[each.metric]]
+            for each in beside.series
+            if each.metric in words and each.source in ("checkpoints", "tables") and each.value > 0
+        ]
+    return sorted(marks, key=lambda mark: float(mark[0]))
+
+
+def _shorts(values: Sequence[float | None]) -> list[Any]:
+    return [None if value is None else _short(value) for value in values]
+
+
+def _short(value: float) -> float | int:
+    """Three digits, four of a throughput: as many as a picture shows."""
+    if value == 0 or not math.isfinite(value):
+        return 0
+    rounded = float(f"{value:.4g}" if abs(value) >= 1000 else f"{value:.3g}")
+    return int(rounded) if rounded == int(rounded) else rounded
