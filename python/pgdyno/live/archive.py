@@ -22,7 +22,7 @@ from pgdyno.live.running import is_running
 from pgdyno.live.searching import Search
 from pgdyno.report import numbers
 from pgdyno.report.export import to_csv
-from pgdyno.report.html import render_html
+from pgdyno.report.whole import report_html
 from pgdyno.store import RunData, load_run
 from pgdyno.units import format_bytes
 
@@ -101,7 +101,7 @@ class Archive:
         with self._writing:
             text = self._reports.get((entry.name, entry.key))
             if text is None:
-                text = render_html(run, str(run.folder.path))
+                text = report_html([run])
                 self._reports[entry.name, entry.key] = text
                 if len(self._reports) > REPORTS_KEPT:
                     self._reports.popitem(last=False)

@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
+from textwrap import wrap
 from typing import Any
 
 from pgdyno.analyse.scaling import ScalingCurve
@@ -154,17 +155,36 @@ def to_markdown(run: RunSource) -> str:
 
 def points_markdown(of: Digest) -> str:
     """The same of a run that is analysed already."""
-    rows = point_rows(of)
-    headings = [*map(heading, of.parameters), "clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors"]
-    table = [headings, *([escaped(cell) for cell in _cells(row)] for row in rows)]
-    widths = [max(len(line[at]) for line in table) for at in range(len(headings))]
+    headings = [*map(heading, of.parameters), *_FIGURES]
+    table = [headings, *([escaped(cell) for cell in _cells(row)] for row in point_rows(of))]
     named = len(of.parameters)
-    pad = " " if sum(widths) + 3 * len(widths) + 1 <= COLUMNS else ""
-    lines = [_markdown_row(headings, widths, named, pad)]
+    for name in _DISPENSABLE:
+        if _width(table, 1) <= COLUMNS:
+            break
+        at = table[0].index(name, named)
+        table = [[*line[:at], *line[at + 1 :]] for line in table]
+    pad = " " if _width(table, 3) <= COLUMNS else ""
+    widths = _widths(table)
+    lines = [_markdown_row(table[0], widths, named, pad)]
     rules = ["-" * width if at < named else "-" * (width - 1) + ":" for at, width in enumerate(widths)]
     lines += ["|" + "|".join(f"{pad}{rule}{pad}" for rule in rules) + "|"]
     lines += [_markdown_row(line, widths, named, pad) for line in table[1:]]
     return "\n".join(lines) + "\n" + _footnotes(of)
+
+
+_FIGURES = ("clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors")
+_DISPENSABLE = ("max ms", "p50 ms", "p95 ms", "errors")
+"""Columns that go, in this order, where names are long."""
+
+
+def _widths(table: Sequence[Sequence[str]]) -> list[int]:
+    return [max(len(line[at]) for line in table) for at in range(len(table[0]))]
+
+
+def _width(table: Sequence[Sequence[str]], between: int) -> int:
+    """Columns of a row, with `between` characters for each cell's borders."""
+    widths = _widths(table)
+    return sum(widths) + between * len(widths) + 1
 
 
 def _cells(row: PointRow) -> list[str]:
@@ -187,8 +207,9 @@ def escaped(cell: str) -> str:
 
 
 def _footnotes(of: Digest) -> str:
-    lines = [
+    said = (
         f"- {escaped(note.message)}" + (f" ({escaped('; '.join(note.points))})" if note.points else "")
         for note in notes(of)
-    ]
+    )
+    lines = [line for note in said for line in wrap(note, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)]
     return "\n" + "\n".join(lines) + "\n" if lines else ""

@@ -15,7 +15,8 @@ from pgdyno.analyse.usl import UslBand, curve_band
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import words
 from pgdyno.report.charts.dots import dots_chart
-from pgdyno.report.charts.latency import latency_chart, latency_drawn
+from pgdyno.report.charts.endnames import room_for
+from pgdyno.report.charts.latency import PERCENTILES, latency_chart, latency_drawn
 from pgdyno.report.charts.layout import Layout, label_column
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import scaling_chart
@@ -52,7 +53,7 @@ def curves_figure(of: Digest) -> Figure | None:
         title, bands = words.scaling_title(of), usl_bands(of)
 
         def draw(layout: Layout) -> Drawing:
-            return scaling_chart(of.curves, of.named, title, layout, bands, left_of(of))
+            return scaling_chart(of.curves, of.named, title, layout, bands, sides_of(of))
 
         return drawn_figure("scaling", title, draw)
     if len(of.curves) > 1:
@@ -65,10 +66,12 @@ def curves_figure(of: Digest) -> Figure | None:
 def latency_figure(of: Digest) -> Figure | None:
     """Latency by clients; None with fewer than two points to join."""
     points = [point for point in of.points if latency_drawn(point)]
-    if len({point.clients for point in points}) < 2:
+    if not latency_there(of):
         return None
     title = words.latency_title(of)
-    return drawn_figure("latency", title, lambda layout: latency_chart(points, of.named, title, layout, left_of(of)))
+    return drawn_figure(
+        "latency", title, lambda layout: latency_chart(points, of.named, title, layout, sides_of(of)[0])
+    )
 
 
 def usl_bands(of: Digest) -> dict[Series, UslBand]:
@@ -79,10 +82,17 @@ def usl_bands(of: Digest) -> dict[Series, UslBand]:
     return {series: band for series, band in bands.items() if band is not None}
 
 
-def left_of(of: Digest) -> float:
-    """Room for the labels of both charts by clients: they stand under one another, on one axis."""
+def sides_of(of: Digest) -> tuple[float, float]:
+    """Room left and right of both charts by clients: they stand under one another, on one axis."""
     most = max((point.tps.high for curve in of.curves for point in curve.points), default=0.0)
-    return max(label_column([f"{tick:,.0f}" for tick in linear_ticks(most)]), label_column(["0.0005"]))
+    left = max(label_column([f"{tick:,.0f}" for tick in linear_ticks(most)]), label_column(["0.0005"]))
+    # of one curve, the percentiles below are named at their ends
+    return left, room_for([name for name, _ in PERCENTILES]) if len(of.curves) == 1 and latency_there(of) else 8.0
+
+
+def latency_there(of: Digest) -> bool:
+    """Whether there is a chart of latency by clients."""
+    return len({point.clients for point in of.points if latency_drawn(point)}) > 1
 
 
 def spectrum_figure(of: Digest) -> Figure | None:

@@ -41,18 +41,18 @@ def latency_drawn(point: PointSummary) -> bool:
 
 
 def latency_chart(
-    points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout, left: float = 0.0
+    points: Sequence[PointSummary], named: Mapping[Series, Named], title: str, layout: Layout, least: float = 0.0
 ) -> Drawing:
     """p50, p95 and p99 (log) by clients (log2) of the only series; of several, the p99 of each.
 
-    `left` is the least room for the axis' labels.
+    `least` is the least room for the axis' labels.
     """
     there = [(point, point.latency) for point in points if point.latency is not None]
     lines = {name: _lines(there, named, of) for name, of in PERCENTILES}
     every = [value for group in lines.values() for each in group for _, value in each.points]
     clients = [point.clients for point, _ in there]
     ticks = log_ticks(min(every), max(every))
-    left = max(left, label_column([_tick(tick) for tick in ticks]))
+    left = max(least, label_column([_tick(tick) for tick in ticks]))
     if len({point.series for point, _ in there}) == 1:
         return _one_panel(lines, ticks, clients, left, title, layout)
     return _several(lines["p99"], clients, left, title, layout)

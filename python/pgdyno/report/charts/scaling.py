@@ -36,17 +36,17 @@ def scaling_chart(
     title: str,
     layout: Layout,
     bands: Mapping[Series, UslBand] = NO_BANDS,
-    left: float = 0.0,
+    sides: tuple[float, float] = (0.0, 8.0),
 ) -> Drawing:
     """Throughput (from zero) by clients (log2) of every curve, each with at least one point.
 
-    `bands` are of the fitted scalability law, `left` is the least room for the axis' labels.
+    `bands` are of the fitted scalability law, `sides` is the least room left and right of the axes.
     """
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(curves, named))
     ticks = linear_ticks(max(point.tps.high for curve in curves for point in curve.points))
     names = [named[curve.series].name for curve in curves] if len(curves) > 1 and layout is Layout.WIDE else []
-    room = room_for(names) if names else 8.0
-    left = max(left, label_column([f"{tick:,.0f}" for tick in ticks]))
+    room = max(room_for(names) if names else 0.0, sides[1])
+    left = max(sides[0], label_column([f"{tick:,.0f}" for tick in ticks]))
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(0, ticks[-1], box.bottom, box.top)
     x = clients_scale([point.clients for curve in curves for point in curve.points], box)

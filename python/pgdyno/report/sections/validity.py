@@ -63,7 +63,7 @@ def validity(findings: Sequence[Finding]) -> Validity:
     checked = [finding for finding in findings if finding.checked]
     counts = [(word, sum(gate.word == word for gate in gates)) for word in ("invalid", "caution", "note", "passed")]
     left = sum(gate.word == "not checked" for gate in gates)
-    parts = [f"{count} {word}" for word, count in [*counts, ("not checked", left)] if count]
+    parts = [_count(word, count) for word, count in [*counts, ("not checked", left)] if count]
     order = list(Severity)
     heaviest_first = sorted(checked, key=lambda finding: -order.index(finding.severity))
     return Validity(
@@ -74,6 +74,10 @@ def validity(findings: Sequence[Finding]) -> Validity:
         [_reason(each) for each in findings if not each.checked],
         [finding.message for finding in checked if finding.severity is Severity.INVALID],
     )
+
+
+def _count(word: str, count: int) -> str:
+    return numbers.count(count, word) if word in ("note", "caution") else f"{count} {word}"
 
 
 def _gate(rule: str, findings: Sequence[Finding]) -> Gate:

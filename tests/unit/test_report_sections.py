@@ -1,0 +1,290 @@
+"""Sections of the report: what each says of a run that is known."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Sequence
+
+import pytest
+
+from pgdyno.analyse.compare import compare
+from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import within
+from pgdyno.analyse.price import PriceList
+from pgdyno.audit import Evidence, Finding, Severity
+from pgdyno.errors import UsageError
+from pgdyno.published import published
+from pgdyno.records import Point
+from pgdyno.report.digest import digest
+from pgdyno.report.extras import Beside, Extras
+from pgdyno.report.html import render_html
+from pgdyno.report.markdown import markdown_of
+from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
+from pgdyno.report.sections.four import four_numbers
+from pgdyno.report.sections.limits import limit_of, wait_class
+from pgdyno.report.sections.times import BYTES, Steps, timeline_json
+from pgdyno.report.together import Together
+from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+from pgdyno.store.tables import StatementRow
+from tests.told import told
+from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
+from tests.unit.test_report_html import Page
+
+EVIL = "</script><script>alert('1')</script>"
+PRICES = PriceList.model_validate(
+    {
+        "currency": "EUR",
+        "date": "2026-11-01",
+        "years": 3,
+        "left_out": ["power"],
+        "target": {"pg18": {"purchase": [{"name": "server", "amount": 10_000}]}, "pg17": {"hourly": [{"amount": 0.5}]}},
+    }
+)
+
+
+def two_arms(gain: float = 1.06, repeats: int = 8) -> SampleRun:
+    """`repeats` of three points under two targets, the second `gain` times the first."""
+    run = SampleRun(manifest(("pg17", "pg18"), trials_planned=6 * repeats))
+    for repeat in range(1, repeats + 1):
+        for clients, tps in ((1, 1000.0), (4, 3900.0), (16, 5000.0)):
+            for name, factor in (("pg17", 1.0), ("pg18", gain)):
+                shake = 1 + 0.002 * math.sin(7 * repeat + clients + len(name) * factor)
+                add_trial(run, name, clients, tps * factor * shake, 900, repeat=repeat, seconds=4)
+    return run
+
+
+def extras_of(run: SampleRun, **changes: object) -> Extras:
+    return Extras(comparisons=compare(within(run, "target", Metric.TPS)), **changes)  # type: ignore[arg-type]
+
+
+def finding(severity: Severity, rule: str = "littles-law", message: str = "the load was another") -> Finding:
+    evidence = [Evidence(at=f"trial {at}", figures={"tps": 100.0 * at}) for at in range(1, 7)]
+    return Finding(
+        rule=rule, severity=severity, trials=[1], message=message, evidence=evidence, advice="measure anew", source="x"
+    )
+
+
+def page_of(run: SampleRun, extras: Extras) -> Page:
+    return Page(render_html(run, "here", extras))
+
+
+def test_the_verdict_is_the_comparison_with_its_interval() -> None:
+    run = two_arms()
+    page = page_of(run, extras_of(run, findings=[]))
+    assert re.fullmatch(
+        r"pg18 is faster than pg17 by throughput: \+[56]\.\d %"
+        r" \(95 % interval \+\d\.\d to \+\d\.\d %\) over 3 points, 8 pairs",
+        page.text("h1"),
+    )
+    text = page.text("table")
+    assert re.search(r"16 clients faster 5,000 5,300 \+6\.\d \+\d\.\d to \+\d\.\d 8", text)
+    assert "all points faster" in text
+    assert "±1.0 %: counts as no difference" in page.text("title")
+    assert not page.all("s")
+
+
+def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
+    run = two_arms(1.05, repeats=2)
+    page = page_of(run, extras_of(run))
+    assert page.text("h1").startswith("Inconclusive: pg18 beside pg17 by throughput: +")
+    assert "more pairs would settle it" in page.text("p")
+    assert "Fewer than 6 pairs: no claim is made" in page.text("p")
+
+
+def test_red_strikes_the_claim_through() -> None:
+    run = two_arms()
+    findings = [finding(Severity.INVALID), finding(Severity.CAUTION, "clock"), finding(Severity.NOTE, "errors")]
+    page = page_of(run, extras_of(run, findings=findings))
+    assert page.text("s").startswith("pg18 is faster")
+    assert "Not valid: the load was another." in page.text("p")
+    strip = page.text("li")
+    assert "✕ littles-law invalid" in strip
+    assert "◐ clock caution" in strip
+    assert "○ errors note" in strip
+    assert "● durability passed" in strip
+    assert "trial 4: tps 400" in strip
+    assert "and 2 more" in strip
+    assert "24 rules: 1 invalid, 1 caution, 1 note, 21 passed; n = 48 trials" in page.text("p")
+
+
+def test_a_rule_that_could_not_look_is_not_called_passed() -> None:
+    run = sweep(clients=(1, 4))
+    unchecked = finding(Severity.NOTE, "clock", "not checked: nobody told the time")
+    page = page_of(run, Extras(findings=[unchecked]))
+    assert "clock not checked" in page.text("li")
+    assert "1 not checked" in page.text("summary")
+
+
+def test_the_four_numbers() -> None:
+    rates = {1: 1000.0, 16: 56_000.0, 32: 71_300.0, 64: 60_000.0}
+    run = SampleRun(manifest())
+    for clients, tps in rates.items():
+        for repeat, share in enumerate((0.995, 1.0, 1.005), start=1):
+            add_trial(run, "pg18", clients, tps * share, 10.0 * clients, repeat=repeat, seconds=2)
+    peak = next(trial.number for trial in run.trials if trial.point.clients == 32 and trial.repeat == 2)
+    beside = Beside(1.0, busy(0.97), waits(("CPU", "", 14.0), ("IO", "DataFileRead", 4.0)))
+    of = digest(run)
+    peak_tps, p99, price, limit = four_numbers(of, of.curves[0], Extras(prices=PRICES, besides={peak: beside}))
+    assert (peak_tps.figure, peak_tps.unit) == ("71,300", "tps")
+    assert p99.about == "at 79 % of the peak: 16 clients"
+    # 10,000 EUR over 3 years of 71,300 transactions a second
+    assert price.figure == "0.00148"
+    assert (limit.figure, limit.about) == ("CPU", "78 % of active sessions on a processor, host 97 % busy")
+
+
+def busy(share: float) -> list[SeriesStep]:
+    return [SeriesStep(1, step, "cpu", "user", "", share) for step in range(20)]
+
+
+def waits(*each: tuple[str, str, float], steps: Sequence[int] = tuple(range(20))) -> list[WaitStep]:
+    return [WaitStep(1, step, kind, wait, sessions) for step in steps for kind, wait, sessions in each]
+
+
+@pytest.mark.parametrize(
+    ("beside", "word"),
+    [
+        (None, "not known"),
+        (Beside(1.0), "not known"),
+        (Beside(1.0, busy(0.5), waits(("IO", "WALSync", 9.0), ("CPU", "", 1.0))), "WAL"),
+        (Beside(1.0, busy(0.99), waits(("Client", "ClientRead", 9.0), ("CPU", "", 1.0))), "CPU"),
+        (Beside(1.0, busy(0.3), waits(("Client", "ClientRead", 9.0), ("CPU", "", 1.0))), "clients"),
+        (Beside(1.0, busy(0.3), waits(("CPU", "", 1.0))), "nothing alone"),
+        (Beside(1.0, [SeriesStep(1, 3, "disk", "utilisation", "data, sda", 0.98)]), "disk"),
+    ],
+)
+def test_what_limited_a_trial(beside: Beside | None, word: str) -> None:
+    run = SampleRun(manifest())
+    assert limit_of(add_trial(run, "pg18", 4, 100, 900), beside).word == word
+
+
+def test_waits_for_wal_are_a_class_of_their_own() -> None:
+    assert wait_class("IO", "WALSync") == "WAL"
+    assert wait_class("LWLock", "WALInsert") == "WAL"
+    assert wait_class("IO", "DataFileRead") == "I/O"
+    assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
+
+
+def test_the_timeline_s_data_cannot_end_their_element() -> None:
+    run = sweep((EVIL, "b"), clients=(1, 4), repeats=1)
+    source = render_html(run, "here")
+    data = re.findall(r'<script type="application/json" id="times">(.*?)</script>', source, re.DOTALL)
+    found = json.loads(data[0])
+    assert len(data) == 1
+    assert "<" not in data[0]
+    assert found["trials"][0]["name"] == f"{EVIL}, 1 client, repeat 1"
+    assert len(found["trials"][0]["tps"]) == 12
+    assert found["trials"][0]["warm"] == 2
+
+
+def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None:
+    assert Steps.of(10, probed=True).most == 240
+    run = SampleRun(manifest())
+    trial = add_trial(run, "pg18", 4, 50_000, 900, seconds=3600)
+    for trials, probed in ((100, True), (1280, False)):
+        steps = Steps.of(trials, probed=probed)
+        text = timeline_json(digest(run), {}, {}, trial.number, steps)
+        assert len(json.loads(text)["trials"][0]["tps"]) <= steps.most
+        assert trials * len(text) <= 1.5 * BYTES
+
+
+def test_what_happened_beside_a_trial_is_in_its_timeline() -> None:
+    run = SampleRun(manifest())
+    number = add_trial(run, "pg18", 4, 1000, 900).number
+    series = [
+        SeriesStep(number, 2, "checkpoints", "requested", "", 1.0),
+        SeriesStep(number, 3, "wal_position", "inserted", "", 25e6),
+        SeriesStep(number, 3, "disk", "utilisation", "data wal, sda", 0.5),
+        *busy(0.25),
+    ]
+    beside = Beside(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
+    dips = {number: [Dip(4.0, 6.0, 0.5, 900.0)]}
+    (trial,) = json.loads(timeline_json(digest(run), {number: beside}, dips, number, Steps(240)))["trials"]
+    assert trial["marks"] == [[2.0, "checkpoint (WAL or command)"]]
+    assert trial["waits"] == {"Lock": [3] * 12}
+    assert trial["cpu"]["user"][3] == 25
+    assert trial["disk"] == {"data wal, sda: busy, %": [None, None, None, 50, *[None] * 8]}
+    assert trial["wal"][3] == 25
+    assert trial["dips"] == [[4.0, 6.0]]
+
+
+def test_dips_have_evidence_and_a_next_experiment() -> None:
+    run = SampleRun(manifest())
+    first, second, third = (add_trial(run, "pg18", 4, 1000, 900, repeat=at, seconds=20).number for at in (1, 2, 3))
+    dip = Dip(8.0, 11.0, 0.4, 1200.0)
+    besides = {
+        first: Beside(1.0, [SeriesStep(1, 7, "checkpoints", "timed", "", 1.0)]),
+        second: Beside(1.0, (), [*waits(("CPU", "", 2.0)), *waits(("IO", "WALSync", 6.0), steps=(8, 9, 10))]),
+        third: Beside(1.0, (), waits(("CPU", "", 2.0))),
+    }
+    found = dip_section(digest(run), {first: [dip], second: [dip], third: [dip]}, besides)
+    assert [row[2] for row in told(found.table).rows] == ["checkpoint", "WAL", "unexplained"]
+    assert "a checkpoint (timed) at 7 s" in told(found.table).rows[0][3]
+    assert told(found.table).rows[1][3] == "6.0 sessions in WALSync, 0 outside of it"
+    assert "3,600 transactions lost" in found.summary
+    assert len(found.tries) == 3
+
+
+@pytest.mark.parametrize("each", [*TRIES.values(), UNEXPLAINED])
+def test_a_plan_fragment_is_a_plan_s(each: object) -> None:
+    fragment = tomllib.loads(getattr(each, "fragment", ""))
+    assert fragment.keys() <= {"sweep", "trial", "workload"}
+
+
+def test_a_price_names_its_rates_its_date_and_what_is_left_out() -> None:
+    run = two_arms()
+    page = page_of(run, extras_of(run, prices=PRICES))
+    assert "Prices as of 2026-11-01, in EUR, over 3 years. Left out: power." in page.text("p")
+    assert "pg18 server once 10,000 1" in page.text("table")
+    assert "pg17 instance an hour 0.5 1" in page.text("table")
+    assert "Nobody said what these targets cost" in page_of(run, Extras()).text("p")
+
+
+def test_processes_stand_by_their_io() -> None:
+    run = sweep(clients=(1, 4))
+    sums = [ProcessSum("checkpointer", 2e6, 0.0, 75e6), ProcessSum("walwriter", 1e6, 0.0, 25e6)]
+    text = page_of(run, Extras(processes={1: sums})).text("table")
+    assert "checkpointer 0 75.0 75 2.00" in text
+    for trial in run.trials:
+        run.of_statements[trial.number] = [StatementRow(trial.number, 0, 1, 1, "SELECT 1", 5, 0, 1.0, 1, 1, 1, 1)]
+    assert "Processes by I/O: no probe" in page_of(run, Extras()).text("p")
+
+
+def test_published_figures_stand_beside_measured_ones() -> None:
+    run = SampleRun(manifest())
+    point = Point(clients=64, workers=64, protocol="extended", scale=100)
+    for repeat in (1, 2):
+        add_trial(run, "pg18", 64, 30_000 + repeat, 900, repeat=repeat, point=point)
+    text = page_of(run, Extras(published=published("graviton-pgbench"))).text("table")
+    assert "64 clients graviton2 30,0" in text
+    assert "15,500" in text
+
+
+def test_runs_stand_beside_each_other_as_one() -> None:
+    first, second = sweep(clients=(1, 4), repeats=2), sweep(clients=(1, 4), repeats=2)
+    second.manifest = manifest(run="20261121T101500Z-quick-77aa", trials_planned=4)
+    both = Together([first, second])
+    assert [trial.number for trial in both.trials] == list(range(1, 9))
+    assert [target.name for target in both.manifest.targets] == ["pg18 (quick-3f9a)", "pg18 (quick-77aa)"]
+    assert both.intervals(5)[0].trial == 5
+    assert both.intervals(5)[0].succeeded == second.intervals(1)[0].succeeded
+    assert len(digest(both).curves) == 2
+    with pytest.raises(UsageError, match="beside itself"):
+        Together([first, first])
+
+
+def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:
+    run = two_arms()
+    text = markdown_of(digest(run), extras_of(run, findings=[finding(Severity.CAUTION, message="x" * 30 + " y" * 60)]))
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.startswith("**pg18 is faster than pg17 by throughput")
+    assert "- peak throughput: 5,30" in text
+    assert "- caution: littles-law: " in text
+    assert "| pg17   |" in text
+    struck = markdown_of(digest(run), extras_of(run, findings=[finding(Severity.INVALID)]))
+    assert struck.startswith("**NOT VALID:** ~~pg18 is faster")
+    evil = sweep((EVIL, "b"), clients=(1, 4), repeats=2)
+    assert "<script>" not in markdown_of(digest(evil), extras_of(evil)).replace("\\<", "")
