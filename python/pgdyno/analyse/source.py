@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store.tables import HistogramRow, IntervalRow, StatementRow
@@ -41,6 +41,8 @@ class Remembered:
         self._run = run
         self._intervals: dict[int, Sequence[IntervalRow]] = {}
         self._totals: dict[int, Sequence[HistogramRow]] = {}
+        self.timelines: dict[tuple[int, bool], Any] = {}
+        """Of `pgdyno.analyse.timeline`, by trial and whether with percentiles."""
 
     @property
     def manifest(self) -> Manifest:

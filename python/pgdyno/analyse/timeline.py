@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.analyse.source import MEASURE, WARM_UP, RunSource
+from pgdyno.analyse.source import MEASURE, WARM_UP, Remembered, RunSource
 from pgdyno.store.tables import IntervalRow
 
 SHORTEST_S = 0.5
@@ -27,7 +27,7 @@ class TimelineSecond:
     """Succeeded transactions over the interval's own length."""
     failed: int
     p99_ns: int | None
-    """None when nothing succeeded."""
+    """None when nothing succeeded, and of several scripts where nobody asked for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,30 @@ class Timeline:
 def trial_timeline(run: RunSource, trial: int, *, percentiles: bool = False) -> Timeline:
     """Throughput of trial number `trial` by second; its p99 too when `percentiles` is asked for.
 
-    With several scripts the p99 of a second is that of their merged histograms, which costs reading them.
+    With several scripts the p99 of a second is that of their merged histograms, which costs reading them. A run
+    that is remembered has the timeline of each trial made once.
     """
-    rows = run.intervals(trial)
-    return timeline_of(trial, rows, _p99_by_second(run, trial, _by_second(rows)) if percentiles else {})
+    known = run.timelines if isinstance(run, Remembered) else {}
+    if (trial, percentiles) not in known:
+        by_second = _by_second(run.intervals(trial))
+        # of one script, the p99 of a second is there anyway
+        alone = all(len(rows) == 1 for rows in by_second.values())
+        made = _timeline(trial, by_second, _p99_by_second(run, trial, by_second) if percentiles and not alone else {})
+        known |= {(trial, each): made for each in ((True, False) if alone else (percentiles,))}
+    found: Timeline = known[trial, percentiles]
+    return found
 
 
-def timeline_of(trial: int, rows: Sequence[IntervalRow], p99_ns: Mapping[int, int] | None = None) -> Timeline:
-    """The same from the rows of its intervals; `p99_ns` by number of the second."""
-    by_second = sorted(_by_second(rows).items())
-    return Timeline(trial, tuple(_second(of_it, (p99_ns or {}).get(at)) for at, of_it in by_second))
+def timeline_of(trial: int, rows: Sequence[IntervalRow]) -> Timeline:
+    """The same from the rows of its intervals, the p99 of one script only."""
+    return _timeline(trial, _by_second(rows), {})
+
+
+def _timeline(trial: int, by_second: Mapping[int, list[IntervalRow]], p99_ns: Mapping[int, int]) -> Timeline:
+    seconds = sorted(by_second.items())
+    return Timeline(
+        trial, tuple(_second(rows, rows[0].p99_ns if len(rows) == 1 else p99_ns.get(at)) for at, rows in seconds)
+    )
 
 
 def _by_second(rows: Sequence[IntervalRow]) -> dict[int, list[IntervalRow]]:
@@ -73,19 +87,21 @@ def _by_second(rows: Sequence[IntervalRow]) -> dict[int, list[IntervalRow]]:
 
 def _second(rows: list[IntervalRow], p99_ns: int | None) -> TimelineSecond:
     first = rows[0]
+    succeeded, failed = first.succeeded, first.failed
+    for row in rows[1:]:
+        succeeded += row.succeeded
+        failed += row.failed
     return TimelineSecond(
         from_s=first.from_us / 1e6,
         to_s=first.to_us / 1e6,
         phase=first.phase,
-        tps=sum(row.succeeded for row in rows) / ((first.to_us - first.from_us) / 1e6),
-        failed=sum(row.failed for row in rows),
+        tps=succeeded / ((first.to_us - first.from_us) / 1e6),
+        failed=failed,
         p99_ns=p99_ns,
     )
 
 
 def _p99_by_second(run: RunSource, trial: int, by_second: dict[int, list[IntervalRow]]) -> dict[int, int]:
-    if all(len(rows) == 1 for rows in by_second.values()):
-        return {at: rows[0].p99_ns for at, rows in by_second.items() if rows[0].p99_ns is not None}
     blobs: dict[int, list[bytes]] = defaultdict(list)
     for row in run.histograms(trial, totals=False):
         blobs[row.second].append(row.histogram)

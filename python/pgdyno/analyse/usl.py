@@ -112,12 +112,13 @@ def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
 
 
-def curve_band(curve: ScalingCurve, resamples: int = BAND_RESAMPLES, steps: int = 48) -> UslBand | None:
+def curve_band(
+    curve: ScalingCurve, fit: UslFit | NotFitted, resamples: int = BAND_RESAMPLES, steps: int = 48
+) -> UslBand | None:
     """Percentiles of the curves that resampled repeats give, at each of `steps` numbers of clients; None without a fit.
 
     The same bootstrap as that of the parameters, point by point (Efron 1979).
     """
-    fit = fit_curve(curve)
     if isinstance(fit, NotFitted):
         return None
     clients = np.array([point.clients for point in curve.points], dtype=np.float64)

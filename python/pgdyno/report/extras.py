@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.compare import Comparison
+from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
@@ -37,5 +38,7 @@ class Extras:
     """By trial, of the trials that stand for a peak."""
     differences: Sequence[Difference] = ()
     """Of the fingerprints of the runs that are set beside each other."""
-    step_s: float = 1.0
-    """Width of a step of the timelines; a multiple of one second."""
+    dips: Mapping[int, Sequence[Dip]] | None = None
+    """By finished trial; None: nobody looked yet."""
+    unseen: int = 0
+    """Trials with a probe whose samples were not read: of a large sweep, what stands for each point is."""

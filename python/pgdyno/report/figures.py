@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from markupsafe import Markup
 
@@ -11,7 +12,7 @@ from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.analyse.timeline import Timeline, trial_timeline
-from pgdyno.analyse.usl import UslBand, curve_band
+from pgdyno.analyse.usl import NotFitted, UslBand, UslFit, curve_band
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import words
 from pgdyno.report.charts.dots import dots_chart
@@ -30,6 +31,7 @@ from pgdyno.report.svg import Drawing, element, line
 BOTH_LAYOUTS_UP_TO = 12
 """Strips; with more of them the narrow form is left out of the folded ones, to keep the file small."""
 STRIPS_AT_MOST = 40
+NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
 BANDS_UP_TO = 4
 """Curves with the band of the Universal Scalability Law."""
 COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3}
@@ -47,10 +49,10 @@ class Figure:
     """None: the wide form scrolls where there is little room."""
 
 
-def curves_figure(of: Digest) -> Figure | None:
+def curves_figure(of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS) -> Figure | None:
     """Throughput by clients; where only one number of clients was tried, the series beside each other."""
     if any(len(curve.points) > 1 for curve in of.curves):
-        title, bands = words.scaling_title(of), usl_bands(of)
+        title, bands = words.scaling_title(of), usl_bands(of, fits)
 
         def draw(layout: Layout) -> Drawing:
             return scaling_chart(of.curves, of.named, title, layout, bands, sides_of(of))
@@ -74,11 +76,11 @@ def latency_figure(of: Digest) -> Figure | None:
     )
 
 
-def usl_bands(of: Digest) -> dict[Series, UslBand]:
+def usl_bands(of: Digest, fits: Mapping[Series, UslFit | NotFitted]) -> dict[Series, UslBand]:
     """Bands of the fitted law, of few curves: more of them would hide each other."""
     if len(of.curves) > BANDS_UP_TO:
         return {}
-    bands = {curve.series: curve_band(curve) for curve in of.curves}
+    bands = {each.series: curve_band(each, fits[each.series]) for each in of.curves if each.series in fits}
     return {series: band for series, band in bands.items() if band is not None}
 
 

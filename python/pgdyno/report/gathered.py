@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
 
@@ -11,6 +13,18 @@ from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store import HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
 
 _Row = TypeVar("_Row", IntervalRow, HistogramRow, StatementRow)
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Rows hold no cycles; while a million of them are made, the collector would walk them all, over and over."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class Gathered:

@@ -15,11 +15,9 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup
 
-from pgdyno.analyse.dips import trial_dips
 from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.usl import fit_curve
-from pgdyno.records import Outcome
 from pgdyno.report import figures, palette, tables, words
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.charts.cell import bar, sparkline
@@ -35,15 +33,13 @@ from pgdyno.report.sections.about import error_table, failed_table, host_facts, 
 from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table, verdict_line
 from pgdyno.report.sections.cost import cost_section
 from pgdyno.report.sections.differences import asked_differences, environment_table, settings_tables
-from pgdyno.report.sections.dips import dip_section
+from pgdyno.report.sections.dips import dip_section, dips_of
 from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
 from pgdyno.report.sections.heat import heat_figures
 from pgdyno.report.sections.times import Steps, timeline_json
 from pgdyno.report.sections.validity import validity
 from pgdyno.report.workload_tables import sweep_table, tpcc_table
 
-USL_WORDS = 6
-"""Curves whose fitted law is put into words."""
 POINTS_NAMED = 6
 """Points that a note names; of more it says how many."""
 _KEPT_TOGETHER = re.compile(
@@ -112,9 +108,10 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
 
 def _curves(of: Digest) -> dict[str, object]:
     """Scaling and latency."""
-    usl = [(of.named[curve.series].name, fit_curve(curve)) for curve in of.curves[:USL_WORDS]]
+    fits = {curve.series: fit_curve(curve) for curve in of.curves[: figures.BANDS_UP_TO]}
+    usl = [(of.named[series].name, fit) for series, fit in fits.items()]
     return {
-        "curves": figures.curves_figure(of),
+        "curves": figures.curves_figure(of, fits),
         "latency": figures.latency_figure(of),
         "usl": [f"{name}: {usl_words(fit)}" for name, fit in usl] if any(len(c.points) > 1 for c in of.curves) else [],
         "spectrum": figures.spectrum_figure(of),
@@ -125,8 +122,7 @@ def _curves(of: Digest) -> dict[str, object]:
 
 def _times(of: Digest, extras: Extras) -> dict[str, object]:
     """The timeline and the dips."""
-    finished = [trial.number for trial in of.run.trials if trial.outcome is Outcome.FINISHED]
-    dips = {number: trial_dips(of.run, number) for number in finished}
+    dips = extras.dips if extras.dips is not None else dips_of(of)
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
     steps = Steps.of(len(of.run.trials), probed=bool(extras.besides))
     timeline = timeline_json(of, extras.besides, dips, chosen, steps)
@@ -134,6 +130,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
         "strips": figures.timeline_figures(of),
         "timeline": Markup(timeline),  # noqa: S704 - JSON without the characters of markup
         "dips": dip_section(of, dips, extras.besides) if dips else None,
+        "unseen": extras.unseen,
         "replica_table": replica_table(of.run.trials),
     }
 
@@ -188,9 +185,9 @@ def page_style() -> str:
     light, dark = palette.variables(Theme.LIGHT), palette.variables(Theme.DARK)
     themes = (
         f":root{{{light}color-scheme:light}}\n"
-        "@media (prefers-color-scheme:dark) and (not print)"
+        "@media screen and (prefers-color-scheme:dark)"
         f"{{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
-        f"@media not print{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
+        f"@media screen{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
     )
     return themes + palette.chart_css() + "\n" + page_file("style.css")
 

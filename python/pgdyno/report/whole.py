@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.analyse.compare import Comparison, compare
+from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import between, within
 from pgdyno.analyse.price import PriceList
@@ -17,9 +18,10 @@ from pgdyno.published import Published, published, published_names
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
-from pgdyno.report.gathered import Gathered
+from pgdyno.report.gathered import Gathered, without_collector
 from pgdyno.report.html import render_digest
 from pgdyno.report.markdown import markdown_of
+from pgdyno.report.sections.dips import MOST_DIPS, costliest, dips_of
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.sections.times import Steps
 from pgdyno.report.together import Together
@@ -29,12 +31,15 @@ from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep, process_sums, 
 NOT_ARMS = ("rate", "scale", "workers")
 """Parameters that make curves but are seldom what is compared."""
 MOST_ARMS = 9
+MOST_PROBED = 300
+"""Trials whose waits, processors and disks are read: ten seconds are enough to wait for a page."""
 
 
 def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
     """The page of one run, or of several beside the first. Raises StoreError and UsageError."""
-    of, extras = everything(runs, prices)
-    return render_digest(of, ", ".join(str(run.folder.path) for run in runs), extras)
+    with without_collector():
+        of, extras = everything(runs, prices)
+        return render_digest(of, ", ".join(str(run.folder.path) for run in runs), extras)
 
 
 def report_markdown(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
@@ -48,15 +53,30 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
     of = digest(source)
     steps = Steps.of(len(source.trials), probed=any(trial.probe is not None for trial in source.trials))
+    dips = dips_of(of)
+    seen = _seen(of, dips)
     return of, Extras(
         findings=_audited(gathered),
         comparisons=_compared(of, gathered),
         published=_published(gathered[0]),
         prices=prices,
-        besides=_besides(gathered, steps),
+        besides=_besides(gathered, steps, seen),
         processes=_processes(of, source),
         differences=_differences(gathered),
+        dips=dips,
+        unseen=sum(trial.probe is not None and trial.number not in seen for trial in source.trials),
     )
+
+
+def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
+    """Trials whose probe's samples are read: all; of a large sweep those that stand for points, and those that dip."""
+    numbers = [trial.number for trial in of.run.trials if trial.probe is not None]
+    if len(numbers) <= MOST_PROBED:
+        return set(numbers)
+    peaks = [curve.peak.summary for curve in of.curves]
+    points = [*peaks, *(point for point in of.points if point.finished)]
+    first = [median_trial(of, point).number for point in points] + [number for number, _ in costliest(dips)[:MOST_DIPS]]
+    return set(list(dict.fromkeys([*first[: len(peaks)], *first[len(points) :], *first]))[:MOST_PROBED])
 
 
 def _audited(runs: Sequence[Gathered]) -> list[Finding]:
@@ -89,14 +109,14 @@ def _published(run: Gathered) -> Published | None:
     return published(name) if name in published_names() else None
 
 
-def _besides(runs: Sequence[Gathered], steps: Steps) -> dict[int, Beside]:
+def _besides(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
     found: dict[int, Beside] = {}
     first = 1
     for run in runs:
-        own = {trial.number: trial for trial in run.trials if trial.probe is not None}
-        numbers = (
-            {trial.number: first + at for at, trial in enumerate(run.trials)} if len(runs) > 1 else {n: n for n in own}
-        )
+        numbers = {trial.number: first + at for at, trial in enumerate(run.trials)}
+        if len(runs) == 1:
+            numbers = {number: number for number in numbers}
+        own = {trial.number: trial for trial in run.trials if trial.probe is not None and numbers[trial.number] in seen}
         widths = {number: steps.width_s(trial) for number, trial in own.items()}
         widths_us = {number: round(width * 1e6) for number, width in widths.items()}
         series: dict[int, list[SeriesStep]] = {number: [] for number in own}

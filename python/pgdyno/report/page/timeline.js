@@ -43,7 +43,9 @@
     function measured(values) { return values.slice(from).filter(function (value) { return value !== null; }); }
     function range(values) {
       var there = measured(values);
-      return there.length ? figure(Math.min.apply(null, there)) + " to " + figure(top(there)) : "nothing";
+      if (!there.length) return "nothing";
+      var low = figure(Math.min.apply(null, there)), high = figure(top(there));
+      return low === high ? low : low + " to " + high;
     }
     made.push({ title: "Throughput: " + range(trial.tps) + " transactions a second", unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
     if (trial.p99.some(function (value) { return value !== null; }))
@@ -55,8 +57,8 @@
     if (trial.cpu) made.push({ title: "Processors of the host: " + range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) + " % busy", unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
     var busy = {}, rate = {};
     Object.keys(trial.disk || {}).forEach(function (name) { (/busy, %$/.test(name) ? busy : rate)[name] = trial.disk[name]; });
-    if (Object.keys(busy).length) made.push({ title: "Disks: " + range(lines(busy)[0].values) + " % of the time busy", unit: "%", lines: lines(busy), high: 100 });
-    if (Object.keys(rate).length) made.push({ title: "Disks: MB read and written a second", unit: "MB/s", lines: lines(rate) });
+    if (Object.keys(busy).length) made.push({ title: "Disk (" + Object.keys(busy)[0].replace(/: busy, %$/, "") + "): " + range(lines(busy)[0].values) + " % of the time busy", unit: "%", lines: lines(busy), high: 100 });
+    if (Object.keys(rate).length) made.push({ title: "Disks: MB a second", unit: "MB/s", lines: lines(rate) });
     if (trial.wal) made.push({ title: "WAL: " + range(trial.wal) + " MB a second", unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }] });
     return made;
   }

@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.dips import Dip
-from pgdyno.records import TrialRecord
+from pgdyno.analyse.dips import Dip, trial_dips
+from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Beside
@@ -83,10 +83,22 @@ class Dips:
     """Each cause once."""
 
 
+def dips_of(of: Digest) -> dict[int, list[Dip]]:
+    """Dips of every finished trial."""
+    return {
+        trial.number: trial_dips(of.run, trial.number) for trial in of.run.trials if trial.outcome is Outcome.FINISHED
+    }
+
+
+def costliest(dips: Mapping[int, Sequence[Dip]]) -> list[tuple[int, Dip]]:
+    """Trial and dip, the largest loss first."""
+    return sorted(((number, dip) for number, found in dips.items() for dip in found), key=lambda pair: -pair[1].loss)
+
+
 def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], besides: Mapping[int, Beside]) -> Dips:
     """The deepest losses first; evidence as far as a probe was there."""
     trials = {trial.number: trial for trial in of.run.trials}
-    every = sorted(((number, dip) for number, found in dips.items() for dip in found), key=lambda pair: -pair[1].loss)
+    every = costliest(dips)
     if not every:
         return Dips(f"None in {numbers.count(len(dips), 'finished trial')}.", None, ())
     lost = sum(dip.loss for _, dip in every)

@@ -1,0 +1,67 @@
+"""Debian's chromium, driven by playwright: offline, and every request and every complaint is kept."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Dialog, Page, sync_playwright
+
+
+@dataclass
+class Watched:
+    """A page, and what it did that it should not."""
+
+    page: Page
+    requests: list[str] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    """Of the console, of scripts, of dialogs."""
+
+    def refuse(self, dialog: Dialog) -> None:
+        """No page of ours asks with one."""
+        self.complaints.append(dialog.message)
+        dialog.dismiss()
+
+
+Opens = Callable[..., Watched]
+"""Opens HTML in a window of `width`; further options are of playwright's contexts."""
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One for all tests."""
+    path = shutil.which("chromium")
+    if path is None:
+        pytest.fail("there is no chromium: make test-packages installs it")
+    with sync_playwright() as playwright:
+        # as root, and in containers, chromium's own sandbox cannot be had
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def opened(browser: Browser, tmp_path: Path) -> Iterator[Opens]:
+    """Opens HTML from disk with the network off."""
+    contexts = []
+
+    def open_page(html: str, width: int = 1280, **options: Any) -> Watched:  # noqa: ANN401 - playwright's own
+        file = tmp_path / "report.html"
+        file.write_text(html, encoding="utf-8")
+        context = browser.new_context(viewport={"width": width, "height": 900}, offline=True, **options)
+        contexts.append(context)
+        watched = Watched(context.new_page())
+        watched.page.on("request", lambda request: watched.requests.append(request.url))
+        watched.page.on("console", lambda message: watched.complaints.append(message.text))
+        watched.page.on("pageerror", lambda error: watched.complaints.append(str(error)))
+        watched.page.on("dialog", watched.refuse)
+        watched.page.goto(file.as_uri())
+        return watched
+
+    yield open_page
+    for context in contexts:
+        context.close()

@@ -1,0 +1,160 @@
+"""The report in a browser: from disk, with the network off, in every width, by key, printed, and by axe."""
+
+from __future__ import annotations
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from pgdyno.analyse.compare import compare
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import within
+from pgdyno.audit import Evidence, Finding, Severity
+from pgdyno.records import ErrorCount
+from pgdyno.report.extras import Beside, Extras
+from pgdyno.report.html import render_html
+from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+from pgdyno.store.tables import StatementRow
+from tests.browser.conftest import Opens
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
+
+EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
+
+
+def beside(number: int, name: str = "sda") -> Beside:
+    series = [SeriesStep(number, step, "cpu", "user", "", 0.9) for step in range(12)]
+    series += [SeriesStep(number, step, "disk", "utilisation", f"data wal, {name}", 0.4) for step in range(12)]
+    series += [SeriesStep(number, step, "wal_position", "inserted", "", 2e7) for step in range(12)]
+    series.append(SeriesStep(number, 5, "checkpoints", "timed", "", 1.0))
+    waits = [WaitStep(number, step, kind, kind, 3.0) for step in range(12) for kind in ("CPU", "IO", "Lock")]
+    return Beside(1.0, series, waits)
+
+
+def extras(run: SampleRun, text: str) -> Extras:
+    finding = Finding(
+        rule="clock",
+        severity=Severity.CAUTION,
+        trials=[1],
+        message=text,
+        evidence=[Evidence(at=text, figures={"name": text})],
+        advice=text,
+        source=text,
+    )
+    arms = within(run, "target", Metric.TPS)
+    besides = {trial.number: beside(trial.number, text) for trial in run.trials}
+    sums = [ProcessSum(text, 1e6, 1e6, 1e6)]
+    return Extras([finding], compare(arms), besides=besides, processes={run.trials[0].number: sums})
+
+
+def full(name: str = "pg18") -> str:
+    """A page with every section; `name` is a target's, a query's, an error's, a finding's."""
+    run = sweep((name, "other"), clients=(1, 4, 16), repeats=3, seconds=10)
+    number = run.trials[0].number
+    run.of_statements = {
+        trial.number: [StatementRow(trial.number, 0, 1, 1, name, 5, 0, 1e6, 9, 9, 9, 9)] for trial in run.trials
+    }
+    add_failure(run, name, 64, message=name, hint=name)
+    add_trial(run, name, 16, 900, 900, repeat=4, errors=[ErrorCount(sqlstate="40001", message=name, count=number)])
+    return render_html(run, name, extras(run, name))
+
+
+@pytest.fixture(scope="module")
+def page_text() -> str:
+    return full()
+
+
+def test_it_asks_for_nothing_and_complains_of_nothing(opened: Opens, page_text: str) -> None:
+    watched = opened(page_text)
+    assert [url.partition(":")[0] for url in watched.requests] == ["file"]
+    assert watched.complaints == []
+
+
+def test_the_timeline_shows_the_trial_that_is_chosen(opened: Opens, page_text: str) -> None:
+    page = opened(page_text).page
+    titles = page.locator("#strips h3").all_inner_texts()
+    assert [title.partition(":")[0] for title in titles] == [
+        "Throughput", "p99", "Active sessions", "Processors of the host", "Disk (data wal, pg18)", "WAL",
+    ]  # fmt: skip
+    before = page.locator("#strips path").first.get_attribute("d")
+    page.locator("#trial").select_option("2")
+    assert page.locator("#strips path").first.get_attribute("d") != before
+    assert page.locator("#strips text", has_text="checkpoint (time)").first.is_visible()
+
+
+def test_the_cursor_goes_by_key_and_says_the_figures_below_it(opened: Opens, page_text: str) -> None:
+    page = opened(page_text).page
+    page.locator("#strips").focus()
+    page.keyboard.press("Home")
+    assert page.locator("#cursor").inner_text().startswith("0 s · tps ")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    said = page.locator("#cursor").inner_text()
+    assert said.startswith("2 s · tps ")
+    assert "Lock 3" in said
+    places = {line.get_attribute("x1") for line in page.locator("#strips .cur").all()}
+    assert len(places) == 1
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280, 2560])
+def test_nothing_is_wider_than_the_window(opened: Opens, page_text: str, width: int, scheme: str) -> None:
+    page = opened(page_text, width, color_scheme=scheme).page
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") == (scheme == "light")
+
+
+def test_the_button_changes_the_ground(opened: Opens, page_text: str) -> None:
+    page = opened(page_text).page
+    page.get_by_role("button", name="Dark").click()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(opened: Opens, page_text: str, scheme: str) -> None:
+    page = opened(page_text, color_scheme=scheme).page
+    page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+    found = Axe().run(page).response["violations"]
+    serious = [
+        (each["id"], node["html"][:200])
+        for each in found
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"][:3]
+    ]
+    assert serious == []
+
+
+def test_it_prints_with_all_its_tables(opened: Opens, page_text: str) -> None:
+    page = opened(page_text, color_scheme="dark").page
+    made = page.pdf(prefer_css_page_size=True)
+    assert made.startswith(b"%PDF")
+    page.emulate_media(media="print")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert not page.locator("nav").first.is_visible()
+
+
+def test_without_script_the_pictures_of_points_are_there(opened: Opens, page_text: str) -> None:
+    page = opened(page_text, java_script_enabled=False).page
+    assert page.locator("h1").is_visible()
+    assert page.locator("#static figure").first.is_visible()
+    assert not page.locator("#timeline").is_visible()
+
+
+def test_names_and_queries_that_are_script_do_nothing(opened: Opens) -> None:
+    watched = opened(full(EVIL))
+    watched.page.locator("#trial").select_option("2")
+    watched.page.locator("#strips").focus()
+    watched.page.keyboard.press("ArrowRight")
+    assert watched.complaints == []
+    assert [url.partition(":")[0] for url in watched.requests] == ["file"]
+    assert watched.page.locator("img").count() == 0
+    assert watched.page.locator("td", has_text=EVIL).first.is_visible()
+    assert EVIL in watched.page.locator("#strips").inner_text()
+    assert EVIL in watched.page.locator("#trial").inner_text()
+
+
+def test_one_trial_that_failed_makes_a_page_too(opened: Opens) -> None:
+    run = SampleRun(manifest())
+    add_failure(run, "pg18", 4)
+    watched = opened(render_html(run, "here"))
+    assert watched.complaints == []
+    assert watched.page.locator("h1").inner_text().startswith("No trial finished")
