@@ -95,6 +95,8 @@ def _decode(blob: bytes | str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     except _DECODING_ERRORS as error:
         raise HistogramError(f"cannot read a latency histogram: {str(error) or 'it is not HDR V2'}") from error
     counts = np.frombuffer(histogram.encoder.payload.counts, dtype=f"i{histogram.word_size}").astype(np.int64)
+    # the two hold each other: half a megabyte would wait for the collector
+    histogram.encoder = None
     used = np.flatnonzero(counts)
     # the bucket's place tells its bounds: half of the sub-buckets of each power of two are the next one's lower half
     half = 1 << histogram.sub_bucket_half_count_magnitude
