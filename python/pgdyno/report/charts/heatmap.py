@@ -39,7 +39,7 @@ class Heat:
 
 
 def heatmap_chart(heat: Heat, look: Look, title: str, layout: Layout) -> Drawing:
-    """Time to the right, latency (log) up; the darker, the larger the share of its step of time."""
+    """Time to the right, latency (log) up; the stronger the colour, the larger the share of its step of time."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(heat))
     ticks = log_ticks(float(heat.edges_ms[0]), float(heat.edges_ms[-1]))
     left = label_column([f"{tick:,.10g}" for tick in ticks])
@@ -47,7 +47,12 @@ def heatmap_chart(heat: Heat, look: Look, title: str, layout: Layout) -> Drawing
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = Scale(heat.seconds[0], heat.seconds[-1], box.left, box.right)
     y_axis(
-        drawing, box, y, ticks, lambda tick: f"{tick:,.10g}", "latency, ms (log); darker: a larger share of its time"
+        drawing,
+        box,
+        y,
+        ticks,
+        lambda tick: f"{tick:,.10g}",
+        "latency, ms (log); the stronger the colour, the larger its share",
     )
     shares = heat.counts / np.maximum(heat.counts.sum(axis=1, keepdims=True), 1)
     for level in range(LEVELS):
@@ -62,7 +67,7 @@ def heatmap_chart(heat: Heat, look: Look, title: str, layout: Layout) -> Drawing
 
 
 def _cells(heat: Heat, shares: NDArray[np.float64], level: int, x: Scale, y: Scale) -> str:
-    """Cells of one shade as one path, neighbours in time joined: the darkest holds shares from 1 / 4 on."""
+    """Cells of one shade as one path, neighbours in time joined: the strongest holds shares from 1 / 4 on."""
     low = 0.0 if level == 0 else 0.25 / 2 ** (LEVELS - 1 - level)
     high = math.inf if level == LEVELS - 1 else 0.25 / 2 ** (LEVELS - 2 - level)
     chosen = (shares > low) & (shares <= high) if level == 0 else (shares >= low) & (shares < high)

@@ -118,7 +118,7 @@
       if (strip.low) svg.appendChild(make("path", { d: points(strip.low), "class": "s thin faint " + strip.colour }));
       strip.lines.forEach(function (line, place) { svg.appendChild(make("path", { d: points(line.values), "class": "s " + (strip.colour || "t" + place % 6) })); });
     }
-    if (strip.rule) svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(strip.rule), y2: y(strip.rule), "class": "rule" }));
+    if (strip.rule) svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(strip.rule), y2: y(strip.rule), "class": "vcpu" }));
     shown.marks.forEach(function (mark) {
       var line = make("line", { x1: x(mark[0]), x2: x(mark[0]), y1: TOP, y2: BOTTOM, "class": "mark" });
       line.appendChild(make("title", {}, mark[1] + " at " + mark[0] + " s"));

@@ -127,7 +127,7 @@ def _beside(beside: Beside, count: int) -> dict[str, Any]:
     found["disk"] = {name: values for name, values in sorted(lines["disk"].items()) if any(values)}
     found["waits"] = {name: waits[name] for name in CLASSES if name in waits}
     made = {group: {name: _shorts(of[name]) for name in of} for group, of in found.items() if of}
-    return made | ({"wal": _shorts(lines["wal"]["WAL"])} if lines["wal"] else {})
+    return made | ({"wal": _shorts([each and round(each, 3) for each in lines["wal"]["WAL"]])} if lines["wal"] else {})
 
 
 def _line(each: SeriesStep) -> tuple[str, str, float] | None:
