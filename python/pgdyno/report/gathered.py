@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from pgdyno.records import Manifest, TrialRecord
-from pgdyno.store import HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
+from pgdyno.store import EventRow, HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
+from pgdyno.store.tables import SeriesRow, WaitRow
 
 _Row = TypeVar("_Row", IntervalRow, HistogramRow, StatementRow)
 
@@ -59,6 +60,22 @@ class Gathered:
     def settings(self) -> Sequence[SettingRow]:
         """Settings of the server at each trial."""
         return self.run.settings()
+
+    def events(self) -> Sequence[EventRow]:
+        """What else the engine said, at each trial."""
+        return self.run.events()
+
+    def series(self, trial: int, sources: Sequence[str] = ()) -> Sequence[SeriesRow]:
+        """The probe's figures beside a trial; nothing is asked for where there was no probe."""
+        return self.run.series(trial, sources) if trial in self._probed else ()
+
+    def waits(self, trial: int) -> Sequence[WaitRow]:
+        """What sessions waited for in a trial, likewise."""
+        return self.run.waits(trial) if trial in self._probed else ()
+
+    @cached_property
+    def _probed(self) -> frozenset[int]:
+        return frozenset(trial.number for trial in self.run.trials if trial.probe is not None)
 
     @cached_property
     def _every(self) -> Sequence[IntervalRow]:
