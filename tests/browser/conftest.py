@@ -31,9 +31,9 @@ Opens = Callable[..., Watched]
 """Opens HTML in a window of `width`; further options are of playwright's contexts."""
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One for all tests."""
+    """One a file: while playwright goes on, tests of other files could have no event loop of their own."""
     path = shutil.which("chromium")
     if path is None:
         pytest.fail("there is no chromium: make test-packages installs it")
