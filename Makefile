@@ -87,6 +87,9 @@ test-packages:
 	@command -v chromium >/dev/null || { \
 	  echo "installing chromium, in which tests look at pages"; \
 	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends chromium; }
+	@command -v iostat >/dev/null && command -v pidstat >/dev/null || { \
+	  echo "installing sysstat, whose figures pgprobe's are held against"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysstat; }
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages

@@ -3,6 +3,7 @@
 mod catalogue;
 mod clock;
 mod host;
+mod log;
 mod options;
 mod output;
 mod own;

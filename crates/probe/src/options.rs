@@ -8,6 +8,7 @@ use std::time::Duration;
 use lexopt::{Arg, Parser, ValueExt};
 
 use crate::host::{Choice, Known};
+use crate::log::Choose;
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +47,8 @@ pub struct Server {
     pub overrides: Vec<(&'static str, String)>,
     /// `--waits-hz`
     pub waits_hz: u32,
+    /// `--statements`
+    pub statements: usize,
 }
 
 /// What is wrong with the command line.
@@ -70,6 +73,7 @@ impl From<lexopt::Error> for UsageError {
 const MOST_HZ: u32 = 100;
 const WAITS_HZ: u32 = 10;
 const PROCESSES: usize = 50;
+const STATEMENTS: usize = 20;
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -86,6 +90,7 @@ The server:
   -p, --port=PORT          server port
   -U, --username=USERNAME  role
   --waits-hz=NUM           how often a second sessions are looked at (default: 10; 0: never)
+  --statements=NUM         of pg_stat_statements, where the database has it (default: the top 20; 0: none)
   --no-server              sample the host alone
 The host (Linux):
   --data=DIR               the server's data directory: its disk, its processes
@@ -93,6 +98,8 @@ The host (Linux):
   --postmaster=PID         its first process, in place of the one that --data names
   --cluster-name=NAME      likewise, by the setting cluster_name
   --processes=NUM          client backends that are shown one by one, the busiest (default: 50)
+  --log=FILE               the server's log (default: where the server says it writes it)
+  --no-log                 leave it alone
   --no-host                sample the server alone
 Other options:
   -T, --time=SECONDS       end after that time (default: when told to)
@@ -156,6 +163,9 @@ struct Given {
     postmaster: Option<u32>,
     cluster_name: Option<String>,
     processes: Option<usize>,
+    statements: Option<usize>,
+    log: Option<PathBuf>,
+    no_log: bool,
     time: Option<Duration>,
     parent_lease: bool,
     lease: Option<Duration>,
@@ -176,6 +186,9 @@ impl Given {
             "postmaster" => self.postmaster = Some(whole(parser, name, u32::MAX.into())? as u32),
             "cluster-name" => self.cluster_name = Some(parser.value()?.string()?),
             "processes" => self.processes = Some(whole(parser, name, u32::MAX.into())? as usize),
+            "statements" => self.statements = Some(whole(parser, name, u32::MAX.into())? as usize),
+            "log" => self.log = Some(parser.value()?.into()),
+            "no-log" => self.no_log = true,
             "time" => self.time = Some(seconds(parser, name)?),
             "lease" => self.lease = Some(seconds(parser, name)?),
             "parent-lease" => self.parent_lease = true,
@@ -206,16 +219,24 @@ impl Given {
             (None, None, Some(data)) => Known::Data(data.clone()),
             (None, None, None) => Known::No,
         };
+        let log = match (self.log, self.no_log) {
+            (Some(_), true) => return Err(UsageError("give either --log or --no-log".into())),
+            (Some(path), false) => Choose::File(path),
+            (None, true) => Choose::None,
+            (None, false) => Choose::Find,
+        };
         let host = Choice {
             server,
             data: self.data,
             wal: self.wal,
             most_clients: self.processes.unwrap_or(PROCESSES),
+            log,
         };
         let server = Server {
             dbname: self.dbname,
             overrides: self.overrides,
             waits_hz: self.waits_hz.unwrap_or(WAITS_HZ),
+            statements: self.statements.unwrap_or(STATEMENTS),
         };
         Ok(Request::Sample(Box::new(Options {
             host: (!self.no_host).then_some(host),
@@ -321,6 +342,9 @@ mod tests {
             "postmaster",
             "cluster-name",
             "processes",
+            "statements",
+            "log",
+            "no-log",
             "no-host",
             "time",
             "parent-lease",

@@ -1,6 +1,6 @@
 //! What the probe itself costs.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -14,6 +14,11 @@ use crate::sample::{Differ, Reading};
 pub struct Queries {
     number: AtomicU64,
     time_us: AtomicU64,
+    /// Process of the session in the server; 0 as long as there is none.
+    session: AtomicU32,
+    /// CPU time of these processes; the host's side adds to it.
+    session_us: AtomicU64,
+    session_seen: AtomicBool,
 }
 
 impl Queries {
@@ -22,6 +27,23 @@ impl Queries {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         self.number.fetch_add(1, Ordering::Relaxed);
         self.time_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// The server's process that answers from now on.
+    pub fn session_is(&self, pid: u32) {
+        self.session.store(pid, Ordering::Relaxed);
+    }
+
+    /// That process; 0 when there is none.
+    #[must_use]
+    pub fn session(&self) -> u32 {
+        self.session.load(Ordering::Relaxed)
+    }
+
+    /// It has used so much more CPU.
+    pub fn session_used(&self, us: f64) {
+        self.session_us.fetch_add(us as u64, Ordering::Relaxed);
+        self.session_seen.store(true, Ordering::Relaxed);
     }
 }
 
@@ -46,6 +68,10 @@ impl Own {
             ("query_time", queries.time_us.load(Ordering::Relaxed) as f64),
             ("late", output.late() as f64),
         ];
+        if queries.session_seen.load(Ordering::Relaxed) {
+            let us = queries.session_us.load(Ordering::Relaxed);
+            values.push(("server_cpu", us as f64));
+        }
         values.extend(resident_bytes().map(|bytes| ("resident", bytes)));
         let reading = Reading {
             values,

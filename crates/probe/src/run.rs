@@ -10,11 +10,12 @@ use serde_json::{Map, Value, json};
 
 use crate::clock::Clock;
 use crate::host;
+use crate::log;
 use crate::options::{Options, Server};
 use crate::output::{Output, VERSION};
 use crate::own::{Own, Queries, cpu_us};
 use crate::parent;
-use crate::server;
+use crate::server::{self, Rates};
 use crate::stop::Stop;
 use crate::ticks::Ticks;
 
@@ -45,12 +46,19 @@ pub fn run(options: &Options) -> Result<(), String> {
     let queries = Queries::default();
     thread::scope(|scope| {
         if let Some(choice) = &options.host {
-            scope.spawn(|| host::run(choice, PERIOD, &output, &stop));
+            scope.spawn(|| host::run(choice, PERIOD, &output, &queries, &stop));
+            if choice.has_log() {
+                scope.spawn(|| log::run(choice, &output, &stop));
+            }
         }
         if let (Some(server), Some(params)) = (server, &params) {
-            let waits_hz = server.waits_hz;
+            let rates = Rates {
+                waits_hz: server.waits_hz,
+                period: PERIOD,
+                statements: server.statements,
+            };
             let (output, queries, stop) = (&output, &queries, &stop);
-            scope.spawn(move || server::run(params, waits_hz, PERIOD, output, queries, stop));
+            scope.spawn(move || server::run(params, rates, output, queries, stop));
         }
         let deadline = options.time.map(|time| clock.at(time));
         own_samples(&output, &queries, &stop, deadline);

@@ -189,13 +189,21 @@ impl Sample {
         let mut fields = Map::new();
         fields.insert("source".into(), self.source.name.into());
         fields.insert("span_us".into(), self.span_us.into());
-        fields.insert("rows".into(), self.rows.iter().map(Row::json).collect());
+        fields.insert(
+            "rows".into(),
+            self.rows
+                .iter()
+                .map(|row| Value::Object(row.json()))
+                .collect(),
+        );
         fields
     }
 }
 
 impl Row {
-    fn json(&self) -> Value {
+    /// `labels` and `values`.
+    #[must_use]
+    pub fn json(&self) -> Map<String, Value> {
         let mut row = Map::new();
         if !self.labels.is_empty() {
             let labels = self.labels.iter();
@@ -205,7 +213,7 @@ impl Row {
         let values = self.values.iter();
         let values = values.map(|(name, value)| ((*name).into(), number(*value)));
         row.insert("values".into(), Value::Object(values.collect()));
-        Value::Object(row)
+        row
     }
 }
 

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pgdyno_connect::Interrupt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -57,6 +57,19 @@ impl Stop {
         Interrupt::by(Arc::clone(&self.flag))
     }
 
+    /// Ends waits for a server that long from now.
+    #[must_use]
+    pub fn within(time: Duration) -> Interrupt {
+        let flag = Arc::new(AtomicBool::new(false));
+        let set = Arc::clone(&flag);
+        // nobody waits for it: it ends with the process
+        drop(thread::spawn(move || {
+            thread::sleep(time);
+            set.store(true, Ordering::Relaxed);
+        }));
+        Interrupt::by(flag)
+    }
+
     /// Over at SIGINT, SIGTERM and SIGHUP. The second one kills at once.
     ///
     /// # Errors
@@ -82,7 +95,6 @@ impl Stop {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     #[test]
     fn a_sleep_ends_when_it_is_over() {

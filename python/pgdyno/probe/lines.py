@@ -12,7 +12,8 @@ from pgdyno.run.stream import Event
 
 VERSION = 1
 """Newest version of the lines that this code reads."""
-_SAMPLES = (b'{"event":"sample"', b'{"event":"waits"')
+_SAMPLES = (b'{"event":"sample"', b'{"event":"waits"', b'{"event":"statements"')
+"""Begins of lines that become tables of their own."""
 WARNINGS_KEPT = 20
 
 

@@ -1,4 +1,7 @@
-"""A probe's samples into `series.parquet` and `waits.parquet`, through DuckDB: an hour of them is a million rows."""
+"""A probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB.
+
+An hour of them is a million rows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from pathlib import Path
 from pgdyno.records import PlacedLines
 from pgdyno.store.parquet import connect, quoted
 from pgdyno.store.storing import storing
-from pgdyno.store.tables import SeriesRow, WaitRow, columns
+from pgdyno.store.tables import Row, SeriesRow, ServerStatementRow, WaitRow, columns
 
 _MOST_BYTES = 64 << 20
 """Of a line: a server with thousands of processes has long ones."""
@@ -19,8 +22,9 @@ _COLUMNS = {
     "wall_us": "BIGINT",
     "span_us": "BIGINT",
     "source": "VARCHAR",
+    "since_us": "BIGINT",
     "rows": 'STRUCT(labels JSON, "values" MAP(VARCHAR, DOUBLE), backend_type VARCHAR, wait_type VARCHAR,'
-    " wait VARCHAR, query_id BIGINT, sessions INTEGER)[]",
+    " wait VARCHAR, query_id BIGINT, sessions INTEGER, text VARCHAR)[]",
 }
 
 _SERIES = """
@@ -36,12 +40,32 @@ _WAITS = """
     FROM (SELECT t_us, wall_us, unnest(CASE WHEN len(rows) = 0 THEN [NULL] ELSE rows END) AS row
           FROM {lines} WHERE event = 'waits')
 """
+_OF_STATEMENTS = {
+    "exec_time_ms": "exec_time",
+    "plan_time_ms": "plan_time",
+    "read_time_ms": "read_time",
+    "write_time_ms": "write_time",
+    "wal_bytes": "wal",
+}
+"""Columns of the table whose metrics have another name, as the unit stands beside that."""
+_FIGURES = [name for name in columns(ServerStatementRow) if columns(ServerStatementRow)[name] == "DOUBLE"]
+_STATEMENTS = """
+    SELECT {trial} AS trial, {since} AS since_us, {until} AS until_us,
+           (row.labels->>'query_id')::BIGINT AS query_id, row.labels->>'user' AS "user",
+           row.labels->>'database' AS database, row.text AS text, {figures}
+    FROM (SELECT t_us, since_us, unnest(rows) AS row FROM {lines} WHERE event = 'statements')
+"""
+_TABLES: dict[str, tuple[type[Row], str]] = {
+    "series": (SeriesRow, _SERIES),
+    "waits": (WaitRow, _WAITS),
+    "server_statements": (ServerStatementRow, _STATEMENTS),
+}
 
 
 def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None:
-    """Writes both tables of `trial` into `folder`. A line that was cut is left out. Raises StoreError."""
+    """Writes the tables of `trial` into `folder`. A line that was cut is left out. Raises StoreError."""
     with connect() as connection:
-        for name, row, query in (("series", SeriesRow, _SERIES), ("waits", WaitRow, _WAITS)):
+        for name, (row, query) in _TABLES.items():
             path = folder / f"{name}.parquet"
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
             rows = " UNION ALL ".join(_rows(query, trial, file) for file in files)
@@ -50,13 +74,16 @@ def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None
 
 
 def _rows(query: str, trial: int, file: PlacedLines) -> str:
-    placed = f"(t_us * {file.rate!r} + {file.offset_us!r})"
+    placed, since = (f"({each} * {file.rate!r} + {file.offset_us!r})" for each in ("t_us", "since_us"))
     wall = "wall_us" if file.epoch_us is None else f"round({placed} + {file.epoch_us})::BIGINT"
     return query.format(
         trial=trial,
         times=f"round({placed})::BIGINT AS t_us, {wall} AS wall_us",
         own=quoted(file.own_source),
         lines=_source(file.path),
+        since=f"round({since})::BIGINT",
+        until=f"round({placed})::BIGINT",
+        figures=", ".join(f"row.\"values\"['{_OF_STATEMENTS.get(name, name)}'] AS {name}" for name in _FIGURES),
     )
 
 

@@ -151,7 +151,42 @@ class WaitRow:
     sessions: Integer
 
 
-Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow | SeriesRow | WaitRow
+@dataclass(frozen=True, slots=True)
+class ServerStatementRow:
+    """What pg_stat_statements says of one statement over a trial: the 100 that took the longest.
+
+    Figures are None where the server's version of the extension has none.
+    """
+
+    trial: Integer
+    since_us: BigInt
+    """Since the engine's start: from when on it was counted; negative before it. It ends with the probe."""
+    until_us: BigInt
+    query_id: BigInt
+    user: Text | None
+    database: Text | None
+    text: Text | None
+    """With `$1` for constants; its first 2,000 characters. One with the word password is left out."""
+    calls: Double | None
+    rows: Double | None
+    exec_time_ms: Double | None
+    plans: Double | None
+    plan_time_ms: Double | None
+    blocks_hit: Double | None
+    blocks_read: Double | None
+    blocks_dirtied: Double | None
+    blocks_written: Double | None
+    read_time_ms: Double | None
+    write_time_ms: Double | None
+    temp_read: Double | None
+    temp_written: Double | None
+    wal_records: Double | None
+    wal_full_page_images: Double | None
+    wal_bytes: Double | None
+    wal_buffers_full: Double | None
+
+
+Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow | SeriesRow | WaitRow | ServerStatementRow
 
 TABLES: Mapping[str, type[Row]] = MappingProxyType(
     {
@@ -162,6 +197,7 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
         "settings": SettingRow,
         "series": SeriesRow,
         "waits": WaitRow,
+        "server_statements": ServerStatementRow,
     }
 )
 """Row of each table; `<table>.parquet` is its file in a trial's folder."""

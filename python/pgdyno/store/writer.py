@@ -90,7 +90,7 @@ class TrialWriter:
             tables = {name: getattr(rows, name) for name in ("intervals", "histograms", "statements", "events")}
             tables["settings"] = settings
             if not probed:
-                tables |= {"series": [], "waits": []}
+                tables |= {"series": [], "waits": [], "server_statements": []}
             write_tables(self.partial, tables)
             content = (record.model_dump_json(indent=2) + "\n").encode()
             if durable:

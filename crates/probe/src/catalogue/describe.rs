@@ -3,6 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{Side, Source, sources};
+use crate::server::of_version;
+
+/// Versions that the table has a column for.
+const MAJORS: std::ops::RangeInclusive<i32> = 10..=18;
 
 /// Markdown: a heading, a line and a table for each source.
 #[must_use]
@@ -11,7 +15,32 @@ pub fn markdown() -> String {
     for source in sources() {
         section(&mut text, source);
     }
+    versions(&mut text);
     text
+}
+
+/// Which of the server's sources each version has, by the statements that are sent.
+fn versions(text: &mut String) {
+    text.push_str("### Sources by version of the server\n\n| source |");
+    // writing to a String cannot fail
+    for major in MAJORS {
+        let _ = write!(text, " {major} |");
+    }
+    text.push_str("\n|---|");
+    text.push_str(&"---|".repeat(MAJORS.count()));
+    for source in sources()
+        .iter()
+        .filter(|source| source.side == Side::Server)
+    {
+        let _ = write!(text, "\n| `{}` |", source.name);
+        for major in MAJORS {
+            let has = of_version(major).any(|query| query.source == source.name);
+            // it follows from an extension, which every version may have
+            let may = source.name == "statements";
+            let _ = write!(text, " {} |", if has || may { "✓" } else { "" });
+        }
+    }
+    text.push('\n');
 }
 
 fn section(text: &mut String, source: &Source) {

@@ -3,7 +3,8 @@
 use super::{Metric, Side, Source, amount, average, gauge, mean};
 
 pub(super) const SOURCES: &[&Source] = &[
-    &CPU, &CORES, &KERNEL, &PRESSURE, &MEMORY, &PAGING, &DISK, &NETWORK, &TCP, &CGROUP, &PROBE,
+    &CPU, &CORES, &KERNEL, &PRESSURE, &MEMORY, &PAGING, &DISK, &MOUNT, &NETWORK, &TCP, &CGROUP,
+    &PROBE,
 ];
 
 const MODES: &[Metric] = &[
@@ -153,6 +154,11 @@ const MEMORY: Source = Source {
         ),
         gauge("huge_free", "bytes", "of these, not in use"),
         gauge("huge_reserved", "bytes", "of the free ones, promised"),
+        gauge(
+            "huge_surplus",
+            "bytes",
+            "of these, taken beyond what was reserved",
+        ),
         gauge("swap_used", "bytes", "swap in use"),
     ],
 };
@@ -225,6 +231,29 @@ const DISK: Source = Source {
     ],
 };
 
+const MOUNT: Source = Source {
+    name: "mount",
+    side: Side::Host,
+    read_from: "`/proc/self/mountinfo`, statvfs(3): where `--data` and `--wal` lie",
+    labels: &[
+        ("mount", "the folder where it begins"),
+        ("holds", "`data`, `wal` or `data wal`"),
+        ("filesystem", "its kind"),
+        ("device", "what is mounted there"),
+    ],
+    sparse: false,
+    from_zero: false,
+    metrics: &[
+        gauge("size", "bytes", "of the filesystem"),
+        gauge(
+            "free",
+            "bytes",
+            "of these, for programs that are not root's",
+        ),
+        gauge("files_free", "count", "files that can still be made"),
+    ],
+};
+
 const NETWORK: Source = Source {
     name: "network",
     side: Side::Host,
@@ -281,21 +310,35 @@ const CGROUP: Source = Source {
         gauge(
             "cpu_limit",
             "count",
-            "cores that it may use; absent without a limit",
+            "cores that it may use: the lowest limit of the group and those above it; absent without one",
         ),
         amount("cpu", "us", "CPU time used"),
         amount(
             "throttled",
             "us",
-            "time for which it had to wait because its CPU limit was used up",
+            "time for which the group with that limit had to wait because it was used up",
         ),
         amount(
             "throttled_periods",
             "count",
             "periods in which that happened",
         ),
-        gauge("memory_limit", "bytes", "absent without a limit"),
+        gauge(
+            "memory_limit",
+            "bytes",
+            "the lowest of the group and those above it; absent without one",
+        ),
         gauge("memory", "bytes", "in use, page cache among it"),
+        amount(
+            "memory_at_limit",
+            "count",
+            "times that memory had to be freed because its limit was reached",
+        ),
+        amount(
+            "oom_kills",
+            "count",
+            "processes killed because there was none left",
+        ),
     ],
 };
 
@@ -315,6 +358,11 @@ const PROBE: Source = Source {
             "query_time",
             "us",
             "time from sending one to having its answer: no less than what it cost the server",
+        ),
+        amount(
+            "server_cpu",
+            "us",
+            "CPU time of its session's process in the server; absent where that is not seen",
         ),
         amount(
             "late",

@@ -5,7 +5,9 @@
 mod describe;
 mod host;
 mod process;
+mod replication;
 mod server;
+mod tables;
 
 pub use describe::markdown;
 
@@ -81,7 +83,14 @@ pub struct Source {
 /// All sources.
 #[must_use]
 pub fn sources() -> Vec<&'static Source> {
-    [host::SOURCES, process::SOURCES, server::SOURCES].concat()
+    [
+        host::SOURCES,
+        process::SOURCES,
+        server::SOURCES,
+        tables::SOURCES,
+        replication::SOURCES,
+    ]
+    .concat()
 }
 
 /// The source of this name.

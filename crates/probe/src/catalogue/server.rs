@@ -11,14 +11,13 @@ pub(super) const SOURCES: &[&Source] = &[
     &BGWRITER,
     &IO,
     &DATABASE,
-    &TABLES,
-    &VACUUM,
-    &REPLICATION,
-    &SLOTS,
-    &ARCHIVER,
 ];
 
-const fn of(name: &'static str, read_from: &'static str, metrics: &'static [Metric]) -> Source {
+pub(super) const fn of(
+    name: &'static str,
+    read_from: &'static str,
+    metrics: &'static [Metric],
+) -> Source {
     Source {
         name,
         side: Side::Server,
@@ -277,95 +276,27 @@ const DATABASE: Source = of(
             "idle in transactions, all sessions (from 14)",
         ),
         amount("sessions", "count", "sessions begun (from 14)"),
-    ],
-);
-
-const TABLES: Source = of(
-    "tables",
-    "statistics of the database's tables, TOAST among them, added up",
-    &[
-        gauge("live_rows", "count", "rows"),
-        gauge(
-            "dead_rows",
-            "count",
-            "row versions that vacuum could remove, or soon",
-        ),
-        amount("updated", "count", "rows updated"),
         amount(
-            "hot_updated",
+            "abandoned",
             "count",
-            "of these, without new index entries (HOT)",
+            "sessions whose client was lost (from 14)",
         ),
-        amount("vacuums", "count", "vacuums by command, of tables"),
-        amount("autovacuums", "count", "vacuums by autovacuum, of tables"),
-        amount("autoanalyzes", "count", "analyses by autovacuum"),
-    ],
-);
-
-const VACUUM: Source = Source {
-    labels: &[
-        ("pid", "who vacuums"),
-        ("table", "its name, or number in another database"),
-        ("phase", "as in the view"),
-    ],
-    ..of(
-        "vacuum",
-        "`pg_stat_progress_vacuum`, while there is one",
-        &[
-            gauge("blocks", "count", "of the table"),
-            gauge("scanned", "count", "of these scanned"),
-            gauge("vacuumed", "count", "of these vacuumed"),
-            gauge(
-                "index_rounds",
-                "count",
-                "times that its indexes were vacuumed",
-            ),
-        ],
-    )
-};
-
-const REPLICATION: Source = Source {
-    labels: &[
-        ("pid", "the walsender"),
-        ("application", "the standby's name"),
-        ("state", "streaming, catchup, backup"),
-    ],
-    ..of(
-        "replication",
-        "`pg_stat_replication`",
-        &[
-            gauge("unsent", "bytes", "WAL that is there and was not sent"),
-            gauge("unwritten", "bytes", "and was not written there"),
-            gauge("unflushed", "bytes", "and is not on disk there"),
-            gauge("unreplayed", "bytes", "and is not visible there"),
-            gauge(
-                "write_lag",
-                "ms",
-                "from our flush to their write; absent when idle",
-            ),
-            gauge("flush_lag", "ms", "to their flush"),
-            gauge("replay_lag", "ms", "to their replay"),
-        ],
-    )
-};
-
-const SLOTS: Source = Source {
-    labels: &[("slot", "its name")],
-    ..of(
-        "slots",
-        "`pg_replication_slots`",
-        &[
-            gauge("active", "count", "1 when somebody uses it"),
-            gauge("retained", "bytes", "WAL that is kept for it"),
-        ],
-    )
-};
-
-const ARCHIVER: Source = of(
-    "archiver",
-    "`pg_stat_archiver`",
-    &[
-        amount("archived", "count", "WAL files archived"),
-        amount("failed", "count", "attempts that failed"),
+        amount(
+            "fatal",
+            "count",
+            "sessions that a fatal error ended (from 14)",
+        ),
+        amount("killed", "count", "sessions that somebody ended (from 14)"),
+        amount(
+            "checksum_failures",
+            "count",
+            "pages whose checksum was wrong; absent without checksums (from 12)",
+        ),
+        amount(
+            "workers_wanted",
+            "count",
+            "parallel workers that plans wanted (from 18)",
+        ),
+        amount("workers_launched", "count", "of these launched (from 18)"),
     ],
 );

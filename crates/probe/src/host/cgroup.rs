@@ -26,58 +26,119 @@ pub fn cgroup(files: &Files, pid: &str) -> Result<Vec<Reading>, String> {
 /// Version 2 alone; beside version 1 its hierarchy has no controllers.
 fn version_2(files: &Files, groups: &str) -> Option<Vec<(&'static str, f64)>> {
     let path = groups.lines().find_map(|line| line.strip_prefix("0::"))?;
-    let folder = format!("sys/fs/cgroup{}", path.trim_end_matches('/'));
-    let read = |name: &str| files.text_if_any(&format!("{folder}/{name}"));
-    let stat = read("cpu.stat")?;
-    let limit = read("cpu.max").and_then(|text| {
+    let own = Folder::new(files, "sys/fs/cgroup", path);
+    let stat = own.text("cpu.stat")?;
+    let quota = |folder: &Folder| {
+        let text = folder.text("cpu.max")?;
         let (quota, period) = text.trim().split_once(' ')?;
         Some(quota.parse::<f64>().ok()? / period.parse::<f64>().ok()?)
-    });
-    let bytes = |name: &str| read(name)?.trim().parse().ok();
+    };
+    let (limit, limited) = lowest(own.with_above(), quota);
+    let limited = limited.and_then(|folder| folder.text("cpu.stat"));
+    let limited = limited.unwrap_or_else(|| stat.clone());
+    let memory_limit = |folder: &Folder| folder.number("memory.max");
+    let events = own.text("memory.events").unwrap_or_default();
     Some(present(&[
         ("cpu_limit", limit),
         ("cpu", field(&stat, "usage_usec")),
-        ("throttled", field(&stat, "throttled_usec")),
-        ("throttled_periods", field(&stat, "nr_throttled")),
-        ("memory_limit", bytes("memory.max")),
-        ("memory", bytes("memory.current")),
+        ("throttled", field(&limited, "throttled_usec")),
+        ("throttled_periods", field(&limited, "nr_throttled")),
+        ("memory_limit", lowest(own.with_above(), memory_limit).0),
+        ("memory", own.number("memory.current")),
+        ("memory_at_limit", field(&events, "max")),
+        ("oom_kills", field(&events, "oom_kill")),
     ]))
 }
 
 fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
-    let read = |controller: &str, name: &str| {
+    let folder = |controller: &str| {
         let path = groups.lines().find_map(|line| {
             let mut parts = line.splitn(3, ':').skip(1);
             let is_it = parts.next()?.split(',').any(|known| known == controller);
             is_it.then(|| parts.next())?
-        })?;
-        let path = path.trim_end_matches('/');
-        files.text_if_any(&format!("sys/fs/cgroup/{controller}{path}/{name}"))
+        });
+        // a controller that is not there has no files
+        Folder::new(
+            files,
+            &format!("sys/fs/cgroup/{controller}"),
+            path.unwrap_or("/"),
+        )
     };
-    let number = |controller: &str, name: &str| -> Option<f64> {
-        read(controller, name)?.trim().parse().ok()
+    let (cpu, memory) = (folder("cpu"), folder("memory"));
+    let quota = |folder: &Folder| {
+        let quota = folder.number("cpu.cfs_quota_us").filter(|us| *us > 0.0)?;
+        Some(quota / folder.number("cpu.cfs_period_us")?)
     };
-    let stat = read("cpu", "cpu.stat").unwrap_or_default();
-    let quota = number("cpu", "cpu.cfs_quota_us").filter(|quota| *quota > 0.0);
-    let limit = quota.zip(number("cpu", "cpu.cfs_period_us"));
-    let bytes = number("memory", "memory.limit_in_bytes");
+    let (limit, limited) = lowest(cpu.with_above(), quota);
+    let stat = limited.unwrap_or(cpu).text("cpu.stat").unwrap_or_default();
+    let bytes = |folder: &Folder| {
+        let bytes = folder.number("memory.limit_in_bytes")?;
+        (bytes < NO_LIMIT_BYTES).then_some(bytes)
+    };
+    let used = folder("cpuacct").number("cpuacct.usage");
+    let oom = memory.text("memory.oom_control").unwrap_or_default();
     present(&[
-        ("cpu_limit", limit.map(|(quota, period)| quota / period)),
-        (
-            "cpu",
-            number("cpuacct", "cpuacct.usage").map(|ns| ns / 1000.0),
-        ),
+        ("cpu_limit", limit),
+        ("cpu", used.map(|ns| ns / 1000.0)),
         (
             "throttled",
             field(&stat, "throttled_time").map(|ns| ns / 1000.0),
         ),
         ("throttled_periods", field(&stat, "nr_throttled")),
-        (
-            "memory_limit",
-            bytes.filter(|bytes| *bytes < NO_LIMIT_BYTES),
-        ),
-        ("memory", number("memory", "memory.usage_in_bytes")),
+        ("memory_limit", lowest(memory.with_above(), bytes).0),
+        ("memory", memory.number("memory.usage_in_bytes")),
+        ("memory_at_limit", memory.number("memory.failcnt")),
+        ("oom_kills", field(&oom, "oom_kill")),
     ])
+}
+
+/// A group's folder.
+#[derive(Debug, Clone)]
+struct Folder<'a> {
+    files: &'a Files,
+    /// Of the hierarchy.
+    root: String,
+    /// Of the group in it, without a slash at its end.
+    path: String,
+}
+
+impl<'a> Folder<'a> {
+    fn new(files: &'a Files, root: &str, path: &str) -> Self {
+        Self {
+            files,
+            root: root.to_owned(),
+            path: path.trim_end_matches('/').to_owned(),
+        }
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        let Self { files, root, path } = self;
+        files.text_if_any(&format!("{root}{path}/{name}"))
+    }
+
+    fn number(&self, name: &str) -> Option<f64> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    /// The group and those above it, as far as can be seen: their limits bind it, too.
+    fn with_above(&self) -> impl Iterator<Item = Self> {
+        std::iter::successors(Some(self.clone()), |folder| {
+            let (above, _) = folder.path.rsplit_once('/')?;
+            Some(Self {
+                path: above.to_owned(),
+                ..folder.clone()
+            })
+        })
+    }
+}
+
+/// The lowest limit, and the group that has it.
+fn lowest<'a>(
+    groups: impl Iterator<Item = Folder<'a>>,
+    limit: impl Fn(&Folder) -> Option<f64>,
+) -> (Option<f64>, Option<Folder<'a>>) {
+    let limits = groups.filter_map(|group| Some((limit(&group)?, group)));
+    limits.min_by(|(a, _), (b, _)| a.total_cmp(b)).unzip()
 }
 
 #[cfg(test)]
@@ -113,6 +174,36 @@ mod tests {
             ("throttled", 90.0),
             ("throttled_periods", 3.0),
             ("memory", 4096.0),
+        ];
+        assert_eq!(values, expected);
+    }
+
+    #[test]
+    fn a_limit_above_binds_too_and_its_group_is_the_one_that_waits() {
+        let values = made(&[
+            ("proc/7/cgroup", "0::/pod/pg\n"),
+            ("sys/fs/cgroup/pod/cpu.max", "50000 100000\n"),
+            (
+                "sys/fs/cgroup/pod/cpu.stat",
+                "usage_usec 900\nnr_throttled 8\nthrottled_usec 70\n",
+            ),
+            ("sys/fs/cgroup/pod/memory.max", "4096\n"),
+            ("sys/fs/cgroup/pod/pg/cpu.max", "max 100000\n"),
+            ("sys/fs/cgroup/pod/pg/cpu.stat", "usage_usec 500\n"),
+            ("sys/fs/cgroup/pod/pg/memory.max", "8192\n"),
+            (
+                "sys/fs/cgroup/pod/pg/memory.events",
+                "low 0\nhigh 0\nmax 5\noom 1\noom_kill 1\n",
+            ),
+        ]);
+        let expected = [
+            ("cpu_limit", 0.5),
+            ("cpu", 500.0),
+            ("throttled", 70.0),
+            ("throttled_periods", 8.0),
+            ("memory_limit", 4096.0),
+            ("memory_at_limit", 5.0),
+            ("oom_kills", 1.0),
         ];
         assert_eq!(values, expected);
     }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::{Files, word};
 use super::kernel::present;
+use super::mounts::Mount;
 use crate::sample::Reading;
 
 const SECTOR_BYTES: f64 = 512.0;
@@ -35,20 +36,25 @@ pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
 /// A place with its device, as `/proc/diskstats` numbers it.
 pub type Device = (Place, (u64, u64));
 
-/// The device of each place.
+/// The device of each place: that of its files, or, where that is none of the kernel's, of its mount.
 ///
 /// # Errors
 /// Those that cannot be looked at, in words.
-pub fn devices(places: Vec<Place>) -> (Vec<Device>, Vec<String>) {
+pub fn devices(
+    places: Vec<Place>,
+    mounts: &[(Mount, Vec<&'static str>)],
+) -> (Vec<Device>, Vec<String>) {
     let (mut found, mut problems) = (Vec::new(), Vec::new());
     for place in places {
         match fs::metadata(&place.folder) {
             Ok(facts) => {
                 let device = facts.dev();
-                let number = (
-                    u64::from(rustix::fs::major(device)),
-                    u64::from(rustix::fs::minor(device)),
-                );
+                let major = u64::from(rustix::fs::major(device));
+                let of_files = (major, u64::from(rustix::fs::minor(device)));
+                let mount = mounts.iter().find(|(_, roles)| roles.contains(&place.role));
+                let of_mount = mount.and_then(|(mount, _)| mount.device());
+                // major 0: a number of the filesystem's own
+                let number = of_mount.filter(|_| major == 0).unwrap_or(of_files);
                 found.push((place, number));
             }
             Err(error) => problems.push(format!(

@@ -76,6 +76,7 @@ pub fn memory(files: &Files) -> Result<Vec<Reading>, String> {
         ("huge_total", huge("HugePages_Total")),
         ("huge_free", huge("HugePages_Free")),
         ("huge_reserved", huge("HugePages_Rsvd")),
+        ("huge_surplus", huge("HugePages_Surp")),
         ("swap_used", swap_used.map(|(total, free)| total - free)),
     ];
     Ok(one(present(&values)))

@@ -5,6 +5,7 @@ mod cpu;
 mod disks;
 mod files;
 mod kernel;
+mod mounts;
 mod network;
 mod postmaster;
 mod processes;
@@ -16,14 +17,16 @@ use std::time::{Duration, Instant};
 
 use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
+use crate::log::Choose;
 use crate::output::Output;
+use crate::own::Queries;
 use crate::sample::{Differ, Reading};
 use crate::stop::Stop;
 use crate::ticks::Ticks;
 use disks::Device;
-use files::Files;
-pub use postmaster::Known;
-use postmaster::Postmaster;
+pub use files::Files;
+use mounts::Mount;
+pub use postmaster::{Known, Postmaster};
 use processes::Processes;
 
 /// What of the host belongs to the server.
@@ -37,11 +40,13 @@ pub struct Choice {
     pub wal: Option<PathBuf>,
     /// `--processes`
     pub most_clients: usize,
+    /// `--log`, `--no-log`
+    pub log: Choose,
 }
 
 /// Samples the host until it is over.
-pub fn run(choice: &Choice, period: Duration, output: &Output, stop: &Stop) {
-    let mut host = Host::new(choice, output);
+pub fn run(choice: &Choice, period: Duration, output: &Output, queries: &Queries, stop: &Stop) {
+    let mut host = Host::new(choice, output, queries);
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period);
     loop {
         let tick = ticks.next(Instant::now());
@@ -57,8 +62,10 @@ pub fn run(choice: &Choice, period: Duration, output: &Output, stop: &Stop) {
 
 struct Host<'a> {
     output: &'a Output,
+    queries: &'a Queries,
     files: Files,
     devices: Vec<Device>,
+    mounts: Vec<(Mount, Vec<&'static str>)>,
     postmaster: Postmaster,
     processes: Processes,
     differs: HashMap<&'static str, Differ>,
@@ -66,13 +73,17 @@ struct Host<'a> {
 }
 
 impl<'a> Host<'a> {
-    fn new(choice: &Choice, output: &'a Output) -> Self {
+    fn new(choice: &Choice, output: &'a Output, queries: &'a Queries) -> Self {
+        let files = Files::below(Path::new("/"));
         let places = disks::places(choice.data.as_deref(), choice.wal.as_deref());
-        let (devices, problems) = disks::devices(places);
+        let mounts = mounts::mounts(&files, &places);
+        let (devices, problems) = disks::devices(places, &mounts);
         let mut host = Self {
             output,
-            files: Files::below(Path::new("/")),
+            queries,
+            files,
             devices,
+            mounts,
             postmaster: Postmaster::new(choice.server.clone()),
             processes: Processes::new(choice.most_clients),
             differs: HashMap::new(),
@@ -90,6 +101,7 @@ impl<'a> Host<'a> {
         self.take("memory", |host| kernel::memory(&host.files));
         self.take("paging", |host| kernel::paging(&host.files));
         self.take("disk", |host| disks::disks(&host.files, &host.devices));
+        self.take("mount", |host| mounts::room(&host.mounts));
         self.take("network", |host| network::interfaces(&host.files));
         self.take("tcp", |host| network::tcp(&host.files));
         let mut group_of = "self".to_owned();
@@ -118,7 +130,10 @@ impl<'a> Host<'a> {
 
     fn server(&mut self, postmaster: u32) {
         let at = self.output.clock().now();
-        for sample in self.processes.samples(&self.files, at, postmaster) {
+        let samples = self
+            .processes
+            .samples(&self.files, at, postmaster, self.queries);
+        for sample in samples {
             self.output.sample(&sample);
         }
         if self.processes.io_refused() {

@@ -8,6 +8,7 @@ use super::postmaster::children;
 use super::title;
 use crate::catalogue::source;
 use crate::clock::Stamp;
+use crate::own::Queries;
 use crate::sample::{Differ, Reading, Row, Sample};
 
 const CLIENT: &str = "client backend";
@@ -18,6 +19,8 @@ pub struct Processes {
     differ: Differ,
     most_clients: usize,
     io_refused: bool,
+    /// The probe's process in the server, and what it had used.
+    own: (u32, f64),
 }
 
 impl Processes {
@@ -28,7 +31,16 @@ impl Processes {
             differ: Differ::new(source("process")),
             most_clients,
             io_refused: false,
+            own: (0, 0.0),
         }
+    }
+
+    /// The probe's own session is no load: it is counted with the probe.
+    fn own_session(&mut self, pid: u32, reading: &Reading, queries: &Queries) {
+        let used = find(&reading.values, "cpu");
+        let (before, had_used) = self.own;
+        queries.session_used((used - if before == pid { had_used } else { 0.0 }).max(0.0));
+        self.own = (pid, used);
     }
 
     /// Whether the kernel refused to tell what a process read and wrote.
@@ -38,11 +50,24 @@ impl Processes {
     }
 
     /// `process` and `processes` of this postmaster.
-    pub fn samples(&mut self, files: &Files, at: Stamp, postmaster: u32) -> [Sample; 2] {
+    pub fn samples(
+        &mut self,
+        files: &Files,
+        at: Stamp,
+        postmaster: u32,
+        queries: &Queries,
+    ) -> [Sample; 2] {
         let mut readings: Vec<Reading> = reading(files, postmaster, true).into_iter().collect();
         for pid in children(files, postmaster) {
             // one that has just ended is left out
-            readings.extend(reading(files, pid, false));
+            let Some(reading) = reading(files, pid, false) else {
+                continue;
+            };
+            if pid == queries.session() {
+                self.own_session(pid, &reading, queries);
+            } else {
+                readings.push(reading);
+            }
         }
         self.io_refused = readings
             .iter()
@@ -171,7 +196,11 @@ fn label<'a>(labels: &'a [(&'static str, String)], name: &str) -> &'a str {
 }
 
 fn value(row: &Row, name: &str) -> f64 {
-    let found = row.values.iter().find(|(known, _)| *known == name);
+    find(&row.values, name)
+}
+
+fn find(values: &[(&'static str, f64)], name: &str) -> f64 {
+    let found = values.iter().find(|(known, _)| *known == name);
     found.map_or(0.0, |(_, value)| *value)
 }
 

@@ -26,7 +26,7 @@ pub fn statement(major: i32) -> String {
 
 /// Who blocks whom, of the first 20 that wait.
 pub const BLOCKERS: &str =
-    "WITH a AS (SELECT pid, state, wait_event_type, wait_event FROM pg_stat_get_activity(NULL))
+    "WITH /* pgprobe */ a AS (SELECT pid, state, wait_event_type, wait_event FROM pg_stat_get_activity(NULL))
      SELECT w.pid, w.wait_event, u.pid, b.state, b.wait_event_type, b.wait_event
      FROM (SELECT pid, wait_event FROM a WHERE wait_event_type = 'Lock' LIMIT 20) AS w
        CROSS JOIN LATERAL unnest(pg_blocking_pids(w.pid)) AS u(pid) LEFT JOIN a AS b ON b.pid = u.pid";

@@ -33,7 +33,7 @@ impl Counters {
 }
 
 /// Columns that a label or a metric is named after; others are none of ours.
-fn readings(source: &'static Source, answer: &ResultSet) -> Vec<Reading> {
+pub(super) fn readings(source: &'static Source, answer: &ResultSet) -> Vec<Reading> {
     let rows = answer.rows.iter().map(|row| {
         let cells = || answer.columns.iter().zip(row);
         let labels: Labels = source

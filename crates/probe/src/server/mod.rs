@@ -1,9 +1,12 @@
 //! Samples the server over SQL: sessions several times a second, counters once.
 
 mod activity;
+mod cadence;
 mod counters;
 mod queries;
 mod session;
+mod slow_queries;
+mod statements;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -16,8 +19,11 @@ use crate::own::Queries;
 use crate::stop::Stop;
 use crate::ticks::Ticks;
 use activity::Look;
+use cadence::Cadence;
 use counters::Counters;
+pub use queries::of_version;
 use session::Asked;
+use statements::Statements;
 
 /// Name of the probe's sessions.
 pub const NAME: &str = "pgprobe";
@@ -25,40 +31,26 @@ pub const NAME: &str = "pgprobe";
 /// How long after a lost session or a refusal the next attempt is made.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// Samples the server until it is over.
-pub fn run(
-    params: &Params,
-    waits_hz: u32,
-    period: Duration,
-    output: &Output,
-    queries: &Queries,
-    stop: &Stop,
-) {
-    let looks = waits_hz.max(1);
-    let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), period / looks);
-    let mut server = Server::new(params, output, queries, stop);
-    let mut counters_at = 0;
-    loop {
-        let tick = ticks.next(Instant::now());
-        if tick.missed > 0 && server.session.is_some() {
-            output.missed("server", tick.missed);
-        }
-        if stop.sleep_until(tick.due) {
-            return;
-        }
-        if !server.is_connected() {
-            continue;
-        }
-        if waits_hz > 0 {
-            server.look();
-        }
-        if tick.number >= counters_at {
-            server.counters();
-            counters_at = (tick.number / looks + 1) * looks;
-        }
-    }
+/// How long the last statement may take once it is over.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What is asked, and how often.
+#[derive(Debug, Clone, Copy)]
+pub struct Rates {
+    /// Looks at sessions a second; 0: none.
+    pub waits_hz: u32,
+    /// From counter to counter.
+    pub period: Duration,
+    /// Statements that a sample shows; 0: none are asked for.
+    pub statements: usize,
 }
 
+/// Samples the server until it is over.
+pub fn run(params: &Params, rates: Rates, output: &Output, queries: &Queries, stop: &Stop) {
+    let mut server = Server::new(params, rates.statements, output, queries, stop);
+    server.until_it_is_over(rates);
+    server.last_statements();
+}
 struct Server<'a> {
     params: &'a Params,
     output: &'a Output,
@@ -68,11 +60,20 @@ struct Server<'a> {
     next_attempt: Instant,
     next_blockers: Instant,
     counters: Counters,
+    cadence: Cadence,
+    statements: Statements,
+    next_statements: Instant,
     said: HashSet<(&'static str, String)>,
 }
 
 impl<'a> Server<'a> {
-    fn new(params: &'a Params, output: &'a Output, queries: &'a Queries, stop: &'a Stop) -> Self {
+    fn new(
+        params: &'a Params,
+        statements: usize,
+        output: &'a Output,
+        queries: &'a Queries,
+        stop: &'a Stop,
+    ) -> Self {
         let now = Instant::now();
         Self {
             params,
@@ -83,7 +84,38 @@ impl<'a> Server<'a> {
             next_attempt: now,
             next_blockers: now,
             counters: Counters::default(),
+            cadence: Cadence::default(),
+            statements: Statements::new(statements),
+            next_statements: now,
             said: HashSet::new(),
+        }
+    }
+
+    fn until_it_is_over(&mut self, rates: Rates) {
+        let looks = rates.waits_hz.max(1);
+        let origin = self.output.clock().at(Duration::ZERO);
+        let mut ticks = Ticks::new(origin, rates.period / looks);
+        let mut counters_at = 0;
+        loop {
+            let tick = ticks.next(Instant::now());
+            if tick.missed > 0 && self.session.is_some() {
+                self.output.missed("server", tick.missed);
+            }
+            if self.stop.sleep_until(tick.due) {
+                return;
+            }
+            if !self.is_connected() {
+                continue;
+            }
+            if rates.waits_hz > 0 {
+                self.look();
+            }
+            if tick.number >= counters_at {
+                let round = tick.number / looks;
+                self.counters(round.into());
+                self.statements();
+                counters_at = (round + 1) * looks;
+            }
         }
     }
 
@@ -109,6 +141,8 @@ impl<'a> Server<'a> {
                 let fields = fields.map(|(name, value): (_, Value)| (name.to_owned(), value));
                 let now = self.output.clock().now();
                 self.output.write("connected", now, Map::from_iter(fields));
+                self.cadence = Cadence::new(session.queries());
+                self.queries.session_is(session.pid());
                 self.session = Some(session);
                 true
             }
@@ -150,13 +184,16 @@ impl<'a> Server<'a> {
         }
     }
 
-    fn counters(&mut self) {
+    fn counters(&mut self, second: u64) {
         let number = self.session.as_ref().map_or(0, Asked::queries);
         // together: servers up to 14 read a file of statistics in each transaction
         if self.ask("server", Asked::begin).is_none() {
             return;
         }
-        for place in 0..number {
+        for place in (0..number)
+            .filter(|place| self.cadence.is_due(*place, second))
+            .collect::<Vec<_>>()
+        {
             let Some(query) = self
                 .session
                 .as_ref()
@@ -165,13 +202,82 @@ impl<'a> Server<'a> {
                 continue;
             };
             let at = self.output.clock().now();
-            if let Some((answer, _)) = self.ask(query.source, |session| session.counters(place)) {
+            if let Some((answer, took)) = self.ask(query.source, |session| session.counters(place))
+            {
+                self.cadence.answered(place, second, query, took);
                 let sample = self.counters.sample(query, at, &answer);
                 self.output.sample(&sample);
             }
         }
         if self.session.is_some() {
             self.ask("server", Asked::commit);
+        }
+    }
+
+    /// Every ten seconds, behind the counters.
+    fn statements(&mut self) {
+        if self.statements.are_wanted() && Instant::now() >= self.next_statements {
+            self.next_statements = Instant::now() + statements::EVERY;
+            self.sample_statements();
+        }
+    }
+
+    fn sample_statements(&mut self) {
+        let session = self.session.as_ref();
+        let Some(asking) = session.and_then(|session| session.statements().cloned()) else {
+            return;
+        };
+        let at = self.output.clock().now();
+        let answer = self.ask("statements", |session| {
+            statements::counters(session, &asking)
+        });
+        let Some((answer, _)) = answer else {
+            // not loaded, or not allowed: it will not be otherwise later
+            if let Some(session) = &mut self.session {
+                session.without_statements();
+            }
+            return;
+        };
+        let (sample, hidden) = self.statements.sample(at, &answer);
+        self.output.sample(&sample);
+        if hidden > 0 {
+            let right =
+                "the role may not see other roles' statements: GRANT pg_read_all_stats to it";
+            self.lacks("statements", right.to_owned());
+        }
+    }
+
+    /// What statements came to in all, when it is over; the session that was there may have been broken off.
+    fn last_statements(&mut self) {
+        if self.statements.totals().is_none() {
+            return;
+        }
+        let grace = Stop::within(GRACE);
+        match &mut self.session {
+            Some(session) => session.interrupt_by(grace),
+            None => {
+                let mut params = self.params.clone();
+                params.interrupt = grace;
+                self.session = Asked::connect(&params).ok();
+            }
+        }
+        self.sample_statements();
+        let Some((since, rows)) = self.statements.totals() else {
+            return;
+        };
+        let Some(asking) = self
+            .session
+            .as_ref()
+            .and_then(|session| session.statements().cloned())
+        else {
+            return;
+        };
+        let at = self.output.clock().now();
+        let session = self.session.as_mut();
+        let line =
+            session.and_then(|session| statements::line(session, &asking, since, &rows).ok());
+        if let Some(fields) = line {
+            self.output.write("statements", at, fields);
         }
     }
 

@@ -1,5 +1,7 @@
 //! Which statement gives a source, by version. Columns have the names of metrics and labels.
 
+use super::slow_queries::SLOW;
+
 /// A source in a range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Query {
@@ -9,19 +11,20 @@ pub struct Query {
     pub from: i32,
     /// Last one.
     pub to: i32,
+    /// Seconds from one answer to the next.
+    pub every_s: u64,
     /// The statement.
     pub sql: &'static str,
 }
 
-const OLDEST: i32 = 10;
+pub(super) const OLDEST: i32 = 10;
 /// No end yet.
-const NEWEST: i32 = i32::MAX;
+pub(super) const NEWEST: i32 = i32::MAX;
 
 /// What a server of this major version is asked.
 pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
-    QUERIES
-        .iter()
-        .filter(move |query| (query.from..=query.to).contains(&major))
+    let all = QUERIES.iter().chain(SLOW);
+    all.filter(move |query| (query.from..=query.to).contains(&major))
 }
 
 const fn query(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
@@ -29,6 +32,7 @@ const fn query(source: &'static str, from: i32, to: i32, sql: &'static str) -> Q
         source,
         from,
         to,
+        every_s: 1,
         sql,
     }
 }
@@ -48,6 +52,54 @@ macro_rules! database {
            tup_fetched AS rows_fetched, tup_inserted AS rows_inserted, tup_updated AS rows_updated,
            tup_deleted AS rows_deleted, conflicts, temp_files, temp_bytes AS temp, deadlocks,
            blk_read_time AS read_time, blk_write_time AS write_time"
+    };
+}
+
+/// What 14 and later say besides.
+macro_rules! sessions {
+    () => {
+        ", active_time, idle_in_transaction_time, sessions, sessions_abandoned AS abandoned,
+           sessions_fatal AS fatal, sessions_killed AS killed"
+    };
+}
+
+macro_rules! of_this_database {
+    () => {
+        " FROM pg_stat_database WHERE datname = current_database()"
+    };
+}
+
+/// What all versions say of a vacuum.
+macro_rules! vacuum {
+    () => {
+        "SELECT v.pid, CASE WHEN v.datname = current_database() THEN relid::regclass::text ELSE relid::text END AS table,
+           phase, a.backend_type AS by, heap_blks_total AS blocks, heap_blks_scanned AS scanned,
+           heap_blks_vacuumed AS vacuumed, index_vacuum_count AS index_rounds"
+    };
+}
+
+macro_rules! of_vacuums {
+    () => {
+        " FROM pg_stat_progress_vacuum AS v LEFT JOIN LATERAL pg_stat_get_activity(v.pid) AS a ON true"
+    };
+}
+
+/// What all versions say of a slot; `end_of_wal!()` stands behind it.
+macro_rules! slot {
+    () => {
+        "SELECT slot_name AS slot, slot_type AS kind, active::int AS active,
+           now_lsn - restart_lsn AS retained, now_lsn - confirmed_flush_lsn AS unconfirmed,
+           age(xmin) AS xmin_age, age(catalog_xmin) AS catalog_xmin_age"
+    };
+}
+
+macro_rules! of_slots {
+    () => {
+        concat!(
+            " FROM pg_replication_slots, (SELECT ",
+            end_of_wal!(),
+            " AS now_lsn) AS wal"
+        )
     };
 }
 
@@ -164,15 +216,19 @@ const QUERIES: &[Query] = &[
            extend_bytes AS extended, extend_time, hits, evictions, reuses, fsyncs, fsync_time
          FROM pg_stat_io",
     ),
-    query("database", OLDEST, 13, concat!(database!(), " FROM pg_stat_database WHERE datname = current_database()")),
+    query("database", OLDEST, 11, concat!(database!(), of_this_database!())),
+    query("database", 12, 13, concat!(database!(), ", checksum_failures", of_this_database!())),
+    query("database", 14, 17, concat!(database!(), ", checksum_failures", sessions!(), of_this_database!())),
     query(
         "database",
-        14,
+        18,
         NEWEST,
         concat!(
             database!(),
-            ", active_time, idle_in_transaction_time, sessions FROM pg_stat_database
-               WHERE datname = current_database()"
+            ", checksum_failures",
+            sessions!(),
+            ", parallel_workers_to_launch AS workers_wanted, parallel_workers_launched AS workers_launched",
+            of_this_database!()
         ),
     ),
     query(
@@ -187,20 +243,35 @@ const QUERIES: &[Query] = &[
            sum(pg_stat_get_autoanalyze_count(oid)) AS autoanalyzes
          FROM pg_class WHERE relkind IN ('r', 't', 'm')",
     ),
+    query("vacuum", OLDEST, 16, concat!(vacuum!(), ", num_dead_tuples AS dead", of_vacuums!())),
     query(
         "vacuum",
-        OLDEST,
+        17,
+        17,
+        concat!(
+            vacuum!(),
+            ", num_dead_item_ids AS dead, dead_tuple_bytes AS dead_memory, indexes_total AS indexes,
+               indexes_processed AS indexes_done",
+            of_vacuums!()
+        ),
+    ),
+    query(
+        "vacuum",
+        18,
         NEWEST,
-        "SELECT pid, CASE WHEN datname = current_database() THEN relid::regclass::text ELSE relid::text END AS table,
-           phase, heap_blks_total AS blocks, heap_blks_scanned AS scanned,
-           heap_blks_vacuumed AS vacuumed, index_vacuum_count AS index_rounds FROM pg_stat_progress_vacuum",
+        concat!(
+            vacuum!(),
+            ", num_dead_item_ids AS dead, dead_tuple_bytes AS dead_memory, indexes_total AS indexes,
+               indexes_processed AS indexes_done, delay_time AS delayed",
+            of_vacuums!()
+        ),
     ),
     query(
         "replication",
         OLDEST,
         NEWEST,
         concat!(
-            "SELECT pid, application_name AS application, state, now_lsn - sent_lsn AS unsent,
+            "SELECT pid, application_name AS application, state, sync_state, now_lsn - sent_lsn AS unsent,
            now_lsn - write_lsn AS unwritten, now_lsn - flush_lsn AS unflushed,
            now_lsn - replay_lsn AS unreplayed, extract(epoch FROM write_lag) * 1000 AS write_lag,
            extract(epoch FROM flush_lag) * 1000 AS flush_lag, extract(epoch FROM replay_lag) * 1000 AS replay_lag
@@ -209,21 +280,20 @@ const QUERIES: &[Query] = &[
             " AS now_lsn) AS wal"
         ),
     ),
+    query("slots", OLDEST, 12, concat!(slot!(), of_slots!())),
     query(
         "slots",
-        OLDEST,
+        13,
         NEWEST,
-        concat!(
-            "SELECT slot_name AS slot, active::int AS active, ",
-            end_of_wal!(),
-            " - restart_lsn AS retained FROM pg_replication_slots"
-        ),
+        concat!(slot!(), ", wal_status AS status, safe_wal_size AS room", of_slots!()),
     ),
     query(
         "archiver",
         OLDEST,
         NEWEST,
-        "SELECT archived_count AS archived, failed_count AS failed FROM pg_stat_archiver",
+        "SELECT archived_count AS archived, failed_count AS failed,
+           extract(epoch FROM clock_timestamp() - last_archived_time) * 1000 AS since_archived
+         FROM pg_stat_archiver",
     ),
 ];
 
@@ -250,6 +320,8 @@ mod tests {
         let known = sources()
             .into_iter()
             .filter(|source| source.side == Side::Server);
+        // the statement of this one follows from the extension's version, not the server's
+        let known = known.filter(|source| source.name != "statements");
         assert_eq!(asked, known.map(|source| source.name).collect());
     }
 }

@@ -1,12 +1,10 @@
 //! The probe's session: its settings, its prepared statements, and what its role may not ask.
 
-use pgdyno_connect::{Params, ResultSet, Session, SessionError};
+use pgdyno_connect::{Interrupt, Params, ResultSet, Session, SessionError};
 
 use super::activity;
-use super::queries::{Query, of_version};
-
-/// Oldest major version whose views are known.
-const OLDEST: i32 = 10;
+use super::queries::{OLDEST, Query, of_version};
+use super::statements::{self, Asking};
 
 /// A session with everything prepared.
 pub struct Asked {
@@ -14,6 +12,7 @@ pub struct Asked {
     /// By place; None when the server refused it for good.
     queries: Vec<Option<&'static Query>>,
     refused: Vec<(&'static str, String)>,
+    statements: Option<Asking>,
 }
 
 impl Asked {
@@ -32,11 +31,42 @@ impl Asked {
             session,
             queries: of_version(major).map(Some).collect(),
             refused: Vec::new(),
+            statements: None,
         };
         asked
             .prepare_counters()
             .map_err(|error| error.to_string())?;
+        asked.find_statements().map_err(|error| error.to_string())?;
         Ok(asked)
+    }
+
+    /// Statements are there when the database has the extension: nothing is made for the probe's sake.
+    fn find_statements(&mut self) -> Result<(), SessionError> {
+        let found = self.run(statements::FIND)?;
+        self.statements = Asking::read(&found);
+        if self.statements.is_some() {
+            // our own are not counted; only superusers may say so
+            return match self.run("SET pg_stat_statements.track = none") {
+                Ok(_) | Err(SessionError::Server(_)) => Ok(()),
+                Err(error) => Err(error),
+            };
+        }
+        if !self.run(statements::LOADED)?.rows.is_empty() {
+            let problem = "pg_stat_statements is loaded, but this database lacks it: \
+                           CREATE EXTENSION pg_stat_statements";
+            self.refused.push(("statements", problem.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// How statements are asked for; None where the database lacks them.
+    pub fn statements(&self) -> Option<&Asking> {
+        self.statements.as_ref()
+    }
+
+    /// Statements are not asked for again.
+    pub fn without_statements(&mut self) {
+        self.statements = None;
     }
 
     /// A view that is missing, as in servers that are not quite PostgreSQL, costs its source alone.
@@ -73,7 +103,8 @@ impl Asked {
 
     /// Sources that a server of this version has.
     pub fn sources(&self) -> impl Iterator<Item = &'static str> {
-        self.queries.iter().flatten().map(|query| query.source)
+        let counters = self.queries.iter().flatten().map(|query| query.source);
+        counters.chain(self.statements.is_some().then_some("statements"))
     }
 
     /// How many queries there are.
@@ -84,6 +115,11 @@ impl Asked {
     /// One of them; None when the server refused it for good.
     pub fn query(&self, place: usize) -> Option<&'static Query> {
         self.queries.get(place).copied().flatten()
+    }
+
+    /// Another reason to end waits for the server.
+    pub fn interrupt_by(&mut self, interrupt: Interrupt) {
+        self.session.interrupt_by(interrupt);
     }
 
     /// What sessions wait for.
@@ -127,7 +163,7 @@ impl Asked {
 fn prepare(session: &mut Session, major: i32) -> Result<(), SessionError> {
     let mut settings = String::from(
         "SET search_path = pg_catalog; SET default_transaction_read_only = on;
-         SET statement_timeout = '5s'; SET lock_timeout = '1s'; SET max_parallel_workers_per_gather = 0;",
+         SET statement_timeout = '5s'; SET lock_timeout = '100ms'; SET max_parallel_workers_per_gather = 0;",
     );
     if major >= 11 {
         settings.push_str("SET jit = off;");

@@ -1,0 +1,105 @@
+//! What log_checkpoints says of checkpoints and restartpoints.
+
+use serde_json::{Map, Value};
+
+/// The fields of a `checkpoint` line; None when the message is not about one.
+#[must_use]
+pub fn read(message: &str) -> Option<Map<String, Value>> {
+    let (kind, behind) = message.split_once(' ')?;
+    let kind = Some(kind).filter(|kind| ["checkpoint", "restartpoint"].contains(kind))?;
+    let mut fields = Map::new();
+    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    if let Some(reason) = behind.strip_prefix("starting:") {
+        put("kind", kind.into());
+        put("phase", "started".into());
+        put("reason", reason.trim().into());
+        return Some(fields);
+    }
+    let said = behind.strip_prefix("complete:")?;
+    put("kind", kind.into());
+    put("phase", "completed".into());
+    for part in said.split([';', ',']).map(str::trim) {
+        if let Some((name, value)) = figure(part) {
+            put(name, value);
+        }
+    }
+    Some(fields)
+}
+
+/// One of the figures, in our units; None for a part that is none of ours.
+fn figure(part: &str) -> Option<(&'static str, Value)> {
+    if let Some((name, text)) = part.split_once('=') {
+        let name = match name {
+            "write" => "write_ms",
+            "sync" => "sync_ms",
+            "total" => "total_ms",
+            "longest" => "longest_sync_ms",
+            "average" => "average_sync_ms",
+            "sync files" => "sync_files",
+            "distance" => "distance_bytes",
+            "estimate" => "estimate_bytes",
+            "lsn" => return Some(("lsn", text.into())),
+            "redo lsn" => return Some(("redo_lsn", text.into())),
+            _ => return None,
+        };
+        return Some((name, quantity(text)?));
+    }
+    let words: Vec<&str> = part.split_whitespace().collect();
+    let number = |place: usize| words.get(place)?.parse::<u64>().ok().map(Value::from);
+    match words.as_slice() {
+        ["wrote", _, "SLRU", ..] => Some(("slru_buffers", number(1)?)),
+        ["wrote", _, "buffers", ..] => Some(("buffers", number(1)?)),
+        [_, "WAL", "file(s)", "added"] => Some(("wal_added", number(0)?)),
+        [_, "removed"] => Some(("wal_removed", number(0)?)),
+        [_, "recycled"] => Some(("wal_recycled", number(0)?)),
+        _ => None,
+    }
+}
+
+/// `0.003 s` in milliseconds, `12 kB` in bytes, `3` as it is.
+fn quantity(text: &str) -> Option<Value> {
+    match text.split_once(' ') {
+        Some((seconds, "s")) => Some(((seconds.parse::<f64>().ok()? * 1000.0).round()).into()),
+        Some((kib, "kB")) => Some((kib.parse::<u64>().ok()? * 1024).into()),
+        Some(_) => None,
+        None => Some(text.parse::<u64>().ok()?.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn lines_of_old_and_new_versions() {
+        let started = read("restartpoint starting: wal time").expect("it is one");
+        let expected = json!({"kind": "restartpoint", "phase": "started", "reason": "wal time"});
+        assert_eq!(Value::Object(started), expected);
+        let old = "checkpoint complete: wrote 44 buffers (0.3%); 0 WAL file(s) added, 1 removed, 2 recycled; \
+                   write=0.003 s, sync=0.002 s, total=1.013 s; sync files=11, longest=0.001 s, average=0.000 s; \
+                   distance=1 kB, estimate=2 kB";
+        let expected = json!({
+            "kind": "checkpoint", "phase": "completed", "buffers": 44, "wal_added": 0, "wal_removed": 1,
+            "wal_recycled": 2, "write_ms": 3.0, "sync_ms": 2.0, "total_ms": 1013.0, "sync_files": 11,
+            "longest_sync_ms": 1.0, "average_sync_ms": 0.0, "distance_bytes": 1024, "estimate_bytes": 2048,
+        });
+        assert_eq!(Value::Object(read(old).expect("it is one")), expected);
+        let new = read(
+            "checkpoint complete: wrote 3 buffers (0.0%), wrote 2 SLRU buffers; 0 WAL file(s) added, 0 removed, \
+             0 recycled; write=0.1 s, sync=0.0 s, total=0.1 s; sync files=2, longest=0.0 s, average=0.0 s; \
+             distance=1 kB, estimate=1 kB; lsn=0/1A2B, redo lsn=0/1A00",
+        )
+        .expect("it is one");
+        assert_eq!(new["slru_buffers"], 2);
+        assert_eq!(
+            (&new["lsn"], &new["redo_lsn"]),
+            (&json!("0/1A2B"), &json!("0/1A00"))
+        );
+        assert_eq!(
+            read("checkpoints are occurring too frequently (2 seconds apart)"),
+            None
+        );
+        assert_eq!(read("statement: checkpoint complete: wrote 3"), None);
+    }
+}

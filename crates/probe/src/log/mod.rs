@@ -1,0 +1,164 @@
+//! Reads the server's log, where it is a file: checkpoints with their phases, crashes, starts and ends.
+
+mod checkpoint;
+mod entry;
+mod place;
+mod tail;
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::host::{Choice, Files, Known, Postmaster};
+use crate::output::Output;
+use crate::stop::Stop;
+use crate::ticks::Ticks;
+use entry::{Entry, Format, Matter};
+use tail::Tail;
+
+/// How late a line may be seen.
+const PERIOD: Duration = Duration::from_millis(100);
+/// Looks from one search for the file to the next: it may have been rotated.
+const SEARCH_EVERY: u32 = 10;
+/// Lines a second about one matter that are passed on: a server that cries is heard, and does not fill the disk
+/// here, too; and many autovacuums do not drown a crash.
+const MOST_A_SECOND: u32 = 20;
+
+/// Which log is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choose {
+    /// The one that the server's files and its first process say.
+    Find,
+    /// `--log`
+    File(PathBuf),
+    /// `--no-log`
+    None,
+}
+
+/// Reads until it is over.
+pub fn run(choice: &Choice, output: &Output, stop: &Stop) {
+    let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), PERIOD);
+    let mut log = Log::new(choice, output);
+    loop {
+        let tick = ticks.next(Instant::now());
+        if tick.number.is_multiple_of(SEARCH_EVERY) {
+            log.search();
+        }
+        log.read();
+        if stop.sleep_until(tick.due) {
+            // what was written just before the end
+            return log.read();
+        }
+    }
+}
+
+struct Log<'a> {
+    output: &'a Output,
+    files: Files,
+    choose: &'a Choose,
+    data: Option<&'a Path>,
+    postmaster: Postmaster,
+    tail: Option<(Tail, Format)>,
+    passed_on: HashMap<Matter, u32>,
+    said: HashSet<String>,
+}
+
+impl<'a> Log<'a> {
+    fn new(choice: &'a Choice, output: &'a Output) -> Self {
+        Self {
+            output,
+            files: Files::below(Path::new("/")),
+            choose: &choice.log,
+            data: choice.data.as_deref(),
+            postmaster: Postmaster::new(choice.server.clone()),
+            tail: None,
+            passed_on: HashMap::new(),
+            said: HashSet::new(),
+        }
+    }
+
+    /// Looks which file it is now.
+    fn search(&mut self) {
+        self.passed_on.clear();
+        let found = match self.choose {
+            Choose::None => return,
+            Choose::File(path) => Ok((path.clone(), Format::of(path))),
+            // that there is no server is said by the host's side
+            Choose::Find => match self.postmaster.pid(&self.files) {
+                Ok(pid) => place::find(&self.files, self.data, pid),
+                Err(_) => return,
+            },
+        };
+        let (path, format) = match found {
+            Ok(found) => found,
+            Err(problem) => return self.lacks(problem),
+        };
+        if self
+            .tail
+            .as_ref()
+            .is_some_and(|(tail, _)| tail.is_of(&path))
+        {
+            return;
+        }
+        // a file that was there when we came is read from its end on, one that was begun later from its begin
+        let is_first = self.tail.is_none();
+        self.read();
+        match Tail::open(path, is_first) {
+            Ok(tail) => self.tail = Some((tail, format)),
+            Err(problem) => self.lacks(problem),
+        }
+    }
+
+    fn read(&mut self) {
+        let Some((tail, format)) = &mut self.tail else {
+            return;
+        };
+        let format = *format;
+        let lines = match tail.lines() {
+            Ok(lines) => lines,
+            Err(problem) => return self.lacks(problem),
+        };
+        if lines.skipped > 0 {
+            let message = format!("{} bytes of the server's log were not read", lines.skipped);
+            self.output.gap("log", self.output.clock().now(), &message);
+        }
+        for line in lines.text.lines() {
+            if let Some(entry) = format.read(line) {
+                self.entry(&entry);
+            }
+        }
+    }
+
+    fn entry(&mut self, entry: &Entry) {
+        let at = self.output.clock().now();
+        if let Some(fields) = checkpoint::read(&entry.message) {
+            return self.output.write("checkpoint", at, fields);
+        }
+        let Some(matter) = entry.matter() else {
+            return;
+        };
+        let passed_on = self.passed_on.entry(matter).or_default();
+        if *passed_on < MOST_A_SECOND {
+            *passed_on += 1;
+            self.output.write("log", at, entry.fields());
+        }
+    }
+
+    fn lacks(&mut self, problem: String) {
+        if self.said.insert(problem.clone()) {
+            self.output.warning("log", &problem);
+        }
+    }
+}
+
+impl Choice {
+    /// Whether there is a log to be read.
+    #[must_use]
+    pub fn has_log(&self) -> bool {
+        match self.log {
+            Choose::None => false,
+            Choose::File(_) => true,
+            Choose::Find => self.server != Known::No,
+        }
+    }
+}

@@ -1,0 +1,203 @@
+"""Pages written whole, an autovacuum, a killed backend, a standby that falls behind: each is found where it was."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, open_target
+from tests.postgres.probing import Probe, probing
+
+SETTINGS = {
+    "shared_buffers": "64MB",
+    "max_connections": "30",
+    "autovacuum_naptime": "1s",
+    "log_autovacuum_min_duration": "0",
+    "checkpoint_timeout": "1h",
+}
+MB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def disturbed(home: Home) -> Iterator[Server]:
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
+    with open_target("disturbed", spec, home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            connection.execute(
+                "CREATE TABLE filled (id int, filler text) WITH (fillfactor = 50, autovacuum_enabled = off)"
+            )
+            connection.execute("INSERT INTO filled SELECT i, repeat('x', 400) FROM generate_series(1, 20000) i")
+        yield server
+
+
+def beside(server: Server) -> tuple[dict[str, str], list[str]]:
+    return server.environment(), [f"--data={server.data_directory}"]
+
+
+def more(probe: Probe, source: str, number: int = 2) -> None:
+    """Waits until so many further samples are there."""
+    probe.wait_for("sample", source, len(probe.of("sample", source)) + number)
+
+
+def logged(probe: Probe, begin: str) -> dict[str, Any]:
+    """The line of the server's log that begins so, when it has come."""
+    deadline = time.monotonic() + 60
+    while True:
+        for line in probe.of("log"):
+            if line["message"].startswith(begin):
+                return line
+        assert time.monotonic() < deadline, probe.of("log")
+        time.sleep(0.05)
+
+
+def total(rows: list[tuple[float, dict[str, float]]], metric: str, began: float, ended: float) -> float:
+    """Of samples that can hold what happened in that time: counters are told up to a second late."""
+    return sum(values.get(metric, 0.0) for at, values in rows if began <= at <= ended + 2.5)
+
+
+def test_a_burst_of_full_page_images_is_found_behind_the_checkpoint(disturbed: Server) -> None:
+    times = []
+    with disturbed.connect() as connection, probing(*beside(disturbed)) as probe:
+        row = connection.execute("SELECT pg_relation_size('filled') / 8192").fetchone()
+        assert row is not None
+        pages = row[0]
+        probe.wait_for("sample", "wal", 2)
+        connection.execute("CHECKPOINT")
+        more(probe, "wal", 3)
+        for _ in range(2):
+            began = time.time()
+            connection.execute("UPDATE filled SET id = id + 1 WHERE ctid::text LIKE '%,1)' OR ctid::text LIKE '%,2)'")
+            times.append((began, time.time()))
+            more(probe, "wal", 4)
+    first, second = (total(probe.rows("wal"), "full_page_images", *each) for each in times)
+    assert first >= 0.9 * pages
+    # they are in the log since the checkpoint
+    assert second <= 0.1 * pages
+    assert total(probe.rows("wal"), "bytes", *times[0]) > 0.9 * pages * 2000
+    said = [(line["kind"], line["phase"]) for line in probe.of("checkpoint")]
+    assert said == [("checkpoint", "started"), ("checkpoint", "completed")]
+    assert all(line["wall_us"] / 1e6 < times[0][0] for line in probe.of("checkpoint"))
+
+
+def test_an_autovacuum_is_found_with_its_worker(disturbed: Server) -> None:
+    slow = "autovacuum_vacuum_cost_delay = 100, autovacuum_vacuum_cost_limit = 100"
+    with disturbed.connect() as connection, probing(*beside(disturbed)) as probe:
+        probe.wait_for("sample", "tables", 2)
+        connection.execute("CREATE TABLE dusty (id int, filler text)")
+        connection.execute(f"ALTER TABLE dusty SET (autovacuum_vacuum_threshold = 100, {slow})")
+        connection.execute("INSERT INTO dusty SELECT i, repeat('x', 400) FROM generate_series(1, 20000) i")
+        connection.execute("UPDATE dusty SET id = id + 1")
+        ended = logged(probe, 'automatic vacuum of table "pgdyno.public.dusty"')
+        connection.execute("DROP TABLE dusty")
+    rows = [row for line in probe.of("sample", "vacuum") for row in line["rows"]]
+    found = [row["labels"] for row in rows if row["labels"]["table"] == "public.dusty"]
+    assert {labels["by"] for labels in found} == {"autovacuum worker"}
+    workers = [row for line in probe.of("sample", "process") for row in line["rows"]]
+    workers = [row for row in workers if row["labels"]["kind"] == "autovacuum worker"]
+    (pid,) = {labels["pid"] for labels in found}
+    assert pid in {row["labels"]["pid"] for row in workers}
+    assert ended["pid"] == int(pid)
+    asleep = [look for _, look in probe.waits("autovacuum worker") if ("Timeout", "VacuumDelay") in look]
+    assert len(asleep) >= 10
+
+
+def test_a_killed_backend_is_found_with_its_process_and_its_second(disturbed: Server) -> None:
+    def burn() -> None:
+        with pytest.raises(psycopg.OperationalError):
+            # 400 million pairs
+            victim.execute("SELECT count(*) FROM filled AS a, filled AS b WHERE a.id + b.id = -1")
+
+    with disturbed.connect() as victim, probing(*beside(disturbed)) as probe:
+        pid = victim.info.backend_pid
+        victim.execute("SET max_parallel_workers_per_gather = 0")
+        burner = threading.Thread(target=burn)
+        burner.start()
+        more(probe, "process", 2)
+        more(probe, "database", 1)
+        killed = time.time()
+        os.kill(pid, signal.SIGKILL)
+        burner.join()
+        probe.wait_for("connected", number=2)
+        more(probe, "process", 2)
+    crash = [line for line in probe.of("log") if f"(PID {pid}) was terminated by signal 9" in line["message"]]
+    assert len(crash) == 1, probe.of("log")
+    assert crash[0]["pid"] == int((disturbed.data_directory / "postmaster.pid").read_text().split()[0])
+    # the log is read ten times a second
+    assert killed <= crash[0]["wall_us"] / 1e6 <= killed + 2
+    assert any("ready to accept connections" in line["message"] for line in probe.of("log"))
+    lost = [line for line in probe.of("gap", "server") if "session was lost" in line["message"]]
+    assert lost
+    assert killed <= lost[0]["wall_us"] / 1e6 <= killed + 2
+    seen = [
+        line["wall_us"] / 1e6
+        for line in probe.of("sample", "process")
+        if any(row["labels"]["pid"] == str(pid) for row in line["rows"])
+    ]
+    assert seen
+    assert max(seen) <= killed + 0.5
+    assert any(("CPU", None) in look for at, look in probe.waits() if at < killed)
+    assert all(("CPU", None) not in look for at, look in probe.waits() if at > killed + 1)
+
+
+def test_a_standby_that_falls_behind_is_found_on_both_sides(home: Home) -> None:
+    fields = {"settings": {"fsync": "off", "shared_buffers": "16MB"}, "replicas": {"count": 1}}
+    spec = EmbeddedTarget.model_validate({"kind": "embedded", "version": "18", **fields})
+    with open_target("lagging", spec, home=home, progress=SilentProgress()) as server:
+        Preparer(server, find_engine(), SilentProgress(), Reset(), {"tpcb-like"}).prepare(Dataset("pgbench", 1))
+        (environment,) = server.replica_environments()
+        standby = server.data_directory.with_name("replica-1") / "data"
+        with probing(*beside(server)) as primary, probing(environment, [f"--data={standby}"]) as replica:
+            primary.wait_for("sample", "replication", 2)
+            replica.wait_for("sample", "wal_position", 2)
+            tell(environment, "SELECT pg_wal_replay_pause()")
+            began = time.time()
+            with server.connect() as connection:
+                connection.execute("UPDATE pgbench_accounts SET abalance = 1")
+                connection.execute("CHECKPOINT")
+            more(primary, "replication", 3)
+            more(replica, "wal_position", 3)
+            ended = time.time()
+            tell(environment, "SELECT pg_wal_replay_resume()")
+            caught_up(primary)
+            tell(environment, "CHECKPOINT")
+            replica.wait_for("checkpoint", number=2)
+    rows = primary.rows("replication", application="pgdyno_1", state="streaming")
+    assert all(values["unreplayed"] < MB for at, values in rows if at < began)
+    during = [values for at, values in rows if began + 0.5 < at < ended]
+    assert during[-1]["unreplayed"] > 10 * MB
+    # it came there, and was not applied
+    assert during[-1]["unflushed"] < MB
+    assert during[-1]["replay_lag"] > 1000 or during[-1]["replay_lag"] > during[-1]["flush_lag"]
+    there = [values["unreplayed"] for at, values in replica.rows("wal_position") if began < at < ended]
+    assert there[-1] > 10 * MB
+    assert replica.rows("wal_position")[-1][1]["unreplayed"] < MB
+    ((_, slot), *_) = primary.rows("slots", slot="pgdyno_1", kind="physical", status="reserved")
+    assert slot["active"] == 1
+    assert {(line["kind"], line["phase"]) for line in replica.of("checkpoint")} >= {
+        ("restartpoint", "started"),
+        ("restartpoint", "completed"),
+    }
+
+
+def tell(environment: dict[str, str], statement: str) -> None:
+    names = {"host": "PGHOST", "port": "PGPORT", "user": "PGUSER", "password": "PGPASSWORD", "dbname": "PGDATABASE"}
+    given = {name: environment[variable] for name, variable in names.items()}
+    with psycopg.connect(autocommit=True, **given) as connection:  # type: ignore[arg-type]
+        connection.execute(statement.encode())
+
+
+def caught_up(probe: Probe) -> None:
+    deadline = time.monotonic() + 60
+    while probe.rows("replication", application="pgdyno_1")[-1][1]["unreplayed"] > MB:
+        assert time.monotonic() < deadline
+        more(probe, "replication", 1)

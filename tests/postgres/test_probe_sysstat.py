@@ -1,0 +1,119 @@
+"""pgprobe's figures beside those of iostat and pidstat (Debian's sysstat) in the same seconds.
+
+Both look at moments of their own. So what theirs came to must lie between what ours came to in the samples that
+lie wholly within their time, and in those that touch it: that holds however uneven the load is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+from pgdyno.target import Server
+from tests.postgres.probing import Probe, probing
+
+SECONDS = 5
+STARTING_S = 1.0
+"""A program that is started may take that long to its first look."""
+
+
+def within(probe: Probe, source: str, metric: str, began: float, ended: float, **labels: str) -> tuple[float, float]:
+    """What an amount came to in samples that lie wholly in that time, and in those that touch it."""
+    inner = outer = 0.0
+    for line in probe.of("sample", source):
+        until = line["wall_us"] / 1e6
+        since = until - (line["span_us"] or 0) / 1e6
+        rows = [row for row in line["rows"] if labels.items() <= row.get("labels", {}).items()]
+        amount = sum(row["values"].get(metric, 0.0) for row in rows)
+        outer += amount if since <= ended and until >= began else 0
+        inner += amount if since >= began and until <= ended else 0
+    return inner, outer
+
+
+def reported(*command: str) -> tuple[str, float, float]:
+    """What one of sysstat's programs says, and between which times it looked."""
+    began = time.time()
+    environment = {**os.environ, "LC_ALL": "C", "S_TIME_FORMAT": "ISO"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, timeout=60)
+    return done.stdout, began, time.time()
+
+
+def assert_between(
+    probe: Probe, theirs: float, source: str, metric: str, times: tuple[float, float], **labels: str
+) -> None:
+    began, ended = times
+    low, _ = within(probe, source, metric, began + STARTING_S, ended - 0.2, **labels)
+    _, high = within(probe, source, metric, began, ended, **labels)
+    assert low > 0, (source, metric)
+    assert 0.95 * low <= theirs <= 1.05 * high, (source, metric, low, theirs, high)
+
+
+def test_a_backend_s_cpu_and_writes_are_pidstat_s(server: Server) -> None:
+    stop = threading.Event()
+
+    def insert() -> None:
+        while not stop.is_set():
+            busy.execute("INSERT INTO watched SELECT i, repeat('x', 500) FROM generate_series(1, 5000) i")
+
+    with server.connect() as busy, probing(server.environment(), [f"--data={server.data_directory}"]) as probe:
+        busy.execute("CREATE TABLE watched (id int, filler text)")
+        pid = str(busy.info.backend_pid)
+        load = threading.Thread(target=insert)
+        load.start()
+        try:
+            probe.wait_for("sample", "process", 3)
+            text, *times = reported("pidstat", "-h", "-H", "-u", "-d", "-p", pid, "1", str(SECONDS))
+            probe.wait_for("sample", "process", len(probe.of("sample", "process")) + 2)
+        finally:
+            stop.set()
+            load.join()
+            busy.execute("DROP TABLE watched")
+    lines = [line.split() for line in text.splitlines() if line.strip()]
+    names = next(line for line in lines if line[0] == "#")[1:]
+    rows = [dict(zip(names, line, strict=False)) for line in lines if line[0].isdigit()]
+    assert len(rows) == SECONDS, text
+    cpu_us = sum(float(row["%CPU"]) / 100 * 1e6 for row in rows)
+    written = sum(float(row["kB_wr/s"]) * 1024 for row in rows)
+    began, ended = times
+    assert_between(probe, cpu_us, "process", "cpu", (began, ended), pid=pid)
+    assert_between(probe, written, "process", "written", (began, ended), pid=pid)
+    (user,) = {
+        row["labels"]["kind"]
+        for line in probe.of("sample", "process")
+        for row in line["rows"]
+        if row["labels"]["pid"] == pid
+    }
+    assert user == "client backend"
+
+
+def test_a_disk_s_reads_and_writes_are_iostat_s(scratch: Path) -> None:
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            with (scratch / "written").open("wb") as file:
+                file.write(os.urandom(1 << 20))
+                file.flush()
+                os.fsync(file.fileno())
+
+    with probing(options=["--no-server", f"--data={scratch}", f"--wal={scratch}", "--no-log"]) as probe:
+        probe.wait_for("sample", "disk", 2)
+        holding = [row["labels"] for row in probe.of("sample", "disk")[0]["rows"] if "holds" in row["labels"]]
+        device = holding[0]["device"]
+        load = threading.Thread(target=write)
+        load.start()
+        try:
+            text, *times = reported("iostat", "-d", "-k", "-y", "-o", "JSON", device, "1", str(SECONDS))
+            probe.wait_for("sample", "disk", len(probe.of("sample", "disk")) + 2)
+        finally:
+            stop.set()
+            load.join()
+    reports = json.loads(text)["sysstat"]["hosts"][0]["statistics"]
+    assert len(reports) == SECONDS
+    written = sum(report["disk"][0]["kB_wrtn"] * 1024 for report in reports)
+    began, ended = times
+    assert_between(probe, written, "disk", "written", (began, ended), device=device)

@@ -1,0 +1,119 @@
+"""Every major version from 10 to 18: each of its sources is asked, and answers without an error."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, Server, SilentProgress, open_target
+from tests.postgres.probing import Probe, probing
+
+PAGE = Path(__file__).parents[2] / "docs/reference/probe.md"
+MAJORS = range(10, 19)
+SETTINGS = {
+    "shared_preload_libraries": "pg_stat_statements",
+    "wal_level": "logical",
+    "archive_mode": "on",
+    "archive_command": "true",
+    "fsync": "off",
+    "shared_buffers": "16MB",
+    "max_connections": "20",
+}
+WHILE_IT_LASTS = {"vacuum", "replication"}
+"""Sources that have a row only while there is one."""
+
+
+def documented(major: int) -> set[str]:
+    """The server's sources of a version, as the reference page says."""
+    _, table = PAGE.read_text().split("### Sources by version of the server\n\n")
+    lines = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line]
+    place = lines[0].index(str(major))
+    return {cells[0].strip("`") for cells in lines[2:] if cells[place]}
+
+
+@pytest.mark.parametrize("major", MAJORS)
+def test_every_source_of_every_version_answers(home: Home, major: int) -> None:
+    spec = EmbeddedTarget(kind="embedded", version=str(major), settings=SETTINGS)
+    with open_target("versions", spec, home=home, progress=SilentProgress()) as server:
+        prepare(server)
+        with probing(server.environment(), [f"--data={server.data_directory}"]) as probe:
+            probe.wait_for("sample", "archiver", 1)
+            work(server)
+            probe.wait_for("sample", "archiver", len(probe.of("sample", "archiver")) + 2)
+            probe.wait_for("checkpoint", number=2)
+    assert probe.of("warning") == []
+    # on a busy machine a look may come too late; nothing else is missing
+    assert all("left out" in line["message"] for line in probe.of("gap"))
+    asked = set(probe.of("connected")[0]["sources"])
+    assert asked == documented(major)
+    assert {line["source"] for line in probe.of("sample")} >= asked - WHILE_IT_LASTS
+    checkpoints(probe, major)
+    statements(probe)
+    relations(probe)
+
+
+def test_the_probe_s_statements_are_left_out_also_of_a_role_that_may_only_look(home: Home) -> None:
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=SETTINGS)
+    with open_target("versions", spec, home=home, progress=SilentProgress()) as server:
+        prepare(server)
+        with server.connect() as connection:
+            connection.execute("CREATE ROLE watcher LOGIN PASSWORD 'w' IN ROLE pg_monitor")
+            environment = {**server.environment(), "PGUSER": "watcher", "PGPASSWORD": "w"}
+            with probing(environment, ["--no-host"]) as probe:
+                probe.wait_for("sample", "archiver", 2)
+                connection.execute("UPDATE grown SET filler = '' WHERE id < 5")
+    assert probe.of("warning") == []
+    (line,) = probe.of("statements")
+    texts = [row["text"] for row in line["rows"]]
+    assert any(text.startswith("UPDATE grown") for text in texts)
+    # what it sends between its transactions cannot be told from what others send
+    assert not any("pg_stat" in text or "pgprobe" in text for text in texts if text not in ("BEGIN", "COMMIT"))
+
+
+def prepare(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("CREATE EXTENSION pg_stat_statements")
+        connection.execute("CREATE TABLE grown (id int PRIMARY KEY, filler text)")
+        connection.execute("INSERT INTO grown SELECT i, repeat('x', 100) FROM generate_series(1, 2000) i")
+        connection.execute("SELECT pg_create_physical_replication_slot('kept', true)")
+
+
+def work(server: Server) -> None:
+    with server.connect() as connection:
+        for _ in range(3):
+            connection.execute("UPDATE grown SET filler = repeat('y', 100) WHERE id < 500")
+        connection.execute("ALTER ROLE postgres PASSWORD 'hidden-words'")
+        connection.execute("CHECKPOINT")
+
+
+def checkpoints(probe: Probe, major: int) -> None:
+    """log_checkpoints is read from the file that the server's standard error leads to."""
+    started, completed = probe.of("checkpoint")[-2:]
+    assert (started["kind"], started["phase"], started["reason"]) == ("checkpoint", "started", "immediate force wait")
+    assert completed["phase"] == "completed"
+    assert completed["buffers"] > 10
+    assert completed["total_ms"] >= completed["write_ms"] >= 0
+    assert completed["distance_bytes"] > 0
+    assert ("redo_lsn" in completed) == (major >= 16)
+
+
+def statements(probe: Probe) -> None:
+    """The statements of the trial, their texts with them; none of the probe's, and no password."""
+    (line,) = probe.of("statements")
+    by_text = {row["text"]: row["values"] for row in line["rows"]}
+    update = next(values for text, values in by_text.items() if text.startswith("UPDATE grown"))
+    assert (update["calls"], update["rows"]) == (3, 3 * 499)
+    assert update["exec_time"] > 0
+    assert not any("pgprobe" in text for text in by_text)
+    assert "hidden-words" not in str(line)
+    assert any("password" in text for text in by_text)
+
+
+def relations(probe: Probe) -> None:
+    ((_, values),) = probe.rows("relations", table="public.grown")
+    assert values["size"] > 2000 * 100
+    assert values["indexes"] > 2000 * 8
+    ((_, values),) = probe.rows("indexes", index="public.grown_pkey", table="public.grown")
+    assert values["size"] > 2000 * 8

@@ -1,0 +1,33 @@
+"""Lines of the probe become tables, in the engine's times."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import duckdb
+
+from pgdyno.records import PlacedLines
+from pgdyno.store.probed import write_probed
+from pgdyno.store.tables import ServerStatementRow, columns
+
+LABELS = {"query_id": "-7000000000000000001", "user": "ann", "database": "shop"}
+
+
+def test_statements_are_a_row_each_and_what_a_version_lacks_is_null(tmp_path: Path) -> None:
+    row = {"labels": LABELS, "values": {"calls": 3, "rows": 6, "exec_time": 1.5}, "text": "SELECT $1"}
+    said = [
+        {"event": "start", "t_us": 0, "wall_us": 1},
+        {"event": "statements", "t_us": 9_000_000, "wall_us": 9_000_001, "since_us": 1000, "rows": [row]},
+    ]
+    lines = tmp_path / "probe.jsonl"
+    lines.write_text("".join(json.dumps(line) + "\n" for line in said) + '{"event":"statements","t_us":9')
+    write_probed(tmp_path, 4, [PlacedLines(lines, -500)])
+    table = duckdb.read_parquet(str(tmp_path / "server_statements.parquet"))
+    assert table.columns == list(columns(ServerStatementRow))
+    (found,) = table.fetchall()
+    told = dict(zip(table.columns, found, strict=True))
+    assert (told["trial"], told["since_us"], told["until_us"]) == (4, 500, 8_999_500)
+    assert (told["query_id"], told["user"], told["text"]) == (-7000000000000000001, "ann", "SELECT $1")
+    assert (told["calls"], told["rows"], told["exec_time_ms"], told["wal_bytes"]) == (3, 6, 1.5, None)
+    assert duckdb.read_parquet(str(tmp_path / "waits.parquet")).fetchall() == []
