@@ -7,6 +7,7 @@ blobs as bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -18,6 +19,16 @@ from pgdyno.store.tables import TABLES, Row, columns
 def connect() -> duckdb.DuckDBPyConnection:
     """A database in memory that fetches nothing from the network."""
     return duckdb.connect(config={"autoinstall_known_extensions": False, "threads": 2})
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    return connect()
+
+
+def reader() -> duckdb.DuckDBPyConnection:
+    """A session of a database that is kept: making one takes longer than reading a small table. It makes no tables."""
+    return _database().cursor()
 
 
 def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:

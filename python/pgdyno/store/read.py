@@ -13,7 +13,7 @@ import duckdb
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store.folder import RunFolder
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.parquet import connect, quoted, reader
 from pgdyno.store.storing import storing
 from pgdyno.store.tables import (
     TABLES,
@@ -110,7 +110,7 @@ class RunData:
         names = ", ".join(columns(row))
         # the sort is stable: what came at the same microsecond stays as it came
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
-        with storing("read", paths[0] if trial is not None else self.folder.path), connect() as connection:
+        with storing("read", paths[0] if trial is not None else self.folder.path), reader() as connection:
             return [row(*values) for values in connection.execute(sql).fetchall()]
 
 
