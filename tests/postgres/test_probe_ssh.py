@@ -193,19 +193,19 @@ def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home
     span = "SELECT min(t_us), max(t_us), min(wall_us) FROM series WHERE source = 'cpu'"
     first_us, last_us, wall_us = data.query(span).rows[0]
     assert first_us < 1e6
-    assert 3e6 < last_us < 60e6
+    assert 2e6 < last_us < 60e6
     assert trial.started_at is not None
     assert abs(wall_us / 1e6 - trial.started_at.timestamp()) < 600
     # the load's own backends worked in the load's seconds and in no others, by the cluster's name
     busy = (
-        "SELECT min(t_us - span_us), max(t_us), sum(value) FROM series WHERE source = 'process' AND metric = 'cpu'"
+        "SELECT min(t_us), max(t_us - span_us), sum(value) FROM series WHERE source = 'process' AND metric = 'cpu'"
         " AND labels->>'kind' = 'client backend' AND value > 20000"
     )
+    # the end of the first such sample, and the begin of the last one, however late they were taken
     begin_us, end_us, cpu_us = data.query(busy).rows[0]
-    uncertain_us = 1e6 + clock.uncertainty_us
-    assert -uncertain_us < begin_us
+    assert -clock.uncertainty_us < begin_us
     assert trial.summary is not None
-    assert end_us < (trial.summary.measured_s or 0.0) * 1e6 + 2 * uncertain_us
+    assert end_us < (trial.summary.measured_s or 0.0) * 1e6 + 1e6 + clock.uncertainty_us
     assert cpu_us > 0
     assert succeeded > 0
     # SQL was asked from here, and each probe tells its own cost

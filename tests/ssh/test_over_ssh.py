@@ -200,13 +200,13 @@ def test_a_lease_ends_a_probe_whose_lines_nobody_takes() -> None:
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
     process = subprocess.Popen([program(), "--no-server", "--lease=5"], stdin=subprocess.PIPE, stdout=write)
     assert b'"start"' in os.read(read, 4096)
-    os.set_blocking(write, False)
+    # opened anew: whether writes block is a matter of the description, and the probe's must
+    filling = os.open(f"/proc/self/fd/{write}", os.O_WRONLY | os.O_NONBLOCK)
     with contextlib.suppress(BlockingIOError):
         while True:
-            os.write(write, b"x")
-    # the probe's own end blocks: both are one
-    os.set_blocking(write, True)
+            os.write(filling, b"x")
     assert process.wait(60) == 1
+    os.close(filling)
     assert process.stdin is not None
     process.stdin.close()
     os.close(read)

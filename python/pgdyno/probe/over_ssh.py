@@ -22,7 +22,7 @@ READY_S = 30.0
 """How long the block waits for its beginning: a host that does not answer is one that is not sampled yet."""
 AGAIN_S = 2.0
 """From a connection that was cut, or could not be had, to the next one."""
-FAREWELL_S = 15.0
+FAREWELL_S = 25.0
 """From the end of the block to the end of everything here."""
 
 

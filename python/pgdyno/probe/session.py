@@ -24,7 +24,7 @@ PINGS, PINGS_BETWEEN = 8, 3
 """Round trips of the first and the last round, and of those between: the quickest counts."""
 REPLY_S = 20.0
 """Longer than a busy host takes; keepalives find a connection that is gone."""
-STOP_S = 3.0
+STOP_S = 10.0
 """How long a probe that was told to end may take."""
 _CLOCK = b'{"event":"clock"'
 _CHUNK = 1 << 16
