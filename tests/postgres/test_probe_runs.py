@@ -49,7 +49,7 @@ def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) ->
     (trial,) = folder.trials()
     assert trial.probe is not None
     assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 20)
-    assert (trial.probe.message, trial.probe.gaps, trial.probe.warnings) == (None, 0, [])
+    assert (trial.probe.message, trial.probe.warnings) == (None, [])
     # 1 % of a core, and as much again for a machine that others use
     assert 0 < (trial.probe.cpu_us or 0) < 0.02 * 4e6
     data = load_run(folder)
@@ -71,6 +71,10 @@ def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) ->
     ).rows[0][0]
     # three clients with next to no time of their own: seldom is none of them at work in the server
     assert 0.3 < active <= 3
+    # on a busy machine a look may come too late; nothing else is missing
+    gaps = [event for event in data.events() if event.kind == "probe_gap"]
+    assert trial.probe.gaps == len(gaps)
+    assert all("left out" in (event.message or "") for event in gaps)
     kinds = {event.kind for event in data.events()}
     assert {"probe_start", "probe_connected", "probe_end", "end"} <= kinds
     assert not (folder.trials_path / trial.slug / "probe.jsonl").exists()
