@@ -59,6 +59,9 @@ FloorOption = Annotated[
     str | None, typer.Option("--floor-from", metavar="RUN", help="An A/A run: differences under its noise are none.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Show it although the audit says invalid; it then says so.")]
+PriceOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="What each target costs.  [default: what the plan says]")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -285,6 +288,7 @@ def compare(
         bool, typer.Option("--noise-floor", help="Of an A/A run: how much two equal arms differ here.")
     ] = False,
     force: ForceOption = False,
+    price: PriceOption = None,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
@@ -294,7 +298,7 @@ def compare(
     """
     from pgdyno.commands.compare import Compared, compare_runs
 
-    what = Compared(first, second, runs, metric, by, base, floor_from, force)
+    what = Compared(first, second, runs, metric, by, base, floor_from, force, price)
     raise typer.Exit(compare_runs(what, noise=noise_floor, json=json))
 
 
@@ -328,14 +332,17 @@ def gate(
 @app.command()
 def analyse(
     run: RunArgument = "latest",
-    price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
+    price: PriceOption = None,
+    latency: Annotated[
+        str | None, typer.Option(metavar="TARGET", help='The capacity at a latency target, such as "p99 < 10ms".')
+    ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     json: JsonOption = False,
 ) -> None:
     """Say whether trials were steady, where they dipped, how targets scale, and what they cost."""
     from pgdyno.commands.analyse import analyse_stored
 
-    analyse_stored(run, runs, price, json=json)
+    analyse_stored(run, runs, price, latency, json=json)
 
 
 @app.command()
@@ -360,6 +367,23 @@ def serve(
     from pgdyno.commands.serve import serve_runs
 
     serve_runs(runs, listen)
+
+
+@app.command()
+def history(
+    runs: Annotated[Path, typer.Argument(metavar="[DIR]", envvar="PGDYNO_RUNS", help="Folder of run folders.")] = (
+        DEFAULT_RUNS
+    ),
+    metric: MetricOption = "tps",
+    target: Annotated[str | None, typer.Option(metavar="NAME", help="Only trials of this target.")] = None,
+    workload: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this workload.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """Follow the same points over many runs, and say where their level changed."""
+    from pgdyno.analyse.metric import Metric
+    from pgdyno.commands.history import show_history
+
+    show_history(runs, Metric(metric), target, workload, json=json)
 
 
 @plan_app.command("check")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -59,3 +60,46 @@ def test_a_price_file_with_mistakes_is_a_usage_error(
 
 def test_no_price_file_is_a_usage_error(run: Run, stored_run: str) -> None:
     assert run("pgdyno", "analyse", stored_run, "--price", "none.toml").returncode == ExitCode.USAGE
+
+
+def test_the_capacity_at_a_latency_target(run: Run, stored_run: str) -> None:
+    said = run("pgdyno", "analyse", stored_run, "--latency", "p99 < 1s").stdout
+    assert "tps" in said
+    assert "at p99 < 1s, with 4 clients" in " ".join(said.split())
+    refused = run("pgdyno", "analyse", stored_run, "--latency", "soon")
+    assert refused.returncode == ExitCode.USAGE
+    assert "is not a latency target" in refused.stderr
+
+
+def test_two_targets_are_compared_by_price(run: Run, tmp_path: Path) -> None:
+    stored_run = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
+    (tmp_path / "price.toml").write_text(PRICES + "[target.pg17]\npurchase = [{ amount = 63564 }]\n")
+    said = run("pgdyno", "compare", stored_run, "--price", "price.toml")
+    assert said.returncode == 0, said.stderr
+    (line,) = [each for each in said.stdout.splitlines() if each.startswith("price for each tps")]
+    assert line.endswith("pg18 is cheaper than pg17")
+    answer = json.loads(run("pgdyno", "compare", stored_run, "--price", "price.toml", "--json").stdout)
+    (price,) = answer["comparisons"][0]["prices"]
+    assert price["change"] == pytest.approx(500 / 600 - 1, abs=0.002)
+
+
+def test_prices_of_the_plan_are_shown(run: Run, tmp_path: Path) -> None:
+    prices = tomllib.loads(PRICES)
+    path = Path(stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2))
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["plan"]["price"] = prices
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    for command in ("show", "analyse"):
+        assert "pg18: 63,564.00 EUR over 3 years" in " ".join(run("pgdyno", command, str(path)).stdout.split())
+
+
+def test_the_history_of_a_folder(run: Run, tmp_path: Path) -> None:
+    for _ in range(3):
+        stored(tmp_path / "runs", {"pg18": 600.0}, repeats=2)
+    said = run("pgdyno", "history", "runs")
+    assert said.returncode == 0, said.stderr
+    assert "throughput of 3 runs" in said.stdout
+    assert "3 runs are too few for change points" in said.stdout
+    (found,) = json.loads(run("pgdyno", "history", "runs", "--metric", "p99", "--json").stdout)
+    assert (len(found["points"]), found["changes"]) == (3, None)
+    assert run("pgdyno", "history", "runs", "--target", "pg9").returncode == ExitCode.USAGE

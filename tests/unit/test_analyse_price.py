@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from pgdyno.analyse.estimate import Estimate
-from pgdyno.analyse.price import Costs, Hourly, Monthly, Price, PriceList, Purchase, Subscription, price_of
+from pgdyno.analyse.price import Costs, Hourly, Monthly, Price, PriceList, Purchase, Subscription, price_of, prices_of
+from pgdyno.errors import PlanError
+from pgdyno.plan.load import load_plan
+from pgdyno.plan.model import Plan
 from pgdyno.published import published
 from pgdyno.published.figures import PublishedTarget
+from tests.unit.report_sample import manifest
 
 
 def costs_of(target: PublishedTarget, *, supported: bool = True) -> tuple[Costs, float]:
@@ -89,3 +94,54 @@ def test_a_misspelt_key_is_refused() -> None:
         PriceList.model_validate(
             {"currency": "EUR", "date": "2026-11-21", "years": 3, "target": {"a": {"purchases": []}}}
         )
+
+
+PLAN = """
+name = "priced"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 4
+[trial]
+duration = "5s"
+[price]
+currency = "EUR"
+date = 2026-11-01
+years = 3
+latency = "p99 < 10ms"
+[price.target.pg18]
+purchase = [{ amount = 1000 }]
+"""
+
+
+def test_a_plan_has_prices_and_keeps_them(tmp_path: Path) -> None:
+    (tmp_path / "priced.toml").write_text(PLAN)
+    plan = load_plan(str(tmp_path / "priced.toml")).plan
+    assert plan.price is not None
+    assert plan.price.target["pg18"].total(3) == 1_000
+    again = Plan.from_resolved(plan.as_resolved())
+    assert again.price == plan.price
+    kept = prices_of(manifest(plan=plan.as_resolved()))
+    assert kept == plan.price
+    assert prices_of(manifest()) is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (PLAN.replace("[price.target.pg18]", "[price.target.pg17]"), "there is no target pg17"),
+        (PLAN.replace("purchase", "purchases"), "purchases"),
+        (PLAN.replace("p99 < 10ms", "p99 > 10ms"), "is not a latency target"),
+        (PLAN.replace("years = 3", "years = 0"), "price.years"),
+    ],
+)
+def test_mistakes_in_a_plans_prices_are_its_problems(tmp_path: Path, wrong: str, said: str) -> None:
+    (tmp_path / "priced.toml").write_text(wrong)
+    with pytest.raises(PlanError) as caught:
+        load_plan(str(tmp_path / "priced.toml"))
+    (problem,) = caught.value.problems
+    assert said in f"{problem.path} {problem.message}"
+    assert problem.line is not None

@@ -3,84 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from datetime import date
-from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from pgdyno.analyse.estimate import Estimate
+from pgdyno.records import Manifest
+from pgdyno.records.price import HOURS_A_YEAR, Costs, Hourly, Monthly, PriceList, Purchase, Subscription
 
-HOURS_A_YEAR = 8_760.0
-MONTHS_A_YEAR = 12.0
+__all__ = ["Costs", "Hourly", "Monthly", "Price", "PriceList", "Purchase", "Subscription", "price_of", "prices_of"]
+
 SECONDS_A_YEAR = HOURS_A_YEAR * 3_600.0
 
 
-class _Part(BaseModel):
-    """Base: immutable; an unknown key is a mistake."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    amount: float = Field(ge=0)
-    """Of one, in the file's currency."""
-    count: float = Field(default=1.0, gt=0)
-    """How many."""
-    name: str = ""
-
-
-class Purchase(_Part):
-    """Paid once; the whole of it falls into the period."""
-
-
-class Subscription(_Part):
-    """Paid each year, for every core, socket or server: `count` says how many there are."""
-
-    per: Literal["core", "socket", "server"] = "server"
-
-
-class Hourly(_Part):
-    """Paid for each hour, of 8,760 a year; `count` instances."""
-
-
-class Monthly(_Part):
-    """Paid each month for `count` units: gigabytes of storage, provisioned IOPS, MB/s."""
-
-    unit: Literal["GB", "IOPS", "MB/s", "month"] = "month"
-
-
-class Costs(BaseModel):
-    """All that one target costs."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    purchase: tuple[Purchase, ...] = ()
-    subscription: tuple[Subscription, ...] = ()
-    hourly: tuple[Hourly, ...] = ()
-    monthly: tuple[Monthly, ...] = ()
-
-    def total(self, years: float) -> float:
-        """purchase + years x (subscription + 8,760 x hourly + 12 x monthly), each an amount times its count."""
-        yearly = [
-            _sum(self.subscription),
-            HOURS_A_YEAR * _sum(self.hourly),
-            MONTHS_A_YEAR * _sum(self.monthly),
-        ]
-        return _sum(self.purchase) + years * math.fsum(yearly)
-
-
-class PriceList(BaseModel):
-    """A price file: what each target costs, over which period, as of when, and what is left out."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    currency: str
-    date: date
-    """As of which these prices are."""
-    years: float = Field(gt=0)
-    """The period over which purchases are spread."""
-    left_out: tuple[str, ...] = ()
-    """What is not in it: power, people, traffic."""
-    target: dict[str, Costs]
+def prices_of(manifest: Manifest) -> PriceList | None:
+    """The price list of the run's plan, as it was when it began; None without one."""
+    told = manifest.plan.get("price")
+    return None if told is None else PriceList.model_validate(told)
 
 
 class Price(BaseModel):
@@ -120,7 +58,3 @@ def price_of(costs: Costs, years: float, tps: Estimate) -> Price | None:
         per_million_low=millions[1],
         per_million_high=millions[2],
     )
-
-
-def _sum(parts: Sequence[_Part]) -> float:
-    return math.fsum(part.amount * part.count for part in parts)

@@ -86,8 +86,8 @@ def steady_start(values: Array) -> tuple[int, float]:
     return -start, effective
 
 
-def segments_of(values: Array) -> tuple[Segment, ...]:
-    """Levels between change points: PELT (Killick et al. 2012) with squared error and a penalty of 15 s² log n.
+def segments_of(values: Array, penalty: float = PENALTY) -> tuple[Segment, ...]:
+    """Levels between change points: PELT (Killick et al. 2012) with squared error and a `penalty` of 15 s² log n.
 
     s is the spread from second to second, 1.4826 MAD of the differences / sqrt(2), so that steps do not count in it;
     at least 0.1 % of the median, for series that hardly vary.
@@ -100,7 +100,7 @@ def segments_of(values: Array) -> tuple[Segment, ...]:
     scaled = ((values - values.mean()) / spread).reshape(-1, 1)
     # the kernel of inner products is the squared error; this implementation is in C
     search = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST_SEGMENT).fit(scaled)
-    ends = [int(end) for end in search.predict(pen=PENALTY * math.log(len(values)))]
+    ends = [int(end) for end in search.predict(pen=penalty * math.log(len(values)))]
     firsts = [0, *ends[:-1]]
     return tuple(Segment(first, end, float(values[first:end].mean())) for first, end in zip(firsts, ends, strict=True))
 

@@ -11,14 +11,19 @@ from rich.console import Console
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.errors import UsageError
+from pgdyno.records.price import latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
 from pgdyno.store import find_run, load_run
 
 
-def analyse_stored(run: str, runs: Path, price: Path | None, *, json: bool) -> None:
+def analyse_stored(run: str, runs: Path, price: Path | None, latency: str | None, *, json: bool) -> None:
     """Prints the analysis. Raises StoreError and UsageError."""
     prices = None if price is None else read_prices(price)
-    found = analyse_run(load_run(find_run(run, runs)), prices)
+    try:
+        limit = None if latency is None else latency_limit(latency)
+    except ValueError as error:
+        raise UsageError(f"--latency: {error}") from error
+    found = analyse_run(load_run(find_run(run, runs)), prices, limit)
     if json:
         print(json_module.dumps(analysis_json(found), indent=2))
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,9 +16,11 @@ from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.noise import NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, between, within
+from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Severity as AuditSeverity
 from pgdyno.audit import audit
+from pgdyno.commands.arm_prices import alike, alone, arm_prices, total_of
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.fingerprint import Severity, comparable
@@ -31,6 +33,7 @@ from pgdyno.report.comparison_export import (
     gate_words,
     noise_json,
 )
+from pgdyno.report.prices import price_comparison_lines
 from pgdyno.report.refusal import (
     Reason,
     reason_lines,
@@ -58,6 +61,8 @@ class Compared:
     floor_from: str | None
     force: bool = False
     """Show it although the audit says invalid."""
+    price: Path | None = None
+    """A price file; None: the plans' prices."""
 
 
 def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
@@ -75,13 +80,15 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
     comparisons = compare(runs.arms(), floor=runs.floor_ratio())
     notes = runs.differences()
     if json:
-        found = {"notes": notes, "comparisons": [comparison_json(each) for each in comparisons]}
+        found = {"notes": notes, "comparisons": [_with_prices(each, runs) for each in comparisons]}
         print(json_module.dumps({"invalid": reasons_json(reasons), **found}, indent=2))
         return ExitCode.OK
     console = Console(highlight=False)
     _print_reasons(reasons, console)
     for at, comparison in enumerate(comparisons):
         _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
+        for line in price_comparison_lines(comparison.base, comparison.other, runs.prices(comparison)):
+            console.print(line, markup=False, soft_wrap=True)
     _print_notes([*_warnings(comparisons), *notes], console)
     return ExitCode.OK
 
@@ -160,6 +167,16 @@ class _Runs:
             if finding.severity is AuditSeverity.INVALID
         ]
 
+    def prices(self, of: Comparison) -> list[PriceComparison]:
+        """What throughput costs under both arms; nothing where an arm is no target with a price."""
+        second = self.second or self.first
+        lists = (arm_prices(self.first, self.what.price), arm_prices(second, self.what.price))
+        names = (of.base, of.other) if self.second is None else (alone(self.first), alone(second))
+        totals = [total_of(prices, name) for prices, name in zip(lists, names, strict=True)]
+        if totals[0] is None or totals[1] is None or not alike(*lists):
+            return []
+        return compare_prices(of, totals[0], totals[1])
+
     def differences(self) -> list[str]:
         """What differs between two runs beside what is compared."""
         return [] if self.second is None else _differences(self.first, self.second)
@@ -197,6 +214,10 @@ def _ratio(text: str) -> float:
     if match is None or not 0 < float(match[1]) < 100:
         raise UsageError(f"{text!r} is no limit", hint="write it in per cent, such as 3%")
     return float(match[1]) / 100
+
+
+def _with_prices(of: Comparison, runs: _Runs) -> dict[str, object]:
+    return {**comparison_json(of), "prices": [asdict(each) for each in runs.prices(of)]}
 
 
 def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:

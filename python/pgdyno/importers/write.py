@@ -15,6 +15,7 @@ from pgdyno.errors import StoreError
 from pgdyno.importers.document import Document, read_document
 from pgdyno.importers.fold import Place, Trial, slug, throughput, trials_of
 from pgdyno.importers.found import Output
+from pgdyno.importers.hammerdb_jobs import SQLITE, is_report, read_job_store, read_report
 from pgdyno.importers.naming import name_targets
 from pgdyno.importers.pgbench_log import LogKind, by_run, log_kind, read_log
 from pgdyno.importers.tabular import is_table, read_table
@@ -96,9 +97,7 @@ def _document(gathered: _Gathered, path: Path, target: str | None, mapping: Mapp
             f"cannot import {path}: it is larger than {LARGEST_DOCUMENT >> 20} MiB and no log of pgbench's"
         )
     content = path.read_bytes()
-    text = content.decode("utf-8-sig", "replace")
-    first_line = text.split("\n", 1)[0]
-    document = read_table(text, mapping) if is_table(first_line, mapping) else read_document(text)
+    document = _read(path, content, mapping)
     kept = list(_with_throughput(document, path.name, gathered))
     names = name_targets(kept, path.stem, target)
     gathered.places += [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
@@ -112,6 +111,16 @@ def _document(gathered: _Gathered, path: Path, target: str | None, mapping: Mapp
         line = ImportedLine(file=path.name, line=fact.line, text=fact.text)
         gathered.facts.setdefault(fact.name, []).append(line)
     gathered.unread += [ImportedLine(file=path.name, line=each.line, text=each.text) for each in document.unread]
+
+
+def _read(path: Path, content: bytes, mapping: Mapping[str, str]) -> Document:
+    """By what it is: HammerDB's job store or report, a table, or a document with outputs in it."""
+    if content.startswith(SQLITE):
+        return read_job_store(path)
+    text = content.decode("utf-8-sig", "replace")
+    if is_report(text):
+        return read_report(text)
+    return read_table(text, mapping) if is_table(text.split("\n", 1)[0], mapping) else read_document(text)
 
 
 def _with_throughput(document: Document, file: str, gathered: _Gathered) -> Iterator[Output]:

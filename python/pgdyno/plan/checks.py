@@ -141,6 +141,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         points = sections.space.points if sections.space is not None else []
         yield from check_phases(sections.phases, sections.workload, points, document)
     yield from _published(document)
+    yield from _price(document)
     if sections.events:
         phases_s = together_s(sections.phases)
         measured_s = phases_s if phases_s is not None else getattr(sections.trial, "duration", None)
@@ -157,6 +158,16 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.reset is not None:
         dataset = sections.workload.dataset if sections.workload is not None else None
         yield from check_reset(sections.reset, dataset, sections.targets, document)
+
+
+def _price(document: Document) -> Iterator[Problem]:
+    priced, targets = document.at(("price", "target")), document.at(("target",))
+    if not isinstance(priced, dict) or not isinstance(targets, dict):
+        return
+    for name in priced.keys() - targets.keys():
+        meant = near(name, list(targets))
+        hint = f"did you mean {meant}?" if meant else f"there are {', '.join(targets)}"
+        yield document.problem(("price", "target", name), f"there is no target {name}", hint)
 
 
 def _published(document: Document) -> Iterator[Problem]:

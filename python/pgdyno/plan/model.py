@@ -22,6 +22,7 @@ from pgdyno.plan.snapshot_words import SnapshotWay, snapshot_way
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
 from pgdyno.records import Point
+from pgdyno.records.price import PriceList
 from pgdyno.units import parse_duration_s
 
 __all__ = [
@@ -318,6 +319,8 @@ class Plan(Model):
     """None: the whole sweep is measured."""
     replica_load: ReplicaLoad | None = None
     """What runs on the standbys meanwhile; None: nothing."""
+    price: PriceList | None = None
+    """What the targets cost; None: nobody says."""
 
     @model_validator(mode="before")
     @classmethod
@@ -359,7 +362,7 @@ class Plan(Model):
         for target in resolved["target"].values():
             if target.get("ssh", ...) is None:
                 del target["ssh"]
-        for name in ("phase", "published", "search", "replica_load"):
+        for name in ("phase", "published", "search", "replica_load", "price"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:

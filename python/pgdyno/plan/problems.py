@@ -25,6 +25,7 @@ from pgdyno.plan.near import near
 from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, Environment, LocalTarget, Replicas
+from pgdyno.records.price import PriceList
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
@@ -38,6 +39,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "probe": ProbeSpec,
     "search": SearchSpec,
     "replica_load": ReplicaLoad,
+    "price": PriceList,
 }
 TARGET_KINDS: dict[str, type[BaseModel]] = {
     "embedded": EmbeddedTarget,

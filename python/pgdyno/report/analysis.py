@@ -8,14 +8,17 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from pgdyno.analyse.capacity import Capacity
 from pgdyno.analyse.dips import Dip, trial_dips
-from pgdyno.analyse.price import Price, PriceList, price_of
+from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.steady import SHORTEST, SteadyClass, SteadyState, trial_steady_state
 from pgdyno.analyse.usl import NotFitted, Range, UslFit, fit_curve
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, digest
+from pgdyno.report.prices import capacity_of, price_lines, priced_curves
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,9 @@ class CurveAnalysis:
     usl: UslFit | NotFitted
     price: Price | None
     """At its peak; None where the price list does not have the target."""
+    capacity: Capacity | None = None
+    """At a latency target; None without one, and where no point met it."""
+    price_at_capacity: Price | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +55,16 @@ class RunAnalysis:
     curves: tuple[CurveAnalysis, ...]
     prices: PriceList | None
     of: Digest
+    latency: LatencyLimit | None = None
+    """The target that capacities are of."""
 
 
-def analyse_run(run: RunSource, prices: PriceList | None = None) -> RunAnalysis:
-    """Work it out. Reads every trial's intervals once."""
+def analyse_run(run: RunSource, prices: PriceList | None = None, latency: LatencyLimit | None = None) -> RunAnalysis:
+    """Work it out. Reads every trial's intervals once; prices are the plan's where none are given."""
     of = digest(run)
+    prices = prices if prices is not None else prices_of(run.manifest)
+    if latency is None and prices is not None and prices.latency is not None:
+        latency = latency_limit(prices.latency)
     finished = [trial for trial in of.run.trials if trial.outcome is Outcome.FINISHED]
     trials = tuple(
         TrialAnalysis(trial, trial_steady_state(of.run, trial.number), tuple(trial_dips(of.run, trial.number)))
@@ -63,9 +74,14 @@ def analyse_run(run: RunSource, prices: PriceList | None = None) -> RunAnalysis:
     for curve in of.curves:
         target = curve.series.target
         costs = prices.target.get(target) if prices is not None else None
-        price = price_of(costs, prices.years, curve.peak.tps) if prices is not None and costs is not None else None
-        curves.append(CurveAnalysis(of.named[curve.series].name, target, curve.peak.clients, fit_curve(curve), price))
-    return RunAnalysis(trials, tuple(curves), prices, of)
+        capacity = capacity_of(of, curve, latency) if latency is not None else None
+        at_peak, at_capacity = (
+            price_of(costs, prices.years, tps) if prices is not None and costs is not None and tps is not None else None
+            for tps in (curve.peak.tps, capacity.tps if capacity is not None else None)
+        )
+        name, clients = of.named[curve.series].name, curve.peak.clients
+        curves.append(CurveAnalysis(name, target, clients, fit_curve(curve), at_peak, capacity, at_capacity))
+    return RunAnalysis(trials, tuple(curves), prices, of, latency)
 
 
 def analysis_lines(found: RunAnalysis) -> Iterator[str]:
@@ -74,6 +90,7 @@ def analysis_lines(found: RunAnalysis) -> Iterator[str]:
     yield from _dip_lines(found)
     for curve in found.curves:
         yield f"{curve.name}: {usl_words(curve.usl)}"
+    yield from _capacity_lines(found)
     yield from _price_lines(found)
 
 
@@ -126,30 +143,25 @@ def _range(value: Range) -> str:
     return f"{numbers.rounded(value.fitted)} ({numbers.rounded(value.low)} to {numbers.rounded(value.high)})"
 
 
-def _price_lines(found: RunAnalysis) -> Iterator[str]:
-    prices = found.prices
-    if prices is None:
+def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
+    if found.latency is None:
         return
     for curve in found.curves:
-        if curve.price is None:
-            yield f"{curve.name}: the price list has no target {curve.target}"
+        if curve.capacity is None:
+            yield f"{curve.name}: no point is known to meet {found.latency.text}"
             continue
-        price = curve.price
-        each = _money(price.per_tps, price.per_tps_low, price.per_tps_high)
-        million = _money(price.per_million, price.per_million_low, price.per_million_high)
+        of, tps = curve.capacity, curve.capacity.tps
+        half = "" if tps.half is None else f" (95 %: {numbers.rounded(tps.low)} to {numbers.rounded(tps.high)})"
+        loop = "closed loop: users would see more" if of.closed_loop else "open loop"
         yield (
-            f"{curve.name}: {price.total:,.2f} {prices.currency} over {prices.years:g} years; at the peak "
-            f"({numbers.count(curve.clients, 'client')}) {each} "
-            f"for each tps, {million} "
-            "for a million transactions"
+            f"{curve.name}: {numbers.rounded(tps.mean)} tps{half} at {found.latency.text}, with "
+            f"{numbers.count(of.point.clients, 'client')} and {numbers.ms(of.latency_ns)} ms ({loop})"
         )
-    left_out = f"; left out: {', '.join(prices.left_out)}" if prices.left_out else ""
-    yield f"prices as of {prices.date.isoformat()}{left_out}"
 
 
-def _money(value: float, low: float, high: float) -> str:
-    between = "" if low == high else f" ({numbers.rounded(low)} to {numbers.rounded(high)})"
-    return f"{numbers.rounded(value)}{between}"
+def _price_lines(found: RunAnalysis) -> Iterator[str]:
+    if found.prices is not None:
+        yield from price_lines(priced_curves(found.of, found.prices, found.latency), found.prices)
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:
@@ -171,11 +183,29 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
                 "target": each.target,
                 "clients": each.clients,
                 "usl": _usl_json(each.usl),
-                "price": None if each.price is None else _finite(each.price.model_dump()),
+                "price": _price_json(each.price),
+                "capacity": None if each.capacity is None else _capacity_json(each.capacity),
+                "price_at_capacity": _price_json(each.price_at_capacity),
             }
             for each in found.curves
         ],
         "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
+    }
+
+
+def _price_json(price: Price | None) -> dict[str, Any] | None:
+    return None if price is None else _finite(price.model_dump())
+
+
+def _capacity_json(of: Capacity) -> dict[str, Any]:
+    return {
+        "latency": of.limit.text,
+        "clients": of.point.clients,
+        "rate": of.point.point.rate,
+        "tps": of.tps.mean,
+        "tps_half": of.tps.half,
+        "latency_ns": of.latency_ns,
+        "closed_loop": of.closed_loop,
     }
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from rich.console import Console
 from rich.text import Text
 
+from pgdyno.analyse.price import prices_of
 from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.audit import Finding
@@ -17,6 +18,7 @@ from pgdyno.report.digest import Digest, Note, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.findings import finding_lines
 from pgdyno.report.preparation import preparation_line
+from pgdyno.report.prices import price_lines, priced_curves
 from pgdyno.report.replicas import replica_lines
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import PointRow, point_rows
@@ -93,6 +95,10 @@ def report_lines(
     standbys = replica_lines(of.run.trials)
     if standbys:
         lines += [Text(""), *(Text(line) for each in standbys for line in _wrapped(each, room, indent=4))]
+    prices = prices_of(of.manifest)
+    if prices is not None:
+        told = price_lines(priced_curves(of, prices), prices)
+        lines += [Text(""), *(Text(line) for each in told for line in _wrapped(each, room, indent=4))]
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]

@@ -1,0 +1,105 @@
+"""The same point over many runs, and where it changed."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+import numpy as np
+
+from pgdyno.analyse.compare import LEAST_DELTA
+from pgdyno.analyse.metric import Metric, value_of
+from pgdyno.analyse.series import Series, label, varying
+from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.steady import segments_of
+
+FEWEST_RUNS = 12
+"""For change points."""
+PENALTY = 7.0
+"""Of a change point, times log n. Runs depend on each other less than seconds do, so it is lower than `steady`'s;
+with it, noise alone shows a change in 4 of 100 histories of 12 runs, and in 1 of 100 of 20 or more."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPoint:
+    """One run."""
+
+    run: str
+    started_at: datetime
+    figure: float
+    """Geometric mean over its trials: transactions a second, or nanoseconds."""
+    trials: int
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change point."""
+
+    at: int
+    """Index of the first run with the new level."""
+    before: float
+    after: float
+    """Geometric means of the levels on both sides."""
+
+    @property
+    def ratio(self) -> float:
+        """after / before - 1."""
+        return self.after / self.before - 1
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """One point of one target, workload and length of trials, over the runs that have it."""
+
+    label: str
+    workload: str
+    points: tuple[HistoryPoint, ...]
+    """In the order in which the runs began."""
+    changes: tuple[Change, ...] | None
+    """None below 12 runs: nothing can be said."""
+
+
+def histories(runs: Sequence[RunSource], metric: Metric) -> list[History]:
+    """The history of every point that at least two of `runs` have, in the order in which they first came."""
+    found: dict[tuple[str, float | None, Series, int], list[HistoryPoint]] = defaultdict(list)
+    for run in sorted(runs, key=lambda each: each.manifest.started_at):
+        figures: dict[tuple[str, float | None, Series, int], list[float]] = defaultdict(list)
+        for trial in run.trials:
+            figure = value_of(trial, metric)
+            if figure is not None:
+                series = Series.of(trial.target, trial.point)
+                figures[run.manifest.workload, trial.duration_s, series, trial.point.clients].append(math.log(figure))
+        for key, logs in figures.items():
+            mean = math.exp(math.fsum(logs) / len(logs))
+            found[key].append(HistoryPoint(run.manifest.run, run.manifest.started_at, mean, len(logs)))
+    kept = {key: points for key, points in found.items() if len(points) > 1}
+    names = varying([series for _, _, series, _ in kept])
+    made = []
+    for (workload, length_s, series, clients), points in kept.items():
+        length = f", {length_s:g} s" if length_s is not None else ""
+        name = f"{label(series, names)}, {clients:,} client{'' if clients == 1 else 's'}{length}"
+        made.append(History(name, workload, tuple(points), change_points([point.figure for point in points])))
+    return made
+
+
+def change_points(figures: Sequence[float]) -> tuple[Change, ...] | None:
+    """Where the level of `figures` changed by 1 % or more: PELT on their logarithms; None below 12 of them.
+
+    Killick et al. 2012, squared error, penalty 7 s² log n, where s is the spread from run to run without the steps;
+    a level is at least three runs long. It is not a test of two levels: `compare` is, on the trials of two runs.
+    """
+    if len(figures) < FEWEST_RUNS:
+        return None
+    logs = np.log(np.asarray(figures, dtype=np.float64))
+    # segments_of takes the least spread from the median, which is 1 here: 0.1 % of throughput
+    median = float(np.median(logs))
+    segments = segments_of(logs - median + 1, PENALTY)
+    return tuple(
+        Change(before.end, math.exp(before.level + median - 1), math.exp(after.level + median - 1))
+        for before, after in pairwise(segments)
+        if abs(after.level - before.level) >= math.log1p(LEAST_DELTA)
+    )

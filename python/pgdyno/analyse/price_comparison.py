@@ -1,0 +1,79 @@
+"""Two arms compared by what their throughput costs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from pgdyno.analyse.compare import Comparison, PointComparison, Verdict, verdict_of
+from pgdyno.analyse.interval import Interval
+from pgdyno.analyse.metric import Metric
+
+
+class PriceVerdict(StrEnum):
+    """What the pairs say of the other arm's price for each tps."""
+
+    CHEAPER = "cheaper"
+    DEARER = "dearer"
+    SAME = "same"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True, slots=True)
+class PriceComparison:
+    """One point, or all of them together."""
+
+    label: str
+    base_per_tps: float
+    other_per_tps: float
+    change: float
+    """other / base - 1, of the price for each tps; that for a million transactions changes by as much."""
+    low: float
+    high: float
+    """Ends of its interval."""
+    level: float
+    verdict: PriceVerdict
+
+
+def compare_prices(of: Comparison, base_total: float, other_total: float) -> list[PriceComparison]:
+    """The price of throughput at every point with an interval; nothing for other metrics, or a total of 0.
+
+    The price for each tps is total / tps, and totals have no error: the interval of log(other / base) is
+    log(other total / base total) minus that of throughput. Verdicts as for a latency, less being better, within the
+    comparison's delta and at the level at which throughput was judged (Holm's).
+    """
+    if of.metric is not Metric.TPS or base_total <= 0 or other_total <= 0:
+        return []
+    points = [*of.points, *([of.overall] if of.overall is not None else [])]
+    found = [_priced(point, point.interval, of.delta, base_total, other_total) for point in points if point.interval]
+    return [each for each in found if each is not None]
+
+
+_WORDS = {
+    Verdict.FASTER: PriceVerdict.CHEAPER,
+    Verdict.SLOWER: PriceVerdict.DEARER,
+    Verdict.SAME: PriceVerdict.SAME,
+    Verdict.INCONCLUSIVE: PriceVerdict.INCONCLUSIVE,
+}
+
+
+def _priced(
+    point: PointComparison, interval: Interval | None, delta: float, base_total: float, other_total: float
+) -> PriceComparison | None:
+    if interval is None:
+        return None
+    totals = math.log(other_total / base_total)
+    # what is sure of throughput is sure of the price: less is better, so the sign is turned round
+    low, high = totals - interval.high, totals - interval.low
+    mirrored = replace(interval, low=low, high=high)
+    return PriceComparison(
+        label=point.label,
+        base_per_tps=base_total / point.base,
+        other_per_tps=other_total / point.other,
+        change=math.expm1(totals - interval.mean),
+        low=math.expm1(low),
+        high=math.expm1(high),
+        level=interval.level,
+        verdict=_WORDS[verdict_of(mirrored, point.pairs, delta, sign=-1)],
+    )

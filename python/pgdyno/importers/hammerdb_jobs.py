@@ -1,0 +1,143 @@
+"""HammerDB's jobs: its SQLite store, and the JSON report of one job.
+
+Tables and keys as hammerdb's modules/jobs-1.0.tm makes and prints them (versions 4.5 to 6.0).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import StoreError
+from pgdyno.importers.document import Document
+from pgdyno.importers.found import Output, Statement, Unread
+from pgdyno.importers.hammerdb import HammerdbParser
+
+SQLITE = b"SQLite format 3\0"
+REPORT = "hammerdb-job-report-v1"
+_CONFIGURED = {
+    "warehouses": re.compile(r"\bpg_count_ware\s+\{?(\d+)"),
+    "duration_s": re.compile(r"\bpg_duration\s+\{?(\d+)"),
+}
+"""Of a job's dictionary, which is Tcl's: words in turn, key and value."""
+
+
+def is_report(text: str) -> bool:
+    """Whether `text` is the JSON report of a job."""
+    return text.lstrip().startswith("{") and f'"{REPORT}"' in text
+
+
+def read_report(text: str) -> Document:
+    """The job of a report. A job of another database or of TPROC-H is unread."""
+    try:
+        told = json.loads(text)
+        output = _of_report(told)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return Document(unread=[Unread(1, f"a report of HammerDB's that cannot be read: {error!r}")])
+    if output is None:
+        job = told["job"]
+        return Document(unread=[Unread(1, f"a job of {job.get('database')} and {job.get('benchmark')}")])
+    return Document(outputs=[output])
+
+
+def _of_report(told: dict[str, Any]) -> Output | None:
+    job, asked, result = told["job"], told["benchmark_config"], told["result"]
+    if str(job["benchmark"]).upper() not in ("TPROC-C", "TPC-C") or not _is_postgres(job["database"]):
+        return None
+    output = Output("hammerdb", 1, 1, version=_version(job.get("hdb_version")), workload="tpcc")
+    put = (
+        ("nopm", float(result["nopm"])),
+        ("tpm", float(result["tpm"])),
+        ("clients", int(asked["virtual_users"])),
+        ("warehouses", int(asked["warehouses"]) if asked.get("warehouses") is not None else None),
+        ("duration_s", 60.0 * float(asked["duration_minutes"]) if asked.get("duration_minutes") is not None else None),
+    )
+    for name, value in put:
+        if value is not None:
+            output.put(name, value, 1, f"{name} {value:g}")
+    if job.get("jobid"):
+        output.words["job"] = str(job["jobid"])
+    return output
+
+
+def read_job_store(path: Path) -> Document:
+    """Every job of a store whose output has a result; the line is the job's place in the store, from 1.
+
+    Raises StoreError where it is no store of HammerDB's, or damaged.
+    """
+    try:
+        # read only, and as it lies there: a store may be on a medium that cannot be written
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
+            return _jobs(connection)
+    except sqlite3.Error as error:
+        raise StoreError(
+            f"cannot import {path}: {error}", hint="a job store of HammerDB's has the tables JOBMAIN and JOBOUTPUT"
+        ) from error
+
+
+def _jobs(connection: sqlite3.Connection) -> Document:
+    document = Document()
+    jobs = connection.execute("SELECT jobid, db, bm, jobdict FROM JOBMAIN ORDER BY rowid").fetchall()
+    for line, (job, database, benchmark, described) in enumerate(jobs, start=1):
+        found = _outputs(connection, job) if _is_postgres(database) and str(benchmark).upper() in _TPCC else []
+        if not found:
+            document.unread.append(Unread(line, f"job {job} of {database}, {benchmark}: no result of TPROC-C"))
+        for output in found:
+            _complete(output, job, line, str(described))
+            output.statements = list(_timing(connection, job))
+            document.outputs.append(output)
+    return document
+
+
+_TPCC = ("TPC-C", "TPROC-C")
+
+
+def _outputs(connection: sqlite3.Connection, job: str) -> list[Output]:
+    """What the job printed, read as the text that it is."""
+    parser = HammerdbParser()
+    rows = connection.execute("SELECT output FROM JOBOUTPUT WHERE jobid = ? ORDER BY rowid", (job,))
+    for line, text in enumerate((each for (output,) in rows for each in str(output).splitlines()), start=1):
+        parser.read(text, line)
+    parser.end()
+    return parser.found
+
+
+def _complete(output: Output, job: str, line: int, described: str) -> None:
+    output.words["job"] = job
+    for name, pattern in _CONFIGURED.items():
+        match = pattern.search(described)
+        if match is not None:
+            value = int(match[1])
+            output.put(name, 60.0 * value if name == "duration_s" else value, line, match[0])
+    # lines within a job's output are no lines of the file
+    output.printed = {name: (line, text) for name, (_, text) in output.printed.items()}
+    output.line = output.last_line = line
+
+
+def _timing(connection: sqlite3.Connection, job: str) -> Iterator[Statement]:
+    """Mean time of each procedure over all virtual users; nothing where the job was not profiled."""
+    tables = connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'JOBTIMING'").fetchone()
+    if tables is None:
+        return
+    # rows of the summary where there are some, else those of virtual users, weighted by their calls
+    sql = """
+        SELECT procname, sum(calls * avg_ms) / sum(calls) FROM JOBTIMING
+        WHERE jobid = :job AND calls > 0 AND coalesce(summary, 0) =
+            (SELECT max(coalesce(summary, 0)) FROM JOBTIMING WHERE jobid = :job)
+        GROUP BY procname ORDER BY min(rowid)
+    """
+    for name, mean_ms in connection.execute(sql, {"job": job}):
+        yield Statement(str(name), float(mean_ms))
+
+
+def _is_postgres(database: object) -> bool:
+    return str(database).strip().lower() in ("postgresql", "pg", "postgres")
+
+
+def _version(text: object) -> str | None:
+    return str(text).removeprefix("v") if text else None

@@ -1,0 +1,118 @@
+"""What targets cost, as a plan or a price file says it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+HOURS_A_YEAR = 8_760.0
+MONTHS_A_YEAR = 12.0
+
+_LIMIT = re.compile(
+    r"\s*(?P<figure>p50|p90|p95|p99|p99\.9|mean|max)\s*<\s*(?P<value>\d+(?:\.\d+)?)\s*(?P<unit>us|ms|s)\s*"
+)
+_NS = {"us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyLimit:
+    """`p99 < 10ms`."""
+
+    text: str
+    figure: str
+    """p50, p90, p95, p99, p99.9, mean or max."""
+    limit_ns: float
+
+
+def latency_limit(text: str) -> LatencyLimit:
+    """`p99 < 10ms`. Raises ValueError."""
+    match = _LIMIT.fullmatch(text)
+    if match is None or float(match["value"]) <= 0:
+        raise ValueError(
+            f'{text!r} is not a latency target; write "p99 < 10ms", on p50, p90, p95, p99, p99.9, mean or max'
+        )
+    return LatencyLimit(" ".join(text.split()), match["figure"], float(match["value"]) * _NS[match["unit"]])
+
+
+def _limit(text: str) -> str:
+    latency_limit(text)
+    return text
+
+
+class _Part(BaseModel):
+    """Base: immutable; an unknown key is a mistake."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    amount: float = Field(ge=0)
+    """Of one, in the file's currency."""
+    count: float = Field(default=1.0, gt=0)
+    """How many."""
+    name: str = ""
+
+
+class Purchase(_Part):
+    """Paid once; the whole of it falls into the period."""
+
+
+class Subscription(_Part):
+    """Paid each year, for every core, socket or server: `count` says how many there are."""
+
+    per: Literal["core", "socket", "server"] = "server"
+
+
+class Hourly(_Part):
+    """Paid for each hour, of 8,760 a year; `count` instances."""
+
+
+class Monthly(_Part):
+    """Paid each month for `count` units: gigabytes of storage, provisioned IOPS, MB/s."""
+
+    unit: Literal["GB", "IOPS", "MB/s", "month"] = "month"
+
+
+class Costs(BaseModel):
+    """All that one target costs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    purchase: tuple[Purchase, ...] = ()
+    subscription: tuple[Subscription, ...] = ()
+    hourly: tuple[Hourly, ...] = ()
+    monthly: tuple[Monthly, ...] = ()
+
+    def total(self, years: float) -> float:
+        """purchase + years x (subscription + 8,760 x hourly + 12 x monthly), each an amount times its count."""
+        yearly = [
+            _sum(self.subscription),
+            HOURS_A_YEAR * _sum(self.hourly),
+            MONTHS_A_YEAR * _sum(self.monthly),
+        ]
+        return _sum(self.purchase) + years * math.fsum(yearly)
+
+
+class PriceList(BaseModel):
+    """A price file: what each target costs, over which period, as of when, and what is left out."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    currency: str
+    date: date
+    """As of which these prices are."""
+    years: float = Field(gt=0)
+    """The period over which purchases are spread."""
+    left_out: tuple[str, ...] = ()
+    """What is not in it: power, people, traffic."""
+    latency: Annotated[str, AfterValidator(_limit)] | None = None
+    """`p99 < 10ms`: prices are given at the highest throughput that meets it, too."""
+    target: Annotated[dict[str, Costs], Field(min_length=1)]
+
+
+def _sum(parts: Sequence[_Part]) -> float:
+    return math.fsum(part.amount * part.count for part in parts)

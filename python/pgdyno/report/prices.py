@@ -1,0 +1,106 @@
+"""Prices beside throughput: at the peak of each curve, and at a latency target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.analyse.capacity import Capacity, capacity_at
+from pgdyno.analyse.price import Price, PriceList, price_of
+from pgdyno.analyse.price_comparison import PriceComparison
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.records.price import LatencyLimit, latency_limit
+from pgdyno.report import numbers
+from pgdyno.report.comparison import percent
+from pgdyno.report.digest import Digest
+
+
+@dataclass(frozen=True, slots=True)
+class PricedCurve:
+    """One curve of throughput by clients."""
+
+    name: str
+    target: str
+    clients: int
+    """At its peak."""
+    price: Price | None
+    """At its peak; None where the price list does not have the target."""
+    limit: LatencyLimit | None
+    capacity: Capacity | None
+    """At `limit`; None where no point met it."""
+    at_capacity: Price | None
+
+
+def priced_curves(of: Digest, prices: PriceList, latency: LatencyLimit | None = None) -> list[PricedCurve]:
+    """Every curve; `latency` stands for the price list's target."""
+    told = latency_limit(prices.latency) if prices.latency is not None else None
+    return [_priced(of, curve, prices, latency or told) for curve in of.curves]
+
+
+def capacity_of(of: Digest, curve: ScalingCurve, limit: LatencyLimit) -> Capacity | None:
+    """The capacity of a curve; rates of an open loop are points of it."""
+    series = replace(curve.series, rate=None)
+    return capacity_at([point for point in of.points if replace(point.series, rate=None) == series], limit)
+
+
+def _priced(of: Digest, curve: ScalingCurve, prices: PriceList, limit: LatencyLimit | None) -> PricedCurve:
+    target = curve.series.target
+    costs = prices.target.get(target)
+    capacity = capacity_of(of, curve, limit) if limit is not None else None
+    at_peak = None if costs is None else price_of(costs, prices.years, curve.peak.tps)
+    at_capacity = None if costs is None or capacity is None else price_of(costs, prices.years, capacity.tps)
+    return PricedCurve(of.named[curve.series].name, target, curve.peak.clients, at_peak, limit, capacity, at_capacity)
+
+
+def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[str]:
+    """A line each, and what the prices are as of."""
+    for curve in curves:
+        price = curve.price
+        if price is None:
+            yield f"{curve.name}: the price list has no target {curve.target}"
+            continue
+        yield (
+            f"{curve.name}: {price.total:,.2f} {prices.currency} over {prices.years:g} years; at the peak "
+            f"({numbers.count(curve.clients, 'client')}) {_each(price)}"
+        )
+        if curve.limit is not None:
+            yield _at_limit(curve, curve.limit)
+    left_out = f"; left out: {', '.join(prices.left_out)}" if prices.left_out else ""
+    yield f"prices as of {prices.date.isoformat()}{left_out}"
+
+
+def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
+    if curve.capacity is None or curve.at_capacity is None:
+        return f"{curve.name}: no point is known to meet {limit.text}"
+    point = curve.capacity.point.point
+    where = numbers.count(point.clients, "client") if point.rate is None else f"rate {point.rate:,.10g}"
+    loop = ", closed loop" if curve.capacity.closed_loop else ""
+    return f"{curve.name}: at {limit.text} ({where}{loop}) {_each(curve.at_capacity)}"
+
+
+def _each(price: Price) -> str:
+    each = _money(price.per_tps, price.per_tps_low, price.per_tps_high)
+    million = _money(price.per_million, price.per_million_low, price.per_million_high)
+    return f"{each} for each tps, {million} for a million transactions"
+
+
+def _money(value: float, low: float, high: float) -> str:
+    between = "" if low == high else f" ({numbers.rounded(low)} to {numbers.rounded(high)})"
+    return f"{numbers.rounded(value)}{between}"
+
+
+def price_comparison_lines(base: str, other: str, found: Sequence[PriceComparison]) -> Iterator[str]:
+    """What the other arm's throughput costs beside the base's, a line a point."""
+    for each in found:
+        interval = f"{percent(each.low, plus=True).removesuffix(' %')} to {percent(each.high, plus=True)}"
+        yield (
+            f"price for each tps, {each.label}: {numbers.rounded(each.other_per_tps)} beside "
+            f"{numbers.rounded(each.base_per_tps)}, {percent(each.change)} ({100 * each.level:.3g} % interval "
+            f"{interval}): {other} is {_WORDS[each.verdict]} {base}"
+        )
+
+
+_WORDS = {
+    "cheaper": "cheaper than", "dearer": "dearer than", "same": "as dear as",
+    "inconclusive": "not told apart by price from",
+}  # fmt: skip

@@ -1,0 +1,68 @@
+"""Capacity at a latency target, and prices of two arms beside each other."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pgdyno.analyse.capacity import capacity_at
+from pgdyno.analyse.compare import compare
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.price_comparison import PriceVerdict, compare_prices
+from pgdyno.analyse.summary import summarise
+from pgdyno.records.price import latency_limit
+from pgdyno.report.prices import price_comparison_lines
+from tests.unit.comparison_sample import arms_of
+from tests.unit.report_sample import SampleRun, add_trial, manifest
+
+
+def test_the_highest_throughput_that_meets_the_target() -> None:
+    run = SampleRun(manifest(trials_planned=3))
+    for clients, tps, mean_us in ((1, 1_000, 900), (2, 1_800, 1_800), (4, 2_000, 9_000)):
+        add_trial(run, "pg18", clients, tps, mean_us, seconds=2)
+    points = summarise(run)
+    found = {limit: capacity_at(points, latency_limit(limit)) for limit in ("p50 < 5ms", "p50 < 100 ms", "p50 < 10us")}
+    assert [each and each.point.clients for each in found.values()] == [2, 4, None]
+    met = found["p50 < 5ms"]
+    assert met is not None
+    assert met.closed_loop
+    assert met.tps.mean == pytest.approx(1_800, rel=0.02)
+
+
+@pytest.mark.parametrize("text", ["p99", "p99 > 10ms", "p42 < 1ms", "p99 < 10", "p99 < 0ms"])
+def test_what_is_no_latency_target(text: str) -> None:
+    with pytest.raises(ValueError, match="write"):
+        latency_limit(text)
+
+
+def arms(ratio: float, shift: int = 0) -> list[float]:
+    return [ratio * 1_000 * (1 + 0.001 * ((at + shift) % 3)) for at in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "totals", "verdict"),
+    [
+        (1.2, (100, 100), PriceVerdict.CHEAPER),
+        (1.2, (100, 150), PriceVerdict.DEARER),
+        (1.2, (100, 120), PriceVerdict.SAME),
+        (1.0, (100, 101), PriceVerdict.INCONCLUSIVE),
+    ],
+)
+def test_prices_have_throughputs_intervals(ratio: float, totals: tuple[float, float], verdict: PriceVerdict) -> None:
+    (comparison,) = compare([arms_of((arms(1.0), arms(ratio, 1)))])
+    (found,) = compare_prices(comparison, *totals)
+    assert found.verdict is verdict
+    assert found.change == pytest.approx(totals[1] / totals[0] / ratio - 1, abs=1e-3)
+    assert found.low <= found.change <= found.high
+    interval = comparison.points[0].interval
+    assert interval is not None
+    assert math.log1p(found.high) - math.log1p(found.low) == pytest.approx(interval.high - interval.low)
+    assert found.base_per_tps == pytest.approx(totals[0] / 1_001, rel=1e-3)
+    (line,) = price_comparison_lines("a", "b", [found])
+    assert line.startswith("price for each tps, 1 clients: ")
+
+
+def test_latency_has_no_price() -> None:
+    (comparison,) = compare([arms_of((arms(1.0), arms(1.2)), metric=Metric.P99)])
+    assert compare_prices(comparison, 1, 2) == []

@@ -1,0 +1,77 @@
+"""Change points over many runs: steps that were put there, and noise that has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+import numpy as np
+import pytest
+
+from pgdyno.analyse.history import FEWEST_RUNS, change_points, histories
+from pgdyno.analyse.metric import Metric
+from pgdyno.report.history import history_lines
+from tests.unit.report_sample import SampleRun, add_trial, manifest
+from tests.unit.store_sample import STARTED
+
+
+def noisy(seed: int, runs: int) -> list[float]:
+    return list(1_000 * np.exp(np.random.default_rng(seed).normal(0, 0.02, runs)))
+
+
+@pytest.mark.parametrize(("runs", "most"), [(12, 16), (20, 8), (40, 6)])
+def test_noise_has_few_changes(runs: int, most: int) -> None:
+    """4 of 100 at 12 runs, 1 of 100 from 20 on, and twice the error of 200 simulations."""
+    assert sum(bool(change_points(noisy(seed, runs))) for seed in range(200)) <= most
+
+
+@pytest.mark.parametrize("runs", [20, 40])
+def test_a_step_of_four_standard_deviations_is_found_where_it_is(runs: int) -> None:
+    found = 0
+    for seed in range(100):
+        figures = np.array(noisy(seed, runs))
+        figures[runs // 2 :] *= 1.08
+        changes = change_points(list(figures))
+        found += changes is not None and len(changes) == 1 and abs(changes[0].at - runs // 2) <= 1
+    assert found >= 90
+
+
+def test_the_change_is_the_ratio_of_the_levels() -> None:
+    (change,) = change_points([1_000.0] * 10 + [900.0] * 10) or ()
+    assert (change.at, round(change.before), round(change.after)) == (10, 1_000, 900)
+    assert change.ratio == pytest.approx(-0.1)
+
+
+def test_what_is_under_one_per_cent_is_no_change_and_few_runs_have_none() -> None:
+    assert change_points([1_000.0] * 10 + [1_009.0] * 10) == ()
+    assert len(change_points([1_000.0] * 10 + [1_011.0] * 10) or ()) == 1
+    assert change_points(noisy(1, FEWEST_RUNS - 1)) is None
+
+
+@dataclass
+class _Runs:
+    made: list[SampleRun] = field(default_factory=list)
+
+    def add(self, tps: float, target: str = "pg18", clients: int = 4) -> None:
+        at = STARTED + timedelta(days=len(self.made))
+        run = SampleRun(manifest(trials_planned=2, run=f"run-{len(self.made)}", started_at=at))
+        for each in (0.99, 1.01):
+            add_trial(run, target, clients, tps * each, 900, seconds=2)
+        self.made.append(run)
+
+
+def test_the_same_point_is_followed_over_runs_in_their_order() -> None:
+    runs = _Runs()
+    for at in range(14):
+        runs.add(1_000 if at < 7 else 1_200)
+    runs.add(500, clients=8)
+    (found,) = histories(list(reversed(runs.made)), Metric.TPS)
+    assert [point.run for point in found.points] == [f"run-{at}" for at in range(14)]
+    assert (found.label, found.points[0].trials) == ("pg18, 4 clients, 2 s", 2)
+    (change,) = found.changes or ()
+    assert change.at == 7
+    lines = list(history_lines(found, Metric.TPS, {7: ["server version: 17 before, 18 after"]}))
+    assert "throughput of 14 runs" in lines[0]
+    assert "+20.0 %" in lines[2]
+    assert "run-7" in lines[2]
+    assert lines[3].strip() == "server version: 17 before, 18 after"

@@ -1,0 +1,108 @@
+"""HammerDB's job store and JSON report, made by hand from their documented tables and keys."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import StoreError
+from pgdyno.importers.write import import_files
+from pgdyno.store import load_run
+
+TABLES = """
+CREATE TABLE JOBMAIN (jobid TEXT PRIMARY KEY, db TEXT, bm TEXT, jobdict TEXT, timestamp DATETIME);
+CREATE TABLE JOBOUTPUT (jobid TEXT, vu INTEGER, output TEXT);
+CREATE TABLE JOBTIMING (jobid TEXT, vu INTEGER, procname TEXT, calls INTEGER, avg_ms REAL, summary INTEGER);
+CREATE TABLE JOBTCOUNT (jobid TEXT, counter INTEGER, metric TEXT);
+"""
+CONFIG = "connection {pg_host localhost} tpcc {pg_count_ware 40 pg_num_vu 4 pg_rampup 2 pg_duration 5}"
+
+
+def store(path: Path) -> Path:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.executescript(TABLES)
+        for job, database, benchmark in (
+            ("AA", "PostgreSQL", "TPC-C"),
+            ("BB", "PostgreSQL", "TPC-C"),
+            ("CC", "MySQL", "TPC-C"),
+            ("DD", "PostgreSQL", "TPC-H"),
+        ):
+            connection.execute(
+                "INSERT INTO JOBMAIN VALUES (?, ?, ?, ?, '2026-01-01')", (job, database, benchmark, CONFIG)
+            )
+        said = [
+            ("AA", "8 Active Virtual Users configured"),
+            ("AA", "TEST RESULT : System achieved 60000 NOPM from 138000 PostgreSQL TPM"),
+            ("BB", "Vuser 1:Beginning rampup time of 2 minutes"),
+        ]
+        connection.executemany("INSERT INTO JOBOUTPUT VALUES (?, 1, ?)", said)
+        timing = [("AA", 2, "NEWORD", 30, 6.0, 0), ("AA", 3, "NEWORD", 10, 2.0, 0), ("AA", 2, "PAYMENT", 20, 1.5, 0)]
+        connection.executemany("INSERT INTO JOBTIMING VALUES (?, ?, ?, ?, ?, ?)", timing)
+        connection.commit()
+    return path
+
+
+def test_a_job_store_gives_a_trial_for_each_job_with_a_result(tmp_path: Path) -> None:
+    result = import_files([store(tmp_path / "hammer.DB")], tmp_path / "runs", target="pg18")
+    assert result.trials == 1
+    assert [(line.line, line.text.split(":")[0]) for line in result.unread] == [
+        (2, "job BB of PostgreSQL, TPC-C"), (3, "job CC of MySQL, TPC-C"), (4, "job DD of PostgreSQL, TPC-H"),
+    ]  # fmt: skip
+    run = load_run(result.run)
+    (trial,) = run.trials
+    assert (trial.point.clients, trial.point.scale, trial.duration_s) == (8, 40, 300)
+    assert trial.imported is not None
+    assert (trial.imported.figures["nopm"], trial.imported.figures["tpm"]) == (60_000, 138_000)
+    assert (trial.imported.line, trial.imported.words["job"], trial.imported.printed["nopm"].line) == (1, "AA", 1)
+    assert trial.summary is not None
+    assert trial.summary.tps == 2_300
+    assert [(row.text, row.latency_mean_ns) for row in run.statements(1)] == [("NEWORD", 5e6), ("PAYMENT", 1.5e6)]
+
+
+def test_a_file_that_is_sqlite_and_no_job_store_is_named(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.executescript("CREATE TABLE t (a INTEGER);")
+    with pytest.raises(StoreError, match=r"cannot import .*other\.db: no such table: JOBMAIN"):
+        import_files([tmp_path / "other.db"], tmp_path / "runs")
+
+
+def report(**job: str) -> str:
+    told = {
+        "schema": "hammerdb-job-report-v1",
+        "job": {"jobid": "EE", "hdb_version": "v6.0", "database": "PostgreSQL", "benchmark": "TPROC-C", **job},
+        "benchmark_config": {"warehouses": 100, "virtual_users": 16, "rampup_minutes": 2, "duration_minutes": 5},
+        "result": {"nopm": 90_000, "tpm": 207_000},
+    }
+    return json.dumps(told, indent=1)
+
+
+def test_a_report_is_one_trial(tmp_path: Path) -> None:
+    (tmp_path / "job.json").write_text(report())
+    result = import_files([tmp_path / "job.json"], tmp_path / "runs")
+    (trial,) = load_run(result.run).trials
+    assert (trial.point.clients, trial.point.scale, trial.duration_s) == (16, 100, 300)
+    assert trial.summary is not None
+    assert trial.summary.tps == 3_450
+    assert trial.imported is not None
+    assert (trial.imported.tool, trial.imported.version) == ("hammerdb", "6.0")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (report(database="MariaDB"), "no output of a known tool"),
+        (report(benchmark="TPROC-H"), "no output of a known tool"),
+        (report()[:-20], "no output of a known tool"),
+        ('{"schema": "hammerdb-job-report-v1"}', "no output of a known tool"),
+    ],
+)
+def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "job.json").write_text(text)
+    with pytest.raises(StoreError, match=said) as caught:
+        import_files([tmp_path / "job.json"], tmp_path / "runs")
+    assert caught.value.hint is not None
+    assert caught.value.hint.startswith("1 lines")
