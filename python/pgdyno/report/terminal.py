@@ -95,10 +95,7 @@ def report_lines(
     standbys = replica_lines(of.run.trials)
     if standbys:
         lines += [Text(""), *(Text(line) for each in standbys for line in _wrapped(each, room, indent=4))]
-    prices = prices_of(of.manifest)
-    if prices is not None:
-        told = price_lines(priced_curves(of, prices), prices)
-        lines += [Text(""), *(Text(line) for each in told for line in _wrapped(each, room, indent=4))]
+    lines += _prices(of, room)
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]
@@ -107,6 +104,14 @@ def report_lines(
     lines += _notes(notes(of), room)
     lines += _failures(of, room)
     return lines
+
+
+def _prices(of: Digest, room: int) -> list[Text]:
+    prices = prices_of(of.manifest)
+    if prices is None:
+        return []
+    told = price_lines(priced_curves(of, prices), prices)
+    return [Text(""), *(Text(line) for each in told for line in _wrapped(each, room, indent=4))]
 
 
 def _unicode(console: Console) -> bool:
