@@ -284,3 +284,15 @@ def test_steps_are_told(home: Home) -> None:
     with open_target("t", spec(), home=home, progress=steps):
         said = list(steps.said)
     assert [text.split(" PostgreSQL")[0] for text in said[-2:]] == ["making a cluster of", "starting"]
+
+
+def test_texts_of_a_database_without_an_encoding_are_texts(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute(
+            "CREATE DATABASE unencoded TEMPLATE template0 ENCODING SQL_ASCII LC_COLLATE 'C' LC_CTYPE 'C'"
+        )
+        try:
+            with server.connect("unencoded") as other:
+                assert other.execute("SELECT 'text'").fetchone() == ("text",)
+        finally:
+            connection.execute("DROP DATABASE unencoded")

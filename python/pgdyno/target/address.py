@@ -41,6 +41,8 @@ class Address:
         values: dict[str, Any] = {
             "connect_timeout": str(CONNECT_TIMEOUT_S),
             "application_name": "pgdyno",
+            # of a database in SQL_ASCII, too: else psycopg gives its texts as bytes
+            "client_encoding": "utf8",
             **self.parameters,
             **more,
             "dbname": dbname,

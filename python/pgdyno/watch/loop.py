@@ -78,6 +78,7 @@ class Watcher:
             version=self.fold.version,
             interval=1,
             processors=None if self._place is None else _processors(bucket),
+            colours=not os.environ.get("NO_COLOR"),
             queries=self.history.queries,
         )
 
