@@ -34,6 +34,7 @@ from pgdyno.run.stream import among
 from pgdyno.store import TrialWriter
 from pgdyno.target import Server
 from pgdyno.target.log_parts import LogParts
+from pgdyno.target.signals import signals_deferred
 
 SHORTEST_SHOWN_S = 0.5
 Setting = tuple[str, str, str | None, str]
@@ -68,7 +69,8 @@ def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialR
         prepared = stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
     except StageFailedError as failed:
         record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
-        writer.commit(record, events=[], settings=[])
+        with signals_deferred():
+            writer.commit(record, events=[], settings=[])
         return record
     return _measured(state, server, trial, prepared, settings, writer)
 
@@ -152,7 +154,9 @@ def _measured(
         }
     )
     events = among(result.events, said.events if said else [])
-    writer.commit(record, events=events, settings=settings, probed=said.files if said else ())
+    # it takes no second, and DuckDB would make an error of its own of the signal
+    with signals_deferred():
+        writer.commit(record, events=events, settings=settings, probed=said.files if said else ())
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
