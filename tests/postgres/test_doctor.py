@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import BRIEF, CHECKS, Needs, Place, examine
+from pgdyno.doctor import BRIEF, CHECKS, ONLY_WHERE_ASKED, Needs, Place, examine
 from pgdyno.doctor.generator import round_trip_us
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.plan import load_plan
@@ -36,8 +36,7 @@ duration = "1s"
 def test_the_way_to_a_server_is_measured(server: Server) -> None:
     checks = examine(NEEDS, find_engine(), BRIEF, lambda _: None, servers={"pg18": server.environment()})
     found = {check.id: check for check in checks}
-    # there is no host over SSH
-    assert [check.id for check in checks] == [name for name in CHECKS if name != "probe.ssh"]
+    assert [check.id for check in checks] == [name for name in CHECKS if name not in ONLY_WHERE_ASKED]
     trip = found["network.round-trip"]
     assert trip.found.endswith(f"to pg18 at {server.host}")
     # a real statement through a real backend: longer than a system call, shorter than a network

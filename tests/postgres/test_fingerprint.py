@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.doctor import CHECKS
+from pgdyno.doctor import CHECKS, ONLY_WHERE_ASKED
 from pgdyno.fingerprint import Severity, comparable
 from pgdyno.records import Fingerprint
 from pgdyno.store import RunFolder, list_runs
@@ -68,7 +68,7 @@ def test_a_run_keeps_its_conditions(home: Home, folder: Path) -> None:
     done = pgdyno(home, folder, "run", "kept.toml")
     assert done.returncode == 0, done.stderr
     manifest = latest(folder).manifest
-    assert {check.id for check in manifest.preflight} == CHECKS.keys() - {"probe.ssh"}
+    assert {check.id for check in manifest.preflight} == CHECKS.keys() - ONLY_WHERE_ASKED
     for check in manifest.preflight:
         said = f"{check.verdict.value}: {check.id}: {check.found}" in done.stderr
         assert said == (check.verdict.value not in ("good", "unknown"))

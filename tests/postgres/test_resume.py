@@ -139,6 +139,7 @@ def test_a_run_that_was_killed_behind_its_last_trial_is_closed(warm_home: Home, 
 
 
 def test_a_run_that_goes_on_cannot_be_resumed_beside_it(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+    plan.write_text(PLAN.replace('duration = "1s"', 'duration = "60s"'))
     with running(warm_home, tmp_path, plan):
         beside = pgdyno(warm_home, tmp_path, "run", "--resume", "latest", "--alongside")
         assert beside.returncode == ExitCode.STORE

@@ -35,6 +35,9 @@ CHECKS: Mapping[str, str] = MappingProxyType(
 )
 """Every check with what it looks at, in the order in which they are shown; docs/reference/doctor.md has them all."""
 
+ONLY_WHERE_ASKED = frozenset({"storage.snapshot", "probe.ssh"})
+"""Checks of what a plan has only where it says so."""
+
 SERIOUSNESS = tuple(CheckVerdict)
 
 Values = Mapping[str, float | int | str]
