@@ -59,37 +59,24 @@ clean: ## what was built here; not the cache of servers
 	rm -rf target .venv
 
 # Debian packages that tests compare with or make certificates by. Asks for nothing where they are there.
+# $(call packages,CHECK,PACKAGES,WHY): installs PACKAGES unless the command CHECK succeeds
+define packages
+@{ $(1); } >/dev/null 2>&1 || { \
+	  echo "installing $(2): $(3)"; \
+	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $(2); }
+endef
+
 test-packages:
-	@command -v pgbench >/dev/null || { \
-	  echo "installing postgresql for its pgbench"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends postgresql; }
-	@command -v openssl >/dev/null || { \
-	  echo "installing openssl for the tests' certificates"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends openssl; }
-	@command -v sysbench >/dev/null || { \
-	  echo "installing sysbench, whose scripts pgdrive runs"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysbench; }
-	@command -v meson >/dev/null || { \
-	  echo "installing meson, which source trees are built with"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends meson; }
-	@test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs || { \
-	  echo "installing btrfs-progs and xfsprogs, whose file systems snapshots are tested on"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends btrfs-progs xfsprogs; }
-	@test -x /usr/sbin/sshd || { \
-	  echo "installing openssh-server: tests run one of their own"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends openssh-server; }
-	@ls /usr/lib/*/faketime/libfaketime.so.1 >/dev/null 2>&1 || { \
-	  echo "installing libfaketime, which gives a host another clock"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends libfaketime; }
-	@command -v ip >/dev/null || { \
-	  echo "installing iproute2, which makes hosts of network namespaces"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends iproute2; }
-	@command -v chromium >/dev/null || { \
-	  echo "installing chromium, in which tests look at pages"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends chromium; }
-	@command -v iostat >/dev/null && command -v pidstat >/dev/null || { \
-	  echo "installing sysstat, whose figures pgprobe's are held against"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends sysstat; }
+	$(call packages,command -v pgbench,postgresql,its pgbench is compared with)
+	$(call packages,command -v openssl,openssl,for the tests' certificates)
+	$(call packages,command -v sysbench,sysbench,pgdrive runs its scripts)
+	$(call packages,command -v meson,meson,source trees are built with it)
+	$(call packages,test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs,btrfs-progs xfsprogs,snapshots are tested on their file systems)
+	$(call packages,test -x /usr/sbin/sshd,openssh-server,tests run one of their own)
+	$(call packages,ls /usr/lib/*/faketime/libfaketime.so.1,libfaketime,gives a host another clock)
+	$(call packages,command -v ip,iproute2,makes hosts of network namespaces)
+	$(call packages,command -v chromium,chromium,tests look at pages in it)
+	$(call packages,command -v iostat && command -v pidstat,sysstat,pgprobe's figures are held against its)
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
