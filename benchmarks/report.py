@@ -35,7 +35,7 @@ from pgdyno.records import (
 )
 from pgdyno.store import HistogramRow, IntervalRow, RunFolder, SettingRow, TrialTables, load_run
 from pgdyno.store.parquet import connect, quoted
-from pgdyno.store.tables import TOTAL
+from pgdyno.store.tables import TOTAL, EventRow
 
 STARTED = datetime(2026, 11, 20, 10, 15, tzinfo=UTC)
 TARGETS = {"pg17": 1.0, "pg18": 1.06}
@@ -56,6 +56,9 @@ _SERIES = """
         ('disk', 'written', '{{"device": "sda", "holds": "data wal"}}', 4e7),
         ('processes', 'cpu', '{{"kind": "client backend"}}', 7e5),
         ('processes', 'written', '{{"kind": "checkpointer"}}', 3e6),
+        ('database', 'blocks_read', '{{}}', 900), ('database', 'blocks_hit', '{{}}', 9e5),
+        ('paging', 'read', '{{}}', 1e6),
+        ('wal', 'full_page_images', '{{}}', 40), ('checkpoints', 'sync_time', '{{}}', 2),
         ('memory', 'cached', '{{}}', 3e9), ('sessions', 'active', '{{}}', 9), ('io', 'reads', '{{}}', 300)
     ) m(source, metric, labels, scale)
 """
@@ -144,8 +147,9 @@ def _trial(
     repeat, scale, clients, target = point
     rates = rate * random.normal(1, 0.01, seconds + WARMUP_S)
     rates[WARMUP_S + seconds // 2 : WARMUP_S + seconds // 2 + 4] *= 0.6 if number % 7 == 0 else 1
-    blob, latency = histograms[number % len(histograms)]
     tables = TrialTables()
+    tables.events.append(EventRow(number, 0, "connected", None, None, None, None, None, '{"origin_us": 0}'))
+    blob, latency = histograms[number % len(histograms)]
     for at, count in enumerate(rates.astype(int).tolist()):
         phase = "warm-up" if at < WARMUP_S else "measure"
         tables.intervals.append(_interval(number, at, phase, count, clients, latency))

@@ -28,6 +28,7 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
+from pgdyno.store.within import Metric, Stretches
 from tests.unit.store_sample import STARTED, sample_manifest
 
 ORIGIN_US = 50_000
@@ -75,11 +76,35 @@ class FakeRun:
             for kind, detail in said.items()
         ]
 
-    def series(self, trial: int, sources: Sequence[str] = ()) -> Sequence[SeriesRow]:
-        return [replace(row, trial=trial) for row in self.beside if not sources or row.source in sources]
+    def amounts_within(
+        self, stretches: Stretches, wanted: Sequence[Metric]
+    ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
+        found: dict[tuple[int, int], dict[Metric, float]] = {}
+        for trial, spans in stretches.items():
+            for place, (begin, end) in enumerate(spans):
+                rows = [row for row in self.beside if begin < row.t_us <= end]
+                found[trial, place] = {
+                    metric: sum(row.value for row in rows if (row.source, row.metric) == metric)
+                    for metric in wanted
+                    if any(row.source == metric[0] for row in rows)
+                }
+        return found
 
-    def waits(self, trial: int) -> Sequence[WaitRow]:
-        return [replace(row, trial=trial) for row in self.looks]
+    def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
+        return [
+            replace(row, trial=trial)
+            for trial, spans in stretches.items()
+            for row in self.beside
+            if (row.source, row.metric) in wanted and any(begin < row.t_us <= end for begin, end in spans)
+        ]
+
+    def waits_within(self, stretches: Stretches) -> Sequence[WaitRow]:
+        return [
+            replace(row, trial=trial)
+            for trial, spans in stretches.items()
+            for row in self.looks
+            if any(begin <= row.t_us < end for begin, end in spans)
+        ]
 
     def settings(self) -> Sequence[SettingRow]:
         return [

@@ -73,15 +73,34 @@ def explained(
     probe: Probed,
     events: Sequence[EventRecord] = (),
     worker_shares: Sequence[tuple[float, float, float]] = (),
+    dips: Sequence[Dip] | None = None,
 ) -> list[ExplainedDip]:
     """The dips of `timeline`, each with what exceeds the quiet seconds within a minute of it (else all of them).
 
     Waits are means of active sessions; an excess counts from max(0.25, a tenth of those active in quiet seconds).
-    `worker_shares` are the generator's: from, to, CPU time of a worker as a share of a core.
+    `worker_shares` are the generator's: from, to, CPU time of a worker as a share of a core; `dips` are those of
+    `timeline` where they are known already.
     """
-    found = dips_of(timeline)
+    found = dips_of(timeline) if dips is None else dips
     return [ExplainedDip(dip, _coincidences(dip, _quiet(timeline, found, dip), probe, timeline, events, worker_shares))
             for dip in found]  # fmt: skip
+
+
+def spans_needed(timeline: Timeline, found: Sequence[Dip]) -> list[Span]:
+    """Stretches of a trial that `explained` looks at, in order and apart: its dips and their quiet seconds."""
+    dips = [(dip.from_s, dip.to_s + LATE_S) for dip in found]
+    spans = sorted({*dips, *(span for dip in found for span in _quiet(timeline, found, dip))})
+    joined: list[Span] = []
+    for begin, end in spans:
+        if joined and begin <= joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((begin, end))
+    return joined
+
+
+METRICS = (("checkpoints", "sync_time"), ("wal", "full_page_images"), ("vacuum", "blocks"), ("cpu", "steal"))
+"""Source and metric of all series that `explained` looks at."""
 
 
 def worker_shares(rows: Sequence[IntervalRow], workers: int) -> list[tuple[float, float, float]]:

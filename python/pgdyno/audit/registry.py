@@ -76,7 +76,11 @@ RULES: Sequence[Rule] = (
 
 def audit(run: AuditRun, rules: Sequence[Rule] = RULES) -> list[Finding]:
     """What `rules` find in `run`, the heaviest first; rules that lack their input at the end."""
-    subject = Subject(run)
+    return judged(Subject(run), rules)
+
+
+def judged(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Finding]:
+    """The same of a subject that others ask, too: what several need is worked out once."""
     found = [finding for rule in rules for finding in rule.findings(subject)]
     order = list(Severity)
     return sorted(found, key=lambda finding: (not finding.checked, -order.index(finding.severity)))

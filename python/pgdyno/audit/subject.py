@@ -7,8 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeVar
 
+from pgdyno.analyse.dips import Dip, dips_of
+from pgdyno.analyse.evidence import METRICS, ExplainedDip, explained, spans_needed, worker_shares
+from pgdyno.analyse.probed import Probed, Span, origin_us
+from pgdyno.analyse.timeline import Timeline, timeline_of
 from pgdyno.records import ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
+from pgdyno.store.within import Metric, Stretches
 
 READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
 """Workloads that are known to write nothing."""
@@ -37,11 +42,16 @@ class AuditRun(Protocol):
     def events(self) -> Sequence[EventRow]:
         """What else the engine said, at each trial."""
 
-    def series(self, trial: int, sources: Sequence[str] = ()) -> Sequence[SeriesRow]:
-        """The probe's figures beside trial number `trial`, of `sources` only where some are named."""
+    def amounts_within(
+        self, stretches: Stretches, wanted: Sequence[Metric]
+    ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
+        """What counters of the probe gained, by trial and number of its stretch; nothing without a sample."""
 
-    def waits(self, trial: int) -> Sequence[WaitRow]:
-        """What sessions waited for in trial number `trial`."""
+    def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
+        """The probe's figures of some metrics within stretches of trials, by trial and time."""
+
+    def waits_within(self, stretches: Stretches) -> Sequence[WaitRow]:
+        """What sessions waited for within stretches of trials, by trial and time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +120,7 @@ class Sample:
         return self.trial.point.rate is not None
 
 
-_Row = TypeVar("_Row", IntervalRow, StatementRow, EventRow)
+_Row = TypeVar("_Row", IntervalRow, StatementRow, EventRow, SeriesRow, WaitRow)
 
 
 def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:
@@ -118,6 +128,10 @@ def _by_trial(rows: Sequence[_Row]) -> dict[int, list[_Row]]:
     for row in rows:
         found.setdefault(row.trial, []).append(row)
     return found
+
+
+def _looked_at(trial: TrialRecord) -> bool:
+    return trial.probe is not None and trial.probe.server
 
 
 def _latency_ms(latency: Latency | None) -> dict[str, float | None]:
@@ -186,6 +200,46 @@ class Subject:
     def events(self, trial: int) -> Sequence[EventRow]:
         """What else the engine said in trial number `trial`."""
         return self._events.get(trial, ())
+
+    @cached_property
+    def courses(self) -> Mapping[int, Timeline]:
+        """Every finished trial second by second; of several scripts without p99."""
+        return {each.number: timeline_of(each.number, self.intervals(each.number)) for each in self.samples}
+
+    @cached_property
+    def dips(self) -> Mapping[int, Sequence[Dip]]:
+        """Dips of every finished trial."""
+        return {number: dips_of(course) for number, course in self.courses.items()}
+
+    @cached_property
+    def explained(self) -> Mapping[int, Sequence[ExplainedDip]]:
+        """What coincides with the dips of each trial that has some and a probe that looked at the server."""
+        records = {sample.number: sample.trial for sample in self.samples}
+        dipping = [number for number, found in self.dips.items() if found and _looked_at(records[number])]
+        stretches = self.on_probes_clock(
+            {number: spans_needed(self.courses[number], self.dips[number]) for number in dipping}
+        )
+        waits = _by_trial(self.run.waits_within(stretches))
+        series = _by_trial(self.run.series_within(stretches, METRICS))
+        found = {}
+        for number in stretches:
+            if not (number in waits or number in series):
+                continue
+            origin = origin_us(self.events(number)) or 0
+            probe = Probed(origin, waits.get(number, []), series.get(number, []))
+            generator = records[number].generator
+            shares = worker_shares(self.intervals(number), generator.workers if generator is not None else 1)
+            found[number] = explained(self.courses[number], probe, records[number].events, shares, self.dips[number])
+        return found
+
+    def on_probes_clock(self, spans: Mapping[int, Sequence[Span]]) -> dict[int, list[tuple[int, int]]]:
+        """Seconds of trials as microseconds of the clock that the probe's rows have; trials without it are left out."""
+        origins = {number: origin_us(self.events(number)) for number in spans}
+        return {
+            number: [(origin + round(begin * 1e6), origin + round(end * 1e6)) for begin, end in spans[number]]
+            for number, origin in origins.items()
+            if origin is not None
+        }
 
     # each table is read once: a file a trial and rule would take seconds for a hundred trials
 

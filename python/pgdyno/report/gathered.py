@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
@@ -12,6 +12,7 @@ from typing import TypeVar
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store import EventRow, HistogramRow, IntervalRow, RunData, SettingRow, StatementRow
 from pgdyno.store.tables import SeriesRow, WaitRow
+from pgdyno.store.within import Metric, Stretches
 
 _Row = TypeVar("_Row", IntervalRow, HistogramRow, StatementRow)
 
@@ -65,17 +66,19 @@ class Gathered:
         """What else the engine said, at each trial."""
         return self.run.events()
 
-    def series(self, trial: int, sources: Sequence[str] = ()) -> Sequence[SeriesRow]:
-        """The probe's figures beside a trial; nothing is asked for where there was no probe."""
-        return self.run.series(trial, sources) if trial in self._probed else ()
+    def amounts_within(
+        self, stretches: Stretches, wanted: Sequence[Metric]
+    ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
+        """What counters of the probe gained within stretches of trials."""
+        return self.run.amounts_within(stretches, wanted)
 
-    def waits(self, trial: int) -> Sequence[WaitRow]:
-        """What sessions waited for in a trial, likewise."""
-        return self.run.waits(trial) if trial in self._probed else ()
+    def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
+        """The probe's figures within stretches of trials."""
+        return self.run.series_within(stretches, wanted)
 
-    @cached_property
-    def _probed(self) -> frozenset[int]:
-        return frozenset(trial.number for trial in self.run.trials if trial.probe is not None)
+    def waits_within(self, stretches: Stretches) -> Sequence[WaitRow]:
+        """What sessions waited for, likewise."""
+        return self.run.waits_within(stretches)
 
     @cached_property
     def _every(self) -> Sequence[IntervalRow]:

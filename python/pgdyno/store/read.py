@@ -29,6 +29,7 @@ from pgdyno.store.tables import (
     WaitRow,
     columns,
 )
+from pgdyno.store.within import Metric, Stretches, amounts_within, series_within, waits_within
 
 _RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
 
@@ -91,6 +92,23 @@ class RunData:
         """What sessions waited for, look by look. Nothing where `series` has nothing. Raises StoreError."""
         return self._rows(WaitRow, trial, order="trial, t_us")
 
+    def amounts_within(
+        self, stretches: Stretches, wanted: Sequence[Metric]
+    ) -> dict[tuple[int, int], dict[Metric, float]]:
+        """What counters gained, by trial and number of its stretch; nothing without a sample. Raises StoreError."""
+        found: dict[tuple[int, int], dict[Metric, float]] = {}
+        for trial, place, source, metric, value in amounts_within(self._files("series"), stretches, wanted):
+            found.setdefault((trial, place), {})[source, metric] = value
+        return found
+
+    def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> list[SeriesRow]:
+        """The probe's figures of some metrics within stretches, by trial and time. Raises StoreError."""
+        return [SeriesRow(*values) for values in series_within(self._files("series"), stretches, wanted)]
+
+    def waits_within(self, stretches: Stretches) -> list[WaitRow]:
+        """What sessions waited for within stretches, by trial and time, queries added up. Raises StoreError."""
+        return [WaitRow(*values) for values in waits_within(self._files("waits"), stretches)]
+
     def query(self, sql: str) -> QueryResult:
         """What `sql` says of this run; see `query`."""
         return query(sql, [self.folder])
@@ -98,6 +116,9 @@ class RunData:
     @cached_property
     def _paths(self) -> dict[int, Path]:
         return {record.number: self.folder.trials_path / record.slug for record in self.trials}
+
+    def _files(self, name: str) -> dict[int, Path]:
+        return {number: path / f"{name}.parquet" for number, path in self._paths.items()}
 
     def _rows(self, row: type[_RowT], trial: int | None, *, order: str, where: str = "true") -> list[_RowT]:
         name = next(name for name, each in TABLES.items() if each is row)

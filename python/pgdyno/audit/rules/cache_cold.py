@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from pgdyno.analyse.probed import Probed, Span, probed
-from pgdyno.analyse.timeline import Timeline, timeline_of
+from pgdyno.analyse.probed import Span
+from pgdyno.analyse.timeline import Timeline
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.store.within import Metric
 
 PAGE_BYTES = 8192
 APART = 0.1
@@ -30,7 +31,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         and (share := _share(sample.trial.prepare.shared_buffers_share, sample.trial.prepare.page_cache_share))
         is not None
     }
-    reads = [(sample, found) for sample in subject.samples if (found := _reads(subject, sample)) is not None]
+    reads = _reads(subject)
     if not shares and not reads:
         raise MissingError(
             "neither what caches held when trials began is known, nor what was read while they ran: "
@@ -69,30 +70,47 @@ def _fills(first: float, last: float, latency_ms: float | None) -> bool:
     return first * READ_MS >= LEAST_TIME * (latency_ms or 0.0) and first > 0 and last <= FALLS_TO * first
 
 
-def _reads(subject: Subject, sample: Sample) -> tuple[float, float] | None:
-    """Pages a transaction that were read in the first and the last fifth; None when nobody looked."""
-    if sample.trial.probe is None or not sample.trial.probe.server:
-        return None
-    timeline = timeline_of(sample.number, subject.intervals(sample.number))
-    measured = timeline.measured()
-    if not measured or measured[-1].to_s - measured[0].from_s < SHORTEST_S:
-        return None
-    probe = probed(subject.events(sample.number), (), subject.run.series(sample.number, ["paging", "database"]))
+MISSED: Metric = ("database", "blocks_read")
+READ: Metric = ("paging", "read")
+
+
+def _reads(subject: Subject) -> list[tuple[Sample, tuple[float, float]]]:
+    """Pages a transaction that were read in the first and the last fifth, of trials where somebody looked."""
+    spans = {sample.number: _fifths(subject.courses[sample.number]) for sample in subject.samples if _probed(sample)}
+    stretches = subject.on_probes_clock({number: found for number, found in spans.items() if found})
+    amounts = subject.run.amounts_within(stretches, [MISSED, READ])
     kinds = {target.name: target.kind for target in subject.manifest.targets}
-    if probe is None or not probe.has("database"):
-        return None
+    reads = []
+    for sample in subject.samples:
+        if sample.number in stretches:
+            here = kinds.get(sample.target) in HERE
+            first, last = (
+                _pages(amounts.get((sample.number, at), {}), subject.courses[sample.number], span, here=here)
+                for at, span in enumerate(spans[sample.number])
+            )
+            if first is not None and last is not None:
+                reads.append((sample, (first, last)))
+    return reads
+
+
+def _probed(sample: Sample) -> bool:
+    return sample.trial.probe is not None and sample.trial.probe.server
+
+
+def _fifths(course: Timeline) -> list[Span]:
+    """The first and the last of the measured part; none of one that is too short."""
+    measured = course.measured()
+    if not measured or measured[-1].to_s - measured[0].from_s < SHORTEST_S:
+        return []
     begin, end = measured[0].from_s, measured[-1].to_s
     fifth = (end - begin) / 5
-    spans = ((begin, begin + fifth), (end - fifth, end))
-    found = [_pages(probe, timeline, span, here=kinds.get(sample.target) in HERE) for span in spans]
-    return (found[0], found[1]) if found[0] is not None and found[1] is not None else None
+    return [(begin, begin + fifth), (end - fifth, end)]
 
 
-def _pages(probe: Probed, timeline: Timeline, span: Span, *, here: bool) -> float | None:
+def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, here: bool) -> float | None:
     """Pages that the server missed and, on its own machine, that came from a device, too: the fewer of the two."""
-    missed = probe.amount("database", "blocks_read", span)
-    read = probe.amount("paging", "read", span) if here else None
-    done = _transactions(timeline, span)
+    missed, read = amounts.get(MISSED), amounts.get(READ) if here else None
+    done = _transactions(course, span)
     if missed is None or not done:
         return None
     return min([missed, *([read / PAGE_BYTES] if read is not None else [])]) / done

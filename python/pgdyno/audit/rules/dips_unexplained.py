@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pgdyno.analyse.dips import dips_of
-from pgdyno.analyse.evidence import ExplainedDip, explained, worker_shares
-from pgdyno.analyse.probed import probed
-from pgdyno.analyse.timeline import Timeline, timeline_of
+from pgdyno.analyse.evidence import ExplainedDip
+from pgdyno.analyse.timeline import Timeline
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
 
@@ -16,11 +14,10 @@ LEAST_LOSS = 0.01
 
 
 def _check(subject: Subject) -> Iterator[Said]:
-    courses = {sample: timeline_of(sample.number, subject.intervals(sample.number)) for sample in subject.samples}
-    if not any(course.measured() for course in courses.values()):
+    if not any(course.measured() for course in subject.courses.values()):
         raise MissingError("no trial tells its course")
-    dipping = {sample: course for sample, course in courses.items() if dips_of(course)}
-    seen = {sample: _explained(subject, sample, course) for sample, course in dipping.items()}
+    dipping = {each: subject.courses[each.number] for each in subject.samples if subject.dips[each.number]}
+    seen = {sample: subject.explained.get(sample.number) for sample in dipping}
     blind = [sample.number for sample, found in seen.items() if found is None]
     if blind:
         numbers = ", ".join(map(str, blind[:10])) + (" and more" if len(blind) > 10 else "")
@@ -56,18 +53,6 @@ def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], co
         ],
         "look at what else ran on the machine and its storage, or at the server's log of the trial",
     )  # fmt: skip
-
-
-def _explained(subject: Subject, sample: Sample, course: Timeline) -> list[ExplainedDip] | None:
-    """None when no probe looked at the server."""
-    record = sample.trial
-    if record.probe is None or not record.probe.server:
-        return None
-    run, number = subject.run, sample.number
-    probe = probed(subject.events(number), run.waits(number), run.series(number))
-    workers = record.generator.workers if record.generator is not None else 1
-    shares = worker_shares(subject.intervals(number), workers)
-    return None if probe is None else explained(course, probe, record.events, shares)
 
 
 def _loss(left: list[ExplainedDip], course: Timeline) -> float:
