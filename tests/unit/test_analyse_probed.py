@@ -118,13 +118,14 @@ def test_cycles_go_from_checkpoint_to_checkpoint() -> None:
 
 
 def test_a_heatmap_counts_every_transaction_once() -> None:
-    seconds = {
+    steps = {
         0.0: LatencyHistogram(np.array([1_000_000, 2_500_000]), np.array([3, 4])),
         1.0: LatencyHistogram(np.array([40_000_000]), np.array([5])),
+        2.0: None,
     }
-    heat = heatmap_of(seconds)
+    heat = heatmap_of(steps, 3.0)
     assert heat.counts.sum() == 12
-    assert heat.seconds == (0.0, 1.0)
+    assert (heat.seconds, heat.counts[2].sum()) == ((0.0, 1.0, 2.0), 0)
     assert len(heat.edges_ns) == heat.counts.shape[1] + 1
     for at, (latency, count) in ((0, (1_000_000, 3)), (0, (2_500_000, 4)), (1, (40_000_000, 5))):
         place = next(place for place in range(heat.counts.shape[1]) if latency < heat.edges_ns[place + 1] * 0.999)

@@ -12,7 +12,7 @@ from pgdyno.errors import StoreError
 from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.latency import BOUNDS_S, Buckets
 from pgdyno.records import PlacedLines
-from pgdyno.report.limits import limit_lines, limit_of
+from pgdyno.report.limits import limit_lines, limit_of, wait_class
 from pgdyno.run.program import locate
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.limits import SeenBeside, seen_beside
@@ -108,16 +108,22 @@ def test_buckets_are_those_of_the_histogram() -> None:
 def test_what_limited_a_trial(run: RunFolder) -> None:
     first, second = seen_beside(load_run(run))
     assert (first.cpu, first.steal, first.wal_bytes_per_s) == (0.5, 0.0, 1000.0)
-    assert (first.top_wait, first.active, first.disk, first.disk_utilisation) == ("IO:WalSync", 1.5, "vda", 0.2)
+    assert (first.waits[0][:2], first.disk, first.disk_utilisation) == (("IO", "WalSync"), "vda", 0.2)
+    assert sum(sessions for _, _, sessions in first.waits) == 1.5
     assert second.trial == 2
+    assert [each.trial for each in seen_beside(load_run(run), {2})] == [2]
     lines = limit_lines([first, second])
     assert lines[2].split()[:2] == ["0001-pg18-c4", "50"]
-    assert lines[2].endswith("IO:WalSync 1.5  IO")
+    assert lines[2].endswith("IO:WalSync 1.5  WAL")
     assert max(len(line) for line in lines) <= 80
 
 
+LOCK = ("Lock", "tuple", 1.0)
+WORK = ("CPU", "", 3.0)
+
+
 def seen(**changes: object) -> SeenBeside:
-    figures = {"cpu": 0.5, "steal": 0.0, "active": 4.0, "top_wait": "Lock:tuple", "top_sessions": 1.0}
+    figures = {"cpu": 0.5, "steal": 0.0, "waits": (WORK, LOCK)}
     rest = {"wal_bytes_per_s": 1.0, "disk": "vda", "disk_utilisation": 0.1}
     return SeenBeside(trial=1, slug="0001-a-c1", **{**figures, **rest, **changes})  # type: ignore[arg-type]
 
@@ -125,16 +131,26 @@ def seen(**changes: object) -> SeenBeside:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({}, "\N{EN DASH}"),
+        ({}, "nothing alone"),
         ({"cpu": 0.95}, "CPU"),
         ({"cpu": 0.95, "steal": 0.06}, "steal"),
         ({"disk_utilisation": 0.93}, "disk"),
-        ({"top_sessions": 2.0}, "Lock"),
-        ({"cpu": None, "steal": None, "disk_utilisation": None, "active": None, "top_wait": None}, "\N{EN DASH}"),
+        ({"cpu": 0.95, "waits": (("Lock", "tuple", 3.0), WORK)}, "Lock"),
+        ({"waits": (("IO", "WALSync", 9.0), WORK)}, "WAL"),
+        ({"cpu": 0.99, "waits": (("Client", "ClientRead", 9.0), WORK)}, "CPU"),
+        ({"waits": (("Client", "ClientRead", 9.0), WORK)}, "clients"),
+        ({"cpu": None, "steal": None, "disk_utilisation": None, "waits": ()}, "not known"),
     ],
 )
 def test_the_limit_in_a_word(changes: dict[str, object], expected: str) -> None:
-    assert limit_of(seen(**changes)) == expected
+    assert limit_of(seen(**changes)).word == expected
+
+
+def test_waits_for_wal_are_a_class_of_their_own() -> None:
+    assert wait_class("IO", "WALSync") == "WAL"
+    assert wait_class("LWLock", "WALInsert") == "WAL"
+    assert wait_class("IO", "DataFileRead") == "I/O"
+    assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
 
 
 def test_many_trials_are_cut_and_none_are_nothing() -> None:

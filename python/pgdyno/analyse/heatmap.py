@@ -1,55 +1,76 @@
-"""Latency by second as counts: what a heatmap shows."""
+"""Latency over time as counts: what a heatmap shows."""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.analyse.histogram import LatencyHistogram, merge
-from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.source import MEASURE, WARM_UP, RunSource
 
-BINS_A_DECADE = 10
+BINS_A_DECADE = 20
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """Counts of transactions by second and latency."""
+    """Counts of transactions by step of time and latency."""
 
     seconds: tuple[float, ...]
-    """Begin of each, since the trial began, its warm-up counted."""
+    """Begin of each step, since the trial began, its warm-up counted."""
+    end_s: float
+    """Of the last step."""
+    steps: tuple[LatencyHistogram | None, ...]
+    """Of each step, all that it has; None where nothing succeeded."""
     edges_ns: tuple[float, ...]
-    """Of the bins of latency: one more than there are bins; each a tenth of a decade."""
+    """Of the bins of latency: one more than there are bins; each a twentieth of a decade."""
     counts: NDArray[np.int64]
-    """By second, then by bin."""
+    """By step, then by bin."""
 
 
-def latency_heatmap(run: RunSource, trial: int) -> Heatmap | None:
-    """Of trial number `trial`, from the histograms of its seconds, scripts merged; None where none were kept."""
+def latency_heatmap(run: RunSource, trial: int, most: int | None = None) -> Heatmap | None:
+    """Of trial number `trial`, from the histograms of its seconds, scripts merged; None where none were kept.
+
+    Steps are seconds, or so many of them that there are at most `most`.
+    """
     blobs: dict[int, list[bytes]] = defaultdict(list)
     for row in run.histograms(trial, totals=False):
         blobs[row.second].append(row.histogram)
-    begins = {row.second: row.from_us / 1e6 for row in run.intervals(trial)}
-    merged = {at: found for at, each in sorted(blobs.items()) if at in begins and (found := merge(each)) is not None}
-    if not merged:
+    bounds = {
+        row.second: (row.from_us / 1e6, row.to_us / 1e6)
+        for row in run.intervals(trial)
+        if row.phase in (MEASURE, WARM_UP)
+    }
+    if not blobs or not bounds:
         return None
-    return heatmap_of({begins[at]: histogram for at, histogram in merged.items()})
+    ordered = sorted(bounds)
+    each = 1 if most is None else math.ceil(len(ordered) / most)
+    found = {
+        bounds[group[0]][0]: merge(blob for second in group for blob in blobs.get(second, ()))
+        for group in (ordered[at : at + each] for at in range(0, len(ordered), each))
+    }
+    return heatmap_of(found, bounds[ordered[-1]][1]) if any(found.values()) else None
 
 
-def heatmap_of(seconds: dict[float, LatencyHistogram]) -> Heatmap:
-    """Counts of `seconds`, histograms by their begin, in bins of a tenth of a decade over all that is there."""
-    lows = [_bin(each.highest_ns[0]) for each in seconds.values()]
-    highs = [_bin(each.highest_ns[-1]) for each in seconds.values()]
-    first, bins = min(lows), max(highs) - min(lows) + 1
-    counts = np.zeros((len(seconds), bins), dtype=np.int64)
-    for at, histogram in enumerate(seconds.values()):
-        places = np.floor(np.log10(np.maximum(histogram.highest_ns, 1)) * BINS_A_DECADE + 1e-9).astype(int) - first
-        np.add.at(counts[at], places, histogram.counts)
-    edges = tuple(10 ** ((first + at) / BINS_A_DECADE) for at in range(bins + 1))
-    return Heatmap(tuple(seconds), edges, counts)
+def heatmap_of(steps: Mapping[float, LatencyHistogram | None], end_s: float) -> Heatmap:
+    """Counts of `steps`, histograms by their begin, in bins of a twentieth of a decade over all that is there.
+
+    At least one of them has a transaction.
+    """
+    there = [each for each in steps.values() if each is not None]
+    first = min(_bin(each.highest_ns[0]) for each in there)
+    bins = max(_bin(each.highest_ns[-1]) for each in there) - first + 1
+    counts = np.zeros((len(steps), bins), dtype=np.int64)
+    for at, histogram in enumerate(steps.values()):
+        if histogram is not None:
+            places = np.floor(np.log10(np.maximum(histogram.highest_ns, 1)) * BINS_A_DECADE + 1e-9).astype(int) - first
+            np.add.at(counts[at], places, histogram.counts)
+    edges = [10 ** ((first + at) / BINS_A_DECADE) for at in range(bins + 1)]
+    return Heatmap(tuple(steps), end_s, tuple(steps.values()), tuple(edges), counts)
 
 
 def _bin(latency_ns: float) -> int:

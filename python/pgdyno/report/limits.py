@@ -1,36 +1,99 @@
-"""What limited each trial as far as the probe knows: one table."""
+"""What limited each trial as far as the probe knows: in a word, in a sentence, in a table of all."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.texts import later, say
 from pgdyno.store.limits import SeenBeside
 from pgdyno.units import format_bytes
 
-FULL = 0.9
-"""Share of CPU or of a disk's time from which on it is the limit."""
+BUSY = 0.85
+"""Share of the host's processor time from which on it is full."""
+DISK_FULL = 0.9
+"""Share of a disk's time with a request in flight, likewise."""
 MUCH_STEAL = 0.05
-MOST_WAITS = 0.5
-"""Share of the active sessions that one wait must have to be the limit."""
+MOST = 0.5
+"""Share of active sessions that is called most of them."""
+CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", later("other"))
+"""Classes of waits, in the order in which pictures stack them."""
 MOST_ROWS = 24
 HEADINGS = ("trial", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
 _NAME, _WAIT = 26, 24
 
 
-def limit_of(seen: SeenBeside) -> str:
-    """In a word what limited a trial; a dash where nothing stands out."""
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """What limited a trial."""
+
+    word: str
+    """`CPU`, `WAL`; `not known`."""
+    about: str
+    """The figures behind it."""
+
+
+NOTHING_ALONE = later("nothing alone")
+NOT_KNOWN = later("not known")
+
+
+def wait_class(wait_type: str, wait: str) -> str:
+    """The class that a wait is drawn as: what writes or syncs WAL is apart from other I/O."""
+    if wait.upper().startswith("WAL"):
+        return "WAL"
+    return {"CPU": "CPU", "IO": "I/O", "Lock": "Lock", "LWLock": "LWLock", "Client": "Client"}.get(wait_type, "other")
+
+
+def limit_of(seen: SeenBeside | None) -> Limit:
+    """What most active sessions of the measured part did, and whether the host had time left."""
+    if seen is None:
+        return Limit(say(NOT_KNOWN), say("no probe beside it"))
+    shares = _shares(seen)
+    about = []
+    if shares:
+        chief = max(shares, key=lambda name: shares[name])
+        top = next(wait or kind for kind, wait, _ in seen.waits if wait_class(kind, wait) == chief)
+        share = _percent(shares[chief])
+        if chief == "CPU":
+            about.append(say("{share} of active sessions on a processor", share=share))
+        else:
+            about.append(say("{share} of active sessions waiting: {wait}", share=share, wait=top))
+    if seen.cpu is not None:
+        about.append(say("host {share} busy", share=_percent(seen.cpu)))
     if seen.steal is not None and seen.steal >= MUCH_STEAL:
-        return "steal"
-    if seen.cpu is not None and seen.cpu >= FULL:
+        about.append(say("{share} of its time stolen", share=_percent(seen.steal)))
+    if seen.disk_utilisation is not None and seen.disk_utilisation >= MOST:
+        about.append(say("disk {share} busy", share=_percent(seen.disk_utilisation)))
+    return Limit(say(_word(seen, shares)), say(", ").join(about) or say("the probe saw no active session"))
+
+
+def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
+    chief = max(shares, key=lambda name: shares[name], default=None)
+    if seen.steal is not None and seen.steal >= MUCH_STEAL:
+        return later("steal")
+    if chief not in (None, "CPU", "Client") and shares[chief or ""] >= MOST:
+        return chief or ""
+    if seen.cpu is not None and seen.cpu >= BUSY:
         return "CPU"
-    if seen.disk_utilisation is not None and seen.disk_utilisation >= FULL:
-        return "disk"
-    if seen.top_wait and seen.active and (seen.top_sessions or 0.0) >= MOST_WAITS * seen.active:
-        return printable(seen.top_wait.partition(":")[0])
-    return NOTHING
+    if seen.disk_utilisation is not None and seen.disk_utilisation >= DISK_FULL:
+        return later("disk")
+    if chief == "Client" and shares[chief] >= MOST:
+        return later("clients")
+    return NOTHING_ALONE if chief is not None else NOT_KNOWN
+
+
+def _shares(seen: SeenBeside) -> dict[str, float]:
+    """Share of each class of all active sessions."""
+    total = sum(sessions for _, _, sessions in seen.waits)
+    shares: dict[str, float] = {}
+    for kind, wait, sessions in seen.waits:
+        if total:
+            of = wait_class(kind, wait)
+            shares[of] = shares.get(of, 0.0) + sessions / total
+    return shares
 
 
 def limit_lines(trials: Sequence[SeenBeside]) -> list[str]:
@@ -45,19 +108,22 @@ def limit_lines(trials: Sequence[SeenBeside]) -> list[str]:
 
 
 def _row(seen: SeenBeside) -> tuple[str, ...]:
-    wait = NOTHING
-    if seen.top_wait is not None and seen.top_sessions:
-        wait = f"{_cut(printable(seen.top_wait), _WAIT)} {numbers.rounded(seen.top_sessions, 2)}"
+    top = NOTHING
+    if seen.waits:
+        kind, wait, sessions = seen.waits[0]
+        name = f"{kind}:{wait}" if wait else kind
+        top = f"{_cut(printable(name), _WAIT)} {numbers.rounded(sessions, 2)}"
+    word = limit_of(seen).word
     wal = NOTHING if seen.wal_bytes_per_s is None else format_bytes(round(seen.wal_bytes_per_s))
     return (
         _cut(printable(seen.slug), _NAME),
         _percent(seen.cpu),
         _percent(seen.steal),
-        NOTHING if seen.active is None else numbers.rounded(seen.active, 2),
+        numbers.rounded(sum(each for _, _, each in seen.waits), 2) if seen.waits else NOTHING,
         wal,
         _percent(seen.disk_utilisation),
-        wait,
-        limit_of(seen),
+        top,
+        NOTHING if word in (NOTHING_ALONE, NOT_KNOWN) else word,
     )
 
 

@@ -89,7 +89,7 @@ def series_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
         WHERE step >= 0 AND (source <> 'disk' OR holds IS NOT NULL) AND (NOT is_amount OR span_us > 0)
         GROUP BY trial, step, source, metric, label, is_amount ORDER BY ALL
     """  # noqa: S608 - names of ours
-    return [SeriesStep(*row) for row in _stepped(run, "series", query, widths_us)]
+    return [SeriesStep(*row) for row in rows_of(run, "series", query, widths_us)]
 
 
 def wait_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
@@ -106,7 +106,7 @@ def wait_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
           AND (backend_type IS NULL OR backend_type IN ('client backend', 'parallel worker'))
         GROUP BY trial, step, wait_type, coalesce(wait, '') ORDER BY ALL
     """
-    return [WaitStep(*row) for row in _stepped(run, "waits", query, widths_us)]
+    return [WaitStep(*row) for row in rows_of(run, "waits", query, widths_us)]
 
 
 def process_sums(run: RunData, trial: int) -> list[ProcessSum]:
@@ -117,11 +117,15 @@ def process_sums(run: RunData, trial: int) -> list[ProcessSum]:
                coalesce(sum(value) FILTER (metric = 'written'), 0)
         FROM {series} WHERE source = 'processes' AND json_extract_string(labels, '$.kind') IS NOT NULL GROUP BY kind
     """
-    rows = [ProcessSum(*row) for row in _stepped(run, "series", query, {trial: 1_000_000})]
+    rows = [ProcessSum(*row) for row in rows_of(run, "series", query, {trial: 1_000_000})]
     return sorted(rows, key=lambda row: (-(row.read_bytes + row.written_bytes), -row.cpu_us, row.kind))
 
 
-def _stepped(run: RunData, table: str, query: str, widths_us: Mapping[int, int]) -> list[tuple[Any, ...]]:
+def rows_of(run: RunData, table: str, query: str, widths_us: Mapping[int, int]) -> list[tuple[Any, ...]]:
+    """What `query` says of `{table}` of some trials; nothing where they have none. Raises StoreError.
+
+    Beside it stand `origins` (trial, origin_us) and `widths` (trial, width_us).
+    """
     slugs = {record.number: record.slug for record in run.trials if record.probe is not None}
     numbers = [number for number in widths_us if number in slugs]
     rows: list[tuple[Any, ...]] = []

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from pgdyno.store.parquet import connect, quoted
 from pgdyno.store.read import RunData
+from pgdyno.store.storing import storing
 
 _QUERY = """
 WITH origin AS (
@@ -33,17 +37,17 @@ disk AS (SELECT trial, arg_max(device, utilisation) AS device, max(utilisation) 
 seen AS (SELECT waits.* FROM waits JOIN bounds USING (trial) WHERE t_us BETWEEN begin_us AND end_us),
 looks AS (SELECT trial, count(DISTINCT t_us) AS looks FROM seen GROUP BY 1),
 sums AS (
-    SELECT trial, wait_type || coalesce(':' || wait, '') AS wait, sum(sessions) AS sessions FROM seen
-    WHERE backend_type IN ('client backend', 'parallel worker') GROUP BY ALL),
+    SELECT trial, wait_type, coalesce(wait, '') AS wait, sum(sessions) / any_value(looks) AS sessions
+    FROM seen JOIN looks USING (trial)
+    WHERE wait_type IS NOT NULL AND backend_type IN ('client backend', 'parallel worker') GROUP BY ALL),
 active AS (
-    SELECT trial, sum(sessions) / any_value(looks) AS active, arg_max(wait, (sessions, wait)) AS top,
-           max(sessions) / any_value(looks) AS top_sessions
-    FROM sums JOIN looks USING (trial) GROUP BY 1)
-SELECT trial, slug, busy, steal, active, top, top_sessions, bytes_per_s, device, utilisation
-FROM trials JOIN bounds USING (trial) LEFT JOIN cpu USING (trial) LEFT JOIN wal USING (trial)
+    SELECT trial, list((wait_type, wait, sessions) ORDER BY sessions DESC, wait DESC) AS waits FROM sums GROUP BY 1)
+SELECT trial, busy, steal, waits, bytes_per_s, device, utilisation
+FROM bounds LEFT JOIN cpu USING (trial) LEFT JOIN wal USING (trial)
      LEFT JOIN disk USING (trial) LEFT JOIN active USING (trial)
-WHERE coalesce(busy, active, bytes_per_s) IS NOT NULL ORDER BY trial
+WHERE coalesce(busy, len(waits), bytes_per_s) IS NOT NULL ORDER BY trial
 """
+_TABLES = ("events", "intervals", "series", "waits")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,8 @@ class SeenBeside:
     cpu: float | None
     """Share of all cores of the server's host."""
     steal: float | None
-    active: float | None
-    """Sessions of clients at work."""
-    top_wait: str | None
-    top_sessions: float | None
+    waits: Sequence[tuple[str, str, float]]
+    """Kind, name (empty without one), and sessions of clients, most first; none where nobody looked."""
     wal_bytes_per_s: float | None
     disk: str | None
     """The busiest of those that hold data or WAL."""
@@ -67,12 +69,24 @@ class SeenBeside:
 
 def has_probe_tables(run: RunData) -> bool:
     """Whether every trial has the probe's tables, which folders of earlier versions have not."""
-    folders = [run.folder.trials_path / trial.slug for trial in run.trials]
-    return all((folder / f"{name}.parquet").exists() for folder in folders for name in ("series", "waits"))
+    return all(_has(run.folder.trials_path / trial.slug) for trial in run.trials)
 
 
-def seen_beside(run: RunData) -> list[SeenBeside]:
-    """Trials beside which there was a probe, in order. Raises StoreError."""
-    if not has_probe_tables(run):
+def _has(folder: Path) -> bool:
+    return all((folder / f"{name}.parquet").exists() for name in ("series", "waits"))
+
+
+def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[SeenBeside]:
+    """Trials beside which there was a probe, in order; of `trials` only where they are named. Raises StoreError."""
+    slugs = {record.number: record.slug for record in run.trials if trials is None or record.number in trials}
+    there = [slug for slug in slugs.values() if _has(run.folder.trials_path / slug)]
+    if not there:
         return []
-    return [SeenBeside(*row) for row in run.query(_QUERY).rows]
+    with storing("read", run.folder.path), connect() as connection:
+        for name in _TABLES:
+            paths = ", ".join(quoted(str(run.folder.trials_path / slug / f"{name}.parquet")) for slug in there)
+            connection.execute(f"CREATE VIEW {name} AS FROM read_parquet([{paths}])")
+        rows = connection.execute(_QUERY).fetchall()
+    return [
+        SeenBeside(number, slugs[number], busy, steal, waits or (), *rest) for number, busy, steal, waits, *rest in rows
+    ]
