@@ -1,0 +1,198 @@
+"""One trial over time for a terminal: throughput, p99, active sessions by wait, processors, disks and WAL.
+
+It draws the same steps as the page's timeline (`sections/times.py`). Where nobody looks, or there is no Unicode, the
+same stands in plain lines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from rich.text import Text
+
+from pgdyno.report import numbers
+from pgdyno.report.blocks import printable, sparkline
+
+LABELS = 8
+"""Columns left of the pictures."""
+NARROWEST = 30
+HEIGHT = 6
+LOWER = 4
+"""Rows of throughput, and of what stands below it."""
+MOST_PLAIN = 60
+"""Lines of the plain form; longer trials have longer steps."""
+COLOURS = {
+    "CPU": "green", "I/O": "blue", "WAL": "yellow", "Lock": "red", "LWLock": "magenta", "Client": "bright_black",
+    "other": "cyan",
+}  # fmt: skip
+_EIGHTHS = " ▁▂▃▄▅▆▇█"
+
+Values = Sequence[float | None]
+
+
+def steps_for(width: int | None) -> int:
+    """How many steps a trial may be cut into."""
+    return MOST_PLAIN if width is None else max(width - LABELS - 1, NARROWEST)
+
+
+def timeline_lines(trial: Mapping[str, Any], cores: int | None, width: int | None) -> Iterator[Text]:
+    """The trial (as the page's timeline has it) in at most `width` columns; plain lines where that is None."""
+    yield Text(printable(f"trial {trial['n']}: {trial['name']}"), "bold")
+    if width is None:
+        yield from map(Text, _plain(trial))
+        return
+    wide = max((width - LABELS - 1) // len(trial["tps"]), 1)
+    yield Text(_range("throughput", trial["tps"], "transactions a second"))
+    yield from _bars(trial["tps"], HEIGHT, wide, "cyan")
+    if any(value is not None for value in trial["p99"]):
+        yield Text(_range("p99", trial["p99"], "ms, log axis"))
+        yield from _bars(trial["p99"], LOWER, wide, "cyan", log=True)
+    if trial.get("waits"):
+        yield _waits_title(trial["waits"], cores)
+        yield from _stacked(trial["waits"], LOWER, wide)
+    yield _axis(trial, wide)
+    yield from _rows(trial, wide)
+    yield from _happened(trial, wide)
+
+
+def _range(name: str, values: Values, unit: str) -> str:
+    there = [value for value in values if value is not None]
+    if not there:
+        return f"{name}: nothing was measured"
+    return f"{name}: {numbers.between(numbers.rounded(min(there)), numbers.rounded(max(there)))} {unit}"
+
+
+def _bars(values: Values, height: int, wide: int, style: str, *, log: bool = False) -> Iterator[Text]:
+    there = [value for value in values if value is not None and (value > 0 or not log)]
+    top, low = max(there, default=1.0) or 1.0, 0.0
+    if log:
+        low = 10 ** math.floor(math.log10(min(there, default=1.0)))
+        top = max(top, low * 10)
+
+    def share(value: float) -> float:
+        return math.log(max(value, low) / low) / math.log(top / low) if log else value / top
+
+    labels = {height - 1: numbers.axis(float(f"{top:.3g}")), 0: numbers.axis(low)}
+    for row in reversed(range(height)):
+        cells = (
+            _EIGHTHS[min(max(round((share(value) * height - row) * 8), 0), 8)] if value is not None else " "
+            for value in values
+        )
+        yield _labelled(labels.get(row, "")).append("".join(cell * wide for cell in cells).rstrip(), style)
+
+
+def _labelled(label: str) -> Text:
+    return Text().append(f"{label:>{LABELS - 2}} {'┤' if label else '│'}", "dim")
+
+
+def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None) -> Text:
+    """`active sessions: CPU 62 %, WAL 20 % (of 8 processors)`, each in its colour."""
+    total = sum(map(sum, waits.values())) or 1.0
+    title = Text("active sessions: ")
+    for at, (name, values) in enumerate(sorted(waits.items(), key=lambda each: -sum(each[1]))):
+        title.append(", " if at else "").append(f"{name} {100 * sum(values) / total:.0f} %", COLOURS[name])
+    return title.append(f"; {cores:,} processor{'s' if cores != 1 else ''}", "dim") if cores else title
+
+
+def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int) -> Iterator[Text]:
+    names = list(waits)
+    steps = list(zip(*waits.values(), strict=True))
+    top = max(map(sum, steps), default=0.0) or 1.0
+    labels = {height - 1: numbers.axis(float(f"{top:.3g}")), 0: "0"}
+    for row in reversed(range(height)):
+        line = _labelled(labels.get(row, ""))
+        for step in steps:
+            filled = min(max(round((sum(step) / top * height - row) * 8), 0), 8)
+            # the class in the middle of what is filled gives the cell its colour
+            at, place = 0, (row + filled / 16) / height * top
+            while at < len(step) - 1 and place >= step[at]:
+                place -= step[at]
+                at += 1
+            line.append(_EIGHTHS[filled] * wide, COLOURS[names[at]])
+        line.rstrip()
+        yield line
+
+
+def _axis(trial: Mapping[str, Any], wide: int) -> Text:
+    """Seconds under the steps, and how much of them is the warm-up."""
+    count = len(trial["tps"])
+    width, seconds = count * wide, count * trial["step"]
+    labels = [" "] * (width + 8)
+    for part in range(5 if width >= 60 else 3):
+        share = part / (4 if width >= 60 else 2)
+        text = f"{share * seconds:.0f}" + (" s" if share == 1 else "")
+        start = min(round(share * width), width - len(text))
+        labels[start : start + len(text)] = text
+    return Text().append(" " * LABELS + "".join(labels).rstrip(), "dim")
+
+
+def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
+    """Processors, disks, WAL: a line each."""
+    cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
+    rows: list[tuple[str, Values, str]] = []
+    if cpu:
+        rows.append(("CPU", [sum(each or 0.0 for each in step) for step in zip(*cpu, strict=True)], "%"))
+    rows += [("disk", of, "%") for name, of in trial.get("disk", {}).items() if name.endswith("busy, %")][:1]
+    if trial.get("wal"):
+        rows.append(("WAL", trial["wal"], "MB/s"))
+    for name, values, unit in rows:
+        known = [value or 0.0 for value in values]
+        line = sparkline(known, len(known), 100.0 if unit == "%" else None)
+        text = Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(each * wide for each in line), "green")
+        yield text
+        yield Text(" " * LABELS + _range(name, values, unit), "dim")
+
+
+def _happened(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
+    """Dips and marks under the steps that they are in, then in words."""
+    count, step = len(trial["tps"]), trial["step"]
+    for name, spans, character, style in (
+        ("dips", trial["dips"], "━", "yellow"),
+        ("events", [(at, at) for at, _ in trial["marks"]], "▲", "red"),
+    ):
+        if spans:
+            cells = [" "] * (count * wide)
+            for begin, end in spans:
+                first = min(int(begin / step), count - 1) * wide
+                last = max(min(math.ceil(end / step), count) * wide, first + 1) if begin != end else first + 1
+                cells[first:last] = character * (last - first)
+            yield Text().append(f"{name:>{LABELS - 2}}  ", "dim").append("".join(cells).rstrip(), style)
+    for at, what in trial["marks"][:12]:
+        yield Text(printable(f"{' ' * LABELS}{at:.0f} s: {what}"), "dim")
+    for begin, end in trial["dips"][:12]:
+        yield Text(f"{' ' * LABELS}{begin:.0f} to {end:.0f} s: dip", "dim")
+
+
+def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
+    """A line a step: figures and what happened in it."""
+    columns: dict[str, Values] = {"tps": trial["tps"], "p99, ms": trial["p99"]}
+    if trial.get("waits"):
+        columns["active"] = [float(f"{sum(step):.3g}") for step in zip(*trial["waits"].values(), strict=True)]
+    cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
+    if cpu:
+        columns["CPU, %"] = [float(f"{sum(each or 0.0 for each in step):.3g}") for step in zip(*cpu, strict=True)]
+    if trial.get("wal"):
+        columns["WAL, MB/s"] = trial["wal"]
+    rows = [["from, s", *columns]]
+    for at in range(len(trial["tps"])):
+        figures = (values[at] if at < len(values) else None for values in columns.values())
+        rows.append([f"{at * trial['step']:.0f}", *(_figure(each) for each in figures)])
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for at, row in enumerate(rows):
+        line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        yield line + (_in_step(trial, at - 1) if at else "")
+
+
+def _figure(value: float | None) -> str:
+    return "-" if value is None else numbers.rounded(value)
+
+
+def _in_step(trial: Mapping[str, Any], at: int) -> str:
+    """What happened in a step, behind its figures."""
+    begin, end = at * trial["step"], (at + 1) * trial["step"]
+    said = ["warm-up"] if begin < trial["warm"] else []
+    said += ["dip"] if any(first < end and last > begin for first, last in trial["dips"]) else []
+    said += [printable(what) for when, what in trial["marks"] if begin <= when < end]
+    return f"  {', '.join(said)}" if said else ""

@@ -1,0 +1,79 @@
+"""A trial over time in a terminal: pictures that fit, and plain lines where nobody sees pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from pgdyno.report.terminal_timeline import MOST_PLAIN, steps_for, timeline_lines
+
+
+def trial(steps: int = 12, **more: object) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "n": 3,
+        "name": "pg18, 16 clients, repeat 1",
+        "step": 2.0,
+        "warm": 4,
+        "tps": [1000 + 100 * at for at in range(steps)],
+        "p99": [None, *[2.0 + at for at in range(steps - 1)]],
+        "marks": [[6.0, "checkpoint (time)"]],
+        "dips": [[10, 14]],
+    }
+    return made | more
+
+
+PROBED: dict[str, Any] = {
+    "waits": {"CPU": [4] * 12, "Lock": [0] * 6 + [8] * 6},
+    "cpu": {"user": [50] * 12, "system": [20.0] * 11 + [None], "iowait": [30] * 12},
+    "disk": {"data, sda: busy, %": [40] * 12, "data, sda: written, MB/s": [5] * 12},
+    "wal": [20] * 12,
+}
+
+
+def drawn(width: int | None, *, steps: int = 12, **more: object) -> list[str]:
+    return [line.plain for line in timeline_lines(trial(steps, **more), 8, width)]
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_it_fits_the_terminal(width: int) -> None:
+    many = steps_for(width)
+    for lines in (drawn(width, **PROBED), drawn(width, steps=many)):
+        assert max(cell_len(line) for line in lines) <= width
+    # a few steps are drawn so wide that they fill most of the room
+    assert max(cell_len(line) for line in drawn(width)) > 0.8 * width
+
+
+def test_every_strip_says_what_it_shows() -> None:
+    lines = drawn(80, **PROBED)
+    assert lines[0] == "trial 3: pg18, 16 clients, repeat 1"
+    assert lines[1] == "throughput: 1,000 to 2,100 transactions a second"
+    assert "p99: 2.00 to 12.0 ms, log axis" in lines
+    assert "active sessions: CPU 50 %, Lock 50 %; 8 processors" in lines
+    assert "        CPU: 50.0 to 70.0 %" in lines
+    assert "        6 s: checkpoint (time)" in lines
+    assert "        10 to 14 s: dip" in lines
+    dips, events = (next(line for line in lines if line.split()[:1] == [name]) for name in ("dips", "events"))
+    # 72 cells for 24 s: three a second
+    assert (dips.index("━") - 8, dips.count("━"), events.index("▲") - 8) == (5 * 5, 2 * 5, 3 * 5)
+
+
+def test_a_bar_s_height_is_its_share() -> None:
+    lines = drawn(80, tps=[0, 50, 100])[2:8]
+    cells = [line[8:].ljust(69) for line in lines]
+    assert [row[0] for row in cells] == [" "] * 6
+    assert [row[30] for row in cells] == [" "] * 3 + ["█"] * 3
+    assert [row[60] for row in cells] == ["█"] * 6
+
+
+def test_plain_lines_where_nobody_looks() -> None:
+    lines = drawn(None, **PROBED)
+    assert lines[1].split() == ["from,", "s", "tps", "p99,", "ms", "active", "CPU,", "%", "WAL,", "MB/s"]
+    assert len(lines) == 2 + 12
+    assert lines[2].endswith("warm-up")
+    assert lines[2].split()[2] == "-"
+    assert lines[5].endswith("checkpoint (time)")
+    assert lines[7].endswith("dip")
+    assert "".join(lines).isascii()
+    assert steps_for(None) == MOST_PLAIN
