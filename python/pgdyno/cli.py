@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, UsageError
+from pgdyno.report.texts import Language
 
 app = typer.Typer(
     name="pgdyno",
@@ -229,10 +230,19 @@ def show(
     layout: Annotated[
         Literal["points", "sysbench"], typer.Option(help="By points, or by trials with sysbench's columns.")
     ] = "points",
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Draw one trial over time: the median one of the highest peak.")
+    ] = False,
+    trial: Annotated[int | None, typer.Option(metavar="NUMBER", help="Draw this trial over time.")] = None,
 ) -> None:
-    """Show what a run measured: a table of points and a scaling chart."""
-    from pgdyno.commands.show import show_run
+    """Show what a run measured: a table of points and a scaling chart, or one trial over time."""
+    from pgdyno.commands.show import show_run, show_trial
 
+    if timeline or trial is not None:
+        if json or csv or layout != "points":
+            raise UsageError("--timeline and --trial draw: leave out --json, --csv and --layout")
+        show_trial(run, runs, trial)
+        return
     show_run(run, runs, json=json, csv=csv, layout=layout)
     if not json and not csv and layout == "points":
         from pgdyno.commands.limits import show_limits
@@ -251,11 +261,12 @@ def report(
     md: Annotated[Path | None, typer.Option(help="Write Markdown of 80 columns, too.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
     price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
+    language: Annotated[Language, typer.Option(help="What the report is written in.")] = Language.ENGLISH,
 ) -> None:
     """Write the report of a run, or of several beside each other: one HTML file that works offline."""
     from pgdyno.commands.show import write_report
 
-    write_report(named or ["latest"], runs, html=html, md=md, csv=csv, price=price)
+    write_report(named or ["latest"], runs, html=html, md=md, csv=csv, price=price, language=language)
 
 
 @app.command()

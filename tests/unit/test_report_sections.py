@@ -12,6 +12,7 @@ import pytest
 
 from pgdyno.analyse.compare import compare
 from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.evidence import Cause, Coincidence, ExplainedDip
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import within
 from pgdyno.analyse.price import PriceList
@@ -25,10 +26,10 @@ from pgdyno.report.html import render_html
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.four import four_numbers
-from pgdyno.report.sections.limits import limit_of, wait_class
 from pgdyno.report.sections.times import BYTES, Steps, timeline_json
 from pgdyno.report.together import Together
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+from pgdyno.store.limits import SeenBeside
 from pgdyno.store.tables import StatementRow
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
@@ -126,9 +127,10 @@ def test_the_four_numbers() -> None:
         for repeat, share in enumerate((0.995, 1.0, 1.005), start=1):
             add_trial(run, "pg18", clients, tps * share, 10.0 * clients, repeat=repeat, seconds=2)
     peak = next(trial.number for trial in run.trials if trial.point.clients == 32 and trial.repeat == 2)
-    beside = Beside(1.0, busy(0.97), waits(("CPU", "", 14.0), ("IO", "DataFileRead", 4.0)))
+    waited = (("CPU", "", 14.0), ("IO", "DataFileRead", 4.0))
+    seen = SeenBeside(peak, "", 0.97, 0.0, waited, None, None, None)
     of = digest(run)
-    peak_tps, p99, price, limit = four_numbers(of, of.curves[0], Extras(prices=PRICES, besides={peak: beside}))
+    peak_tps, p99, price, limit = four_numbers(of, of.curves[0], Extras(prices=PRICES, limits={peak: seen}))
     assert (peak_tps.figure, peak_tps.unit) == ("71,300", "tps")
     assert p99.about == "at 79 % of the peak: 16 clients"
     # 10,000 EUR over 3 years of 71,300 transactions a second
@@ -142,30 +144,6 @@ def busy(share: float) -> list[SeriesStep]:
 
 def waits(*each: tuple[str, str, float], steps: Sequence[int] = tuple(range(20))) -> list[WaitStep]:
     return [WaitStep(1, step, kind, wait, sessions) for step in steps for kind, wait, sessions in each]
-
-
-@pytest.mark.parametrize(
-    ("beside", "word"),
-    [
-        (None, "not known"),
-        (Beside(1.0), "not known"),
-        (Beside(1.0, busy(0.5), waits(("IO", "WALSync", 9.0), ("CPU", "", 1.0))), "WAL"),
-        (Beside(1.0, busy(0.99), waits(("Client", "ClientRead", 9.0), ("CPU", "", 1.0))), "CPU"),
-        (Beside(1.0, busy(0.3), waits(("Client", "ClientRead", 9.0), ("CPU", "", 1.0))), "clients"),
-        (Beside(1.0, busy(0.3), waits(("CPU", "", 1.0))), "nothing alone"),
-        (Beside(1.0, [SeriesStep(1, 3, "disk", "utilisation", "data, sda", 0.98)]), "disk"),
-    ],
-)
-def test_what_limited_a_trial(beside: Beside | None, word: str) -> None:
-    run = SampleRun(manifest())
-    assert limit_of(add_trial(run, "pg18", 4, 100, 900), beside).word == word
-
-
-def test_waits_for_wal_are_a_class_of_their_own() -> None:
-    assert wait_class("IO", "WALSync") == "WAL"
-    assert wait_class("LWLock", "WALInsert") == "WAL"
-    assert wait_class("IO", "DataFileRead") == "I/O"
-    assert wait_class("IPC", "ProcArrayGroupUpdate") == "other"
 
 
 def test_the_timeline_s_data_cannot_end_their_element() -> None:
@@ -215,17 +193,29 @@ def test_dips_have_evidence_and_a_next_experiment() -> None:
     run = SampleRun(manifest())
     first, second, third = (add_trial(run, "pg18", 4, 1000, 900, repeat=at, seconds=20).number for at in (1, 2, 3))
     dip = Dip(8.0, 11.0, 0.4, 1200.0)
-    besides = {
-        first: Beside(1.0, [SeriesStep(1, 7, "checkpoints", "timed", "", 1.0)]),
-        second: Beside(1.0, (), [*waits(("CPU", "", 2.0)), *waits(("IO", "WALSync", 6.0), steps=(8, 9, 10))]),
-        third: Beside(1.0, (), waits(("CPU", "", 2.0))),
-    }
-    found = dip_section(digest(run), {first: [dip], second: [dip], third: [dip]}, besides)
-    assert [row[2] for row in told(found.table).rows] == ["checkpoint", "WAL", "unexplained"]
-    assert "a checkpoint (timed) at 7 s" in told(found.table).rows[0][3]
-    assert told(found.table).rows[1][3] == "6.0 sessions in WALSync, 0 outside of it"
+    found = dip_section(
+        digest(run),
+        {first: [dip], second: [dip], third: [dip]},
+        {
+            first: [ExplainedDip(dip, (Coincidence(Cause.CHECKPOINT, 0.8, 0.0, "sessions"),))],
+            second: [
+                ExplainedDip(
+                    dip,
+                    (Coincidence(Cause.COMMIT, 6.0, 0.5, "sessions"), Coincidence(Cause.VACUUM, 1.0, 0.1, "share")),
+                )
+            ],
+            third: [ExplainedDip(dip, ())],
+        },
+    )
+    rows = told(found.table).rows
+    assert [row[2] for row in rows] == ["a checkpoint's sync", "writing and syncing WAL", "unexplained"]
+    assert rows[0][3] == "0.80 sessions, 0 in quiet seconds"
+    assert "writing and syncing WAL: 6.0 sessions, 0.50 in quiet" in rows[1][3]
+    assert "vacuum: 100 % of the time, 10 % in quiet seconds" in rows[1][3]
     assert "3,600 transactions lost" in found.summary
     assert len(found.tries) == 3
+    (blind,) = told(dip_section(digest(run), {first: [dip]}, {}).table).rows
+    assert blind[2:4] == ("not known", "no probe looked at the server")
 
 
 @pytest.mark.parametrize("each", [*TRIES.values(), UNEXPLAINED])

@@ -17,7 +17,10 @@ from pgdyno.commands.output import write_report_file
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json
+from pgdyno.report.one_trial import one_trial
 from pgdyno.report.terminal import print_report
+from pgdyno.report.terminal_timeline import steps_for, timeline_lines
+from pgdyno.report.texts import Language
 from pgdyno.report.whole import report_html, report_markdown
 from pgdyno.report.workload_tables import sweep_table, text_lines
 from pgdyno.store import RunEntry, find_run, load_run
@@ -80,6 +83,16 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
         print_report(data, Console(highlight=False), audit(data))
 
 
+def show_trial(run: str, runs: Path, number: int | None) -> None:
+    """Draws one trial over time: `number`, or the median one of the highest peak. Raises StoreError and UsageError."""
+    console = Console(highlight=False)
+    is_plain = not console.is_terminal or not console.encoding.lower().startswith("utf")
+    width = None if is_plain else console.width
+    trial, cores = one_trial(load_run(find_run(run, runs)), number, steps_for(width))
+    for line in timeline_lines(trial, cores, width):
+        console.print(line, soft_wrap=True)
+
+
 def _show_sweep(run: RunSource) -> None:
     table = sweep_table(digest(run))
     if table is None:
@@ -89,7 +102,14 @@ def _show_sweep(run: RunSource) -> None:
 
 
 def write_report(
-    named: Sequence[str], runs: Path, *, html: Path | None, md: Path | None, csv: Path | None, price: Path | None
+    named: Sequence[str],
+    runs: Path,
+    *,
+    html: Path | None,
+    md: Path | None,
+    csv: Path | None,
+    price: Path | None,
+    language: Language = Language.ENGLISH,
 ) -> None:
     """Writes the report of a run, or of several beside the first, and says where. Raises StoreError and UsageError."""
     folders = [find_run(name, runs) for name in named]
@@ -99,10 +119,10 @@ def write_report(
         what = "the report of several runs belongs to none of their folders" if html is None else "a CSV is of one run"
         raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE")
     page = html or folders[0].path / "report.html"
-    write_report_file(page, report_html(data, prices))
+    write_report_file(page, report_html(data, prices, language))
     written = [page]
     if md is not None:
-        write_report_file(md, report_markdown(data, prices))
+        write_report_file(md, report_markdown(data, prices, language))
         written.append(md)
     if csv is not None:
         write_report_file(csv, to_csv(data[0]))

@@ -18,7 +18,9 @@ from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, digest
+from pgdyno.report.heard import heard
 from pgdyno.report.prices import capacity_of, price_lines, priced_curves
+from pgdyno.report.texts import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,16 +133,22 @@ def _name(found: RunAnalysis, trial: TrialRecord) -> str:
 def usl_words(usl: UslFit | NotFitted) -> str:
     """A fit, or why there is none, in a line."""
     if isinstance(usl, NotFitted):
-        return f"scalability law not fitted: {usl.reason}"
-    return (
-        f"scalability law: contention {_range(usl.contention)}, coherency {_range(usl.coherency)}, peak at "
-        f"{_range(usl.peak_clients)} clients with {_range(usl.peak_tps)} tps; no point further off than "
-        f"{100 * usl.largest_error:.1f} %"
+        return say("scalability law not fitted: {reason}", reason=heard(usl.reason))
+    return say(
+        "scalability law: contention {contention}, coherency {coherency}, peak at {clients} clients with {tps} tps; no "
+        "point further off than {error} %",
+        contention=_range(usl.contention),
+        coherency=_range(usl.coherency),
+        clients=_range(usl.peak_clients),
+        tps=_range(usl.peak_tps),
+        error=f"{100 * usl.largest_error:.1f}",
     )
 
 
 def _range(value: Range) -> str:
-    return f"{numbers.rounded(value.fitted)} ({numbers.rounded(value.low)} to {numbers.rounded(value.high)})"
+    return (
+        f"{numbers.rounded(value.fitted)} ({numbers.between(numbers.rounded(value.low), numbers.rounded(value.high))})"
+    )
 
 
 def _capacity_lines(found: RunAnalysis) -> Iterator[str]:

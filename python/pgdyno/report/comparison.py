@@ -6,6 +6,8 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.cells import cell_len, set_cell_size
+
 from pgdyno.analyse.compare import Comparison, PointComparison, Verdict
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.metric import Metric
@@ -13,6 +15,8 @@ from pgdyno.analyse.noise import EFFECTS, NoiseFloor, pairs_for
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable
 from pgdyno.report.forest import ASCII, UNICODE, Forest
+from pgdyno.report.heard import heard_label
+from pgdyno.report.texts import later, said, say, say_count
 
 LABEL = 22
 WITH_FIGURES = 100
@@ -32,29 +36,48 @@ def sentence(of: Comparison) -> str:
     """What is to be said in one sentence: the verdict, the difference and its interval."""
     chief = of.chief
     base, other = printable(of.base), printable(of.other)
+    told = {"other": other, "base": base, "metric": say(of.metric.words)}
     if chief is None or chief.interval is None:
-        return f"{other} beside {base}, by {of.metric.words}: too few results for an interval"
-    verdict = {
-        Verdict.FASTER: f"{other} is faster than {base} by {of.metric.words}",
-        Verdict.SLOWER: f"{other} is slower than {base} by {of.metric.words}",
-        Verdict.SAME: f"{other} is the same as {base} by {of.metric.words}, within ±{percent(of.delta, plus=False)}",
-        Verdict.INCONCLUSIVE: f"Inconclusive: {other} beside {base} by {of.metric.words}",
-    }[chief.verdict]
-    what = f"{numbers.count(chief.pairs, 'pair')}" if of.paired else f"{numbers.count(chief.pairs, 'trial')} a run"
-    over = f" over {len(of.points)} points" if len(of.points) > 1 else f" at {printable(chief.label)}"
-    level = f"{100 * chief.interval.level:.3g} % interval {low_to_high(chief.interval)}"
-    return f"{verdict}: {percent(chief.change)} ({level}){over}, {what}"
+        return say("{other} beside {base}, by {metric}: too few results for an interval", **told)
+    verdict = say(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **told)
+    change = percent(chief.change)
+    level = say(
+        "{level} % interval {interval}", level=f"{100 * chief.interval.level:.3g}", interval=low_to_high(chief.interval)
+    )
+    over = say("at {point}", point=heard_label(printable(chief.label)))
+    if len(of.points) > 1:
+        over = say("over {count} points", count=len(of.points))
+    pairs = numbers.count(chief.pairs, "pair")
+    if not of.paired:
+        pairs = say_count(chief.pairs, "{count} trial a run", "{count} trials a run")
+    return say(
+        "{verdict}: {change} ({interval}) {over}, {pairs}",
+        verdict=verdict,
+        change=change,
+        interval=level,
+        over=over,
+        pairs=pairs,
+    )
+
+
+_VERDICTS = {
+    Verdict.FASTER: later("{other} is faster than {base} by {metric}"),
+    Verdict.SLOWER: later("{other} is slower than {base} by {metric}"),
+    Verdict.SAME: later("{other} is the same as {base} by {metric}, within ±{delta}"),
+    Verdict.INCONCLUSIVE: later("Inconclusive: {other} beside {base} by {metric}"),
+}
 
 
 def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
     """Headings and a line a point: change, interval, pairs, plot, verdict; the figures too where there is room."""
     figures = width >= WITH_FIGURES
     rows = [_cells(point, of, figures=figures) for point in of.points]
-    headings = ["point", *((_cut(of.base, 14), _cut(of.other, 14)) if figures else ()), "change", "interval", "n"]
+    names = (_cut(of.base, 14), _cut(of.other, 14)) if figures else ()
+    headings = [say("point"), *names, *said("change", "interval"), "n"]
     if figures and of.metric is not Metric.TPS:
         headings[1:3] = [f"{heading} ms" for heading in headings[1:3]]
-    widths = [max(len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
-    verdicts = max(len(point.verdict.value) for point in of.points) if of.points else 0
+    widths = [max(cell_len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
+    verdicts = max(cell_len(say(point.verdict.value)) for point in of.points) if of.points else 0
     room = width - sum(widths) - 2 * len(widths) - 2 - verdicts
     intervals = [point.interval for point in of.points if point.interval is not None]
     forest = None
@@ -64,9 +87,14 @@ def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> lis
     lines = [_line(headings, widths)]
     for point, row in zip(of.points, rows, strict=True):
         plot = [forest.line(point.interval)] if forest else []
-        lines.append("  ".join([_line(row, widths), *plot, point.verdict.value]))
+        lines.append("  ".join([_line(row, widths), *plot, say(point.verdict.value)]))
     if forest:
-        edges = f"{glyphs.zero} no difference, {glyphs.edge} ±{percent(of.delta, plus=False)}"
+        edges = say(
+            "{zero} no difference, {edge} ±{delta}",
+            zero=glyphs.zero,
+            edge=glyphs.edge,
+            delta=percent(of.delta, plus=False),
+        )
         lines.append(" " * (sum(widths) + 2 * len(widths)) + edges)
     return lines
 
@@ -108,7 +136,7 @@ def low_to_high(interval: Interval) -> str:
 
 
 def _to(low: float, high: float, *, plus: bool = False) -> str:
-    return f"{percent(low, plus=plus).removesuffix(' %')} to {percent(high, plus=plus)}"
+    return numbers.between(percent(low, plus=plus).removesuffix(" %"), percent(high, plus=plus))
 
 
 def _counts(of: Comparison) -> list[str]:
@@ -136,17 +164,21 @@ def _unsettled(of: Comparison) -> list[str]:
 
 def more_pairs(needed: int | None, *, paired: bool) -> str:
     """How many further pairs would settle it, in words."""
-    one = "pair" if paired else "trial of each"
-    many = "pairs" if paired else "trials of each"
+    if paired and needed is None:
+        return say("even 1,000 more pairs would not settle it: the difference is about what counts as none")
     if needed is None:
-        return f"even 1,000 more {many} would not settle it: the difference is about what counts as none"
-    return f"about {needed:,} more {one if needed == 1 else many} would settle it"
+        return say("even 1,000 more trials of each would not settle it: the difference is about what counts as none")
+    if paired:
+        return say_count(needed, "about {count} more pair would settle it", "about {count} more pairs would settle it")
+    return say_count(
+        needed, "about {count} more trial of each would settle it", "about {count} more trials of each would settle it"
+    )
 
 
 def _cells(point: PointComparison, of: Comparison, *, figures: bool) -> list[str]:
     interval = low_to_high(point.interval) if point.interval is not None else numbers.NOTHING
     change = percent(point.change) if math.isfinite(point.change) else numbers.NOTHING
-    cells = [_cut(point.label, LABEL)]
+    cells = [_cut(heard_label(point.label), LABEL)]
     if figures:
         show = numbers.ms if of.metric is not Metric.TPS else numbers.rounded
         cells += [show(point.base), show(point.other)]
@@ -155,12 +187,13 @@ def _cells(point: PointComparison, of: Comparison, *, figures: bool) -> list[str
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     padded = [
-        cell.ljust(each) if at == 0 else cell.rjust(each)
+        " " * (each - cell_len(cell)) if at else cell + " " * (each - cell_len(cell))
         for at, (cell, each) in enumerate(zip(cells, widths, strict=True))
     ]
+    padded = [space if at == 0 else space + cell for at, (space, cell) in enumerate(zip(padded, cells, strict=True))]
     return "  ".join(padded).rstrip() if len(cells[-1]) == 0 else "  ".join(padded)
 
 
 def _cut(text: str, width: int) -> str:
     shown = printable(text)
-    return shown if len(shown) <= width else shown[: width - 1] + "…"
+    return shown if cell_len(shown) <= width else set_cell_size(shown, width - 1) + "…"

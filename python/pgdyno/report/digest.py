@@ -13,6 +13,7 @@ from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.palette import looks
+from pgdyno.report.texts import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Digest:
 
     def point_name(self, point: PointSummary) -> str:
         """`16 clients`, with the series before it where there are several."""
-        clients = numbers.count(point.clients, "client") if point.clients else "clients not told"
+        clients = numbers.count(point.clients, "client") if point.clients else say("clients not told")
         return f"{self.named[point.series].name}, {clients}" if len(self.named) > 1 else clients
 
     def server_name(self, series: Series) -> str:
@@ -97,10 +98,20 @@ def notes(of: Digest) -> list[Note]:
     run_notes = []
     if manifest.outcome is None:
         run_notes.append(
-            f"the run has not ended: {len(of.run.trials)} of {numbers.count(manifest.trials_planned, 'trial')} are here"
+            say(
+                "the run has not ended: {count} of {trials} are here",
+                count=len(of.run.trials),
+                trials=numbers.count(manifest.trials_planned, "trial"),
+            )
         )
     elif len(of.run.trials) < manifest.trials_planned:
-        run_notes.append(f"{len(of.run.trials)} of {manifest.trials_planned} planned trials were made")
+        run_notes.append(
+            say(
+                "{count} of {planned} planned trials were made",
+                count=len(of.run.trials),
+                planned=manifest.trials_planned,
+            )
+        )
     run_notes += manifest.notes
     about: dict[str, list[str]] = {}
     for curve in of.curves:

@@ -6,8 +6,9 @@ import csv
 import io
 import json
 from collections.abc import Mapping, Sequence
-from textwrap import wrap
 from typing import Any
+
+from rich.cells import cell_len
 
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.series import heading
@@ -15,7 +16,10 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.report.digest import Digest, digest, notes
+from pgdyno.report.heard import heard
 from pgdyno.report.tables import PointRow, point_rows
+from pgdyno.report.texts import later, said, say
+from pgdyno.report.wrapping import set_cell, wrapped
 
 FORMAT = 1
 """Of the JSON and the CSV; a column may be added at the end without a new number."""
@@ -155,13 +159,13 @@ def to_markdown(run: RunSource) -> str:
 
 def points_markdown(of: Digest) -> str:
     """The same of a run that is analysed already."""
-    headings = [*map(heading, of.parameters), *_FIGURES]
+    headings = [*map(heading, of.parameters), *said(*_FIGURES)]
     table = [headings, *([escaped(cell) for cell in _cells(row)] for row in point_rows(of))]
     named = len(of.parameters)
     for name in _DISPENSABLE:
         if _width(table, 1) <= COLUMNS:
             break
-        at = table[0].index(name, named)
+        at = table[0].index(say(name), named)
         table = [[*line[:at], *line[at + 1 :]] for line in table]
     pad = " " if _width(table, 3) <= COLUMNS else ""
     widths = _widths(table)
@@ -172,13 +176,13 @@ def points_markdown(of: Digest) -> str:
     return "\n".join(lines) + "\n" + _footnotes(of)
 
 
-_FIGURES = ("clients", "tps", "±", "p50 ms", "p95 ms", "p99 ms", "max ms", "errors")
+_FIGURES = (later("clients"), "tps", "±", "p50 ms", "p95 ms", "p99 ms", later("max ms"), later("errors"))
 _DISPENSABLE = ("max ms", "p50 ms", "p95 ms", "errors")
 """Columns that go, in this order, where names are long."""
 
 
 def _widths(table: Sequence[Sequence[str]]) -> list[int]:
-    return [max(len(line[at]) for line in table) for at in range(len(table[0]))]
+    return [max(cell_len(line[at]) for line in table) for at in range(len(table[0]))]
 
 
 def _width(table: Sequence[Sequence[str]], between: int) -> int:
@@ -193,7 +197,7 @@ def _cells(row: PointRow) -> list[str]:
 
 def _markdown_row(cells: Sequence[str], widths: Sequence[int], named: int, pad: str) -> str:
     padded = [
-        pad + (cell.ljust(width) if at < named else cell.rjust(width)) + pad
+        pad + set_cell(cell, width, right=at >= named) + pad
         for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
     ]
     return "|" + "|".join(padded) + "|"
@@ -207,9 +211,8 @@ def escaped(cell: str) -> str:
 
 
 def _footnotes(of: Digest) -> str:
-    said = (
-        f"- {escaped(note.message)}" + (f" ({escaped('; '.join(note.points))})" if note.points else "")
-        for note in notes(of)
-    )
-    lines = [line for note in said for line in wrap(note, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)]
+    lines = []
+    for note in notes(of):
+        where = f" ({escaped('; '.join(note.points))})" if note.points else ""
+        lines += wrapped(f"- {escaped(heard(note.message))}{where}", COLUMNS, "  ")
     return "\n" + "\n".join(lines) + "\n" if lines else ""

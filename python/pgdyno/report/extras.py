@@ -7,11 +7,14 @@ from dataclasses import dataclass, field
 
 from pgdyno.analyse.compare import Comparison
 from pgdyno.analyse.dips import Dip
+from pgdyno.analyse.evidence import ExplainedDip
 from pgdyno.analyse.price import PriceList
 from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.published import Published
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+from pgdyno.store.inside import ServerStatementSum, TableSum
+from pgdyno.store.limits import SeenBeside
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +39,15 @@ class Extras:
     """By trial; those with a probe."""
     processes: Mapping[int, Sequence[ProcessSum]] = field(default_factory=dict)
     """By trial, of the trials that stand for a peak."""
+    tables: Mapping[int, Sequence[TableSum]] = field(default_factory=dict)
+    server_statements: Mapping[int, Sequence[ServerStatementSum]] = field(default_factory=dict)
+    """Likewise."""
     differences: Sequence[Difference] = ()
     """Of the fingerprints of the runs that are set beside each other."""
+    limits: Mapping[int, SeenBeside] = field(default_factory=dict)
+    """What the probe saw on average, by trial; of those that stand for a peak."""
+    explained: Mapping[int, Sequence[ExplainedDip]] = field(default_factory=dict)
+    """Dips with what coincides, by trial; of those whose probe looked at the server."""
     dips: Mapping[int, Sequence[Dip]] | None = None
     """By finished trial; None: nobody looked yet."""
     unseen: int = 0

@@ -27,6 +27,7 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.palette import MARKERS, Look
 from pgdyno.report.scale import linear_ticks
 from pgdyno.report.svg import Drawing, element, line
+from pgdyno.report.texts import say
 
 BOTH_LAYOUTS_UP_TO = 12
 """Strips; with more of them the narrow form is left out of the folded ones, to keep the file small."""
@@ -187,7 +188,7 @@ def _strip(
 
 
 def _problem(trial: TrialRecord) -> str | None:
-    return None if trial.outcome is Outcome.FINISHED else trial.outcome.value
+    return None if trial.outcome is Outcome.FINISHED else say(trial.outcome.value)
 
 
 def drawn_figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
@@ -21,9 +21,10 @@ from pgdyno.analyse.usl import fit_curve
 from pgdyno.report import figures, palette, tables, words
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.charts.cell import bar, sparkline
-from pgdyno.report.digest import Digest, digest, notes
+from pgdyno.report.digest import Digest, Note, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.extras import Extras
+from pgdyno.report.heard import heard
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.preparation import preparation_line
@@ -36,8 +37,10 @@ from pgdyno.report.sections.differences import asked_differences, environment_ta
 from pgdyno.report.sections.dips import dip_section, dips_of
 from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
 from pgdyno.report.sections.heat import heat_figures
+from pgdyno.report.sections.inside import growth_table, server_statement_table
 from pgdyno.report.sections.times import Steps, timeline_json
 from pgdyno.report.sections.validity import validity
+from pgdyno.report.texts import capital, say, say_count, sentence, speaking
 from pgdyno.report.workload_tables import sweep_table, tpcc_table
 
 POINTS_NAMED = 6
@@ -57,6 +60,7 @@ def render_digest(of: Digest, location: str, extras: Extras) -> str:
     """The page of a run that is analysed already."""
     style, script = page_style(), page_file("script.js") + page_file("timeline.js")
     context = {
+        "language": speaking().value,
         "policy": policy(style, script),
         "style": Markup(style),  # noqa: S704 - our own file
         "script": Markup(script),  # noqa: S704 - our own file
@@ -64,7 +68,7 @@ def render_digest(of: Digest, location: str, extras: Extras) -> str:
         "manifest": of.manifest,
         "name": of.manifest.plan.get("name") or of.manifest.workload,
         "started": of.manifest.started_at.strftime("%Y-%m-%d %H:%M UTC"),
-        "notes": notes(of),
+        "notes": [Note(heard(note.message), note.points) for note in notes(of)],
         "trials": of.run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
@@ -129,7 +133,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
     return {
         "strips": figures.timeline_figures(of),
         "timeline": Markup(timeline),  # noqa: S704 - JSON without the characters of markup
-        "dips": dip_section(of, dips, extras.besides) if dips else None,
+        "dips": dip_section(of, dips, extras.explained) if dips else None,
         "unseen": extras.unseen,
         "replica_table": replica_table(of.run.trials),
     }
@@ -141,6 +145,8 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
     return {
         "statements": tables.statement_table(of),
         "processes": [process_table(number, sums) for number, sums in extras.processes.items()],
+        "counted": [server_statement_table(number, sums) for number, sums in extras.server_statements.items()],
+        "growth": [growth_table(number, sums) for number, sums in extras.tables.items()],
         "cost": cost_section(of, extras.prices) if extras.prices is not None else None,
         "priced": extras.prices is not None,
         "differences": [
@@ -189,7 +195,7 @@ def page_style() -> str:
         f"{{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
         f"@media screen{{:root[data-theme=dark]{{{dark}color-scheme:dark}}}}\n"
     )
-    return themes + palette.chart_css() + "\n" + page_file("style.css")
+    return themes + palette.fonts() + palette.chart_css() + "\n" + page_file("style.css")
 
 
 def _environment() -> Environment:
@@ -200,22 +206,36 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         loader=FunctionLoader(page_file),
     )
-    environment.filters["capfirst"] = _capital
+    environment.globals |= {"say": say, "say_count": say_count, "marked": _marked, "code": _code, "link": _link}
+    environment.filters["capfirst"] = capital
+    environment.filters["sentence"] = sentence
     environment.filters["where"] = _where
     environment.filters["joined"] = lambda text: _KEPT_TOGETHER.sub("\u00a0", text)
     return environment
 
 
-def _capital(text: str) -> str:
-    """A sentence's first letter large, unless it begins with a name such as synchronous_commit."""
-    return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+def _marked(text: str, **values: object) -> Markup:
+    """A text of the page whose placeholders may be markup; everything else is escaped."""
+    return escape(say(text)).format(**values)
+
+
+def _code(text: str) -> Markup:
+    return Markup("<code>{}</code>").format(text)
+
+
+def _link(to: str, text: str) -> Markup:
+    return Markup('<a href="{}">{}</a>').format(to, text)
 
 
 def _where(points: Sequence[str]) -> str:
     """Some names, or how many there are."""
     if len(points) <= POINTS_NAMED:
         return "; ".join(points)
-    return f"{'; '.join(points[: POINTS_NAMED - 1])} and {len(points) - POINTS_NAMED + 1} more points"
+    return say(
+        "{points} and {count} more points",
+        points="; ".join(points[: POINTS_NAMED - 1]),
+        count=len(points) - POINTS_NAMED + 1,
+    )
 
 
 def _rows(of: Digest) -> list[tuple[tables.PointRow, Markup, Markup]]:
@@ -242,19 +262,23 @@ def _query(location: str) -> str:
 def _sections(context: dict[str, object]) -> list[tuple[str, str]]:
     """Links to what this page has."""
     sections = [
-        ("validity", "Validity", context["validity"]),
-        ("comparison", "Comparison", context["comparisons"] or context["published"]),
-        ("points", "Points", context["rows"]),
-        ("scaling-h", "Scaling" if context["latency"] else "Throughput", context["curves"] or context["latency"]),
-        ("spectrum-h", "Latency", context["spectrum"]),
-        ("time-h", "Second by second", context["trials"]),
-        ("dips", "Dips", context["dips"]),
-        ("statements", "Statements", context["statements"] or context["processes"]),
-        ("failed", "Failed trials", context["unfinished"]),
-        ("price", "Price", True),
-        ("differences", "Differences", True),
-        ("plan", "Plan", True),
-        ("environment", "Environment", True),
-        ("raw", "Raw data", True),
+        ("validity", say("Validity"), context["validity"]),
+        ("comparison", say("Comparison"), context["comparisons"] or context["published"]),
+        ("points", say("Points"), context["rows"]),
+        (
+            "scaling-h",
+            say("Scaling") if context["latency"] else say("Throughput"),
+            context["curves"] or context["latency"],
+        ),
+        ("spectrum-h", say("Latency"), context["spectrum"]),
+        ("time-h", say("Second by second"), context["trials"]),
+        ("dips", say("Dips"), context["dips"]),
+        ("statements", say("Statements"), context["statements"] or context["processes"] or context["growth"]),
+        ("failed", say("Failed trials"), context["unfinished"]),
+        ("price", say("Price"), True),
+        ("differences", say("Differences"), True),
+        ("plan", say("Plan"), True),
+        ("environment", say("Environment"), True),
+        ("raw", say("Raw data"), True),
     ]
     return [(at, name) for at, name, there in sections if there]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from textwrap import wrap
 
 from pgdyno.audit import Severity
 from pgdyno.report.comparison import comparison_table, sentence
@@ -13,7 +12,11 @@ from pgdyno.report.export import escaped as escape
 from pgdyno.report.extras import Extras
 from pgdyno.report.sections.compared import settling, verdict_line
 from pgdyno.report.sections.four import four_numbers
+from pgdyno.report.sections.validity import rule_name
+from pgdyno.report.texts import say
+from pgdyno.report.texts import sentence as sentence_of
 from pgdyno.report.words import conditions, headline
+from pgdyno.report.wrapping import wrapped
 
 
 def markdown_of(of: Digest, extras: Extras) -> str:
@@ -21,10 +24,10 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     blocks: list[Sequence[str]] = []
     verdict = verdict_line(extras.comparisons)
     heavy = [each for each in extras.findings or () if each.checked and each.severity is Severity.INVALID]
-    said = escape(verdict[0] if verdict is not None else headline(of))
-    blocks.append(_paragraph(f"**NOT VALID:** ~~{said}~~" if heavy else f"**{said}**"))
+    claim = escape(verdict[0] if verdict is not None else headline(of))
+    blocks.append(_paragraph(f"**{say('NOT VALID:')}** ~~{claim}~~" if heavy else f"**{claim}**"))
     if verdict is not None and verdict[1]:
-        blocks.append(_paragraph(f"{escape(verdict[1])}."))
+        blocks.append(_paragraph(sentence_of(escape(verdict[1]))))
     blocks.append(_paragraph(escape(conditions(of))))
     if of.best is not None:
         blocks.append(
@@ -38,7 +41,7 @@ def markdown_of(of: Digest, extras: Extras) -> str:
     for each in extras.comparisons:
         blocks.append(_paragraph(escape(sentence(each))))
         if settling(each):
-            blocks.append(_paragraph(f"{escape(settling(each))}."))
+            blocks.append(_paragraph(sentence_of(escape(settling(each)))))
         table = comparison_table(each, COLUMNS - 4, unicode=True) if each.points else []
         blocks.append([f"    {line}".rstrip() for line in table])
     blocks.append(points_markdown(of).rstrip("\n").split("\n"))
@@ -47,15 +50,15 @@ def markdown_of(of: Digest, extras: Extras) -> str:
 
 def _number(name: str, figure: str, unit: str, about: str) -> list[str]:
     text = f"- {name}: {escape(figure)}{' ' if unit else ''}{unit} ({escape(about)})"
-    return wrap(text, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+    return wrapped(text, COLUMNS, "  ")
 
 
 def _findings(extras: Extras) -> Iterator[str]:
     for each in extras.findings or ():
         if each.checked and each.severity is not Severity.NOTE:
-            text = f"- {each.severity}: {escape(each.rule)}: {escape(each.message)}"
-            yield from wrap(text, COLUMNS, subsequent_indent="  ", break_on_hyphens=False)
+            text = f"- {say(each.severity.value)}: {escape(rule_name(each.rule))}: {escape(each.message)}"
+            yield from wrapped(text, COLUMNS, "  ")
 
 
 def _paragraph(text: str) -> list[str]:
-    return wrap(text, COLUMNS, break_on_hyphens=False, break_long_words=False)
+    return wrapped(text, COLUMNS)

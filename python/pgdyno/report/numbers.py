@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from pgdyno.analyse.estimate import Estimate
+from pgdyno.report.texts import say, say_count
 from pgdyno.units import format_significant
 
 NOTHING = "\u2013"
@@ -31,7 +32,12 @@ def half(value: Estimate | None) -> str:
 def low_to_high(value: Estimate) -> str:
     """The interval's ends, with the digits of the mean: `70,100 to 72,500`."""
     digits = digits_of(value)
-    return f"{rounded(max(value.low, 0.0), digits)} to {rounded(value.high, digits)}"
+    return between(rounded(max(value.low, 0.0), digits), rounded(value.high, digits))
+
+
+def between(low: str, high: str) -> str:
+    """`70,100 to 72,500`."""
+    return say("{low} to {high}", low=low, high=high)
 
 
 def digits_of(value: Estimate) -> int:
@@ -69,7 +75,7 @@ def axis(tick: float) -> str:
 
 def count(number: int, one: str, many: str | None = None) -> str:
     """`3 trials`, `1 trial`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    return say_count(number, f"{{count}} {one}", f"{{count}} {many or one + 's'}")
 
 
 def percentile_name(percentile: float) -> str:

@@ -57,6 +57,13 @@ INK: Mapping[Theme, Mapping[str, str]] = MappingProxyType(
     }
 )
 
+FONT = "system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif"
+FONTS = {
+    "ko": "'Apple SD Gothic Neo','Malgun Gothic','Noto Sans CJK KR','Noto Sans KR','NanumGothic'",
+    "ja": "'Hiragino Sans','Yu Gothic','Meiryo','Noto Sans CJK JP','Noto Sans JP'",
+    "zh": "'PingFang SC','Microsoft YaHei','Noto Sans CJK SC','Noto Sans SC'",
+}
+"""Of the system, by language: Chinese and Japanese draw the same characters differently."""
 MARKERS = ("circle", "square", "triangle", "diamond", "down", "cross")
 DASHES = ("none", "7 3", "2 3", "9 3 2 3", "12 4", "4 2 1 2")
 
@@ -94,6 +101,14 @@ def variables(theme: Theme) -> str:
     return ";".join([*inks, *targets]) + ";"
 
 
+def fonts() -> str:
+    """CSS declarations of the fonts, by the language of the page."""
+    latin, general = FONT.rsplit(",", 1)
+    rules = [f":root{{--font:{FONT}}}"]
+    rules += [f":root:lang({language}){{--font:{latin},{names},{general}}}" for language, names in FONTS.items()]
+    return "".join(rules)
+
+
 def chart_css(theme: Theme | None = None) -> str:
     """Rules for the classes that drawings use: colours as variables, or those of `theme` written out."""
 
@@ -102,10 +117,8 @@ def chart_css(theme: Theme | None = None) -> str:
             return f"var(--{name})"
         return TARGETS[theme][int(name[1:])] if name[1:].isdigit() else INK[theme][name]
 
-    font = (
-        f"font:{FONT_SIZE:g}px system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif;"
-        "font-variant-numeric:tabular-nums"
-    )
+    family = "var(--font)" if theme is None else FONT
+    font = f"font:{FONT_SIZE:g}px {family};font-variant-numeric:tabular-nums"
     rules = [
         f"text{{{font};fill:{colour('ink')}}}",
         f"text.tick,text.quiet{{fill:{colour('quiet')}}}",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
+from pgdyno.report.texts import say
 from pgdyno.units import format_duration
 
 
@@ -15,12 +16,19 @@ def preparation_line(trials: Sequence[TrialRecord]) -> str:
     if not known:
         return ""
     took = [each.seconds for each in known]
-    methods = ", ".join(dict.fromkeys(each.method for each in known))
-    each = f"{_short(min(took))} to {_short(max(took))} each; " if len(took) > 1 else ""
-    line = f"preparing {numbers.count(len(took), 'trial')} took {_short(sum(took))} ({each}reset: {methods})"
+    told = {
+        "trials": numbers.count(len(took), "trial"),
+        "seconds": _short(sum(took)),
+        "methods": ", ".join(dict.fromkeys(each.method for each in known)),
+    }
+    if len(took) > 1:
+        each = numbers.between(_short(min(took)), _short(max(took)))
+        line = say("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **told)
+    else:
+        line = say("preparing {trials} took {seconds} (reset: {methods})", **told)
     checks = [trial.consistency.seconds for trial in trials if trial.consistency is not None]
     if any(checks):
-        line += f", checking consistency {_short(sum(checks))}"
+        line += say(", checking consistency {seconds}", seconds=_short(sum(checks)))
     return line
 
 

@@ -7,19 +7,9 @@ from collections.abc import Sequence
 from pgdyno.records import ReplicaFigures, ReplicaLag, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
+from pgdyno.report.texts import later, said, say
 
-CAPTION = "Standbys beside the primary of each trial; behind and lag at their highest"
-HEADINGS = (
-    "trial",
-    "standby",
-    "clients",
-    "tps",
-    "p50, ms",
-    "p99, ms",
-    "failed",
-    "behind, kB",
-    "lag, ms",
-)
+CAPTION = later("Standbys beside the primary of each trial; behind and lag at their highest")
 TEXT_COLUMNS = 2
 MOST_LINES = 12
 """In a terminal; the HTML report has all."""
@@ -34,7 +24,12 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
         for name in dict.fromkeys([*loads, *lags]):
             cells = (*_load(loads.get(name)), *_lag(lags.get(name)))
             rows.append((str(trial.number), name, *cells))
-    return Table(CAPTION, HEADINGS, tuple(rows), TEXT_COLUMNS) if rows else None
+    headings = (
+        *said("trial", "standby", "clients"),
+        *("tps", "p50, ms", "p99, ms"),
+        *said("failed", "behind, kB", "lag, ms"),
+    )
+    return Table(say(CAPTION), headings, tuple(rows), TEXT_COLUMNS) if rows else None
 
 
 def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
@@ -44,7 +39,7 @@ def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
         return []
     shown = table.rows[:MOST_LINES]
     widths = [max(map(len, column)) for column in zip(table.headings, *shown, strict=True)]
-    lines = [f"{CAPTION}:", *(_padded(row, widths) for row in (table.headings, *shown))]
+    lines = [f"{table.caption}:", *(_padded(row, widths) for row in (table.headings, *shown))]
     more = len(table.rows) - len(shown)
     return [*lines, f"{more} more in the HTML report"] if more else lines
 

@@ -9,6 +9,9 @@ from pgdyno.analyse.series import text
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
+from pgdyno.report.texts import said, say
+
+PERCENTILES = ("p50, ms", "p95, ms", "p99, ms")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,9 @@ def point_rows(of: Digest) -> list[PointRow]:
 
 def _point_row(of: Digest, point: PointSummary) -> PointRow:
     latency, finished = point.latency, len(point.finished)
-    trials = f"{finished} of {finished + len(point.failed)}" if point.failed else str(finished)
+    trials = (
+        say("{count} of {all}", count=finished, all=finished + len(point.failed)) if point.failed else str(finished)
+    )
     return PointRow(
         point=point,
         names=parameter_cells(point, of.parameters),
@@ -72,7 +77,7 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
 def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
     """Values of `parameters` for `point`; `default` where the plan leaves one open."""
     values = (point.series.target if name == "target" else point.point.parameter(name) for name in parameters)
-    return tuple("default" if value is None else text(value) for value in values)
+    return tuple(say("default") if value is None else text(value) for value in values)
 
 
 def mark(of: Digest, point: PointSummary) -> str:
@@ -80,7 +85,7 @@ def mark(of: Digest, point: PointSummary) -> str:
     curve = next((curve for curve in of.curves if curve.series == point.series), None)
     if curve is None or len(curve.points) < 2:
         return ""
-    marks = [name for name, at in (("peak", curve.peak), ("knee", curve.knee)) if at.summary is point]
+    marks = [name for name, at in ((say("peak"), curve.peak), (say("knee"), curve.knee)) if at.summary is point]
     return ", ".join(marks)
 
 
@@ -93,7 +98,8 @@ def spectrum_table(of: Digest) -> Table:
             values = [*point.histogram.percentiles_ns(percentiles), point.latency.max_ns]
             rows.append((of.point_name(point), f"{point.histogram.count:,}", *(numbers.ms(value) for value in values)))
     names = tuple(f"{numbers.percentile_name(each)}, ms" for each in percentiles)
-    return Table("Latency by percentile", ("point", "transactions", *names, "max, ms"), tuple(rows))
+    headings = (*said("point", "transactions"), *names, say("max, ms"))
+    return Table(say("Latency by percentile"), headings, tuple(rows))
 
 
 def statement_table(of: Digest) -> Table | None:
@@ -111,9 +117,11 @@ def statement_table(of: Digest) -> Table | None:
         counts = (numbers.whole(each.executions), numbers.whole(each.failures))
         name = scripts.get(each.script, str(each.script))
         rows.append((name, str(each.line), each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
-    headings = ("script", "line", "statement", "executions", "failures", "mean, ms", "p50, ms", "p95, ms", "p99, ms")
-    caption = f"Statements of trial {number}: {of.point_name(point)}, the median trial of the peak"
-    return Table(caption, (*headings, "max, ms"), tuple(rows), 3) if rows else None
+    headings = said("script", "line", "statement", "executions", "failures", "mean, ms")
+    caption = say(
+        "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
+    )
+    return Table(caption, (*headings, *PERCENTILES, say("max, ms")), tuple(rows), 3) if rows else None
 
 
 def trial_table(of: Digest) -> Table:
@@ -128,7 +136,7 @@ def trial_table(of: Digest) -> Table:
                 of.trial_name(trial),
                 f"{trial.point.clients:,}",
                 str(trial.repeat),
-                trial.outcome.value,
+                say(trial.outcome.value),
                 numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING,
                 numbers.ms(latency.p50 if latency is not None else None),
                 numbers.ms(latency.p99 if latency is not None else None),
@@ -139,5 +147,6 @@ def trial_table(of: Digest) -> Table:
                 f"{summary.retries:,}" if summary is not None else numbers.NOTHING,
             )
         )
-    headings = ("trial", "series", "clients", "repeat", "outcome", "tps", "p50, ms", "p99, ms", "max, ms")
-    return Table("Trials in their order", (*headings, "errors", "retries"), tuple(rows))
+    headings = said("trial", "series", "clients", "repeat", "outcome")
+    more = said("max, ms", "errors", "retries")
+    return Table(say("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows))

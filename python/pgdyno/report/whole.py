@@ -2,70 +2,123 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeVar
 
 from pgdyno.analyse.compare import Comparison, compare
 from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import between, within
-from pgdyno.analyse.price import PriceList
+from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import varying
 from pgdyno.analyse.source import RunSource
-from pgdyno.audit import Finding, audit
+from pgdyno.audit import Finding, judged
+from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.published import Published, published, published_names
-from pgdyno.records import Outcome, TrialRecord
+from pgdyno.records import TrialRecord
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.gathered import Gathered, without_collector
 from pgdyno.report.html import render_digest
 from pgdyno.report.markdown import markdown_of
-from pgdyno.report.sections.dips import MOST_DIPS, costliest, dips_of
+from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.sections.times import Steps
-from pgdyno.report.together import Together
+from pgdyno.report.texts import Language, spoken
+from pgdyno.report.together import Together, target_names
 from pgdyno.store import RunData
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep, process_sums, series_steps, wait_steps
+from pgdyno.store.inside import ServerStatementSum, TableSum, server_statement_sums, table_sums
+from pgdyno.store.limits import seen_beside
 
 NOT_ARMS = ("rate", "scale", "workers")
 """Parameters that make curves but are seldom what is compared."""
 MOST_ARMS = 9
+_Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
 """Trials whose waits, processors and disks are read: ten seconds are enough to wait for a page."""
 
 
-def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
+def report_html(runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH) -> str:
     """The page of one run, or of several beside the first. Raises StoreError and UsageError."""
-    with without_collector():
+    with without_collector(), spoken(language):
         of, extras = everything(runs, prices)
         return render_digest(of, ", ".join(str(run.folder.path) for run in runs), extras)
 
 
-def report_markdown(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
+def report_markdown(
+    runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
+) -> str:
     """The same in 80 columns of Markdown. Raises StoreError and UsageError."""
-    return markdown_of(*everything(runs, prices))
+    with without_collector(), spoken(language):
+        return markdown_of(*everything(runs, prices))
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
-    """What a report is made of. Raises StoreError and UsageError."""
+    """What a report is made of, its texts in the language of now (`spoken`). Raises StoreError and UsageError.
+
+    Prices are those of the plan where none are given.
+    """
     gathered = [Gathered(run) for run in runs]
+    subjects = [Subject(run) for run in gathered]
     source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
     of = digest(source)
     steps = Steps.of(len(source.trials), probed=any(trial.probe is not None for trial in source.trials))
-    dips = dips_of(of)
+    own = _own_numbers(gathered)
+    dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
+    peaks = [median_trial(of, curve.peak.summary).number for curve in of.curves]
     return of, Extras(
-        findings=_audited(gathered),
+        findings=_audited(subjects),
         comparisons=_compared(of, gathered),
         published=_published(gathered[0]),
-        prices=prices,
-        besides=_besides(gathered, steps, seen),
-        processes=_processes(of, source),
+        prices=prices or _planned_prices(gathered, source),
+        besides=besides_of(gathered, steps, seen),
+        processes=_at_peak(of, source, process_sums),
+        tables=_at_peak(of, source, table_sums),
+        server_statements=_at_peak(of, source, server_statement_sums),
         differences=_differences(gathered),
+        limits={
+            shown: each
+            for at, run in enumerate(runs)
+            for each in seen_beside(run, {own[peak][1] for peak in peaks if own[peak][0] == at})
+            for shown in peaks
+            if own[shown] == (at, each.trial)
+        },
+        explained={
+            shown: subjects[at].explained[number]
+            for shown, (at, number) in own.items()
+            if number in subjects[at].explained
+        },
         dips=dips,
         unseen=sum(trial.probe is not None and trial.number not in seen for trial in source.trials),
     )
+
+
+def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
+    """By the number that the report gives a trial: which run it is from, and its number there."""
+    if len(runs) == 1:
+        return {trial.number: (0, trial.number) for trial in runs[0].trials}
+    every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
+    return dict(enumerate(every, start=1))
+
+
+def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:
+    """Of the plans: the first that has some, and those of the same currency and length; named as the targets are."""
+    found: PriceList | None = None
+    names = target_names(runs) if isinstance(source, Together) else [{}]
+    for run, shown in zip(runs, names, strict=True):
+        prices = prices_of(run.manifest)
+        if prices is None:
+            continue
+        renamed = {shown.get(name, name): costs for name, costs in prices.target.items()}
+        if found is None:
+            found = prices.model_copy(update={"target": renamed})
+        elif (found.currency, found.years) == (prices.currency, prices.years):
+            found = found.model_copy(update={"target": {**renamed, **found.target}})
+    return found
 
 
 def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
@@ -79,10 +132,10 @@ def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
     return set(list(dict.fromkeys([*first[: len(peaks)], *first[len(points) :], *first]))[:MOST_PROBED])
 
 
-def _audited(runs: Sequence[Gathered]) -> list[Finding]:
-    if len(runs) == 1:
-        return audit(runs[0])
-    return [_of_run(finding, run.manifest.run) for run in runs for finding in audit(run)]
+def _audited(subjects: Sequence[Subject]) -> list[Finding]:
+    if len(subjects) == 1:
+        return judged(subjects[0])
+    return [_of_run(finding, subject.manifest.run) for subject in subjects for finding in judged(subject)]
 
 
 def _of_run(finding: Finding, run: str) -> Finding:
@@ -109,7 +162,8 @@ def _published(run: Gathered) -> Published | None:
     return published(name) if name in published_names() else None
 
 
-def _besides(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
+def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
+    """What probes saw beside the trials of `seen`, in steps. Raises StoreError."""
     found: dict[int, Beside] = {}
     first = 1
     for run in runs:
@@ -130,15 +184,16 @@ def _besides(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> d
     return found
 
 
-def _processes(of: Digest, source: RunSource) -> dict[int, Sequence[ProcessSum]]:
+def _at_peak(of: Digest, source: RunSource, read: Callable[[RunData, int], list[_Sum]]) -> dict[int, Sequence[_Sum]]:
+    """What `read` gives of the trial that stands for the highest peak, by its number."""
     best = of.best
     if best is None:
         return {}
     trial: TrialRecord = median_trial(of, best.peak.summary)
     run, number = source.own_number(trial.number) if isinstance(source, Together) else (source, trial.number)
-    if not isinstance(run, Gathered) or trial.outcome is not Outcome.FINISHED:
+    if not isinstance(run, Gathered) or trial.probe is None:
         return {}
-    sums = process_sums(run.run, number)
+    sums = read(run.run, number)
     return {trial.number: sums} if sums else {}
 
 

@@ -13,6 +13,7 @@ from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.spectrum import SpectrumLine
 from pgdyno.report.digest import Digest
+from pgdyno.report.texts import listed, say, say_count
 from pgdyno.units import format_duration, format_significant
 
 NAMED_AT_MOST = 3
@@ -24,19 +25,24 @@ def headline(of: Digest) -> str:
     best, trials = of.best, of.run.trials
     if best is None:
         if not trials:
-            return "No trial has ended yet"
-        return f"No trial finished: {numbers.count(len(trials), 'trial')} failed or {_were(len(trials))} interrupted"
+            return say("No trial has ended yet")
+        return say_count(
+            len(trials),
+            "No trial finished: {count} trial failed or was interrupted",
+            "No trial finished: {count} trials failed or were interrupted",
+        )
     server, tps, clients = of.server_name(best.series), best.peak.tps, numbers.count(best.peak.clients, "client")
+    told = {"tps": numbers.estimate(tps), "clients": clients, "interval": interval(tps)}
     if len(of.curves) == 1:
-        return f"{server} reaches {numbers.estimate(tps)} transactions a second at {clients} ({interval(tps)})"
+        return say("{server} reaches {tps} transactions a second at {clients} ({interval})", server=server, **told)
     name = of.named[best.series].name
     who = name if server == best.series.target else f"{name} ({server})"
-    return f"The highest peak is {numbers.estimate(tps)} transactions a second: {who} at {clients} ({interval(tps)})"
+    return say("The highest peak is {tps} transactions a second: {who} at {clients} ({interval})", who=who, **told)
 
 
 def interval(tps: Estimate) -> str:
     """`95 %: 70,100 to 72,500, n = 3`, or that there is none."""
-    return "one trial, no interval" if tps.half is None else f"95 %: {numbers.low_to_high(tps)}, n = {tps.n}"
+    return say("one trial, no interval") if tps.half is None else f"95 %: {numbers.low_to_high(tps)}, n = {tps.n}"
 
 
 def conditions(of: Digest) -> str:
@@ -46,12 +52,13 @@ def conditions(of: Digest) -> str:
     parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
-        parts.append("one trial a point" if repeats == 1 else f"{repeats} trials a point")
+        parts.append(say_count(repeats, "one trial a point", "{count} trials a point"))
     host, imported = of.manifest.host, of.manifest.imported
-    where = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}" if host is not None else "machine not known"
+    where = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}" if host is not None else say("machine not known")
     if imported is not None:
-        where = f"imported from {', '.join(PurePath(file.path).name for file in imported.files)}"
-    return ", ".join(parts) + f"; {where}"
+        names = ", ".join(PurePath(file.path).name for file in imported.files)
+        where = say("imported from {files}", files=names)
+    return f"{', '.join(parts)}; {where}"
 
 
 def _same_everywhere(of: Digest) -> list[str]:
@@ -65,15 +72,17 @@ def _same_everywhere(of: Digest) -> list[str]:
 
 
 def _parameter(name: str, value: float | str) -> str:
-    return f"{value} protocol" if name == "protocol" else named(name, value)
+    return say("{name} protocol", name=value) if name == "protocol" else named(name, value)
 
 
 def _length(trial: TrialRecord) -> str:
     if trial.duration_s is None:
-        length = f"trials of {format_significant(trial.transactions or 0)} transactions a client"
+        many = format_significant(trial.transactions or 0)
+        length = say("trials of {count} transactions a client", count=many)
     else:
-        length = f"trials of {format_duration(trial.duration_s)}"
-    return f"{length} after {format_duration(trial.warmup_s)} of warm-up" if trial.warmup_s else length
+        length = say("trials of {duration}", duration=format_duration(trial.duration_s))
+    warmup = format_duration(trial.warmup_s)
+    return say("{trials} after {duration} of warm-up", trials=length, duration=warmup) if trial.warmup_s else length
 
 
 def scaling_title(of: Digest) -> str:
@@ -82,53 +91,77 @@ def scaling_title(of: Digest) -> str:
     if len(curves) == 1:
         return _one_curve(curves[0])
     if len(curves) <= NAMED_AT_MOST:
-        return _listed([_peak_of(of, curve, whole=curve is curves[0]) for curve in curves])
+        return listed([_peak_of(of, curve, whole=curve is curves[0]) for curve in curves])
     ordered = sorted(curves, key=lambda curve: -curve.peak.tps.mean)
     first, last = ordered[0], ordered[-1]
-    return (
-        f"Peaks lie between {numbers.estimate(last.peak.tps)} ({of.named[last.series].name}) and "
-        f"{numbers.estimate(first.peak.tps)} transactions a second ({of.named[first.series].name})"
+    return say(
+        "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
+        low=numbers.estimate(last.peak.tps),
+        lowest=of.named[last.series].name,
+        high=numbers.estimate(first.peak.tps),
+        highest=of.named[first.series].name,
     )
 
 
 def _peak_of(of: Digest, curve: ScalingCurve, *, whole: bool) -> str:
     """`pg18 peaks at 71,300 transactions a second with 16 clients`; the unit only in the first of several."""
-    at_edge = curve.peak is curve.points[-1]
-    unit = " transactions a second" if whole else ""
-    clients = numbers.count(curve.peak.clients, "client") + (" (the most measured)" if at_edge else "")
-    verb = "reaches" if at_edge else "peaks at"
-    return f"{of.named[curve.series].name} {verb} {numbers.estimate(curve.peak.tps)}{unit} with {clients}"
+    clients = numbers.count(curve.peak.clients, "client")
+    told = {"name": of.named[curve.series].name, "tps": numbers.estimate(curve.peak.tps), "clients": clients}
+    if curve.peak is curve.points[-1]:
+        if whole:
+            return say("{name} reaches {tps} transactions a second with {clients} (the most measured)", **told)
+        return say("{name} reaches {tps} with {clients} (the most measured)", **told)
+    if whole:
+        return say("{name} peaks at {tps} transactions a second with {clients}", **told)
+    return say("{name} peaks at {tps} with {clients}", **told)
 
 
 def _one_curve(curve: ScalingCurve) -> str:
     peak, knee, most = curve.peak, curve.knee, curve.points[-1]
-    tps, clients = numbers.estimate(peak.tps), numbers.count(peak.clients, "client")
+    at = {
+        "tps": numbers.estimate(peak.tps),
+        "clients": numbers.count(peak.clients, "client"),
+        "knee": numbers.count(knee.clients, "client"),
+    }
     if peak is most:
         if knee is peak:
-            return f"Throughput still rises at {clients}, the most measured: {tps} transactions a second"
-        return (
-            f"Throughput is highest at {clients}, the most measured: {tps} transactions a second; "
-            f"the knee, within its noise, is at {numbers.count(knee.clients, 'client')}"
+            return say("Throughput still rises at {clients}, the most measured: {tps} transactions a second", **at)
+        return say(
+            "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee, within its "
+            "noise, is at {knee}",
+            **at,
         )
     if peak is curve.points[0]:
-        return f"Throughput is highest at {clients}, the fewest measured: {tps} transactions a second"
-    peaks = f"Throughput peaks at {clients} with {tps} transactions a second"
-    if knee is peak:
-        return peaks + ("; no fewer clients come within its interval" if peak.tps.half is not None else "")
-    return f"{peaks}; the knee, within its noise, is at {numbers.count(knee.clients, 'client')}"
+        return say("Throughput is highest at {clients}, the fewest measured: {tps} transactions a second", **at)
+    if knee is not peak:
+        return say(
+            "Throughput peaks at {clients} with {tps} transactions a second; the knee, within its noise, is at {knee}",
+            **at,
+        )
+    if peak.tps.half is None:
+        return say("Throughput peaks at {clients} with {tps} transactions a second", **at)
+    return say(
+        "Throughput peaks at {clients} with {tps} transactions a second; no fewer clients come within its interval",
+        **at,
+    )
 
 
 def dots_title(of: Digest, points: Sequence[ScalingPoint]) -> str:
     """What throughput at the only number of clients shows."""
     ordered = sorted(points, key=lambda point: -point.tps.mean)
     first, last = ordered[0], ordered[-1]
-    between = "overlap" if first.tps.overlaps(last.tps) else "do not overlap"
-    intervals = f"; their intervals {between}" if first.tps.half is not None and last.tps.half is not None else ""
-    return (
-        f"At {numbers.count(first.clients, 'client')}, {of.named[first.summary.series].name} has the most with "
-        f"{numbers.estimate(first.tps)} transactions a second, {of.named[last.summary.series].name} the least with "
-        f"{numbers.estimate(last.tps)}{intervals}"
+    said = say(
+        "At {clients}, {first} has the most with {most} transactions a second, {last} the least with {least}",
+        clients=numbers.count(first.clients, "client"),
+        first=of.named[first.summary.series].name,
+        most=numbers.estimate(first.tps),
+        last=of.named[last.summary.series].name,
+        least=numbers.estimate(last.tps),
     )
+    if first.tps.half is None or last.tps.half is None:
+        return said
+    overlap = first.tps.overlaps(last.tps)
+    return said + (say("; their intervals overlap") if overlap else say("; their intervals do not overlap"))
 
 
 def latency_title(of: Digest) -> str:
@@ -139,30 +172,39 @@ def latency_title(of: Digest) -> str:
         for point in (curve.points[0], curve.peak, curve.points[-1]):
             latency = point.summary.latency
             if latency is not None and latency.p99_ns is not None:
-                at_peak = " (the peak)" if point is curve.peak else ""
-                parts.append(f"{numbers.ms(latency.p99_ns)} ms at {numbers.count(point.clients, 'client')}{at_peak}")
-        return f"p99 is {_listed(list(dict.fromkeys(parts)))}" if parts else "Latency by clients"
+                at = {"ms": numbers.ms(latency.p99_ns), "clients": numbers.count(point.clients, "client")}
+                at_peak = point is curve.peak
+                said = say("{ms} ms at {clients} (the peak)", **at) if at_peak else say("{ms} ms at {clients}", **at)
+                parts.append(said)
+        return say("p99 is {parts}", parts=listed(list(dict.fromkeys(parts)))) if parts else say("Latency by clients")
     peaks = [
         (of.named[curve.series].name, latency.p99_ns)
         for curve in of.curves
         if (latency := curve.peak.summary.latency) is not None and latency.p99_ns is not None
     ]
     if not peaks:
-        return "Latency by clients"
+        return say("Latency by clients")
     if len(peaks) <= NAMED_AT_MOST:
-        return "At its own peak, p99 is " + _listed([f"{numbers.ms(p99)} ms on {name}" for name, p99 in peaks])
+        parts = [say("{ms} ms on {name}", ms=numbers.ms(p99), name=name) for name, p99 in peaks]
+        return say("At its own peak, p99 is {parts}", parts=listed(parts))
     low, high = min(peaks, key=lambda peak: peak[1]), max(peaks, key=lambda peak: peak[1])
-    return (
-        f"At its own peak, p99 lies between {numbers.ms(low[1])} ms ({low[0]}) and {numbers.ms(high[1])} ms ({high[0]})"
+    return say(
+        "At its own peak, p99 lies between {low} ms ({lowest}) and {high} ms ({highest})",
+        low=numbers.ms(low[1]),
+        lowest=low[0],
+        high=numbers.ms(high[1]),
+        highest=high[0],
     )
 
 
 def spectrum_title(line: SpectrumLine) -> str:
     """What the spectrum of the best point shows."""
     half, rare = line.histogram.percentile_ns(50), line.histogram.percentile_ns(99.9)
-    return (
-        f"{line.name}: half of the transactions take {numbers.ms(half)} ms or less, "
-        f"one in 1,000 more than {numbers.ms(rare)} ms"
+    return say(
+        "{name}: half of the transactions take {half} ms or less, one in 1,000 more than {rare} ms",
+        name=line.name,
+        half=numbers.ms(half),
+        rare=numbers.ms(rare),
     )
 
 
@@ -177,20 +219,15 @@ def timeline_title(name: str, timelines: Sequence[Timeline]) -> str:
             if slowest is None or low.tps < slowest[0]:
                 slowest = (low.tps, timeline.trial)
     if slowest is None:
-        return f"{name}: nothing was measured"
+        return say("{name}: nothing was measured", name=name)
     low_text, high_text = numbers.rounded(min(means)), numbers.rounded(max(means))
-    spread = low_text if low_text == high_text else f"{low_text} to {high_text}"
-    what = "trial at" if len(means) == 1 else "trials at"
-    return (
-        f"{name}: {what} {spread} transactions a second; the slowest second has "
-        f"{numbers.rounded(slowest[0])}, in trial {slowest[1]}"
+    spread = low_text if low_text == high_text else numbers.between(low_text, high_text)
+    return say_count(
+        len(means),
+        "{name}: trial at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
+        "{name}: trials at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
+        name=name,
+        tps=spread,
+        slowest=numbers.rounded(slowest[0]),
+        number=slowest[1],
     )
-
-
-def _listed(parts: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1]
-
-
-def _were(count: int) -> str:
-    return "was" if count == 1 else "were"

@@ -12,6 +12,7 @@ from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.scale import Scale, linear_ticks
 from pgdyno.report.svg import Drawing, line, shortened, text, text_width
+from pgdyno.report.texts import say
 
 ROW = 34.0
 
@@ -23,7 +24,7 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
         layout.width,
         ROW * len(points) + 56,
         title,
-        "Transactions a second of each, with 95 % intervals. " + "; ".join(parts) + ".",
+        say("Transactions a second of each, with 95 % intervals. {parts}.", parts="; ".join(parts)),
     )
     longest = max(text_width(named[point.summary.series].name) for point in points) + 16
     left = min(longest, layout.width * 0.3)
@@ -33,7 +34,7 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
     for tick in ticks:
         drawing.add(line(x(tick), box.top, x(tick), box.bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(x(tick), box.bottom + 18, f"{tick:,.0f}", anchor="middle"))
-    drawing.add(text(box.right, box.bottom + 38, "transactions a second", "quiet", "end"))
+    drawing.add(text(box.right, box.bottom + 38, say("transactions a second"), "quiet", "end"))
     for at, point in enumerate(points):
         y = box.top + ROW * (at + 0.5)
         who = named[point.summary.series]

@@ -6,13 +6,14 @@ import math
 from collections.abc import Sequence
 
 from pgdyno.analyse.compare import Comparison, PointComparison
-from pgdyno.report import numbers
 from pgdyno.report.charts.layout import Layout
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.comparison import low_to_high, percent
+from pgdyno.report.heard import heard_label
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale
 from pgdyno.report.svg import Drawing, element, line, shortened, text, text_width
+from pgdyno.report.texts import say, say_count
 
 ROW = 26.0
 MOST_ROWS = 60
@@ -24,23 +25,23 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout) -> Draw
     points = [*of.points[:MOST_ROWS], *([of.overall] if of.overall is not None else [])]
     drawing = Drawing(layout.width, TOP + ROW * len(points) + 48, title, _description(of))
     narrow = layout is Layout.NARROW
-    longest = max((text_width(point.label) for point in points), default=60.0) + 18
+    longest = max((text_width(heard_label(point.label)) for point in points), default=60.0) + 18
     left = min(longest, layout.width * (0.3 if narrow else 0.36))
     right = layout.width - (12 if narrow else 250)
     low, high = _ends(of, points)
     x = Scale(low, high, left + 6, right)
     bottom = TOP + ROW * len(points)
     edge = math.log1p(of.delta)
-    band = element("title", f"±{percent(of.delta, plus=False)}: counts as no difference")
+    band = element("title", say("±{delta}: counts as no difference", delta=percent(of.delta, plus=False)))
     drawing.add(element("rect", band, x=x(-edge), y=TOP, width=x(edge) - x(-edge), height=bottom - TOP, class_="band"))
     for tick in _ticks(low, high, 3 if narrow else 6):
         place = x(math.log1p(tick))
         drawing.add(line(place, TOP, place, bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(place, bottom + 18, f"{100 * tick:+g}" if tick else "0", anchor="middle"))
-    unit = f"change of {of.metric.words} against {of.base}, %"
+    unit = say("change of {metric} against {base}, %", metric=say(of.metric.words), base=of.base)
     drawing.add(text(right, bottom + 38, shortened(unit, right), "quiet", "end"))
     if not narrow:
-        drawing.add(text(right + 16, TOP - 8, "change, 95 % interval", "quiet"), text(left, TOP - 8, "", "quiet"))
+        drawing.add(text(right + 16, TOP - 8, say("change, 95 % interval"), "quiet"), text(left, TOP - 8, "", "quiet"))
     for at, point in enumerate(points):
         _row(drawing, point, TOP + ROW * (at + 0.5), look, x, (left, right), last=point is of.overall, narrow=narrow)
     return drawing
@@ -60,16 +61,16 @@ def _row(
     left, right = sides
     if last:
         drawing.add(line(0, y - ROW / 2, right, y - ROW / 2, "hair"))
-    drawing.add(text(0, y + 4.5, shortened(point.label, left - 10), "name" if last else "tick"))
+    drawing.add(text(0, y + 4.5, shortened(heard_label(point.label), left - 10), "name" if last else "tick"))
     if point.interval is None:
-        drawing.add(text((left + right) / 2, y + 4.5, "too few pairs for an interval", "quiet", "middle"))
+        drawing.add(text((left + right) / 2, y + 4.5, say("too few pairs for an interval"), "quiet", "middle"))
         return
     colour = f"w t{look.colour}"
     low, high = x(point.interval.low), x(point.interval.high)
     drawing.add(line(low, y, high, y, colour))
     drawing.add(*(line(end, y - 4, end, y + 4, colour) for end in (low, high)))
     words = f"{percent(point.change)} ({low_to_high(point.interval)})"
-    tooltip = f"{point.label}: {words}, {point.verdict.value}, n = {point.pairs}"
+    tooltip = f"{heard_label(point.label)}: {words}, {say(point.verdict.value)}, n = {point.pairs}"
     drawing.add(marker(x(point.interval.mean), y, look, tooltip, 5.5 if last else 4.0))
     if not narrow:
         drawing.add(text(right + 16, y + 4.5, words, "name" if last else "tick"))
@@ -97,9 +98,15 @@ def _ticks(low: float, high: float, wanted: int) -> list[float]:
 
 def _description(of: Comparison) -> str:
     parts = [
-        f"{point.label}: {percent(point.change)}, {point.verdict.value}"
+        f"{heard_label(point.label)}: {percent(point.change)}, {say(point.verdict.value)}"
         for point in of.points[:12]
         if point.interval is not None
     ]
-    more = f" and {numbers.count(len(of.points) - 12, 'further point')}" if len(of.points) > 12 else ""
-    return f"Change of {of.other} against {of.base} by point, with intervals. " + "; ".join(parts) + more + "."
+    if len(of.points) > 12:
+        parts.append(say_count(len(of.points) - 12, "{count} further point", "{count} further points"))
+    return say(
+        "Change of {other} against {base} by point, with intervals. {parts}.",
+        other=of.other,
+        base=of.base,
+        parts="; ".join(parts),
+    )

@@ -4,69 +4,52 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pgdyno.analyse.heatmap import Heatmap
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, x_title, y_axis
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.svg import Drawing, element, number, text
+from pgdyno.report.texts import say
 
 COLUMNS = 75
-ROWS = 30
 LEVELS = 6
 """Shades, each of half the share of the next."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heat:
-    """Counts by step of time and step of latency."""
-
-    seconds: Sequence[float]
-    """Ends of the steps of time, from the first's begin; seconds since the trial began."""
-    edges_ms: NDArray[np.float64]
-    """Ends of the steps of latency, evenly on a log axis."""
-    counts: NDArray[np.int64]
-    """A row a step of time, a column a step of latency."""
-
-    @property
-    def largest_ms(self) -> float:
-        """Upper end of the highest step that has a transaction."""
-        used = np.flatnonzero(self.counts.sum(axis=0))
-        return float(self.edges_ms[used[-1] + 1]) if len(used) else 0.0
-
-
-def heatmap_chart(heat: Heat, look: Look, title: str, layout: Layout) -> Drawing:
+def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Drawing:
     """Time to the right, latency (log) up; the stronger the colour, the larger the share of its step of time."""
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(heat))
-    ticks = log_ticks(float(heat.edges_ms[0]), float(heat.edges_ms[-1]))
+    ends, edges_ms = (*heat.seconds, heat.end_s), [edge / 1e6 for edge in heat.edges_ns]
+    ticks = log_ticks(edges_ms[0], edges_ms[-1])
     left = label_column([f"{tick:,.10g}" for tick in ticks])
     box = Box(left, 30, layout.width - 8, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
-    x = Scale(heat.seconds[0], heat.seconds[-1], box.left, box.right)
+    x = Scale(ends[0], ends[-1], box.left, box.right)
     y_axis(
         drawing,
         box,
         y,
         ticks,
         lambda tick: f"{tick:,.10g}",
-        "latency, ms (log); the stronger the colour, the larger its share",
+        say("latency, ms (log); the stronger the colour, the larger its share"),
     )
     shares = heat.counts / np.maximum(heat.counts.sum(axis=1, keepdims=True), 1)
     for level in range(LEVELS):
-        cells = _cells(heat, shares, level, x, y)
+        cells = _cells(shares, level, [x(end) for end in ends], [y(edge) for edge in edges_ms])
         if cells:
             drawing.add(element("path", d=cells, class_=f"f{look.colour} h{level}"))
-    for tick in linear_ticks(heat.seconds[-1], 6 if layout is Layout.WIDE else 3, WHOLE_STEPS):
-        if heat.seconds[0] <= tick <= heat.seconds[-1]:
+    for tick in linear_ticks(ends[-1], 6 if layout is Layout.WIDE else 3, WHOLE_STEPS):
+        if ends[0] <= tick <= ends[-1]:
             drawing.add(text(x(tick), box.bottom + 19, f"{tick:g}", anchor="middle"))
-    x_title(drawing, box, "seconds since the trial began")
+    x_title(drawing, box, say("seconds since the trial began"))
     return drawing
 
 
-def _cells(heat: Heat, shares: NDArray[np.float64], level: int, x: Scale, y: Scale) -> str:
+def _cells(shares: NDArray[np.float64], level: int, x: Sequence[float], y: Sequence[float]) -> str:
     """Cells of one shade as one path, neighbours in time joined: the strongest holds shares from 1 / 4 on."""
     low = 0.0 if level == 0 else 0.25 / 2 ** (LEVELS - 1 - level)
     high = math.inf if level == LEVELS - 1 else 0.25 / 2 ** (LEVELS - 2 - level)
@@ -74,17 +57,19 @@ def _cells(heat: Heat, shares: NDArray[np.float64], level: int, x: Scale, y: Sca
     if level == 0:
         chosen = (shares > 0) & (shares < high)
     parts = []
-    for row in range(len(heat.edges_ms) - 1):
-        top, bottom = y(float(heat.edges_ms[row + 1])), y(float(heat.edges_ms[row]))
+    for row in range(len(y) - 1):
+        top, bottom = y[row + 1], y[row]
         edges = np.flatnonzero(np.diff(np.concatenate([[0], chosen[:, row].astype(np.int8), [0]])))
         for first, end in edges.reshape(-1, 2):
-            start, stop = x(heat.seconds[first]), x(heat.seconds[end])
+            start, stop = x[first], x[end]
             parts.append(f"M{number(start)},{number(top)}H{number(stop)}V{number(bottom)}H{number(start)}z")
     return "".join(parts)
 
 
-def _description(heat: Heat) -> str:
-    return (
-        f"{int(heat.counts.sum()):,} transactions by second and latency, logarithmic, from "
-        f"{heat.edges_ms[0]:.3g} to {heat.largest_ms:.3g} ms."
+def _description(heat: Heatmap) -> str:
+    return say(
+        "{count} transactions by second and latency, logarithmic, from {low} to {high} ms.",
+        count=f"{int(heat.counts.sum()):,}",
+        low=f"{heat.edges_ns[0] / 1e6:.3g}",
+        high=f"{heat.edges_ns[-1] / 1e6:.3g}",
     )

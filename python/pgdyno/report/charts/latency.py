@@ -16,6 +16,7 @@ from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
 from pgdyno.report.svg import Drawing, path
+from pgdyno.report.texts import say
 
 PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
     ("p50", lambda latency: latency.p50_ns),
@@ -88,7 +89,7 @@ def _one_panel(
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, _tick, "latency, ms (log)")
+    y_axis(drawing, box, y, ticks, _tick, say("latency, ms (log)"))
     clients_axis(drawing, box, x, clients)
     named = [(name, group[0]) for name, group in lines.items()]
     for shape, (name, each) in enumerate(named):
@@ -108,10 +109,10 @@ def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title:
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, _tick, "p99, ms (log)")
+    y_axis(drawing, box, y, ticks, _tick, say("p99, ms (log)"))
     clients_axis(drawing, box, x, clients)
     for each in lines:
-        _draw(drawing, each, each.look, x, y, f"p99 of {each.name}")
+        _draw(drawing, each, each.look, x, y, say("{percentile} of {name}", percentile="p99", name=each.name))
     if names:
         ends = [LineEnd(x(each.points[-1][0]), y(each.points[-1][1]), each.look, each.name) for each in lines]
         name_ends(drawing, ends, box, room)
@@ -133,8 +134,14 @@ def _tick(milliseconds: float) -> str:
 
 def _description(lines: Mapping[str, Sequence[_Line]]) -> str:
     parts = [
-        f"{name} of {each.name} from {numbers.rounded(each.points[0][1])} to {numbers.rounded(each.points[-1][1])} ms"
+        say(
+            "{percentile} of {name} from {low} to {high} ms",
+            percentile=name,
+            name=each.name,
+            low=numbers.rounded(each.points[0][1]),
+            high=numbers.rounded(each.points[-1][1]),
+        )
         for name, group in lines.items()
         for each in group
     ]
-    return "Latency by clients, logarithmic. " + "; ".join(parts) + "."
+    return say("Latency by clients, logarithmic. {parts}.", parts="; ".join(parts))

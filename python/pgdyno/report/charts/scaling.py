@@ -18,6 +18,7 @@ from pgdyno.report.charts.marker import marker, whisker
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, client_ticks, linear_ticks
 from pgdyno.report.svg import Drawing, element, line, path, text, text_width
+from pgdyno.report.texts import say
 
 NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
 
@@ -50,7 +51,7 @@ def scaling_chart(
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(0, ticks[-1], box.bottom, box.top)
     x = clients_scale([point.clients for curve in curves for point in curve.points], box)
-    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", "transactions a second")
+    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", say("transactions a second"))
     clients_axis(drawing, box, x, [point.clients for curve in curves for point in curve.points])
     placer = Placer(Rect(box.left, box.top - 14, layout.width, box.bottom))
     for curve in curves:
@@ -61,11 +62,11 @@ def scaling_chart(
     if len(curves) == 1:
         _annotate(drawing, curves[0], x, y, box, placer)
         if bands:
-            drawing.add(text(box.left, box.bottom + 36, "▒ fitted scalability law, 95 %", "quiet"))
+            drawing.add(text(box.left, box.bottom + 36, say("▒ fitted scalability law, 95 %"), "quiet"))
     else:
         for curve in curves:
             _ring(drawing, curve, named[curve.series].look, x, y)
-        drawing.add(text(box.left, box.bottom + 36, "○ peak   ▁ knee", "quiet"))
+        drawing.add(text(box.left, box.bottom + 36, say("○ peak   ▁ knee"), "quiet"))
     if names:
         _names(drawing, curves, named, x, y, box, room)
     return drawing
@@ -75,7 +76,7 @@ def _band(drawing: Drawing, band: UslBand, named: Named, x: Scale, y: Scale) -> 
     """The fitted law with its 95 % band, behind what was measured."""
     highs = [(x(at), y(value)) for at, value in zip(band.clients, band.high, strict=True)]
     lows = [(x(at), y(value)) for at, value in zip(band.clients, band.low, strict=True)]
-    hint = element("title", f"{named.name}: fitted scalability law with its 95 % band")
+    hint = element("title", say("{name}: fitted scalability law with its 95 % band", name=named.name))
     steps = path([*highs, *reversed(lows)], f"f{named.look.colour} area", close=True)
     middle = [(x(at), y(value)) for at, value in zip(band.clients, band.fitted, strict=True)]
     drawing.add(element("g", hint, steps, path(middle, f"s thin faint t{named.look.colour} d2")))
@@ -93,7 +94,7 @@ def clients_axis(drawing: Drawing, box: Box, scale: Scale, clients: Sequence[int
     for tick in client_ticks(clients, scale, lambda each: text_width(f"{each:,}") + 12):
         drawing.add(text(scale(tick), box.bottom + 19, f"{tick:,}", anchor="middle"))
     if titled:
-        x_title(drawing, box, "clients (log2)")
+        x_title(drawing, box, say("clients (log2)"))
 
 
 def _curve(drawing: Drawing, curve: ScalingCurve, named: Named, x: Scale, y: Scale, placer: Placer) -> None:
@@ -118,9 +119,9 @@ def _tooltip(point: ScalingPoint, name: str) -> str:
 def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Box, placer: Placer) -> None:
     """Peak and knee of the only curve, in words beside their points."""
     same = curve.peak is curve.knee
-    marks = [(curve.peak, f"{'peak and knee' if same else 'peak'} {numbers.estimate(curve.peak.tps)}")]
+    marks = [(curve.peak, f"{say('peak and knee') if same else say('peak')} {numbers.estimate(curve.peak.tps)}")]
     if not same:
-        marks.append((curve.knee, f"knee: {numbers.count(curve.knee.clients, 'client')}"))
+        marks.append((curve.knee, say("knee: {clients}", clients=numbers.count(curve.knee.clients, "client"))))
     for point, _ in marks:
         at_x, at_y = x(point.clients), y(point.tps.mean)
         drawing.add(element("circle", cx=at_x, cy=at_y, r=8.0, class_="ring"))
@@ -160,9 +161,14 @@ def _names(
 
 def _description(curves: Sequence[ScalingCurve], named: Mapping[Series, Named]) -> str:
     parts = [
-        f"{named[curve.series].name}: from {numbers.estimate(curve.points[0].tps)} at "
-        f"{numbers.count(curve.points[0].clients, 'client')} to {numbers.estimate(curve.points[-1].tps)} at "
-        f"{numbers.count(curve.points[-1].clients, 'client')}"
+        say(
+            "{name}: from {first} at {fewest} to {last} at {most}",
+            name=named[curve.series].name,
+            first=numbers.estimate(curve.points[0].tps),
+            fewest=numbers.count(curve.points[0].clients, "client"),
+            last=numbers.estimate(curve.points[-1].tps),
+            most=numbers.count(curve.points[-1].clients, "client"),
+        )
         for curve in curves
     ]
-    return "Transactions a second by clients, with 95 % intervals. " + "; ".join(parts) + "."
+    return say("Transactions a second by clients, with 95 % intervals. {parts}.", parts="; ".join(parts))

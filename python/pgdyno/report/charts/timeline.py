@@ -13,6 +13,7 @@ from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.svg import Drawing, element, line, path, shortened, text, text_width
+from pgdyno.report.texts import say
 
 GAP = 14.0
 P99_HEIGHT = 96.0
@@ -30,7 +31,7 @@ class TrialStrip:
     @property
     def name(self) -> str:
         """`trial 3`, over its panel."""
-        return f"trial {self.number}"
+        return say("trial {number}", number=self.number)
 
     def heading(self, width: float) -> str:
         """Its name, and its problem behind it, in a shorter form where there is little room."""
@@ -55,9 +56,9 @@ def timeline_chart(
     p99_ticks = log_ticks(min(p99) / 1e6 or LEAST_MS, max(p99) / 1e6 or LEAST_MS, 3) if below else []
     left = label_column([*(f"{tick:,.0f}" for tick in ticks), *(f"{tick:g}" for tick in p99_ticks)])
     panel = (layout.width - left - GAP * (columns - 1) - 4) / columns
-    drawing.add(text(0, 12, "transactions a second", "quiet"))
+    drawing.add(text(0, 12, say("transactions a second"), "quiet"))
     if below:
-        drawing.add(text(0, STRIP_HEIGHT + 14, "p99, ms (log)", "quiet"))
+        drawing.add(text(0, STRIP_HEIGHT + 14, say("p99, ms (log)"), "quiet"))
     longest = max((second.to_s for strip in strips for second in strip.timeline.seconds), default=1.0)
     for at, strip in enumerate(strips):
         start = left + at * (panel + GAP)
@@ -81,10 +82,13 @@ def _shade(drawing: Drawing, strip: TrialStrip, x: Scale, box: Box, *, named: bo
     end = strip.timeline.warmup_end_s
     if end > 0:
         width = x(end) - box.left
-        hint = element("title", f"{strip.name}: warm-up, {end:.0f} s, left out of every figure")
+        hint = element(
+            "title",
+            say("{name}: warm-up, {seconds} s, left out of every figure", name=strip.name, seconds=f"{end:.0f}"),
+        )
         drawing.add(element("rect", hint, x=box.left, y=box.top, width=width, height=box.height, class_="shade"))
-        if named and width > text_width("warm-up") + 6:
-            drawing.add(text(box.left + 4, box.bottom - 5, "warm-up", "quiet"))
+        if named and width > text_width(say("warm-up")) + 6:
+            drawing.add(text(box.left + 4, box.bottom - 5, say("warm-up"), "quiet"))
 
 
 def _grid(drawing: Drawing, box: Box, y: Scale, ticks: Sequence[float], *, labelled: bool) -> None:
@@ -102,7 +106,7 @@ def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, 
     if not strip.timeline.seconds:
         drawing.add(
             element("rect", x=box.left, y=box.top, width=box.width, height=box.height, class_="miss"),
-            text(box.left + box.width / 2, box.top + box.height / 2 + 4, "no seconds", "quiet", "middle"),
+            text(box.left + box.width / 2, box.top + box.height / 2 + 4, say("no seconds"), "quiet", "middle"),
         )
         return
     steps = _stepped(strip.timeline.seconds, box.width)
@@ -164,7 +168,7 @@ def _description(strips: Sequence[TrialStrip]) -> str:
         measured = strip.timeline.measured()
         if measured:
             low, high = min(second.tps for second in measured), max(second.tps for second in measured)
-            parts.append(f"{strip.name}: {numbers.rounded(low)} to {numbers.rounded(high)}")
+            parts.append(f"{strip.name}: {numbers.between(numbers.rounded(low), numbers.rounded(high))}")
         else:
-            parts.append(f"{strip.name}: nothing measured")
-    return "Transactions a second in each second of each trial. " + "; ".join(parts) + "."
+            parts.append(say("{name}: nothing was measured", name=strip.name))
+    return say("Transactions a second in each second of each trial. {parts}.", parts="; ".join(parts))

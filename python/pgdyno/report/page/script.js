@@ -5,7 +5,7 @@
   function stored() { try { return localStorage.getItem(key); } catch (_) { return null; } }
   function keep(theme) { try { localStorage.setItem(key, theme); } catch (_) { /* a file may have no storage */ } }
   function shown() { return root.dataset.theme || (dark.matches ? "dark" : "light"); }
-  function name() { button.textContent = shown() === "dark" ? "Light" : "Dark"; button.title = "Show this page in " + button.textContent.toLowerCase(); }
+  function name() { var other = shown() === "dark" ? "light" : "dark"; button.textContent = button.dataset[other]; button.title = button.dataset[other + "Title"]; }
   if (stored() === "dark" || stored() === "light") root.dataset.theme = stored();
   if (location.hash === "#dark" || location.hash === "#light") root.dataset.theme = location.hash.slice(1);
   button.hidden = false;

@@ -29,6 +29,18 @@
     if (Math.abs(value) >= 1000) return Math.round(value).toLocaleString("en");
     return String(Number(value.toPrecision(3)));
   }
+  // a text of the page in its language, its {placeholders} filled; texts are keyed by the English one
+  function say(text, values) {
+    var found = Object.prototype.hasOwnProperty.call(data.texts, text) ? data.texts[text] : text;
+    return found.replace(/\{(\w+)\}/g, function (_, name) { return values[name]; });
+  }
+  // names of lines are words of the page, but of disks only what stands behind the colon
+  function shownName(name) {
+    if (/: busy, %$/.test(name)) return name.replace(/busy, %$/, say("busy, %"));
+    if (/: read, MB\/s$/.test(name)) return name.replace(/read, MB\/s$/, say("read, MB/s"));
+    if (/: written, MB\/s$/.test(name)) return name.replace(/written, MB\/s$/, say("written, MB/s"));
+    return say(name);
+  }
   function top(values) { return values.reduce(function (most, value) { return value > most ? value : most; }, 0); }
   function stacked(lines, count) {
     var sums = [];
@@ -43,23 +55,23 @@
     function measured(values) { return values.slice(from).filter(function (value) { return value !== null; }); }
     function range(values) {
       var there = measured(values);
-      if (!there.length) return "nothing";
+      if (!there.length) return say("nothing");
       var low = figure(Math.min.apply(null, there)), high = figure(top(there));
-      return low === high ? low : low + " to " + high;
+      return low === high ? low : say("{low} to {high}", { low: low, high: high });
     }
-    made.push({ title: "Throughput: " + range(trial.tps) + " transactions a second", unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
+    made.push({ title: say("Throughput: {range} transactions a second", { range: range(trial.tps) }), unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
     if (trial.p99.some(function (value) { return value !== null; }))
-      made.push({ title: "p99: " + range(trial.p99) + " ms, log axis", unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
+      made.push({ title: say("p99: {range} ms, log axis", { range: range(trial.p99) }), unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
     if (trial.waits && Object.keys(trial.waits).length) {
       var waits = lines(trial.waits), most = waits.slice().sort(function (a, b) { return sum(measured(b.values)) - sum(measured(a.values)); })[0];
-      made.push({ title: "Active sessions: most in " + most.name + (data.cores ? "; dashed: " + data.cores + " processors" : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores });
+      made.push({ title: say("Active sessions: most in {wait}", { wait: say(most.name) }) + (data.cores ? say("; dashed: {count} processors", { count: data.cores }) : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores });
     }
-    if (trial.cpu) made.push({ title: "Processors of the host: " + range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) + " % busy", unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
+    if (trial.cpu) made.push({ title: say("Processors of the host: {range} % busy", { range: range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) }), unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
     var busy = {}, rate = {};
     Object.keys(trial.disk || {}).forEach(function (name) { (/busy, %$/.test(name) ? busy : rate)[name] = trial.disk[name]; });
-    if (Object.keys(busy).length) made.push({ title: "Disk (" + Object.keys(busy)[0].replace(/: busy, %$/, "") + "): " + range(lines(busy)[0].values) + " % of the time busy", unit: "%", lines: lines(busy), high: 100 });
-    if (Object.keys(rate).length) made.push({ title: "Disks: MB a second", unit: "MB/s", lines: lines(rate) });
-    if (trial.wal) made.push({ title: "WAL: " + range(trial.wal) + " MB a second", unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }] });
+    if (Object.keys(busy).length) made.push({ title: say("Disk ({disk}): {range} % of the time busy", { disk: Object.keys(busy)[0].replace(/: busy, %$/, ""), range: range(lines(busy)[0].values) }), unit: "%", lines: lines(busy), high: 100 });
+    if (Object.keys(rate).length) made.push({ title: say("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
+    if (trial.wal) made.push({ title: say("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }] });
     return made;
   }
   function sum(values) { return values.reduce(function (total, value) { return total + value; }, 0); }
@@ -121,7 +133,7 @@
     if (strip.rule) svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(strip.rule), y2: y(strip.rule), "class": "vcpu" }));
     shown.marks.forEach(function (mark) {
       var line = make("line", { x1: x(mark[0]), x2: x(mark[0]), y1: TOP, y2: BOTTOM, "class": "mark" });
-      line.appendChild(make("title", {}, mark[1] + " at " + mark[0] + " s"));
+      line.appendChild(make("title", {}, say("{what} at {seconds} s", { what: mark[1], seconds: mark[0] })));
       svg.appendChild(line);
     });
     if (!strips.firstChild) shown.marks.slice(0, 12).forEach(function (mark, place) {
@@ -147,7 +159,7 @@
       swatch.setAttribute("aria-hidden", "true");
       swatch.appendChild(make("rect", { width: 10, height: 10, "class": strip.stack ? COLOUR[line.name] || "f4" : "f" + place % 6 }));
       item.appendChild(swatch);
-      item.appendChild(document.createTextNode(line.name));
+      item.appendChild(document.createTextNode(shownName(line.name)));
       list.appendChild(item);
     });
     return list;
@@ -172,11 +184,11 @@
   }
   function move(step) {
     at = Math.min(Math.max(step, 0), shown.tps.length - 1);
-    var seconds = (at + 0.5) * shown.step, said = [figure(at * shown.step) + (shown.step > 1 ? " to " + figure((at + 1) * shown.step) : "") + " s"];
+    var seconds = (at + 0.5) * shown.step, from = figure(at * shown.step), to = figure((at + 1) * shown.step), said = [(shown.step > 1 ? say("{low} to {high}", { low: from, high: to }) : from) + " s"];
     panels.forEach(function (each) {
       each.cursor.setAttribute("x1", each.x(seconds));
       each.cursor.setAttribute("x2", each.x(seconds));
-      each.strip.lines.forEach(function (line) { if (line.values[at]) said.push(line.name + " " + figure(line.values[at])); });
+      each.strip.lines.forEach(function (line) { if (line.values[at]) said.push(shownName(line.name) + " " + figure(line.values[at])); });
     });
     shown.marks.forEach(function (mark) { if (mark[0] >= at * shown.step && mark[0] < (at + 1) * shown.step) said.push(mark[1]); });
     output.textContent = said.join(" \u00b7 ");
@@ -184,8 +196,8 @@
   function table() {
     while (numbers.childNodes.length > 1) numbers.removeChild(numbers.lastChild);
     var columns = [], head = html("thead"), row = html("tr"), body = html("tbody");
-    panels.forEach(function (each) { each.strip.lines.forEach(function (line) { columns.push({ name: line.name, values: line.values }); }); });
-    ["from, s"].concat(columns.map(function (column) { return column.name; })).forEach(function (name) {
+    panels.forEach(function (each) { each.strip.lines.forEach(function (line) { columns.push({ name: shownName(line.name), values: line.values }); }); });
+    [say("from, s")].concat(columns.map(function (column) { return column.name; })).forEach(function (name) {
       var cell = html("th", name);
       cell.scope = "col";
       row.appendChild(cell);

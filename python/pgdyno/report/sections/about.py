@@ -8,6 +8,7 @@ from pgdyno.records import TargetRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
+from pgdyno.report.texts import said, say
 from pgdyno.store.beside import ProcessSum
 from pgdyno.units import format_bytes
 
@@ -25,15 +26,15 @@ def failed_table(of: Digest) -> Table:
                 str(trial.number),
                 of.trial_name(trial),
                 _point(trial),
-                trial.outcome.value,
+                say(trial.outcome.value),
                 failure.stage.value if failure is not None else numbers.NOTHING,
                 (failure.sqlstate if failure is not None else None) or numbers.NOTHING,
-                failure.message if failure is not None else "no reason was recorded",
+                failure.message if failure is not None else say("no reason was recorded"),
                 (failure.hint if failure is not None else None) or "",
             )
         )
-    headings = ("trial", "series", "point", "outcome", "stage", "SQLSTATE", "why", "hint")
-    return Table("They count for nothing in the figures above", headings, tuple(rows), 8)
+    headings = (*said("trial", "series", "point", "outcome", "stage"), "SQLSTATE", *said("why", "hint"))
+    return Table(say("They count for nothing in the figures above"), headings, tuple(rows), 8)
 
 
 def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
@@ -50,12 +51,14 @@ def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
         for each in sums
         if each.read_bytes + each.written_bytes > 0 or each.cpu_us >= LEAST_CPU_US
     )
-    caption = f"Processes of the server in trial {trial} by what they read from devices and wrote, whole trial"
-    return Table(caption, ("process", "read, MB", "written, MB", "share of I/O, %", "CPU, s"), rows)
+    caption = say(
+        "Processes of the server in trial {number} by what they read from devices and wrote, whole trial", number=trial
+    )
+    return Table(caption, said("process", "read, MB", "written, MB", "share of I/O, %", "CPU, s"), rows)
 
 
 def _point(trial: TrialRecord) -> str:
-    return f"{numbers.count(trial.point.clients, 'client')}, repeat {trial.repeat}"
+    return say("{clients}, repeat {number}", clients=numbers.count(trial.point.clients, "client"), number=trial.repeat)
 
 
 def error_table(of: Digest) -> Table | None:
@@ -65,21 +68,25 @@ def error_table(of: Digest) -> Table | None:
         for point in of.points
         for error in point.errors
     )
-    return Table("Errors of finished trials", ("point", "SQLSTATE", "message", "count"), rows, 3) if rows else None
+    headings = (say("point"), "SQLSTATE", *said("message", "count"))
+    return Table(say("Errors of finished trials"), headings, rows, 3) if rows else None
 
 
 def host_facts(of: Digest) -> list[tuple[str, str]]:
     """The machine, and what measured."""
     host = of.manifest.host
     if host is None:
-        return [("Machine", "not known: the run was imported"), ("Tools", f"pgdyno {of.manifest.pgdyno}")]
+        return [
+            (say("Machine"), say("not known: the run was imported")),
+            (say("Tools"), f"pgdyno {of.manifest.pgdyno}"),
+        ]
     return [
-        ("Processor", host.cpu_model),
-        ("Cores", str(host.cores)),
-        ("Memory", format_bytes(host.memory_bytes)),
-        ("System", f"{host.os}, {host.architecture}"),
-        ("Kernel", host.kernel),
-        ("Tools", f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
+        (say("Processor"), host.cpu_model),
+        (say("Cores"), str(host.cores)),
+        (say("Memory"), format_bytes(host.memory_bytes)),
+        (say("System"), f"{host.os}, {host.architecture}"),
+        (say("Kernel"), host.kernel),
+        (say("Tools"), f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
     ]
 
 
@@ -89,10 +96,10 @@ def server_table(targets: Sequence[TargetRecord]) -> Table:
     for target in targets:
         facts = target.facts
         if facts is None:
-            rows.append((target.name, target.kind, "never started", *[numbers.NOTHING] * 3))
+            rows.append((target.name, target.kind, say("never started"), *[numbers.NOTHING] * 3))
             continue
         size = numbers.NOTHING if facts.cluster_bytes is None else format_bytes(facts.cluster_bytes)
         checksums = "on" if facts.data_checksums else "off"
         rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
-    headings = ("target", "kind", "version", "checksums", "cluster", "as the server says")
-    return Table("Servers", headings, tuple(rows), 6)
+    headings = said("target", "kind", "version", "checksums", "cluster", "as the server says")
+    return Table(say("Servers"), headings, tuple(rows), 6)

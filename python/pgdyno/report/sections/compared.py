@@ -15,17 +15,28 @@ from pgdyno.report.charts.forest import MOST_ROWS, forest_chart
 from pgdyno.report.comparison import low_to_high, more_pairs, percent, sentence
 from pgdyno.report.digest import Digest
 from pgdyno.report.figures import Figure, drawn_figure
+from pgdyno.report.heard import heard, heard_label
 from pgdyno.report.palette import Look
 from pgdyno.report.tables import Table
+from pgdyno.report.texts import later, said, say, say_count
 
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
 TITLES = {
-    Verdict.FASTER: "{other} is faster: the interval over all lies right of the band",
-    Verdict.SLOWER: "{other} is slower: the interval over all lies left of the band",
-    Verdict.SAME: "{other} is the same: the interval over all lies within the band",
-    Verdict.INCONCLUSIVE: "Inconclusive: the interval over all crosses an edge of the band, or has too few pairs",
+    Verdict.FASTER: later("{other} is faster: the interval over all lies right of the band"),
+    Verdict.SLOWER: later("{other} is slower: the interval over all lies left of the band"),
+    Verdict.SAME: later("{other} is the same: the interval over all lies within the band"),
+    Verdict.INCONCLUSIVE: later(
+        "Inconclusive: the interval over all crosses an edge of the band, or has too few pairs"
+    ),
 }
+TITLES_OF_ONE = {
+    Verdict.FASTER: later("{other} is faster: the interval lies right of the band"),
+    Verdict.SLOWER: later("{other} is slower: the interval lies left of the band"),
+    Verdict.SAME: later("{other} is the same: the interval lies within the band"),
+    Verdict.INCONCLUSIVE: later("Inconclusive: the interval crosses an edge of the band, or has too few pairs"),
+}
+"""Of a comparison at one point."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +66,24 @@ def verdict_line(comparisons: Sequence[Comparison]) -> tuple[str, str] | None:
     settled = [each for each in told if each[1].verdict is not Verdict.INCONCLUSIVE]
     first = max(settled or told, key=lambda each: abs(each[2].mean))[0]
     others = len(comparisons) - 1
-    more = [f"{numbers.count(others, 'other comparison')} below"] if others else []
-    return sentence(first), ". ".join([*([settle] if (settle := settling(first)) else []), *more])
+    more = [say_count(others, "{count} other comparison below", "{count} other comparisons below")] if others else []
+    return sentence(first), say(". ").join([*([settle] if (settle := settling(first)) else []), *more])
 
 
 def settling(of: Comparison) -> str:
     """What would settle an inconclusive comparison; empty where it is settled."""
     chief = of.chief
     if chief is None or chief.interval is None:
-        return "Two pairs at least make an interval, six a claim"
+        return say("Two pairs at least make an interval, six a claim")
     if chief.verdict is not Verdict.INCONCLUSIVE:
         return ""
-    could = ""
-    if chief.detectable is not None:
-        what = "pairs" if of.paired else "trials"
-        could = f"These {what} could have shown {percent(chief.detectable, plus=False)}; "
-    return could + more_pairs(chief.pairs_needed, paired=of.paired)
+    needed = more_pairs(chief.pairs_needed, paired=of.paired)
+    if chief.detectable is None:
+        return needed
+    could = percent(chief.detectable, plus=False)
+    if of.paired:
+        return say("These pairs could have shown {effect}; {needed}", effect=could, needed=needed)
+    return say("These trials could have shown {effect}; {needed}", effect=could, needed=needed)
 
 
 def _compared(of: Digest, each: Comparison, at: int) -> Compared:
@@ -78,13 +91,18 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = None
     if any(point.interval is not None for point in each.points):
-        title = TITLES[verdict].format(other=each.other)
-        if len(each.points) == 1:
-            title = title.replace("the interval over all", "the interval")
+        title = say((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=each.other)
         colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
         look = Look(colour, 0)
         figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
-    return Compared(verdict.value, sentence(each), settling(each), each.warnings, figure, _table(each))
+    return Compared(
+        verdict.value,
+        sentence(each),
+        settling(each),
+        [heard(warning) for warning in each.warnings],
+        figure,
+        _table(each),
+    )
 
 
 def _table(of: Comparison) -> Table:
@@ -95,8 +113,8 @@ def _table(of: Comparison) -> Table:
         known = math.isfinite(point.change)
         rows.append(
             (
-                point.label,
-                point.verdict.value,
+                heard_label(point.label),
+                say(point.verdict.value),
                 show(point.base) if known else numbers.NOTHING,
                 show(point.other) if known else numbers.NOTHING,
                 percent(point.change).removesuffix(" %") if known else numbers.NOTHING,
@@ -105,16 +123,30 @@ def _table(of: Comparison) -> Table:
                 percent(point.detectable, plus=False).removesuffix(" %") if point.detectable else numbers.NOTHING,
             )
         )
-    pairs = "n, pairs" if of.paired else "n, trials a run"
-    level = " (95 %, Holm's over the points)" if len(of.points) > 1 else " (95 %)"
-    caption = (
-        f"{of.other} beside {of.base} by {of.metric.words}: geometric means, their ratio and its interval{level}; "
-        f"within ±{percent(of.delta, plus=False)} counts as the same"
+    told = {
+        "other": of.other,
+        "base": of.base,
+        "metric": say(of.metric.words),
+        "delta": percent(of.delta, plus=False),
+    }
+    caption = say(
+        "{other} beside {base} by {metric}: geometric means, their ratio and its interval (95 %); within ±{delta} "
+        "counts as the same",
+        **told,
     )
+    if len(of.points) > 1:
+        caption = say(
+            "{other} beside {base} by {metric}: geometric means, their ratio and its interval (95 %, Holm's over the "
+            "points); within ±{delta} counts as the same",
+            **told,
+        )
     if len(of.points) > MOST_ROWS:
-        caption += f". The picture has the first {MOST_ROWS} points"
-    headings = ("point", "verdict", f"{of.base}, {unit}", f"{of.other}, {unit}", "change, %", "interval, %")
-    return Table(caption, (*headings, pairs, "could have shown, %"), tuple(rows), 2)
+        caption += say(". The picture has the first {count} points", count=MOST_ROWS)
+    names = (f"{of.base}, {unit}", f"{of.other}, {unit}")
+    pairs = say("n, pairs") if of.paired else say("n, trials a run")
+    figures = said("change, %", "interval, %")
+    headings = (*said("point", "verdict"), *names, *figures, pairs, say("could have shown, %"))
+    return Table(caption, headings, tuple(rows), 2)
 
 
 def published_table(of: Digest, data: Published) -> Table | None:
@@ -130,11 +162,18 @@ def published_table(of: Digest, data: Published) -> Table | None:
         return None
     source = data.source
     when = f", {source.measured}" if source.measured else ""
-    caption = f"Measured here beside “{source.title}” ({source.publisher}{when}, PostgreSQL {source.postgresql})"
+    caption = say(
+        "Measured here beside “{title}” ({publisher}{when}, PostgreSQL {version})",
+        title=source.title,
+        publisher=source.publisher,
+        when=when,
+        version=source.postgresql,
+    )
     if len(rows) > MOST_PUBLISHED:
-        caption += f"; the first {MOST_PUBLISHED} of {len(rows):,} rows"
-    headings = ("point", "published for", "measured, tps", "published, tps", "measured / published")
-    return Table(caption, (*headings, "measured mean, ms", "published mean, ms"), tuple(rows[:MOST_PUBLISHED]), 2)
+        caption += say("; the first {count} of {all} rows", count=MOST_PUBLISHED, all=f"{len(rows):,}")
+    headings = said("point", "published for", "measured, tps", "published, tps", "measured / published")
+    latencies = said("measured mean, ms", "published mean, ms")
+    return Table(caption, (*headings, *latencies), tuple(rows[:MOST_PUBLISHED]), 2)
 
 
 def _alike(of: Digest, point: PointSummary, row: Mapping[str, str | float]) -> bool:

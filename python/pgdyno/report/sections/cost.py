@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.price import Costs, PriceList
+from pgdyno.records.price import latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
+from pgdyno.report.prices import PricedCurve, priced_curves
 from pgdyno.report.sections.four import curve_price
 from pgdyno.report.tables import Table
+from pgdyno.report.texts import said, say
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class Cost:
 
     summary: str
     table: Table
+    at_target: Table | None
+    """At the latency target of the price list."""
     rates: Table
 
 
@@ -35,7 +40,7 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
                 numbers.estimate(curve.peak.tps),
                 numbers.rounded(price.per_tps),
                 numbers.rounded(price.per_million),
-                f"{numbers.rounded(price.per_million_low)} to {numbers.rounded(price.per_million_high)}"
+                numbers.between(numbers.rounded(price.per_million_low), numbers.rounded(price.per_million_high))
                 if curve.peak.tps.half is not None
                 else numbers.NOTHING,
             )
@@ -43,34 +48,82 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
     if not rows:
         return None
     currency = prices.currency
-    headings = ("series", f"total over {prices.years:g} years, {currency}", "at, tps", f"for each tps, {currency}")
+    told = {"currency": currency, "years": f"{prices.years:g}"}
     table = Table(
-        "Price at each peak, as if it served so much all the time; the interval is that of the throughput",
-        (*headings, f"a million transactions, {currency}", "interval"),
+        say("Price at each peak, as if it served so much all the time; the interval is that of the throughput"),
+        (
+            say("series"),
+            say("total over {years} years, {currency}", **told),
+            say("at, tps"),
+            say("for each tps, {currency}", **told),
+            say("a million transactions, {currency}", **told),
+            say("interval"),
+        ),
         tuple(rows),
     )
-    left = f" Left out: {', '.join(prices.left_out)}." if prices.left_out else " Nothing is said to be left out."
-    summary = f"Prices as of {prices.date.isoformat()}, in {currency}, over {prices.years:g} years.{left}"
+    summary = say("Prices as of {date}, in {currency}, over {years} years.", date=prices.date.isoformat(), **told)
+    if prices.left_out:
+        left = say(" Left out: {parts}.", parts=say(", ").join(prices.left_out))
+    else:
+        left = say(" Nothing is said to be left out.")
     used = {curve.series.target for curve in of.curves}
     rates = [row for name, costs in prices.target.items() if name in used for row in _rates(name, costs)]
-    return Cost(
-        summary, table, Table("Rates", ("target", "what", "paid", f"amount, {currency}", "count"), tuple(rates), 3)
+    paid = (*said("target", "what", "paid"), say("amount, {currency}", currency=currency), say("count"))
+    return Cost(summary + left, table, _at_targets(of, prices), Table(say("Rates"), paid, tuple(rates), 3))
+
+
+def _at_targets(of: Digest, prices: PriceList) -> Table | None:
+    """The price where a latency target is just met; None where the list has no target."""
+    limit = latency_limit(prices.latency) if prices.latency is not None else None
+    if limit is None:
+        return None
+    rows = tuple(_at_target(curve) for curve in priced_curves(of, prices) if curve.price is not None)
+    headings = (
+        *said("series", "point", "tps"),
+        say("for each tps, {currency}", currency=prices.currency),
+        say("a million transactions, {currency}", currency=prices.currency),
     )
+    return Table(say("Price at the highest throughput that meets {limit}", limit=limit.text), headings, rows, 2)
+
+
+def _at_target(curve: PricedCurve) -> tuple[str, ...]:
+    if curve.capacity is None or curve.at_capacity is None:
+        return (curve.name, say("no point is known to meet it"), *[numbers.NOTHING] * 3)
+    point, price = curve.capacity.point.point, curve.at_capacity
+    where = [numbers.count(point.clients, "client")]
+    where += [say("rate {rate}", rate=f"{point.rate:,.10g}")] if point.rate is not None else []
+    where += [say("closed loop")] if curve.capacity.closed_loop else []
+    figures = (numbers.estimate(curve.capacity.tps), numbers.rounded(price.per_tps), numbers.rounded(price.per_million))
+    return (curve.name, say(", ").join(where), *figures)
 
 
 def _rates(name: str, costs: Costs) -> Sequence[tuple[str, ...]]:
     rows = [
-        (name, part.name or "purchase", "once", f"{part.amount:,.10g}", f"{part.count:g}") for part in costs.purchase
+        (name, part.name or say("purchase"), say("once"), f"{part.amount:,.10g}", f"{part.count:g}")
+        for part in costs.purchase
     ]
     rows += [
-        (name, part.name or "subscription", f"a {part.per} and year", f"{part.amount:,.10g}", f"{part.count:g}")
+        (
+            name,
+            part.name or say("subscription"),
+            say("a {unit} and year", unit=part.per),
+            f"{part.amount:,.10g}",
+            f"{part.count:g}",
+        )
         for part in costs.subscription
     ]
     rows += [
-        (name, part.name or "instance", "an hour", f"{part.amount:,.10g}", f"{part.count:g}") for part in costs.hourly
+        (name, part.name or say("instance"), say("an hour"), f"{part.amount:,.10g}", f"{part.count:g}")
+        for part in costs.hourly
     ]
     rows += [
-        (name, part.name or part.unit, f"a {part.unit} and month", f"{part.amount:,.10g}", f"{part.count:g}")
+        (
+            name,
+            part.name or part.unit,
+            say("a {unit} and month", unit=part.unit),
+            f"{part.amount:,.10g}",
+            f"{part.count:g}",
+        )
         for part in costs.monthly
     ]
     return rows

@@ -8,6 +8,7 @@ from pgdyno.fingerprint import Difference
 from pgdyno.records import TargetRecord
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
+from pgdyno.report.texts import said, say
 
 
 def settings_tables(targets: Sequence[TargetRecord]) -> tuple[Table | None, Table | None]:
@@ -16,16 +17,19 @@ def settings_tables(targets: Sequence[TargetRecord]) -> tuple[Table | None, Tabl
     names = sorted({name for _, settings in started for name in settings})
     if not names:
         return None, None
-    values = {name: [settings.get(name, "default") for _, settings in started] for name in names}
+    values = {name: [settings.get(name, say("default")) for _, settings in started] for name in names}
     differing = [name for name in names if len(set(values[name])) > 1]
-    headings = ("setting", *(name for name, _ in started))
+    headings = (say("setting"), *(name for name, _ in started))
     rest = Table(
-        "Settings that are not the default", headings, tuple((name, *values[name]) for name in names), len(headings)
+        say("Settings that are not the default"),
+        headings,
+        tuple((name, *values[name]) for name in names),
+        len(headings),
     )
     if not differing:
         return None, rest
     rows = tuple((name, *values[name]) for name in differing)
-    return Table("Settings that differ between targets", headings, rows, len(headings)), rest
+    return Table(say("Settings that differ between targets"), headings, rows, len(headings)), rest
 
 
 def environment_table(differences: Sequence[Difference]) -> Table | None:
@@ -33,10 +37,11 @@ def environment_table(differences: Sequence[Difference]) -> Table | None:
     if not differences:
         return None
     rows = tuple(
-        (each.field, each.severity.value, each.a or numbers.NOTHING, each.b or numbers.NOTHING, each.why)
+        (each.field, say(each.severity.value), each.a or numbers.NOTHING, each.b or numbers.NOTHING, each.why)
         for each in differences
     )
-    return Table("What differs between the runs", ("field", "weight", "first", "other", "why it matters"), rows, 5)
+    headings = said("field", "weight", "first", "other", "why it matters")
+    return Table(say("What differs between the runs"), headings, rows, 5)
 
 
 def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
@@ -47,9 +52,9 @@ def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
     keys = list(dict.fromkeys(key for values in flat.values() for key in values))
     rows = [(key, *(values.get(key, numbers.NOTHING) for values in flat.values())) for key in keys]
     differing = tuple(row for row in rows if len(set(row[1:])) > 1)
-    headings = ("of the plan", *flat)
+    headings = (say("of the plan"), *flat)
     return (
-        Table("What the plan asks of targets, where it differs", headings, differing, len(headings))
+        Table(say("What the plan asks of targets, where it differs"), headings, differing, len(headings))
         if differing
         else None
     )

@@ -11,8 +11,9 @@ from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Extras
-from pgdyno.report.sections.limits import UNKNOWN, Limit, limit_of
+from pgdyno.report.limits import Limit, limit_of
 from pgdyno.report.tables import Table
+from pgdyno.report.texts import said, say
 
 LOAD = 0.8
 """Share of the peak at which latency is told: a server that is run at its peak has no room for a rush."""
@@ -34,17 +35,19 @@ class BigNumber:
 
 def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
     """Of one curve: the only one, or that of the highest peak."""
-    peak = curve.peak
-    whose = f", {of.named[curve.series].name}" if len(of.curves) > 1 else ""
-    interval = f", ± {numbers.half(peak.tps)}" if peak.tps.half is not None else ", one trial"
-    at = f"at {numbers.count(peak.clients, 'client')}{interval}{whose}"
+    peak, told = curve.peak, numbers.count(curve.peak.clients, "client")
+    interval = f"± {numbers.half(peak.tps)}" if peak.tps.half is not None else say("one trial")
+    about = [say("at {clients}", clients=told), interval]
+    if len(of.curves) > 1:
+        about.append(of.named[curve.series].name)
     limit = limit_at(of, curve, extras)
-    edge = "still rising at the most clients; " if len(curve.points) > 1 and peak is curve.points[-1] else ""
+    edge = say("still rising at the most clients; ") if len(curve.points) > 1 and peak is curve.points[-1] else ""
+    name = say("peak throughput") if len(curve.points) > 1 else say("throughput")
     return [
-        BigNumber("peak throughput" if len(curve.points) > 1 else "throughput", numbers.estimate(peak.tps), "tps", at),
+        BigNumber(name, numbers.estimate(peak.tps), "tps", say(", ").join(about)),
         _latency(curve, near(of, curve)),
         _price(curve, extras.prices),
-        BigNumber("limited by", limit.word, "", edge + limit.about),
+        BigNumber(say("limited by"), limit.word, "", edge + limit.about),
     ]
 
 
@@ -68,26 +71,34 @@ def near(of: Digest, curve: ScalingCurve) -> PointSummary | None:
 def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
     peak = curve.peak
     if point is not None and point.latency is not None and point.tps is not None:
-        share = f"{100 * point.tps.mean / peak.tps.mean:.0f} % of the peak"
-        at = f"at {share}: {numbers.count(point.clients, 'client')}"
+        told = {
+            "share": f"{100 * point.tps.mean / peak.tps.mean:.0f} %",
+            "clients": numbers.count(point.clients, "client"),
+        }
+        at = say("at {share} of the peak: {clients}", **told)
         if point.point.rate is not None:
-            at += f", rate {point.point.rate:,.10g}"
-        return BigNumber("p99 near 80 % of the peak", numbers.ms(point.latency.p99_ns), "ms", at)
+            at = say("at {share} of the peak: {clients}, rate {rate}", rate=f"{point.point.rate:,.10g}", **told)
+        return BigNumber(say("p99 near 80 % of the peak"), numbers.ms(point.latency.p99_ns), "ms", at)
     latency = peak.summary.latency
     p99 = numbers.ms(latency.p99_ns if latency is not None else None)
     if len(curve.points) > 1:
-        return BigNumber("p99 at the peak", p99, "ms", "no point lies near 80 % of the peak")
+        return BigNumber(say("p99 at the peak"), p99, "ms", say("no point lies near 80 % of the peak"))
     p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
-    return BigNumber("p99", p99, "ms", p999 or "nothing succeeded")
+    return BigNumber("p99", p99, "ms", p999 or say("nothing succeeded"))
 
 
 def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
     price = curve_price(curve, prices)
+    name = say("price of a million")
     if prices is None or price is None:
-        why = "no price list" if prices is None else "the price list lacks this target"
-        return BigNumber("price of a million", numbers.NOTHING, "", why)
-    about = f"transactions at the peak, over {prices.years:g} years, prices of {prices.date.isoformat()}"
-    return BigNumber("price of a million", numbers.rounded(price.per_million), prices.currency, about)
+        why = say("no price list") if prices is None else say("the price list lacks this target")
+        return BigNumber(name, numbers.NOTHING, "", why)
+    about = say(
+        "transactions at the peak, over {years} years, prices of {date}",
+        years=f"{prices.years:g}",
+        date=prices.date.isoformat(),
+    )
+    return BigNumber(name, numbers.rounded(price.per_million), prices.currency, about)
 
 
 def curve_price(curve: ScalingCurve, prices: PriceList | None) -> Price | None:
@@ -107,8 +118,8 @@ def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
     """What limited the median trial of a curve's peak."""
     trial = median_trial(of, curve.peak.summary)
     if trial.point.rate is not None:
-        return Limit("the rate", "in open loop throughput is what the plan asks for")
-    return limit_of(trial, extras.besides.get(trial.number)) if extras.besides else UNKNOWN
+        return Limit(say("the rate"), say("in open loop throughput is what the plan asks for"))
+    return limit_of(extras.limits.get(trial.number))
 
 
 def peaks_table(of: Digest, extras: Extras) -> Table:
@@ -133,10 +144,10 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 f"{sum(each.summary.losses.errors for each in curve.points):,}",
             )
         )
-    money = [f"a million, {extras.prices.currency}"] if extras.prices else []
-    headings = ("series", "server", "limited by", "peak, tps", "±", "clients at it", "knee, clients")
-    latencies = ("p99 near 80 %, ms", "p99 at it, ms")
-    caption = (
+    money = [say("a million, {currency}", currency=extras.prices.currency)] if extras.prices else []
+    headings = said("series", "server", "limited by", "peak, tps")
+    more = said("clients at it", "knee, clients", "p99 near 80 %, ms", "p99 at it, ms")
+    caption = say(
         "Peak and knee of each; ± is half of the 95 % interval. A difference between peaks is no paired comparison"
     )
-    return Table(caption, (*headings, *latencies, *money, "errors"), tuple(rows), 3)
+    return Table(caption, (*headings, "±", *more, *money, say("errors")), tuple(rows), 3)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from pgdyno.analyse.dips import Dip
-from pgdyno.analyse.timeline import Timeline, TimelineSecond, trial_timeline
+from pgdyno.analyse.timeline import TimelineSecond, trial_timeline
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Beside
-from pgdyno.report.sections.limits import CLASSES, wait_class
+from pgdyno.report.limits import CLASSES, wait_class
+from pgdyno.report.texts import Language, later, say, speaking
 from pgdyno.store.beside import SeriesStep
 
 MOST_STEPS = 240
@@ -27,6 +31,24 @@ CPU = ("user", "system", "irq", "iowait", "steal")
 FIGURE_BYTES = 5
 FIGURES_A_STEP = 18
 """Throughput, p99, waits, processors, disks and WAL together."""
+
+
+BUSY = "busy, %"
+MARKS = {
+    "timed": later("checkpoint (time)"),
+    "requested": later("checkpoint (WAL or command)"),
+    "vacuums": later("vacuum"),
+    "autovacuums": later("autovacuum"),
+}
+_SAID = re.compile(r'\bsay\("((?:[^"\\]|\\.)*)"')
+
+
+@cache
+def script_texts() -> tuple[str, ...]:
+    """What the page's scripts say: `say("...")` in them."""
+    scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js"))
+    found = [text for script in scripts for text in _SAID.findall(script.read_text(encoding="utf-8"))]
+    return tuple(dict.fromkeys([*found, *CLASSES, *CPU]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +76,18 @@ def timeline_json(
     """Every trial that has seconds, the one to show first named; safe inside of a script element."""
     trials = []
     for trial in of.run.trials:
-        timeline = trial_timeline(of.run, trial.number, percentiles=trial.number == chosen or _is_cheap(trial))
-        if timeline.seconds:
-            trials.append(_trial(of, trial, timeline, besides.get(trial.number), dips.get(trial.number, ()), steps))
+        percentiles = trial.number == chosen or _is_cheap(trial)
+        found = dips.get(trial.number, ())
+        made = trial_data(of, trial, besides.get(trial.number), found, steps, percentiles=percentiles)
+        if made is not None:
+            trials.append(made)
     host = of.manifest.host
-    data = {"chosen": chosen, "cores": host.cores if host is not None else None, "trials": trials}
+    data = {
+        "chosen": chosen,
+        "cores": host.cores if host is not None else None,
+        "trials": trials,
+        "texts": {text: say(text) for text in script_texts()} if speaking() is not Language.ENGLISH else {},
+    }
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     # what would end the element, or begin another, is written as JSON's escapes
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028")
@@ -69,15 +98,19 @@ def _is_cheap(trial: TrialRecord) -> bool:
     return trial.summary is None or len(trial.summary.scripts) <= 1
 
 
-def _trial(
-    of: Digest, trial: TrialRecord, timeline: Timeline, beside: Beside | None, dips: Sequence[Dip], steps: Steps
-) -> dict[str, Any]:
+def trial_data(
+    of: Digest, trial: TrialRecord, beside: Beside | None, dips: Sequence[Dip], steps: Steps, *, percentiles: bool
+) -> dict[str, Any] | None:
+    """One trial in steps, as the page's script has it; None of one that has no seconds."""
+    timeline = trial_timeline(of.run, trial.number, percentiles=percentiles)
+    if not timeline.seconds:
+        return None
     width = steps.width_s(trial)
     tps, low, p99 = _stepped(timeline.seconds, width)
-    clients = numbers.count(trial.point.clients, "client") if trial.point.clients else "clients not told"
-    name = f"{of.trial_name(trial)}, {clients}, repeat {trial.repeat}"
+    clients = numbers.count(trial.point.clients, "client") if trial.point.clients else say("clients not told")
+    name = say("{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat)
     if trial.outcome is not Outcome.FINISHED:
-        name += f" ({trial.outcome.value})"
+        name += f" ({say(trial.outcome.value)})"
     made: dict[str, Any] = {
         "n": trial.number,
         "name": name,
@@ -135,7 +168,7 @@ def _line(each: SeriesStep) -> tuple[str, str, float] | None:
     if each.source == "cpu":
         return "cpu", each.metric, 100
     if each.metric == "utilisation":
-        return "disk", f"{each.label}: busy, %", 100
+        return "disk", f"{each.label}: {BUSY}", 100
     if each.source == "disk":
         return "disk", f"{each.label}: {each.metric}, MB/s", 1e-6
     return ("wal", "WAL", 1e-6) if each.source == "wal_position" else None
@@ -146,13 +179,11 @@ def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
     marks: list[list[Any]] = [
         [round(trial.warmup_s + event.began_s, 1), event.do] for event in trial.events if event.began_s is not None
     ]
-    words = {"timed": "checkpoint (time)", "requested": "checkpoint (WAL or command)"}
-    words |= {"vacuums": "vacuum", "autovacuums": "autovacuum"}
     if beside is not None:
         marks += [
-            [round(each.step * beside.step_s, 1), words[each.metric]]
+            [round(each.step * beside.step_s, 1), say(MARKS[each.metric])]
             for each in beside.series
-            if each.metric in words and each.source in ("checkpoints", "tables") and each.value > 0
+            if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
     return sorted(marks, key=lambda mark: float(mark[0]))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
+from pgdyno.report.texts import later, say, say_count
 
 EVIDENCE_SHOWN = 4
 
@@ -16,6 +17,8 @@ class Gate:
     """One rule."""
 
     rule: str
+    name: str
+    """In the language of the report."""
     word: str
     """`passed`, `note`, `caution`, `invalid`, `not checked`."""
     verdict: str
@@ -28,6 +31,7 @@ class Reason:
     """One finding, in words."""
 
     rule: str
+    name: str
     word: str
     verdict: str
     message: str
@@ -51,23 +55,30 @@ class Validity:
 
 
 _MARKS = {
-    Severity.NOTE: ("note", "quiet", "○"),
-    Severity.CAUTION: ("caution", "amber", "◐"),
-    Severity.INVALID: ("invalid", "bad", "✕"),
+    Severity.NOTE: (later("note"), "quiet", "○"),
+    Severity.CAUTION: (later("caution"), "amber", "◐"),
+    Severity.INVALID: (later("invalid"), "bad", "✕"),
 }
+NOT_CHECKED, PASSED = later("not checked"), later("passed")
 
 
 def validity(findings: Sequence[Finding]) -> Validity:
     """What an audit found, rule by rule."""
     gates = [_gate(rule.id, [finding for finding in findings if finding.rule == rule.id]) for rule in RULES]
     checked = [finding for finding in findings if finding.checked]
-    counts = [(word, sum(gate.word == word for gate in gates)) for word in ("invalid", "caution", "note", "passed")]
-    left = sum(gate.word == "not checked" for gate in gates)
-    parts = [_count(word, count) for word, count in [*counts, ("not checked", left)] if count]
+    words = [gate.word for gate in gates]
+    counts = [
+        (words.count(say("invalid")), "{count} invalid", "{count} invalid"),
+        (words.count(say("caution")), "{count} caution", "{count} cautions"),
+        (words.count(say("note")), "{count} note", "{count} notes"),
+        (words.count(say(PASSED)), "{count} passed", "{count} passed"),
+        (words.count(say(NOT_CHECKED)), "{count} not checked", "{count} not checked"),
+    ]
+    parts = [say_count(count, one, many) for count, one, many in counts if count]
     order = list(Severity)
     heaviest_first = sorted(checked, key=lambda finding: -order.index(finding.severity))
     return Validity(
-        f"{len(gates)} rules: {', '.join(parts)}",
+        say("{count} rules: {parts}", count=len(gates), parts=say(", ").join(parts)),
         gates,
         [_reason(each) for each in heaviest_first if each.severity is not Severity.NOTE],
         [_reason(each) for each in heaviest_first if each.severity is Severity.NOTE],
@@ -76,29 +87,40 @@ def validity(findings: Sequence[Finding]) -> Validity:
     )
 
 
-def _count(word: str, count: int) -> str:
-    return numbers.count(count, word) if word in ("note", "caution") else f"{count} {word}"
-
-
 def _gate(rule: str, findings: Sequence[Finding]) -> Gate:
     heaviest = worst(finding for finding in findings if finding.checked)
     if heaviest is not None:
-        return Gate(rule, *_MARKS[heaviest])
+        word, verdict, mark = _MARKS[heaviest]
+        return Gate(rule, rule_name(rule), say(word), verdict, mark)
     if findings:
-        return Gate(rule, "not checked", "quiet", numbers.NOTHING)
-    return Gate(rule, "passed", "good", "●")
+        return Gate(rule, rule_name(rule), say(NOT_CHECKED), "quiet", numbers.NOTHING)
+    return Gate(rule, rule_name(rule), say(PASSED), "good", "●")
+
+
+def rule_name(rule: str) -> str:
+    """The name of a rule: in English its id, in another language words of it."""
+    return say(rule)
 
 
 def _reason(finding: Finding) -> Reason:
-    word, verdict, _ = _MARKS[finding.severity] if finding.checked else ("not checked", "quiet", "")
+    word, verdict, _ = _MARKS[finding.severity] if finding.checked else (NOT_CHECKED, "quiet", "")
     evidence = [
         f"{each.at}: {', '.join(f'{name} {_figure(value)}' for name, value in each.figures.items())}"
         for each in finding.evidence[:EVIDENCE_SHOWN]
     ]
     more = len(finding.evidence) - EVIDENCE_SHOWN
     if more > 0:
-        evidence.append(f"and {more} more")
-    return Reason(finding.rule, word, verdict, finding.message, finding.advice, evidence, finding.source)
+        evidence.append(say("and {count} more", count=more))
+    return Reason(
+        finding.rule,
+        rule_name(finding.rule),
+        say(word),
+        verdict,
+        finding.message,
+        finding.advice,
+        evidence,
+        finding.source,
+    )
 
 
 def _figure(value: float | str) -> str:
