@@ -98,13 +98,13 @@ class FakeRun:
             if (row.source, row.metric) in wanted and any(begin < row.t_us <= end for begin, end in spans)
         ]
 
-    def waits_within(self, stretches: Stretches) -> Sequence[WaitRow]:
-        return [
-            replace(row, trial=trial)
+    def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
+        within = {
+            (trial, place): [row for row in self.looks if begin <= row.t_us < end]
             for trial, spans in stretches.items()
-            for row in self.looks
-            if any(begin <= row.t_us < end for begin, end in spans)
-        ]
+            for place, (begin, end) in enumerate(spans)
+        }
+        return {at: (len({row.t_us for row in rows}), rows) for at, rows in within.items() if rows}
 
     def settings(self) -> Sequence[SettingRow]:
         return [

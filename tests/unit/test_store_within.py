@@ -72,9 +72,9 @@ def test_rows_come_by_trial_and_time(run: RunData) -> None:
     rows = run.series_within({2: [(2 * S, 4 * S)], 1: [(0, S)]}, [("database", "blocks_hit")])
     assert [(row.trial, row.t_us) for row in rows] == [(1, S), (2, 3 * S), (2, 4 * S)]
     assert {row.metric for row in rows} == {"blocks_hit"}
-    looks = run.waits_within({2: [(S, 2 * S)]})
-    # queries are added up, and the end does not belong to a stretch
-    assert [(row.t_us, row.sessions) for row in looks] == [(S, 4), (3 * S // 2, 4)]
+    ((looks, (row,)),) = run.sessions_within({2: [(S, 2 * S)], 1: [(60 * S, 61 * S)]}).values()
+    # looks at 1 and 1.5 s, the end not among them; queries and looks are added up
+    assert (row.trial, looks, row.wait, row.sessions) == (2, 2, "tuple", 8)
     assert run.series_within({}, [("database", "blocks_hit")]) == []
 
 

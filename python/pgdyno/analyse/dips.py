@@ -94,5 +94,11 @@ def dips_of(timeline: Timeline) -> list[Dip]:
 def rolling_median(values: Array, window: int = WINDOW) -> Array:
     """The median of `window` values around each; at the ends, of those that are there."""
     half = window // 2
-    padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
-    return np.asarray(np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1))
+    if len(values) <= window:
+        padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
+        return np.asarray(np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1))
+    # within, no window lacks a value, which is a lot faster than where some do
+    within = np.median(np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1), axis=1)
+    begin = rolling_median(values[: 2 * half], window)[:half]
+    end = rolling_median(values[-2 * half :], window)[-half:]
+    return np.concatenate([begin, within, end])

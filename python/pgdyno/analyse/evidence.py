@@ -87,16 +87,23 @@ def explained(
 
 
 def spans_needed(timeline: Timeline, found: Sequence[Dip]) -> list[Span]:
-    """Stretches of a trial that `explained` looks at, in order and apart: its dips and their quiet seconds."""
-    dips = [(dip.from_s, dip.to_s + LATE_S) for dip in found]
-    spans = sorted({*dips, *(span for dip in found for span in _quiet(timeline, found, dip))})
-    joined: list[Span] = []
-    for begin, end in spans:
-        if joined and begin <= joined[-1][1]:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+    """Stretches of a trial over which `explained` looks at sessions: its dips and their quiet seconds."""
+    spans = {span for dip in found for span in ((dip.from_s, dip.to_s), *_quiet(timeline, found, dip))}
+    return sorted(spans)
+
+
+def joined(spans: Sequence[Span]) -> list[Span]:
+    """All of `spans`, which are in order, and a little behind each, as stretches that do not overlap.
+
+    Counters are told late.
+    """
+    found: list[Span] = []
+    for begin, end in ((begin, end + LATE_S) for begin, end in spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(end, found[-1][1]))
         else:
-            joined.append((begin, end))
-    return joined
+            found.append((begin, end))
+    return found
 
 
 METRICS = (("checkpoints", "sync_time"), ("wal", "full_page_images"), ("vacuum", "blocks"), ("cpu", "steal"))

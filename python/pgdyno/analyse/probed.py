@@ -122,6 +122,28 @@ class Probed:
         return {source: (rows, [row.t_us for row in rows]) for source, rows in found.items()}
 
 
+@dataclass(frozen=True)
+class SummedProbe(Probed):
+    """A trial's probe whose looks at sessions are there as sums over some stretches only."""
+
+    sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
+    """Looks, and sessions by wait over all of them."""
+
+    def sessions(self, span: Span, key: Key = by_class) -> dict[str, float]:
+        """Mean active sessions by `key`; empty of a stretch without a look, or that is not among those."""
+        looks, rows = self.sums.get(span, (0, ()))
+        found: dict[str, float] = defaultdict(float)
+        for row in rows:
+            name = key(row)
+            if name is not None and row.sessions:
+                found[name] += row.sessions / looks
+        return dict(found)
+
+    def looks(self, span: Span) -> int:
+        """How often sessions were looked at within `span`."""
+        return self.sums.get(span, (0, ()))[0]
+
+
 def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequence[SeriesRow]) -> Probed | None:
     """The probe of a trial from its tables; None without one, and when the engine never got to its load."""
     origin = origin_us(events)

@@ -8,8 +8,8 @@ from functools import cached_property
 from typing import Protocol, TypeVar
 
 from pgdyno.analyse.dips import Dip, dips_of
-from pgdyno.analyse.evidence import METRICS, ExplainedDip, explained, spans_needed, worker_shares
-from pgdyno.analyse.probed import Probed, Span, origin_us
+from pgdyno.analyse.evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
+from pgdyno.analyse.probed import Span, SummedProbe, origin_us
 from pgdyno.analyse.timeline import Timeline, timeline_of
 from pgdyno.records import ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
@@ -50,8 +50,8 @@ class AuditRun(Protocol):
     def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
         """The probe's figures of some metrics within stretches of trials, by trial and time."""
 
-    def waits_within(self, stretches: Stretches) -> Sequence[WaitRow]:
-        """What sessions waited for within stretches of trials, by trial and time."""
+    def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
+        """Looks, and what sessions waited for added up over them, by trial and number of its stretch."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +148,8 @@ class Subject:
     """A run, with what several rules ask for."""
 
     run: AuditRun
+    known_courses: Mapping[int, Timeline] | None = None
+    """Every finished trial second by second, where somebody has them already."""
 
     @property
     def manifest(self) -> Manifest:
@@ -204,6 +206,8 @@ class Subject:
     @cached_property
     def courses(self) -> Mapping[int, Timeline]:
         """Every finished trial second by second; of several scripts without p99."""
+        if self.known_courses is not None:
+            return self.known_courses
         return {each.number: timeline_of(each.number, self.intervals(each.number)) for each in self.samples}
 
     @cached_property
@@ -216,17 +220,18 @@ class Subject:
         """What coincides with the dips of each trial that has some and a probe that looked at the server."""
         records = {sample.number: sample.trial for sample in self.samples}
         dipping = [number for number, found in self.dips.items() if found and _looked_at(records[number])]
-        stretches = self.on_probes_clock(
-            {number: spans_needed(self.courses[number], self.dips[number]) for number in dipping}
-        )
-        waits = _by_trial(self.run.waits_within(stretches))
-        series = _by_trial(self.run.series_within(stretches, METRICS))
+        spans = {number: spans_needed(self.courses[number], self.dips[number]) for number in dipping}
+        stretches = self.on_probes_clock(spans)
+        sums = self.run.sessions_within(stretches)
+        wide = self.on_probes_clock({number: joined(spans[number]) for number in stretches})
+        series = _by_trial(self.run.series_within(wide, METRICS))
+        looked = {number for number, _ in sums}
         found = {}
         for number in stretches:
-            if not (number in waits or number in series):
+            if not (number in looked or number in series):
                 continue
-            origin = origin_us(self.events(number)) or 0
-            probe = Probed(origin, waits.get(number, []), series.get(number, []))
+            known = {span: sums[number, at] for at, span in enumerate(spans[number]) if (number, at) in sums}
+            probe = SummedProbe(origin_us(self.events(number)) or 0, (), series.get(number, []), known)
             generator = records[number].generator
             shares = worker_shares(self.intervals(number), generator.workers if generator is not None else 1)
             found[number] = explained(self.courses[number], probe, records[number].events, shares, self.dips[number])

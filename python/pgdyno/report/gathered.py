@@ -76,9 +76,9 @@ class Gathered:
         """The probe's figures within stretches of trials."""
         return self.run.series_within(stretches, wanted)
 
-    def waits_within(self, stretches: Stretches) -> Sequence[WaitRow]:
-        """What sessions waited for, likewise."""
-        return self.run.waits_within(stretches)
+    def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
+        """Looks at sessions, and what these waited for, likewise."""
+        return self.run.sessions_within(stretches)
 
     @cached_property
     def _every(self) -> Sequence[IntervalRow]:

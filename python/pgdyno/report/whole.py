@@ -12,12 +12,13 @@ from pgdyno.analyse.pairs import between, within
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import varying
 from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.audit import Finding, judged
 from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.published import Published, published, published_names
-from pgdyno.records import TrialRecord
+from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.gathered import Gathered, without_collector
@@ -62,11 +63,11 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     Prices are those of the plan where none are given.
     """
     gathered = [Gathered(run) for run in runs]
-    subjects = [Subject(run) for run in gathered]
     source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
     of = digest(source)
     steps = Steps.of(len(source.trials), probed=any(trial.probe is not None for trial in source.trials))
     own = _own_numbers(gathered)
+    subjects = [Subject(run, _courses(of, own, at)) for at, run in enumerate(gathered)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
     peaks = [median_trial(of, curve.peak.summary).number for curve in of.curves]
@@ -103,6 +104,15 @@ def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
         return {trial.number: (0, trial.number) for trial in runs[0].trials}
     every = [(at, trial.number) for at, run in enumerate(runs) for trial in run.trials]
     return dict(enumerate(every, start=1))
+
+
+def _courses(of: Digest, own: Mapping[int, tuple[int, int]], at: int) -> dict[int, Timeline]:
+    """Finished trials of the run at place `at` second by second, by their own numbers: the digest has made them."""
+    return {
+        own[trial.number][1]: trial_timeline(of.run, trial.number)
+        for trial in of.run.trials
+        if own[trial.number][0] == at and trial.outcome is Outcome.FINISHED and trial.summary is not None
+    }
 
 
 def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | None:

@@ -29,7 +29,7 @@ from pgdyno.store.tables import (
     WaitRow,
     columns,
 )
-from pgdyno.store.within import Metric, Stretches, amounts_within, series_within, waits_within
+from pgdyno.store.within import Metric, Stretches, amounts_within, series_within, sessions_within
 
 _RowT = TypeVar("_RowT", IntervalRow, HistogramRow, StatementRow, EventRow, SettingRow, SeriesRow, WaitRow)
 
@@ -74,11 +74,15 @@ class RunData:
             return self._rows(SettingRow, trial, order="trial, name")
         # hundreds of lines that are alike at every trial: each is read once, with the trials that have it
         paths = [path / "settings.parquet" for path in self._paths.values()]
-        sql = f"SELECT list(trial), name, setting, unit, source FROM {_parquet(paths, SettingRow)} GROUP BY ALL"  # noqa: S608
+        fields = "name, setting, unit, source"
+        sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
         with storing("read", self.folder.path), connect() as connection:
             found = connection.execute(sql).fetchall()
-        rows = [SettingRow(number, *line) for numbers, *line in found for number in numbers]
-        return sorted(rows, key=lambda row: (row.trial, row.name))
+        by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
+        for numbers, *line in found:
+            for number in numbers:
+                by_trial[number].append(SettingRow(number, *line))
+        return [row for rows in by_trial.values() for row in rows]
 
     def series(self, trial: int | None = None, sources: Sequence[str] = ()) -> list[SeriesRow]:
         """The probe's figures in order of time, of `sources` only where some are named. Raises StoreError.
@@ -105,9 +109,17 @@ class RunData:
         """The probe's figures of some metrics within stretches, by trial and time. Raises StoreError."""
         return [SeriesRow(*values) for values in series_within(self._files("series"), stretches, wanted)]
 
-    def waits_within(self, stretches: Stretches) -> list[WaitRow]:
-        """What sessions waited for within stretches, by trial and time, queries added up. Raises StoreError."""
-        return [WaitRow(*values) for values in waits_within(self._files("waits"), stretches)]
+    def sessions_within(self, stretches: Stretches) -> dict[tuple[int, int], tuple[int, list[WaitRow]]]:
+        """Looks at sessions, and what these waited for, added up over all looks, by trial and number of its stretch.
+
+        Nothing without a look. Raises StoreError.
+        """
+        found: dict[tuple[int, int], tuple[int, list[WaitRow]]] = {}
+        for trial, place, looks, backend, kind, wait, sessions in sessions_within(self._files("waits"), stretches):
+            begin_us = stretches[trial][place][0]
+            row = WaitRow(trial, begin_us, 0, backend, kind, wait, None, sessions)
+            found.setdefault((trial, place), (looks, []))[1].append(row)
+        return found
 
     def query(self, sql: str) -> QueryResult:
         """What `sql` says of this run; see `query`."""

@@ -14,7 +14,7 @@ from pgdyno.store.storing import storing
 Stretch = tuple[int, int]
 """From, to: microseconds since the engine's start, the clock of `t_us`."""
 Stretches = Mapping[int, Sequence[Stretch]]
-"""By trial. Those of one trial do not overlap."""
+"""By trial. Where rows are asked for, those of one trial do not overlap."""
 Metric = tuple[str, str]
 """Source, metric."""
 FILES_AT_ONCE = 200
@@ -32,10 +32,13 @@ _SERIES = """
     FROM {files} s JOIN stretches USING (trial) SEMI JOIN wanted USING (source, metric)
     WHERE t_us > begin_us AND t_us <= end_us ORDER BY s.trial, t_us
 """
-_WAITS = """
-    SELECT s.trial, t_us, any_value(wall_us), backend_type, wait_type, wait, NULL, sum(sessions)
-    FROM {files} s JOIN stretches USING (trial)
-    WHERE t_us >= begin_us AND t_us < end_us GROUP BY ALL ORDER BY s.trial, t_us
+_SESSIONS = """
+    WITH seen AS (
+        SELECT s.trial, place, t_us, backend_type, wait_type, wait, sessions
+        FROM {files} s JOIN stretches USING (trial) WHERE t_us >= begin_us AND t_us < end_us
+    ), looks AS (SELECT trial, place, count(DISTINCT t_us) AS looks FROM seen GROUP BY ALL)
+    SELECT trial, place, any_value(looks), backend_type, wait_type, wait, sum(sessions)
+    FROM seen JOIN looks USING (trial, place) GROUP BY ALL ORDER BY ALL
 """
 
 
@@ -52,9 +55,12 @@ def series_within(files: Mapping[int, Path], stretches: Stretches, wanted: Seque
     return _rows(files, stretches, wanted, _SERIES)
 
 
-def waits_within(files: Mapping[int, Path], stretches: Stretches) -> Iterator[Any]:
-    """Columns of WaitRow, queries added up, of the looks within the stretches, by trial and time. Raises StoreError."""
-    return _rows(files, stretches, (), _WAITS)
+def sessions_within(files: Mapping[int, Path], stretches: Stretches) -> Iterator[Any]:
+    """Trial, number of the stretch, its looks, backend type, wait type, wait, and sessions added up over the looks.
+
+    A stretch without a look has no row; `files` are the trials' `waits.parquet`. Raises StoreError.
+    """
+    return _rows(files, stretches, (), _SESSIONS)
 
 
 def _rows(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metric], query: str) -> Iterator[Any]:

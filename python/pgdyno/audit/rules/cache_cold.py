@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from pgdyno.analyse.probed import Span
 from pgdyno.analyse.timeline import Timeline
@@ -117,8 +117,12 @@ def _pages(amounts: Mapping[Metric, float], course: Timeline, span: Span, *, her
 
 
 def _transactions(timeline: Timeline, span: Span) -> float:
-    seconds: Sequence[tuple[float, float, float]] = [(each.from_s, each.to_s, each.tps) for each in timeline.seconds]
-    return sum(tps * max(0.0, min(to, span[1]) - max(begin, span[0])) for begin, to, tps in seconds)
+    begin, end = span
+    return sum(
+        each.tps * (min(each.to_s, end) - max(each.from_s, begin))
+        for each in timeline.seconds
+        if each.to_s > begin and each.from_s < end
+    )
 
 
 RULE = Rule(
