@@ -86,8 +86,8 @@ def test_every_language_has_every_text_with_its_placeholders_and_none_else(langu
     assert sorted(wanted - there.keys() - own_names) == []
     assert sorted(there.keys() - wanted) == []
     assert [text for text, other in there.items() if placeholders(text) != placeholders(other)] == []
-    # a space or a stop at an end joins sentences: it may take another form, but what is there must be said
-    assert all(other for other in there.values())
+    # between sentences, Japanese and Chinese have no space
+    assert [text for text, other in there.items() if not other] in ([], [" "])
 
 
 def test_plurals_are_english_s() -> None:

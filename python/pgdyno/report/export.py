@@ -11,13 +11,12 @@ from typing import Any
 from rich.cells import cell_len
 
 from pgdyno.analyse.scaling import ScalingCurve
-from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.records import Latency, TrialRecord
 from pgdyno.report.digest import Digest, digest, notes
 from pgdyno.report.heard import heard
-from pgdyno.report.tables import PointRow, point_rows
+from pgdyno.report.tables import PointRow, parameter_heading, point_rows
 from pgdyno.report.texts import later, said, say
 from pgdyno.report.wrapping import set_cell, wrapped
 
@@ -159,7 +158,7 @@ def to_markdown(run: RunSource) -> str:
 
 def points_markdown(of: Digest) -> str:
     """The same of a run that is analysed already."""
-    headings = [*map(heading, of.parameters), *said(*_FIGURES)]
+    headings = [*map(parameter_heading, of.parameters), *said(*_FIGURES)]
     table = [headings, *([escaped(cell) for cell in _cells(row)] for row in point_rows(of))]
     named = len(of.parameters)
     for name in _DISPENSABLE:

@@ -11,6 +11,7 @@ from functools import cache
 from pgdyno.report.texts import Language, later, say, speaking
 
 HEARD = (
+    later("all points"),
     later("1 client"),
     later("{count} clients"),
     later("one trial only: no interval"),

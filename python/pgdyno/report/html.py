@@ -15,7 +15,6 @@ from importlib.resources import files
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pgdyno.analyse.series import heading
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.usl import fit_curve
 from pgdyno.report import figures, palette, tables, words
@@ -104,7 +103,7 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
         "further": max(len(extras.comparisons) - MOST_COMPARISONS, 0),
         "published": published_table(of, extras.published) if extras.published is not None else None,
         "published_notes": extras.published.source.notes if extras.published is not None else (),
-        "parameters": [heading(name) for name in of.parameters],
+        "parameters": [tables.parameter_heading(name) for name in of.parameters],
         "rows": _rows(of),
         "errors": error_table(of),
     }

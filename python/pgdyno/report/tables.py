@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pgdyno.analyse.series import text
+from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
@@ -74,6 +74,11 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
     )
 
 
+def parameter_heading(name: str) -> str:
+    """A parameter over its column; names of the plan are the same in every language."""
+    return say("target") if name == "target" else heading(name)
+
+
 def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
     """Values of `parameters` for `point`; `default` where the plan leaves one open."""
     values = (point.series.target if name == "target" else point.point.parameter(name) for name in parameters)
@@ -86,7 +91,7 @@ def mark(of: Digest, point: PointSummary) -> str:
     if curve is None or len(curve.points) < 2:
         return ""
     marks = [name for name, at in ((say("peak"), curve.peak), (say("knee"), curve.knee)) if at.summary is point]
-    return ", ".join(marks)
+    return say(", ").join(marks)
 
 
 def spectrum_table(of: Digest) -> Table:

@@ -42,7 +42,11 @@ def headline(of: Digest) -> str:
 
 def interval(tps: Estimate) -> str:
     """`95 %: 70,100 to 72,500, n = 3`, or that there is none."""
-    return say("one trial, no interval") if tps.half is None else f"95 %: {numbers.low_to_high(tps)}, n = {tps.n}"
+    return (
+        say("one trial, no interval")
+        if tps.half is None
+        else say("95 %: {interval}, n = {n}", interval=numbers.low_to_high(tps), n=tps.n)
+    )
 
 
 def conditions(of: Digest) -> str:
@@ -58,7 +62,7 @@ def conditions(of: Digest) -> str:
     if imported is not None:
         names = ", ".join(PurePath(file.path).name for file in imported.files)
         where = say("imported from {files}", files=names)
-    return f"{', '.join(parts)}; {where}"
+    return say(", ").join(parts) + say("; ") + where
 
 
 def _same_everywhere(of: Digest) -> list[str]:

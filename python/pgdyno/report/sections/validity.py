@@ -60,6 +60,14 @@ _MARKS = {
     Severity.INVALID: (later("invalid"), "bad", "✕"),
 }
 NOT_CHECKED, PASSED = later("not checked"), later("passed")
+COUNTED = (
+    ("invalid", "{count} invalid", later("{count} invalid")),
+    ("caution", "{count} caution", later("{count} cautions")),
+    ("note", "{count} note", later("{count} notes")),
+    (PASSED, "{count} passed", later("{count} passed")),
+    (NOT_CHECKED, "{count} not checked", later("{count} not checked")),
+)
+"""Words of gates, and how many there are."""
 
 
 def validity(findings: Sequence[Finding]) -> Validity:
@@ -67,13 +75,7 @@ def validity(findings: Sequence[Finding]) -> Validity:
     gates = [_gate(rule.id, [finding for finding in findings if finding.rule == rule.id]) for rule in RULES]
     checked = [finding for finding in findings if finding.checked]
     words = [gate.word for gate in gates]
-    counts = [
-        (words.count(say("invalid")), "{count} invalid", "{count} invalid"),
-        (words.count(say("caution")), "{count} caution", "{count} cautions"),
-        (words.count(say("note")), "{count} note", "{count} notes"),
-        (words.count(say(PASSED)), "{count} passed", "{count} passed"),
-        (words.count(say(NOT_CHECKED)), "{count} not checked", "{count} not checked"),
-    ]
+    counts = [(words.count(say(word)), one, many) for word, one, many in COUNTED]
     parts = [say_count(count, one, many) for count, one, many in counts if count]
     order = list(Severity)
     heaviest_first = sorted(checked, key=lambda finding: -order.index(finding.severity))
