@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
 from pgdyno.plan.lines import Path, dotted, nearest
 from pgdyno.plan.model import (
     EventSpec,
@@ -24,7 +25,14 @@ from pgdyno.plan.model import (
 from pgdyno.plan.near import near
 from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
-from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, Environment, LocalTarget, Replicas
+from pgdyno.plan.targets import (
+    BuildTarget,
+    DsnTarget,
+    EmbeddedTarget,
+    Environment,
+    LocalTarget,
+    Replicas,
+)
 from pgdyno.records.price import PriceList
 from pgdyno.units import format_duration
 
@@ -46,6 +54,8 @@ TARGET_KINDS: dict[str, type[BaseModel]] = {
     "local": LocalTarget,
     "build": BuildTarget,
     "dsn": DsnTarget,
+    "rds": RdsTarget,
+    "aurora": AuroraTarget,
 }
 TARGET_TABLES: dict[str, type[BaseModel]] = {"environment": Environment, "replicas": Replicas}
 """Tables inside of a target's."""
@@ -53,12 +63,13 @@ TARGET_TABLES: dict[str, type[BaseModel]] = {"environment": Environment, "replic
 _EXAMPLES = {
     "name": 'such as name = "quick"',
     "target": 'such as [target.pg18] with kind = "embedded" and version = "18"',
-    "kind": 'kind = "embedded" (fetched by pgdyno), "local" (installed on this machine), "build" (from a source tree)'
-    ' or "dsn" (reached over the network)',
+    "kind": 'kind = "embedded" (fetched by pgdyno), "local" (installed on this machine), "build" (from a source tree),'
+    ' "dsn" (reached over the network), "rds" or "aurora" (rented from Amazon)',
     "source": 'such as source = "/src/postgres"',
     "dsn": 'such as dsn = "host=db.example.net user=bench"',
     "count": "such as count = 1",
     "version": 'such as version = "18"',
+    "instance": 'such as instance = "db.m7g.large"',
     "workload": 'such as [workload] with scripts = ["select-only"]',
     "scripts": 'such as scripts = ["select-only"]',
     "sweep": "such as [sweep] with clients = [1, 4, 16]",

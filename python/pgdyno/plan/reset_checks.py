@@ -9,10 +9,11 @@ from pathlib import Path
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.abilities import Abilities, check_abilities
 from pgdyno.plan.model import Plan, Reset
+from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.problems import Document, in_order
 from pgdyno.plan.snapshot_checks import check_snapshot
 from pgdyno.plan.target_checks import TMPFS
-from pgdyno.plan.targets import DsnTarget, EmbeddedTarget, OwnTarget, TargetSpec
+from pgdyno.plan.targets import EmbeddedTarget, OwnTarget, TargetSpec
 
 STRATEGY_MAJOR = 15
 """First with STRATEGY of CREATE DATABASE."""
@@ -41,7 +42,7 @@ def check_reset(
     majors = {name: planned_major(target) for name, target in targets.items()}
     yield from check_versions(reset, majors, document)
     for name, target in targets.items():
-        if isinstance(target, DsnTarget):
+        if isinstance(target, NetworkTarget):
             yield from _over_network(reset, name, target, document)
         else:
             yield from _with_places(reset, name, target, document)
@@ -68,7 +69,7 @@ def _misplaced(reset: Reset, document: Document) -> Iterator[Problem]:
         yield document.problem(("reset", "file_copy_method"), 'goes only with strategy = "file_copy"', "add that")
 
 
-def _over_network(reset: Reset, name: str, target: DsnTarget, document: Document) -> Iterator[Problem]:
+def _over_network(reset: Reset, name: str, target: NetworkTarget, document: Document) -> Iterator[Problem]:
     why = f"target {name} is only reached over the network"
     if reset.method == "snapshot":
         message = f"{why}: its data directory cannot be copied"

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from pgdyno.errors import Problem
 from pgdyno.plan.lines import Path
 from pgdyno.plan.model import TargetSpec
+from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.points import Space
 from pgdyno.plan.problems import Document
 from pgdyno.plan.ranges import expand_range, is_range
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.setting_contexts import network_refusal
 from pgdyno.plan.sweep import Place, Sweep
-from pgdyno.plan.targets import DsnTarget
 from pgdyno.records import Point
 
 DEFAULT_CONNECTIONS = 100
@@ -28,7 +28,7 @@ def check_sweep(
     sweep: Sweep, space: Space | None, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
     """Everything that is wrong with `sweep`, which comes to `space` if all of it could be read."""
-    far = next((name for name, target in targets.items() if isinstance(target, DsnTarget)), None)
+    far = next((name for name, target in targets.items() if isinstance(target, NetworkTarget)), None)
     yield from _names(("sweep",), sweep.settings, sweep.variables, far, document)
     for number, point in enumerate(sweep.points):
         yield from _names(("sweep", "points", number), point.settings, point.variables, far, document)
@@ -126,7 +126,7 @@ def _connections(name: str, target: TargetSpec, space: Space, document: Document
 
 def _max_connections(target: TargetSpec, point: Point) -> int | None:
     """As it will be; None for what only the server can judge."""
-    if isinstance(target, DsnTarget):
+    if isinstance(target, NetworkTarget):
         return None
     given = {key.lower(): value for key, value in (target.settings | point.settings).items()}
     asked = given.get("max_connections", str(DEFAULT_CONNECTIONS))

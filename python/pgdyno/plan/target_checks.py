@@ -13,6 +13,9 @@ from psycopg import pq
 from psycopg.conninfo import conninfo_to_dict
 
 from pgdyno.errors import Problem
+from pgdyno.plan.aws_checks import check_aws
+from pgdyno.plan.aws_targets import AwsTarget
+from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.problems import Document
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.setting_contexts import network_refusal
@@ -37,6 +40,9 @@ def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iter
             if target.ssh is not None:
                 yield from check_ssh(("target", name, "ssh"), target.ssh, document)
             continue
+        if isinstance(target, AwsTarget):
+            yield from check_aws(("target", name), target, document)
+            continue
         yield from _environment(("target", name, "environment"), target, document)
         yield from _replicas(("target", name), target, document)
         if isinstance(target, LocalTarget):
@@ -49,10 +55,11 @@ def check_targets(targets: Mapping[str, TargetSpec], document: Document) -> Iter
 def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Problem]:
     for setting in target.settings:
         reason = refusal(setting)
-        if reason is None and isinstance(target, DsnTarget):
+        if reason is None and isinstance(target, NetworkTarget):
             reason = network_refusal(setting)
         if reason is not None:
-            yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", "remove it")
+            remedy = "put it under parameters" if isinstance(target, AwsTarget) else "remove it"
+            yield document.problem(("target", name, "settings", setting), f"cannot be set: {reason}", remedy)
 
 
 # ---- over the network ----

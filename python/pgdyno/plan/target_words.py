@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, RdsTarget
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
 
 
@@ -11,6 +12,12 @@ def describe_target(target: TargetSpec) -> str:
         case DsnTarget():
             over_ssh = "" if target.ssh is None else f", its host {target.ssh.host} over SSH"
             return f"over the network, {target.dsn}, database {target.database}{over_ssh}"
+        case RdsTarget():
+            return ", ".join(
+                [f"RDS for PostgreSQL {target.version}", _rented(target), f"{target.storage} of {target.storage_type}"]
+            )
+        case AuroraTarget():
+            return ", ".join([f"Aurora PostgreSQL {target.version}", _rented(target), f"{target.storage_type} storage"])
         case EmbeddedTarget():
             what = f"PostgreSQL {target.version}, embedded"
         case LocalTarget():
@@ -18,6 +25,12 @@ def describe_target(target: TargetSpec) -> str:
         case BuildTarget():
             what = ", ".join([f"built from {target.source}", *target.configure])
     return ", ".join([what, *_places(target), *_replicas(target)])
+
+
+def _rented(target: AwsTarget) -> str:
+    origin = target.snapshot or getattr(target, "clone_of", None)
+    restored = "" if origin is None else f", from {origin}, {target.restore.replace('-', ' ')}"
+    return f"{target.instance} in {', '.join(target.zones) or target.region or 'the configured region'}{restored}"
 
 
 def _places(target: OwnTarget) -> list[str]:

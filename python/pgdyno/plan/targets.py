@@ -1,33 +1,16 @@
-"""The plan's targets: servers that pgdyno makes itself, and one that is reached over the network."""
+"""The plan's targets: servers that pgdyno makes itself, and those that are reached over the network."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import Field
 
+from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
 from pgdyno.plan.base import Model, Positive, Setting, Size
+from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.ssh_words import SshSpec
-
-VERSION = re.compile(r"\d+(\.\d+){0,2}")
-DATABASE = "pgdyno"
-"""Where workloads live unless a plan says otherwise."""
-LONGEST_IDENTIFIER = 63
-"""Bytes of a name in PostgreSQL, as it is built by default."""
-
-
-def _version(value: object) -> object:
-    # `version = 18` and `version = 18.6` are what people write first; 18.10 would lose its zero
-    if isinstance(value, float):
-        raise ValueError(f'write the version as text: version = "{value}" (as a number, 18.10 would become 18.1)')
-    return str(value) if isinstance(value, int) else value
-
-
-def _version_form(text: str) -> str:
-    if VERSION.fullmatch(text) is None:
-        raise ValueError(f'{text!r} is not a PostgreSQL version; write a major ("18") or an exact one ("18.6")')
-    return text
+from pgdyno.plan.version_words import Version
 
 
 class Environment(Model):
@@ -69,7 +52,7 @@ class EmbeddedTarget(ServerSpec):
     """A PostgreSQL that pgdyno fetches."""
 
     kind: Literal["embedded"]
-    version: Annotated[str, BeforeValidator(_version, json_schema_input_type=str | int), AfterValidator(_version_form)]
+    version: Version
 
 
 class LocalTarget(ServerSpec):
@@ -96,7 +79,7 @@ class BuildTarget(ServerSpec):
     """Further environment variables of the build."""
 
 
-class DsnTarget(Model):
+class DsnTarget(NetworkTarget):
     """A server that is there already and is reached over the network."""
 
     kind: Literal["dsn"]
@@ -104,24 +87,10 @@ class DsnTarget(Model):
     """libpq connection string or URI, without a password."""
     password_env: Annotated[str, Field(min_length=1)] | None = None
     """Environment variable with the password; None: PGPASSWORD, the password file or the service file."""
-    database: Annotated[str, Field(min_length=1)] = DATABASE
-    """Where the workload lives; made if it is not there."""
-    allow_existing: bool = False
-    """Use `database` also when pgdyno did not make it."""
-    settings: dict[str, Setting] = Field(default_factory=dict)
-    """Settings of the database (ALTER DATABASE … SET)."""
     ssh: SshSpec | None = None
     """How to get to its host, for the probe; None: it is sampled over SQL alone."""
-
-    @model_validator(mode="after")
-    def _named_database(self) -> DsnTarget:
-        if self.allow_existing and "database" not in self.model_fields_set:
-            raise ValueError("allow_existing needs the database by name; add database")
-        if len(self.database.encode()) > LONGEST_IDENTIFIER - len("_template"):
-            raise ValueError(f"the database's name is too long; {LONGEST_IDENTIFIER - len('_template')} bytes at most")
-        return self
 
 
 OwnTarget = EmbeddedTarget | LocalTarget | BuildTarget
 """Targets whose servers pgdyno makes, starts and stops itself."""
-TargetSpec = Annotated[OwnTarget | DsnTarget, Field(discriminator="kind")]
+TargetSpec = Annotated[OwnTarget | DsnTarget | RdsTarget | AuroraTarget, Field(discriminator="kind")]

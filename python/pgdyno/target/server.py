@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.targets import DATABASE
+from pgdyno.plan.network_target import DATABASE
 from pgdyno.records import ServerFacts
 from pgdyno.target.address import Address
 from pgdyno.target.cluster_copy import ClusterCopy

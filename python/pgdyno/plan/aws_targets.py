@@ -1,0 +1,77 @@
+"""The plan's targets that are rented from Amazon for a run: RDS and Aurora."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from pgdyno.plan.base import Positive, Setting, Size
+from pgdyno.plan.network_target import NetworkTarget
+from pgdyno.plan.version_words import Version
+from pgdyno.units import parse_duration_s
+
+
+def _lasting(text: str) -> str:
+    if parse_duration_s(text) <= 0:
+        raise ValueError("must be more than 0s")
+    return text
+
+
+class AwsTarget(NetworkTarget):
+    """What RDS and Aurora have in common. A database server is made for the run and removed behind it."""
+
+    version: Version
+    """PostgreSQL's, a major or an exact one that the service has; of a snapshot, the snapshot's."""
+    instance: Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]
+    """The instance class: `db.r8g.4xlarge`."""
+    instead: list[Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]] = Field(default_factory=list)
+    """Classes to take, in this order, where Amazon has no capacity for `instance`."""
+    region: str | None = None
+    """None: what boto3's own configuration says."""
+    zones: list[str] = Field(default_factory=list)
+    """Availability zones, tried in this order; none: Amazon chooses."""
+    parameters: dict[str, Setting] = Field(default_factory=dict)
+    """Of the instance's parameter group."""
+    allow: list[str] = Field(default_factory=list)
+    """Networks (CIDR) from which the server may be reached; none: the address of this machine alone."""
+    public: bool = True
+    """Whether it has a public address; false where this machine is in the same network."""
+    subnet_group: str | None = None
+    """A subnet group that is there already; None: the account's default network."""
+    encrypted: bool = True
+    """Storage, with the account's own key for the service."""
+    snapshot: Annotated[str, Field(min_length=1)] | None = None
+    """A snapshot that is there already and that the server is restored from; None: an empty server."""
+    restore: Literal["once", "each-trial"] = "once"
+    """When `snapshot` is restored: at the start of the run, or before every trial."""
+    tls_root: str | None = None
+    """Certificates to check the server's with; None: Amazon's bundle, which is fetched."""
+    ready_within: Annotated[str, AfterValidator(_lasting)] = "90m"
+    """How long the service may take to make, restore or remove it."""
+
+
+class RdsTarget(AwsTarget):
+    """A single instance of RDS for PostgreSQL."""
+
+    kind: Literal["rds"]
+    storage: Size = "20GB"
+    storage_type: Literal["gp3", "gp2", "io1", "io2"] = "gp3"
+    iops: Positive | None = None
+    throughput: Positive | None = None
+    """MB/s, of gp3."""
+    backup_days: Annotated[int, Field(ge=0, le=35)] = 0
+    """How long automatic backups are kept; 0: none are made."""
+
+
+class AuroraTarget(AwsTarget):
+    """A cluster of Aurora PostgreSQL with one instance, its writer."""
+
+    kind: Literal["aurora"]
+    cluster_parameters: dict[str, Setting] = Field(default_factory=dict)
+    """Of the cluster's parameter group."""
+    storage_type: Literal["standard", "io-optimized"] = "standard"
+    """Pays for every I/O, or more for instance and storage and nothing for I/O."""
+    clone_of: Annotated[str, Field(min_length=1)] | None = None
+    """A cluster that is there already and whose storage is shared, copied on write; instead of `snapshot`."""
+    backup_days: Annotated[int, Field(ge=1, le=35)] = 1

@@ -1,0 +1,37 @@
+"""Plans whose servers are rented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+ALLOW = '["203.0.113.7/32"]'
+
+
+def rds(root: Path, **more: str) -> str:
+    """A target of kind rds; `more` are further keys as TOML has them."""
+    keys = {"version": '"18"', "instance": '"db.m7g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
+    return _target("rds", keys)
+
+
+def aurora(root: Path, **more: str) -> str:
+    """Likewise of kind aurora."""
+    keys = {"version": '"18"', "instance": '"db.r8g.large"', "allow": ALLOW, "tls_root": f'"{root}"'} | more
+    return _target("aurora", keys)
+
+
+def _target(kind: str, keys: dict[str, str]) -> str:
+    lines = [f"[target.{kind}]", f'kind = "{kind}"', *(f"{name} = {value}" for name, value in keys.items())]
+    return "\n".join(lines) + "\n"
+
+
+def write_plan(folder: Path, *targets: str, repeats: int = 1, more: str = "") -> Path:
+    """A short plan in `folder`."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "rented.toml"
+    file.write_text(
+        'format = 1\nname = "rented"\n'
+        + "\n".join(targets)
+        + '[workload]\nscripts = ["select-only"]\ndataset = "pgbench"\nscale = 1\n'
+        + f'[sweep]\nclients = 1\n[trial]\nduration = "1s"\nrepeats = {repeats}\n{more}'
+    )
+    return file

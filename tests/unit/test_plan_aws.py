@@ -1,0 +1,94 @@
+"""Plans whose servers are rented from Amazon: what their service would refuse is refused at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError, Problem
+from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.aws_parameters import in_own_unit
+from pgdyno.plan.target_words import describe_target
+from tests.aws.plans import aurora, rds, write_plan
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    file = tmp_path / "root.pem"
+    file.touch()
+    return file
+
+
+def problems(folder: Path, *targets: str, more: str = "") -> list[Problem]:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write_plan(folder / "plan", *targets, more=more))
+    return caught.value.problems
+
+
+def test_what_it_comes_to_in_words_and_back_from_a_manifest(tmp_path: Path, root: Path) -> None:
+    of_rds = rds(root, zones='["eu-central-1a"]', storage='"100GB"', snapshot='"loaded"', restore='"each-trial"')
+    plan = load_plan(write_plan(tmp_path / "plan", of_rds, aurora(root, region='"eu-west-1"'))).plan
+    assert describe_target(plan.target["rds"]) == (
+        "RDS for PostgreSQL 18, db.m7g.large in eu-central-1a, from loaded, each trial, 100GB of gp3"
+    )
+    assert describe_target(plan.target["aurora"]) == "Aurora PostgreSQL 18, db.r8g.large in eu-west-1, standard storage"
+    assert Plan.from_resolved(plan.as_resolved()).target == plan.target
+
+
+REFUSED = [
+    ("rds", {"parameters": '{ fsync = "off" }'}, "parameters.fsync", "cannot be set: the service keeps it for itself"),
+    ("aurora", {"parameters": '{ max_wal_size = "30GB" }'}, "parameters.max_wal_size", "neither WAL files"),
+    (
+        "aurora",
+        {"cluster_parameters": '{ checkpoint_timeout = "1h" }'},
+        "cluster_parameters.checkpoint_timeout",
+        "Aurora",
+    ),
+    ("rds", {"parameters": '{ shared_buffers = "5kB" }'}, "parameters.shared_buffers", "no whole number of the unit"),
+    ("rds", {"parameters": '{ something = "5kB" }'}, "parameters.something", "the unit of something is not known"),
+    ("rds", {"settings": '{ shared_buffers = "8GB" }'}, "settings.shared_buffers", "taken up when the server starts"),
+    ("rds", {"allow": '["0.0.0.0/0"]'}, "allow[0]", "opens the server to the world"),
+    ("rds", {"allow": '["::/0"]'}, "allow[0]", "opens the server to the world"),
+    ("rds", {"allow": '["here"]'}, "allow[0]", "is no network"),
+    ("rds", {"storage": '"5GB"'}, "storage", "20GB are the least"),
+    ("rds", {"storage_type": '"io2"'}, "iops", "is missing"),
+    ("rds", {"iops": "9000"}, "iops", "gp3 under 400GB"),
+    ("rds", {"storage_type": '"gp2"', "iops": "9000"}, "iops", "goes not with gp2"),
+    ("rds", {"storage_type": '"io1"', "iops": "9000", "throughput": "500"}, "throughput", "goes only with gp3"),
+    ("rds", {"restore": '"each-trial"'}, "restore", "there is nothing to restore from"),
+    ("rds", {"region": '"eu-west-1"', "zones": '["eu-central-1a"]'}, "zones[0]", "is not in eu-west-1"),
+    ("aurora", {"snapshot": '"a"', "clone_of": '"b"'}, "clone_of", "excludes snapshot"),
+    ("rds", {"instance": '"m7g.large"'}, "instance", "pattern"),
+    ("rds", {"tls_root": '"/nowhere.pem"'}, "tls_root", "there is no file"),
+    ("rds", {"replicas": "{ count = 1 }"}, "replicas", "there is no such key"),
+]
+
+
+@pytest.mark.parametrize(("kind", "keys", "path", "said"), REFUSED)
+def test_what_cannot_be_had(tmp_path: Path, root: Path, kind: str, keys: dict[str, str], path: str, said: str) -> None:
+    (problem,) = problems(tmp_path, {"rds": rds, "aurora": aurora}[kind](root, **keys))
+    assert problem.path == f"target.{kind}.{path}"
+    assert said in problem.message
+    assert problem.line is not None
+
+
+def test_a_reset_that_needs_the_machine(tmp_path: Path, root: Path) -> None:
+    (problem,) = problems(tmp_path, rds(root), more="[reset]\nrestart = true\n")
+    assert "only reached over the network" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "taken"),
+    [
+        ("shared_buffers", "8GB", "1048576"),
+        ("work_mem", "64MB", "65536"),
+        ("max_wal_size", "30GB", "30720"),
+        ("checkpoint_timeout", "15min", "900"),
+        ("deadlock_timeout", "500ms", "500"),
+        ("max_connections", "2000", "2000"),
+        ("shared_buffers", "{DBInstanceClassMemory/32768}", "{DBInstanceClassMemory/32768}"),
+    ],
+)
+def test_values_as_the_service_takes_them(name: str, value: str, taken: str) -> None:
+    assert in_own_unit(name, value) == taken
