@@ -1,0 +1,102 @@
+"""Removes what was made at Amazon, in an order in which that can be done, and waits until it is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.target.aws.cloud import Cloud
+from pgdyno.target.aws.faults import AwsError, InUseError, NotThereError
+from pgdyno.target.aws.kinds import Kind, Resource
+from pgdyno.target.aws.patience import Patience
+
+WITHIN_S = 3600.0
+"""How long a removal may take; that of a database server takes some minutes."""
+_GOING = ("deleting", "shutting-down")
+_WAVES = (
+    {Kind.DB_INSTANCE, Kind.INSTANCE},
+    {Kind.DB_CLUSTER},
+    {Kind.DB_SNAPSHOT, Kind.CLUSTER_SNAPSHOT, Kind.SNAPSHOT},
+    {Kind.VOLUME},
+    {Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP},
+)
+"""What stands in a later one is used by what stands before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Something that could not be removed."""
+
+    resource: Resource
+    why: str
+
+
+def remove_all(
+    clouds: Mapping[str, Cloud],
+    find: Callable[[], Sequence[Resource]],
+    say: Callable[[str], None],
+    within_s: float = WITHIN_S,
+) -> list[Left]:
+    """Removes all that `find` finds, until it finds nothing more; what is left, with the reasons.
+
+    `clouds` are by region. Doing it twice, or two at once, does no harm. Raises AwsError when nothing can be looked at.
+    """
+    patience = Patience(within_s)
+    asked: set[tuple[Kind, str]] = set()
+    refused: dict[tuple[Kind, str], str] = {}
+    while True:
+        found = [each for each in find() if each.kind is not Kind.INSTANCE or each.state != "terminated"]
+        open_ = [each for each in found if (each.kind, each.id) not in refused]
+        if not open_ or patience.over():
+            return [Left(each, refused.get((each.kind, each.id), "it is still being removed")) for each in found]
+        for each in _first_wave(open_):
+            try:
+                if _ask(clouds[each.region], each) and (each.kind, each.id) not in asked:
+                    asked.add((each.kind, each.id))
+                    say(f"removing {each.words}")
+            except AwsError as error:
+                refused[each.kind, each.id] = error.message
+        patience.pause()
+
+
+def _first_wave(found: Sequence[Resource]) -> list[Resource]:
+    for wave in _WAVES:
+        now = [each for each in found if each.kind in wave]
+        if now:
+            return now
+    return []
+
+
+def _ask(cloud: Cloud, resource: Resource) -> bool:
+    """Asks for the removal; False when that cannot be asked now."""
+    if resource.state in _GOING:
+        return False
+    try:
+        _remove(cloud, resource)
+    except (InUseError, NotThereError):
+        # it changes just now, or is used by what goes; or it is gone
+        return False
+    return True
+
+
+_HOW = {
+    # the one place where data is thrown away: it was made for the run, and its plan makes it anew
+    Kind.DB_INSTANCE: ("rds", "delete_db_instance", "DBInstanceIdentifier"),
+    Kind.DB_CLUSTER: ("rds", "delete_db_cluster", "DBClusterIdentifier"),
+    Kind.DB_SNAPSHOT: ("rds", "delete_db_snapshot", "DBSnapshotIdentifier"),
+    Kind.CLUSTER_SNAPSHOT: ("rds", "delete_db_cluster_snapshot", "DBClusterSnapshotIdentifier"),
+    Kind.DB_PARAMETERS: ("rds", "delete_db_parameter_group", "DBParameterGroupName"),
+    Kind.CLUSTER_PARAMETERS: ("rds", "delete_db_cluster_parameter_group", "DBClusterParameterGroupName"),
+    Kind.SNAPSHOT: ("ec2", "delete_snapshot", "SnapshotId"),
+    Kind.VOLUME: ("ec2", "delete_volume", "VolumeId"),
+    Kind.SECURITY_GROUP: ("ec2", "delete_security_group", "GroupId"),
+}
+
+
+def _remove(cloud: Cloud, resource: Resource) -> None:
+    if resource.kind is Kind.INSTANCE:
+        cloud.call("ec2", "terminate_instances", InstanceIds=[resource.id])
+        return
+    service, operation, key = _HOW[resource.kind]
+    more = {"SkipFinalSnapshot": True} if resource.kind in (Kind.DB_INSTANCE, Kind.DB_CLUSTER) else {}
+    cloud.call(service, operation, **{key: resource.id}, **more)
