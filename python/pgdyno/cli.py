@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NoReturn
 import typer
 from rich.console import Console
 
+from pgdyno.commands import target_app
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, UsageError
 from pgdyno.report.texts import Language
 
@@ -26,6 +27,8 @@ plan_app = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Write plans, and look at them before they run."
 )
 app.add_typer(plan_app, name="plan")
+app.add_typer(target_app.app, name="target")
+app.command()(target_app.reap)
 
 DEFAULT_RUNS = Path("pgdyno-runs")
 
@@ -122,12 +125,16 @@ def run(
         bool, typer.Option("--no-preflight", help="Begin without looking at the machine as `pgdyno doctor` does.")
     ] = False,
     live: Annotated[bool, typer.Option("--live", help="Serve a page that shows the run, and can stop it.")] = False,
+    keep: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Keep rented servers for so long behind the run, such as 2h.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before servers are rented.")] = False,
 ) -> None:
     """Run a plan: fetch or find its servers, load them, measure every trial, report.
 
     Every trial is stored as soon as it ends; Ctrl-C, a crash or a power cut loses at most the one in flight.
     """
-    from pgdyno.commands.run import Output, resume_run, run_plan, when_busy
+    from pgdyno.commands.run import Output, Rent, resume_run, run_plan, when_busy
 
     output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)
     busy = when_busy(wait=wait, alongside=alongside)
@@ -137,12 +144,21 @@ def run(
         if redo_failed:
             raise UsageError("--redo-failed goes only with --resume")
         code = run_plan(
-            plan, overrides or [], runs, output, budget, busy, check_first=not no_preflight, metrics=metrics
+            plan,
+            overrides or [],
+            runs,
+            output,
+            budget,
+            busy,
+            check_first=not no_preflight,
+            metrics=metrics,
+            rent=Rent(keep, yes),
         )
         raise typer.Exit(code)
     if plan is not None or overrides or budget:
         raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
-    code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics)
+    rent = Rent(keep, yes)
+    code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics, rent=rent)
     raise typer.Exit(code)
 
 

@@ -13,9 +13,11 @@ from pgdyno.commands.budget import within_budget
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
+from pgdyno.experiment.renting import Renting
+from pgdyno.experiment.resume import loaded_of
 from pgdyno.live.journal import JournalView
 from pgdyno.live.lingering import serve_beside
-from pgdyno.plan import load_plan
+from pgdyno.plan import Plan, load_plan
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.live import LiveView, live_view
@@ -23,6 +25,7 @@ from pgdyno.report.terminal import print_report
 from pgdyno.report.whole import report_html
 from pgdyno.store import find_run, load_run
 from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
+from pgdyno.units import parse_duration_s
 
 
 class Waiting(SilentProgress):
@@ -58,6 +61,25 @@ def when_busy(*, wait: bool, alongside: bool) -> WhenBusy:
     return WhenBusy.ALONGSIDE if alongside else WhenBusy.REFUSE
 
 
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """What the command line says of servers that are rented."""
+
+    keep: str | None = None
+    yes: bool = False
+
+    def agreed(self, plan: Plan) -> Renting:
+        """How they are rented, once that was agreed to. Raises UsageError."""
+        from pgdyno.commands.target import agree_for_run
+
+        try:
+            keep_s = None if self.keep is None else parse_duration_s(self.keep)
+        except ValueError as error:
+            raise UsageError(f"--keep: {error}") from error
+        agree_for_run(plan, yes=self.yes)
+        return Renting(keep_s)
+
+
 def run_plan(
     source: str,
     overrides: Sequence[str],
@@ -68,6 +90,7 @@ def run_plan(
     *,
     check_first: bool = True,
     metrics: str | None = None,
+    rent: Rent | None = None,
 ) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
@@ -75,12 +98,13 @@ def run_plan(
     """
     loaded = within_budget(load_plan(source, overrides), budget)
     use = Use(loaded.plan.name, when_busy)
+    renting = (rent or Rent()).agreed(loaded.plan)
 
     def experiment(view: LiveView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
 
         with metered(view, metrics) as told:
-            return run_experiment(loaded, runs, told, use, check_first=check_first)
+            return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting)
 
     return _show(output, use, experiment)
 
@@ -93,16 +117,18 @@ def resume_run(
     redo_failed: bool,
     when_busy: WhenBusy = WhenBusy.REFUSE,
     metrics: str | None = None,
+    rent: Rent | None = None,
 ) -> ExitCode:
     """Goes on with a run that did not come to its end, likewise. Raises PgdynoError when that cannot be."""
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
+    renting = (rent or Rent()).agreed(loaded_of(folder).plan)
 
     def experiment(view: LiveView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
 
         with metered(view, metrics) as told:
-            return resume_experiment(folder.path, told, redo_failed=redo_failed, use=use)
+            return resume_experiment(folder.path, told, redo_failed=redo_failed, use=use, renting=renting)
 
     return _show(output, use, experiment)
 

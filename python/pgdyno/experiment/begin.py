@@ -10,8 +10,10 @@ from pgdyno import __version__
 from pgdyno.experiment.attempts import new_attempt
 from pgdyno.experiment.conditions import look_first
 from pgdyno.experiment.course import Finished, carry_out
-from pgdyno.experiment.ground import Ground, prepare_ground
+from pgdyno.experiment.ground import Ground, prepared_ground
+from pgdyno.experiment.renting import Renting
 from pgdyno.experiment.search.course import search_trials
+from pgdyno.experiment.servers import note_rented
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import LoadedPlan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.scripts import script_files
@@ -23,28 +25,35 @@ from pgdyno.units import format_duration
 
 
 def run_experiment(
-    loaded: LoadedPlan, parent: Path, view: LiveView, use: Use | None = None, *, check_first: bool = True
+    loaded: LoadedPlan,
+    parent: Path,
+    view: LiveView,
+    use: Use | None = None,
+    *,
+    check_first: bool = True,
+    renting: Renting | None = None,
 ) -> Finished:
     """Runs every trial of the plan, in a new folder under `parent`; see `carry_out`.
 
     Raises PgdynoError when the run cannot begin; with `check_first` also when the machine cannot carry the plan.
     """
-    ground = prepare_ground(loaded, view, use)
-    seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
-    trials = planned_trials(loaded.plan, seed)
-    conditions = look_first(loaded, ground, seed, view, check_first=check_first)
-    manifest = _manifest(loaded, ground, trials, seed).model_copy(update=conditions)
-    folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
-    with folder.locked():
-        ground.guard.watch("the run's folder", folder.path)
-        state = RunState(loaded, ground, folder, view, seed, trials)
-        if loaded.plan.search is not None:
-            view.note(f"searching for the {loaded.plan.search.find}, into {folder.path}")
-        else:
-            view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
-        for less in loaded.gave_up:
-            state.note(f"for the budget: {less}")
-        return carry_out(state, trials if loaded.plan.search is None else search_trials(state))
+    with prepared_ground(loaded, view, use, renting) as ground:
+        seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
+        trials = planned_trials(loaded.plan, seed)
+        conditions = look_first(loaded, ground, seed, view, check_first=check_first)
+        manifest = _manifest(loaded, ground, trials, seed).model_copy(update=conditions)
+        folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
+        with folder.locked():
+            ground.guard.watch("the run's folder", folder.path)
+            state = RunState(loaded, ground, folder, view, seed, trials)
+            if loaded.plan.search is not None:
+                view.note(f"searching for the {loaded.plan.search.find}, into {folder.path}")
+            else:
+                view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
+            for less in loaded.gave_up:
+                state.note(f"for the budget: {less}")
+            note_rented(state)
+            return carry_out(state, trials if loaded.plan.search is None else search_trials(state))
 
 
 def _begins(folder: RunFolder, trials: int, needed_s: float | None) -> str:

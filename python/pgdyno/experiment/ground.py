@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pgdyno.experiment.disk import DiskGuard
+from pgdyno.experiment.renting import Renting, connected, rented
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
+from pgdyno.plan.targets import DsnTarget, OwnTarget
 from pgdyno.report.live import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
+from pgdyno.target.aws.life import Rental
 
 
 class Preparing:
@@ -45,12 +50,16 @@ class Ground:
 
     engine: Engine
     home: Home
+    targets: dict[str, OwnTarget | DsnTarget]
+    """How each is opened, by its name: a rented one by the address that it has now."""
     found: dict[str, Found]
     """Programs of each target, or its server that was reached, by its name."""
     guard: DiskGuard
     progress: Preparing
     use: Use
     """What to do where another pgdyno measures."""
+    rental: Rental | None = None
+    """The servers that were rented for the run; None: it has no such targets."""
 
 
 def scripts_of(loaded: LoadedPlan) -> list[str]:
@@ -58,10 +67,14 @@ def scripts_of(loaded: LoadedPlan) -> list[str]:
     return workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
 
 
-def prepare_ground(loaded: LoadedPlan, view: LiveView, use: Use | None = None) -> Ground:
-    """Finds or fetches all programs, reaches all servers, cleans up behind runs that were killed.
+@contextmanager
+def prepared_ground(
+    loaded: LoadedPlan, view: LiveView, use: Use | None = None, renting: Renting | None = None
+) -> Iterator[Ground]:
+    """Finds or fetches all programs, rents and reaches all servers, cleans up behind runs that were killed.
 
-    `use` is what to do where another pgdyno measures; without it that is refused. Raises PgdynoError.
+    Behind the block rented servers are gone. `use` is what to do where another pgdyno measures; without it that is
+    refused. Raises PgdynoError.
     """
     use = use or Use(loaded.plan.name)
     engine = find_engine()
@@ -75,10 +88,11 @@ def prepare_ground(loaded: LoadedPlan, view: LiveView, use: Use | None = None) -
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
     guard.watch("pgdyno's home", home.root)
     progress = Preparing(view, guard)
-    found = {
-        name: fetch_target(name, spec, home=home, progress=progress, use=use)
-        for name, spec in loaded.plan.target.items()
-    }
-    majors = {name: each.major for name, each in found.items()}
-    check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
-    return Ground(engine, home, found, guard, progress, use)
+    with rented(loaded.plan, home.root, progress.step, view.note, renting or Renting()) as rental:
+        targets = {name: connected(rental, name, spec) for name, spec in loaded.plan.target.items()}
+        found = {
+            name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in targets.items()
+        }
+        majors = {name: each.major for name, each in found.items()}
+        check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
+        yield Ground(engine, home, targets, found, guard, progress, use, rental)

@@ -11,9 +11,10 @@ from pgdyno.errors import StoreError
 from pgdyno.experiment.attempts import attempts_so_far, changes, new_attempt
 from pgdyno.experiment.conditions import changed_since
 from pgdyno.experiment.course import Finished, carry_out
-from pgdyno.experiment.ground import prepare_ground
+from pgdyno.experiment.ground import prepared_ground
+from pgdyno.experiment.renting import Renting
 from pgdyno.experiment.search.course import search_trials, trials_so_far
-from pgdyno.experiment.servers import known_facts
+from pgdyno.experiment.servers import known_facts, note_rented
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import EmbeddedTarget, LoadedPlan, Plan, PlannedTrial, planned_trials
 from pgdyno.plan.scripts import script_files
@@ -23,7 +24,9 @@ from pgdyno.store import RunFolder, changed_script
 from pgdyno.target import Use
 
 
-def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool, use: Use | None = None) -> Finished:
+def resume_experiment(
+    path: Path, view: LiveView, *, redo_failed: bool, use: Use | None = None, renting: Renting | None = None
+) -> Finished:
     """Goes on with the run folder `path`; see `carry_out`. With `redo_failed`, failed trials are made anew, too.
 
     The plan is the manifest's. Raises PgdynoError when there is nothing to do, or the run cannot go on.
@@ -32,26 +35,28 @@ def resume_experiment(path: Path, view: LiveView, *, redo_failed: bool, use: Use
     with folder.locked():
         # what it says may have changed until it was ours
         folder = RunFolder.open(path)
-        loaded = _loaded(folder)
+        loaded = loaded_of(folder)
         searches = loaded.plan.search is not None
         trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
         todo, failed = _left(folder, trials, redo_failed=redo_failed, searches=searches)
         _refuse_changed_scripts(folder, loaded)
-        ground = prepare_ground(loaded, view, use)
-        ground.guard.watch("the run's folder", folder.path)
-        seed = loaded.plan.trial.seed
-        assert seed is not None
-        state = RunState(loaded, ground, folder, view, seed, trials)
-        _begin_attempt(state, failed)
-        if searches:
-            state.trials = [trial for trial in trials if trial not in todo]
-            view.note(f"the search goes on behind {len(state.trials)} trials, into {folder.path}")
-            return carry_out(state, search_trials(state))
-        view.note(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}")
-        return carry_out(state, todo)
+        with prepared_ground(loaded, view, use, renting) as ground:
+            ground.guard.watch("the run's folder", folder.path)
+            seed = loaded.plan.trial.seed
+            assert seed is not None
+            state = RunState(loaded, ground, folder, view, seed, trials)
+            _begin_attempt(state, failed)
+            note_rented(state)
+            if searches:
+                state.trials = [trial for trial in trials if trial not in todo]
+                view.note(f"the search goes on behind {len(state.trials)} trials, into {folder.path}")
+                return carry_out(state, search_trials(state))
+            view.note(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}")
+            return carry_out(state, todo)
 
 
-def _loaded(folder: RunFolder) -> LoadedPlan:
+def loaded_of(folder: RunFolder) -> LoadedPlan:
+    """The plan of a run, with the very versions that it has had. Raises StoreError."""
     manifest = folder.manifest
     try:
         plan = Plan.from_resolved(manifest.plan)

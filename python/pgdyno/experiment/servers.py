@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 
 from pgdyno.errors import TargetError
 from pgdyno.experiment.conditions import keep_mark, keep_server
@@ -12,7 +13,7 @@ from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
-from pgdyno.target import Server, open_target
+from pgdyno.target import Server, fetch_target, open_target
 from pgdyno.units import parse_bytes
 
 
@@ -20,6 +21,7 @@ def server_for(state: RunState, target: str) -> Server:
     """The trial's server, up: as it is, restarted after a crash, or started now. Raises TargetError."""
     if target in state.unavailable:
         raise state.unavailable[target]
+    _restore_rented(state, target)
     server = state.servers.get(target)
     if server is None:
         try:
@@ -38,17 +40,42 @@ def server_for(state: RunState, target: str) -> Server:
     return server
 
 
+def _restore_rented(state: RunState, target: str) -> None:
+    """Makes a rented server anew where the plan wants that before every trial. Raises TargetError."""
+    ground = state.ground
+    if ground.rental is None:
+        return
+    if ground.rental.wants_restore(target):
+        if target in state.opened:
+            state.opened.pop(target).close()
+            state.servers.pop(target, None)
+        ground.rental.restore(target)
+        connection = ground.targets[target] = ground.rental.connection(target)
+        ground.found[target] = fetch_target(
+            target, connection, home=ground.home, progress=ground.progress, use=ground.use
+        )
+    ground.rental.fresh.discard(target)
+
+
+def note_rented(state: RunState) -> None:
+    """Keeps with the run what its rented servers are, and where. Raises StoreError."""
+    rental = state.ground.rental
+    for name, place in (rental.journal.ready if rental is not None else {}).items():
+        state.note(f"target {name} is a {place['instance']} in {place['zone']}, version {place['version']}")
+
+
 def _start(state: RunState, target: str) -> Server:
     plan = state.plan
     context = open_target(
         target,
-        plan.target[target],
+        state.ground.targets[target],
         home=state.ground.home,
         progress=state.ground.progress,
         found=state.ground.found[target],
         use=state.ground.use,
     )
-    server = state.contexts.enter_context(context)
+    state.opened[target] = state.contexts.enter_context(ExitStack())
+    server = state.opened[target].enter_context(context)
     check_extension(target, server, plan.reset)
     state.servers[target] = server
     if server.machine is not None:

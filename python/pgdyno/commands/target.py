@@ -1,0 +1,146 @@
+"""`pgdyno target up | status | down | policy`."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections.abc import Sequence
+from typing import Any
+
+import typer
+from rich.console import Console
+
+from pgdyno.errors import ExitCode, TargetError, UsageError
+from pgdyno.plan import Plan, load_plan
+from pgdyno.plan.target_words import describe_target
+from pgdyno.target import Home
+from pgdyno.target.aws.life import Rental, begin, is_standing, left_of, rented_targets, standing
+from pgdyno.target.aws.policy import policy
+from pgdyno.target.aws.reaper import left_lines
+from pgdyno.target.aws.tags import stamp
+from pgdyno.units import parse_duration_s
+
+
+def up(source: str, overrides: Sequence[str], lasts: str, *, yes: bool) -> None:
+    """Makes the plan's servers and says where they are. Raises PgdynoError; then what was made is gone, or is named."""
+    plan, lasts_s = _rented_plan(source, overrides), _lasts_s(lasts)
+    root = Home.locate().root
+    console = _progress()
+    found = standing(plan, root, console.print)
+    if found is not None:
+        console.print(f"they are up already (run {found.journal.run})", markup=False)
+        _say_where(found)
+        return
+    agree(plan, yes=yes)
+    rental = begin(plan, root, lambda text: console.print(text, markup=False), lasts_s)
+    try:
+        rental.up()
+    except BaseException:
+        console.print("removing what was made", markup=False)
+        _down(rental, console)
+        raise
+    _say_where(rental)
+
+
+def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
+    """Prints all that there is of the plan's runs. Raises PgdynoError."""
+    plan = _rented_plan(source, overrides)
+    rentals = left_of(plan, Home.locate().root, lambda _text: None)
+    rows = [_row(rental) for rental in rentals]
+    if json:
+        print(json_module.dumps(rows))
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    if not rows:
+        console.print("nothing of it is up")
+    for row in rows:
+        console.print(f"run {row['run']}, until {row['expires']}", markup=False)
+        for name, place in row["ready"].items():
+            console.print(f"  {name}: {place['instance']} at {place['host']}, {place['zone']}", markup=False)
+        for words in row["there"]:
+            console.print(f"  {words}", markup=False)
+
+
+def down(source: str, overrides: Sequence[str]) -> ExitCode:
+    """Removes what all runs of the plan made; says what is left. Raises PgdynoError."""
+    plan = _rented_plan(source, overrides)
+    console = _progress()
+    rentals = left_of(plan, Home.locate().root, lambda text: console.print(text, markup=False))
+    if not rentals:
+        console.print("nothing of it is up")
+    left = 0
+    for rental in rentals:
+        if not rental.journal.hold():
+            raise TargetError(f"another pgdyno uses run {rental.journal.run}", hint="wait for it, or end it")
+        left += _down(rental, console)
+    return ExitCode.TARGET if left else ExitCode.OK
+
+
+def print_policy() -> None:
+    """Prints it as JSON."""
+    print(json_module.dumps(policy(), indent=2))
+
+
+def agree_for_run(plan: Plan, *, yes: bool) -> None:
+    """Likewise, unless there are none, or they are up. Raises UsageError."""
+    if rented_targets(plan) and not is_standing(plan, Home.locate().root):
+        agree(plan, yes=yes)
+
+
+def agree(plan: Plan, *, yes: bool) -> None:
+    """Asks whether the plan's rented servers may be paid for. Raises UsageError when not."""
+    if yes:
+        return
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for name, spec in rented_targets(plan).items():
+        console.print(f"{name}: {describe_target(spec)}", markup=False)  # type: ignore[arg-type]
+    if not console.is_terminal:
+        raise UsageError("servers would be rented, and nobody can be asked", hint="say --yes")
+    if not typer.confirm("These are paid for from now on, up to their removal. Rent them?", err=True):
+        raise UsageError("nothing was rented")
+
+
+def _rented_plan(source: str, overrides: Sequence[str]) -> Plan:
+    loaded = load_plan(source, overrides)
+    if not rented_targets(loaded.plan):
+        raise UsageError(f"plan {loaded.source} rents no servers", hint='targets of kind "rds" or "aurora" are rented')
+    return loaded.plan
+
+
+def _lasts_s(text: str) -> float:
+    try:
+        return parse_duration_s(text)
+    except ValueError as error:
+        raise UsageError(f"--for: {error}") from error
+
+
+def _progress() -> Console:
+    return Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def _down(rental: Rental, console: Console) -> int:
+    """How much is left."""
+    left = rental.down()
+    for line in left_lines(left):
+        console.print(line, markup=False)
+    if left:
+        console.print(f"try again: pgdyno reap --run {rental.journal.run}", markup=False)
+    return len(left)
+
+
+def _say_where(rental: Rental) -> None:
+    console = Console(highlight=False, soft_wrap=True)
+    journal = rental.journal
+    for name, place in journal.ready.items():
+        console.print(f"{name}: {rental.connection(name).dsn}", markup=False)
+        console.print(f"  {place['instance']} in {place['zone']}, version {place['version']}", markup=False)
+    console.print(f"up until {stamp(journal.expires)}; pgdyno target down removes them", markup=False)
+
+
+def _row(rental: Rental) -> dict[str, Any]:
+    journal = rental.journal
+    return {
+        "run": journal.run,
+        "expires": stamp(journal.expires),
+        "ready": journal.ready,
+        "there": [each.words for each in rental.there()],
+    }

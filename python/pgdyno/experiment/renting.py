@@ -1,0 +1,92 @@
+"""Servers that are rented for a run: there when it begins, gone behind it whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.plan import Plan
+from pgdyno.plan.aws_targets import AwsTarget
+from pgdyno.plan.costs import needed_s
+from pgdyno.plan.targets import DsnTarget, OwnTarget, TargetSpec
+from pgdyno.target.aws.life import Rental, begin, rented_targets, standing
+from pgdyno.target.aws.reaper import left_lines
+from pgdyno.units import format_duration
+
+AROUND_S = 4 * 3600.0
+"""What is added to twice the planned time: servers come and go slowly, and nobody waits for what has expired."""
+LONGEST_S = 24 * 3600.0
+"""Where nobody knows how long the trials take."""
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Renting:
+    """How a run rents its servers."""
+
+    keep_s: float | None = None
+    """They stay for so long behind the run; None: not at all."""
+
+
+@contextmanager
+def rented(plan: Plan, root: Path, step: Say, note: Say, renting: Renting) -> Iterator[Rental | None]:
+    """The rented servers of `plan` within the block; None when it has none.
+
+    Those that `pgdyno target up` left up are taken, and stay. `root` is pgdyno's home. Raises TargetError.
+    """
+    if not rented_targets(plan):
+        yield None
+        return
+    found = standing(plan, root, step)
+    if found is not None:
+        note(f"taking the servers that are up (run {found.journal.run}); pgdyno target down removes them")
+        try:
+            yield found
+        finally:
+            found.journal.release()
+        return
+    rental = begin(plan, root, step, lasts_s(plan))
+    keep = False
+    try:
+        rental.up()
+        yield rental
+        keep = renting.keep_s is not None
+    finally:
+        _end(rental, note, renting.keep_s if keep else None)
+
+
+def lasts_s(plan: Plan) -> float:
+    """After how many seconds what was made for a run of `plan` has expired, unless it is removed before."""
+    needed = needed_s(plan, plan.points())
+    return LONGEST_S if needed is None else 2 * needed + AROUND_S
+
+
+def _end(rental: Rental, note: Say, keep_s: float | None) -> None:
+    run = rental.journal.run
+    if keep_s is not None:
+        rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
+        note(f"the servers stay for {format_duration(keep_s)}; remove them: pgdyno reap --run {run}")
+        rental.journal.release()
+        return
+    try:
+        left = rental.down()
+    except BaseException as error:
+        why = error.message if isinstance(error, TargetError) else "their removal was interrupted"
+        note(f"servers of run {run} may still be there: {why}; remove them: pgdyno reap --run {run}")
+        if isinstance(error, TargetError):
+            return
+        raise
+    for line in left_lines(left):
+        note(line)
+
+
+def connected(rental: Rental | None, name: str, spec: TargetSpec) -> OwnTarget | DsnTarget:
+    """How target `name` is opened: as the plan has it, or where its rented server is. Raises TargetError."""
+    if isinstance(spec, AwsTarget):
+        assert rental is not None
+        return rental.connection(name)
+    return spec
