@@ -20,6 +20,7 @@ HBA = """\
 local all all trust
 hostssl all by_cert all cert
 hostssl all only_tls all trust
+hostssl all pgdyno all scram-sha-256
 hostnossl all only_plain all trust
 host all by_scram all scram-sha-256
 host all by_password all password

@@ -1,0 +1,46 @@
+"""A real PostgreSQL with TLS behind the addresses of simulated servers."""
+
+from __future__ import annotations
+
+from psycopg import sql
+
+from tests.aws.simulator import Hosts
+from tests.postgres.tls_server import TlsServer
+
+DATABASES = ("pgdyno", "pgdyno_template")
+
+
+class PostgresHosts(Hosts):
+    """One server for one simulated server at a time: what is made anew is empty, or has what its snapshot has."""
+
+    def __init__(self, server: TlsServer) -> None:
+        self.port = server.port
+        self._server = server
+        self.origins: list[str | None] = []
+        """Of every server that was made: its snapshot."""
+        with server.connect() as connection:
+            connection.execute("DROP ROLE IF EXISTS rds_superuser")
+            connection.execute("CREATE ROLE rds_superuser")
+            connection.execute("GRANT pg_checkpoint, pg_monitor TO rds_superuser")
+
+    def made(self, name: str, user: str, password: str | None, origin: str | None) -> None:
+        self.origins.append(origin)
+        self.removed(name)
+        with self._server.connect() as connection:
+            role = sql.Identifier(user)
+            connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
+        if password is not None:
+            self.changed(name, user, password)
+
+    def changed(self, name: str, user: str, password: str) -> None:
+        del name
+        with self._server.connect() as connection:
+            statement = sql.SQL("ALTER ROLE {} PASSWORD {}")
+            connection.execute(statement.format(sql.Identifier(user), sql.Literal(password)))
+
+    def removed(self, name: str) -> None:
+        del name
+        with self._server.connect() as connection:
+            for each in DATABASES:
+                connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(each)))
+            connection.execute("DROP ROLE IF EXISTS pgdyno")

@@ -1,0 +1,186 @@
+"""Whole plans on "RDS" and "Aurora": the simulator, with a real PostgreSQL behind its addresses."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import boto3
+import pytest
+
+from pgdyno.target import Home
+from pgdyno.target.installation import Installation
+from tests.aws.hosts import PostgresHosts
+from tests.aws.plans import aurora, rds, write_plan
+from tests.aws.simulator import REGION, Simulator, simulated
+from tests.postgres.runs import PGDYNO, environment, the_run
+from tests.postgres.tls_server import TlsServer
+
+
+@pytest.fixture(scope="module")
+def behind(installed: Installation) -> Iterator[TlsServer]:
+    """The PostgreSQL that all simulated servers are."""
+
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    server = TlsServer(installed, folder)
+    yield server
+    server.stop()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class Amazon:
+    """The account, and pgdyno as it is started against it."""
+
+    simulator: Simulator
+    hosts: PostgresHosts
+    behind: TlsServer
+    home: Home
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**environment(self.home), **self.simulator.environment}
+
+    @property
+    def root(self) -> Path:
+        return Path(self.behind.certificates["root.crt"])
+
+    def pgdyno(self, *args: str, code: int = 0) -> str:
+        """What it printed; `code` is how it is to end."""
+        done = subprocess.run(
+            [PGDYNO, *args],
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def client(self, service: str) -> object:
+        keys = self.simulator.environment
+        return boto3.client(
+            service,
+            region_name=REGION,
+            endpoint_url=self.simulator.url,
+            aws_access_key_id=keys["AWS_ACCESS_KEY_ID"],
+            aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
+        )
+
+
+@pytest.fixture
+def amazon(behind: TlsServer, warm_home: Home, tmp_path: Path) -> Iterator[Amazon]:
+    hosts = PostgresHosts(behind)
+    with simulated(hosts) as simulator:
+        yield Amazon(simulator, hosts, behind, warm_home, tmp_path)
+
+
+def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
+    plan = str(write_plan(amazon.folder, rds(amazon.root, parameters='{ work_mem = "8MB" }')))
+    assert "servers would be rented, and nobody can be asked" in amazon.pgdyno("target", "up", plan, code=2)
+    assert amazon.simulator.left() == []
+    said = amazon.pgdyno("target", "up", plan, "--yes", "--for", "3h")
+    assert "db.m7g.large in eu-central-1a, version 18.1" in said
+    assert "sslmode=verify-full" in said
+    assert "they are up already" in amazon.pgdyno("target", "up", plan, "--yes")
+    (row,) = json.loads(amazon.pgdyno("target", "status", plan, "--json"))
+    assert [each.split(" pgdyno-")[0] for each in row["there"]] == [
+        "database instance",
+        "parameter group",
+        "security group",
+    ]
+    said = amazon.pgdyno("run", plan, "--no-preflight")
+    assert "taking the servers that are up" in said
+    manifest = the_run(amazon.folder).manifest
+    assert "target rds is a db.m7g.large in eu-central-1a, version 18.1" in manifest.notes
+    assert manifest.targets[0].kind == "rds"
+    assert manifest.targets[0].facts is not None
+    assert [record.outcome for record in the_run(amazon.folder).trials()] == ["finished"]
+    assert amazon.simulator.calls.count("rds:CreateDBInstance") == 1
+    amazon.pgdyno("target", "down", plan)
+    assert amazon.simulator.left() == []
+    assert "nothing of it is up" in amazon.pgdyno("target", "status", plan)
+
+
+def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
+    plan = str(write_plan(amazon.folder, aurora(amazon.root)))
+    said = amazon.pgdyno("run", plan, "--yes", "--no-preflight")
+    assert amazon.simulator.left() == []
+    assert list((amazon.home.root / "aws").iterdir()) == []
+    calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
+    (password,) = {each["MasterUserPassword"] for name, each in calls if name == "rds:CreateDBCluster"}
+    assert password not in said
+    for file in the_run(amazon.folder).path.rglob("*"):
+        if file.is_file():
+            assert password.encode() not in file.read_bytes(), file
+
+
+def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
+    client = amazon.client("rds")
+    origin = {"DBInstanceIdentifier": "theirs", "Engine": "postgres", "EngineVersion": "18.1", "AllocatedStorage": 20}
+    client.create_db_instance(  # type: ignore[attr-defined]
+        **origin, DBInstanceClass="db.m7g.large", MasterUsername="pgdyno", MasterUserPassword="a password of theirs"
+    )
+    client.create_db_snapshot(DBInstanceIdentifier="theirs", DBSnapshotIdentifier="loaded")  # type: ignore[attr-defined]
+    amazon.hosts.origins.clear()
+    target = rds(amazon.root, snapshot='"loaded"', restore='"each-trial"')
+    amazon.pgdyno("run", str(write_plan(amazon.folder, target, repeats=2)), "--yes", "--no-preflight")
+    assert amazon.hosts.origins == ["loaded", "loaded"]
+    records = the_run(amazon.folder).trials()
+    assert [record.outcome for record in records] == ["finished", "finished"]
+    # each began with what the snapshot has, which is nothing: it loaded anew
+    loads = [[step.name for step in record.prepare.steps] for record in records if record.prepare]
+    assert len(loads) == 2
+    assert loads[0] == loads[1]
+    # what is not ours stays
+    assert amazon.simulator.left() == ["theirs"]
+
+
+def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(amazon: Amazon) -> None:
+    plan = write_plan(amazon.folder, rds(amazon.root), more='[hooks]\nbefore_run = "sleep 60"\n')
+    process = subprocess.Popen(
+        [PGDYNO, "run", str(plan), "--yes", "--no-preflight"],
+        cwd=amazon.folder,
+        env=amazon.environment,
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 120
+    while not list(amazon.folder.glob("pgdyno-runs/*/manifest.json")):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.kill(process.pid, signal.SIGTERM)
+    process.communicate(timeout=120)
+    assert process.returncode == 143
+    assert amazon.simulator.left() == []
+    kept = str(write_plan(amazon.folder, rds(amazon.root)))
+    assert "the servers stay for 2h" in amazon.pgdyno(
+        "run", kept, "--yes", "--no-preflight", "--keep", "2h", "--runs", "kept"
+    )
+    assert len(amazon.simulator.left()) == 2
+    assert "nothing of pgdyno's is there" in amazon.pgdyno("reap", "--expired")
+    assert len(amazon.simulator.left()) == 2
+    listed = amazon.pgdyno("reap", "--all", "--look")
+    assert listed.count("until 20") == 2
+    run = listed.split()[1].rstrip(",")
+    assert "removed: database instance" in amazon.pgdyno("reap", "--run", run)
+    assert amazon.simulator.left() == []
+
+
+def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Amazon) -> None:
+    target = rds(Path(amazon.behind.certificates["other.crt"]))
+    said = amazon.pgdyno("target", "up", str(write_plan(amazon.folder, target)), "--yes", code=4)
+    assert "certificate verify failed" in said
+    assert amazon.simulator.left() == []
