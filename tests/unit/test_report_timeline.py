@@ -77,3 +77,11 @@ def test_plain_lines_where_nobody_looks() -> None:
     assert lines[7].endswith("dip")
     assert "".join(lines).isascii()
     assert steps_for(None) == MOST_PLAIN
+
+
+def test_without_colours_waits_are_letters() -> None:
+    lines = [line.plain for line in timeline_lines(trial(12, **PROBED), 8, 80, colours=False)]
+    assert "active sessions: C CPU 50 %, L Lock 50 %; 8 processors" in lines
+    drawn_waits = [line[8:] for line in lines if set(line[8:]) <= set("CL ") and line[6:8] in (" \u2524", " \u2502")]
+    assert [row[-1] for row in drawn_waits if row.strip()] == ["L", "L", "L", "C"]
+    assert [row[0] for row in drawn_waits if row.strip()][-1] == "C"

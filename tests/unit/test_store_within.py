@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pgdyno.records import PlacedLines, ProbeRecord
+from pgdyno.report.sections.inside import growth_table
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.inside import server_statement_sums, table_sums
 from pgdyno.store.probed import write_probed
@@ -82,6 +84,7 @@ def test_tables_grow_and_statements_take_time(run: RunData) -> None:
     (table,) = table_sums(run, 2)
     assert (table.name, table.bytes, table.grown_bytes) == ("public.t", 24000, 16000)
     assert (table.live_rows, table.dead_rows, table.updated, table.hot_updated) == (100, 40, 100, 40)
+    assert growth_table(2, [table, replace(table, grown_bytes=None, updated=None)]).rows[0][2] == "0.0160"
     first, second = server_statement_sums(run, 1)
     assert (first.text, first.calls, first.spent_ms, first.all_ms) == ("SELECT 2", 10, 90.0, 120.0)
     assert second.wal_bytes is None

@@ -89,7 +89,7 @@ def show_trial(run: str, runs: Path, number: int | None) -> None:
     is_plain = not console.is_terminal or not console.encoding.lower().startswith("utf")
     width = None if is_plain else console.width
     trial, cores = one_trial(load_run(find_run(run, runs)), number, steps_for(width))
-    for line in timeline_lines(trial, cores, width):
+    for line in timeline_lines(trial, cores, width, colours=not console.no_color):
         console.print(line, soft_wrap=True)
 
 

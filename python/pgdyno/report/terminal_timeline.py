@@ -27,6 +27,7 @@ COLOURS = {
     "CPU": "green", "I/O": "blue", "WAL": "yellow", "Lock": "red", "LWLock": "magenta", "Client": "bright_black",
     "other": "cyan",
 }  # fmt: skip
+LETTERS = {"CPU": "C", "I/O": "I", "WAL": "W", "Lock": "L", "LWLock": "l", "Client": "c", "other": "o"}
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 Values = Sequence[float | None]
@@ -37,8 +38,13 @@ def steps_for(width: int | None) -> int:
     return MOST_PLAIN if width is None else max(width - LABELS - 1, NARROWEST)
 
 
-def timeline_lines(trial: Mapping[str, Any], cores: int | None, width: int | None) -> Iterator[Text]:
-    """The trial (as the page's timeline has it) in at most `width` columns; plain lines where that is None."""
+def timeline_lines(
+    trial: Mapping[str, Any], cores: int | None, width: int | None, *, colours: bool = True
+) -> Iterator[Text]:
+    """The trial (as the page's timeline has it) in at most `width` columns; plain lines where that is None.
+
+    Without `colours`, waits are drawn by letters.
+    """
     yield Text(printable(f"trial {trial['n']}: {trial['name']}"), "bold")
     if width is None:
         yield from map(Text, _plain(trial))
@@ -50,8 +56,8 @@ def timeline_lines(trial: Mapping[str, Any], cores: int | None, width: int | Non
         yield Text(_range("p99", trial["p99"], "ms, log axis"))
         yield from _bars(trial["p99"], LOWER, wide, "cyan", log=True)
     if trial.get("waits"):
-        yield _waits_title(trial["waits"], cores)
-        yield from _stacked(trial["waits"], LOWER, wide)
+        yield _waits_title(trial["waits"], cores, colours=colours)
+        yield from _stacked(trial["waits"], LOWER, wide, colours=colours)
     yield _axis(trial, wide)
     yield from _rows(trial, wide)
     yield from _happened(trial, wide)
@@ -87,16 +93,17 @@ def _labelled(label: str) -> Text:
     return Text().append(f"{label:>{LABELS - 2}} {'┤' if label else '│'}", "dim")
 
 
-def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None) -> Text:
+def _waits_title(waits: Mapping[str, Sequence[float]], cores: int | None, *, colours: bool) -> Text:
     """`active sessions: CPU 62 %, WAL 20 % (of 8 processors)`, each in its colour."""
     total = sum(map(sum, waits.values())) or 1.0
     title = Text("active sessions: ")
     for at, (name, values) in enumerate(sorted(waits.items(), key=lambda each: -sum(each[1]))):
-        title.append(", " if at else "").append(f"{name} {100 * sum(values) / total:.0f} %", COLOURS[name])
+        title.append(", " if at else "").append("" if colours else f"{LETTERS[name]} ")
+        title.append(f"{name} {100 * sum(values) / total:.0f} %", COLOURS[name])
     return title.append(f"; {cores:,} processor{'s' if cores != 1 else ''}", "dim") if cores else title
 
 
-def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int) -> Iterator[Text]:
+def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int, *, colours: bool) -> Iterator[Text]:
     names = list(waits)
     steps = list(zip(*waits.values(), strict=True))
     top = max(map(sum, steps), default=0.0) or 1.0
@@ -110,7 +117,8 @@ def _stacked(waits: Mapping[str, Sequence[float]], height: int, wide: int) -> It
             while at < len(step) - 1 and place >= step[at]:
                 place -= step[at]
                 at += 1
-            line.append(_EIGHTHS[filled] * wide, COLOURS[names[at]])
+            shown = _EIGHTHS[filled] if colours else LETTERS[names[at]] if filled >= 4 else " "
+            line.append(shown * wide, COLOURS[names[at]])
         line.rstrip()
         yield line
 
@@ -133,7 +141,7 @@ def _rows(trial: Mapping[str, Any], wide: int) -> Iterator[Text]:
     cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
     rows: list[tuple[str, Values, str]] = []
     if cpu:
-        rows.append(("CPU", [sum(each or 0.0 for each in step) for step in zip(*cpu, strict=True)], "%"))
+        rows.append(("CPU", _summed(cpu), "%"))
     rows += [("disk", of, "%") for name, of in trial.get("disk", {}).items() if name.endswith("busy, %")][:1]
     if trial.get("wal"):
         rows.append(("WAL", trial["wal"], "MB/s"))
@@ -172,7 +180,7 @@ def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
         columns["active"] = [float(f"{sum(step):.3g}") for step in zip(*trial["waits"].values(), strict=True)]
     cpu = [values for name, values in trial.get("cpu", {}).items() if name != "iowait"]
     if cpu:
-        columns["CPU, %"] = [float(f"{sum(each or 0.0 for each in step):.3g}") for step in zip(*cpu, strict=True)]
+        columns["CPU, %"] = _summed(cpu)
     if trial.get("wal"):
         columns["WAL, MB/s"] = trial["wal"]
     rows = [["from, s", *columns]]
@@ -183,6 +191,14 @@ def _plain(trial: Mapping[str, Any]) -> Iterator[str]:
     for at, row in enumerate(rows):
         line = "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
         yield line + (_in_step(trial, at - 1) if at else "")
+
+
+def _summed(parts: Sequence[Values]) -> Values:
+    """Parts added up, to three digits; None where there is none of them."""
+    return [
+        float(f"{sum(each or 0.0 for each in step):.3g}") if any(each is not None for each in step) else None
+        for step in zip(*parts, strict=True)
+    ]
 
 
 def _figure(value: float | None) -> str:

@@ -12,23 +12,19 @@ MOST_TABLES = 20
 
 _TABLES = """
     WITH seen AS (
-        SELECT t_us, json_extract_string(labels, '$.table') AS name, metric, value
+        SELECT t_us, json_extract_string(labels, '$.table') AS name, metric, value,
+               metric IN ('size', 'indexes', 'others') AS is_size
         FROM {series} WHERE source = 'relations'
     ), ends AS (SELECT name, min(t_us) AS first, max(t_us) AS last FROM seen GROUP BY name)
-    SELECT name,
-           -- zeros are left out of the samples
-           coalesce(sum(value) FILTER (metric IN ('size', 'indexes', 'others') AND t_us = last), 0),
-           coalesce(sum(value) FILTER (metric IN ('size', 'indexes', 'others') AND t_us = last), 0)
-             - coalesce(sum(value) FILTER (metric IN ('size', 'indexes', 'others') AND t_us = first), 0),
-           coalesce(sum(value) FILTER (metric = 'dead_rows' AND t_us = last), 0),
-           coalesce(sum(value) FILTER (metric = 'live_rows' AND t_us = last), 0),
-           coalesce(sum(value) FILTER (metric = 'inserted'), 0) AS inserted,
-           coalesce(sum(value) FILTER (metric = 'updated'), 0) AS updated,
-           coalesce(sum(value) FILTER (metric = 'hot_updated'), 0),
-           coalesce(sum(value) FILTER (metric = 'deleted'), 0) AS deleted,
-           coalesce(sum(value) FILTER (metric = 'scans'), 0)
+    SELECT name, sum(value) FILTER (is_size AND t_us = last),
+           sum(value) FILTER (is_size AND t_us = last) - sum(value) FILTER (is_size AND t_us = first),
+           sum(value) FILTER (metric = 'dead_rows' AND t_us = last),
+           sum(value) FILTER (metric = 'live_rows' AND t_us = last),
+           sum(value) FILTER (metric = 'inserted') AS inserted, sum(value) FILTER (metric = 'updated') AS updated,
+           sum(value) FILTER (metric = 'hot_updated'), sum(value) FILTER (metric = 'deleted') AS deleted,
+           sum(value) FILTER (metric = 'scans'), any_value(first = last)
     FROM seen JOIN ends USING (name) WHERE name IS NOT NULL
-    GROUP BY name ORDER BY inserted + updated + deleted DESC, name
+    GROUP BY name ORDER BY coalesce(inserted, 0) + coalesce(updated, 0) + coalesce(deleted, 0) DESC, name
 """
 _STATEMENTS = """
     SELECT coalesce(text, ''), sum(calls), sum(exec_time_ms) AS spent, sum(spent) OVER (), sum(rows), sum(blocks_read),
@@ -44,16 +40,17 @@ class TableSum:
     name: str
     bytes: float
     """At the end: with indexes and TOAST."""
-    grown_bytes: float
+    grown_bytes: float | None
+    """This and all counts below: between the first and the last look; None where there was one alone."""
     dead_rows: float
     live_rows: float
     """Both at the end."""
-    inserted: float
-    updated: float
-    hot_updated: float
+    inserted: float | None
+    updated: float | None
+    hot_updated: float | None
     """Of these, without new index entries."""
-    deleted: float
-    scans: float
+    deleted: float | None
+    scans: float | None
     """Sequential ones."""
 
 
@@ -73,7 +70,16 @@ class ServerStatementSum:
 
 def table_sums(run: RunData, trial: int) -> list[TableSum]:
     """Tables of trial number `trial`, those that changed most first. Raises StoreError."""
-    return [TableSum(*row) for row in rows_of(run, "series", _TABLES, {trial: 1})[:MOST_TABLES]]
+    return [_table_sum(*row) for row in rows_of(run, "series", _TABLES, {trial: 1})[:MOST_TABLES]]
+
+
+def _table_sum(name: str, *rest: float | None) -> TableSum:
+    # zeros are left out of the samples; of one look alone, what a table gained is not known
+    *figures, is_alone = rest
+    size, grown, dead, live, *gained = (figure or 0.0 for figure in figures)
+    if is_alone:
+        return TableSum(name, size, None, dead, live, *(None for _ in gained))
+    return TableSum(name, size, grown, dead, live, *gained)
 
 
 def server_statement_sums(run: RunData, trial: int) -> list[ServerStatementSum]:

@@ -40,7 +40,7 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
         (
             each.name,
             numbers.rounded(each.bytes / 1e6),
-            numbers.rounded(each.grown_bytes / 1e6),
+            numbers.NOTHING if each.grown_bytes is None else numbers.rounded(each.grown_bytes / 1e6),
             _figure(each.live_rows),
             _figure(each.dead_rows),
             _figure(each.inserted),
