@@ -31,13 +31,26 @@ def reader() -> duckdb.DuckDBPyConnection:
     return _database().cursor()
 
 
+_empty: dict[str, bytes] = {}
+"""Files of tables without rows: most of an imported trial's, and each always the same."""
+
+
 def write_tables(folder: Path, tables: Mapping[str, Sequence[Row]]) -> None:
     """Writes `<name>.parquet` into `folder` for each of `tables`, empty ones too. Raises StoreError."""
+    filled = {name: rows for name, rows in tables.items() if rows or name not in _empty}
+    for name in tables.keys() - filled.keys():
+        path = folder / f"{name}.parquet"
+        with storing("write", path):
+            path.write_bytes(_empty[name])
+    if not filled:
+        return
     with connect() as connection:
-        for name, rows in tables.items():
+        for name, rows in filled.items():
             path = folder / f"{name}.parquet"
             with storing("write", path):
                 _write(connection, path, TABLES[name], rows)
+                if not rows:
+                    _empty[name] = path.read_bytes()
 
 
 def _write(connection: duckdb.DuckDBPyConnection, path: Path, row: type[Row], rows: Sequence[Row]) -> None:
