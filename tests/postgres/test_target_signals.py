@@ -148,6 +148,8 @@ def test_a_signal_ends_all(hold: Hold, warm_home: Home, temporary: Path, number:
 def test_a_signal_in_every_step_ends_all(
     hold: Hold, warm_home: Home, temporary: Path, number: signal.Signals, step: str
 ) -> None:
+    # initdb, not a copy of what it made for another
+    warm_home.templates.unlink()
     holder = hold()
     holder.wait_for(step)
     holder.process.send_signal(number)
@@ -194,6 +196,7 @@ def test_what_a_killed_run_leaves_is_swept(hold: Hold, warm_home: Home, temporar
 
 
 def test_a_run_killed_in_initdb_is_swept(hold: Hold, warm_home: Home, temporary: Path) -> None:
+    warm_home.templates.unlink()
     holder = hold()
     holder.wait_for("making a cluster")
     while not (data := list(warm_home.instances.glob("*/data"))) or not servers_in(data[0]):

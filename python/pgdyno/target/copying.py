@@ -18,8 +18,10 @@ FICLONE = 0x40049409
 """ioctl_ficlone(2): one file gets the blocks of another."""
 
 
-def copy_tree(source: Path, to: Path, account: Account, reflink: Literal["always", "auto", "never"]) -> None:
-    """Copies what is in the folder `source` into the folder `to`, which is there, and brings it to disk.
+def copy_tree(
+    source: Path, to: Path, account: Account, reflink: Literal["always", "auto", "never"], *, durable: bool = True
+) -> None:
+    """Copies what is in the folder `source` into the folder `to`, which is there, and if `durable` brings it to disk.
 
     The server's user does it with `cp`, so that links in a folder of that user's lead nobody elsewhere.
     Raises TargetError.
@@ -30,7 +32,8 @@ def copy_tree(source: Path, to: Path, account: Account, reflink: Literal["always
         said = output.strip().splitlines()
         reason = said[-1].removeprefix("cp: ") if said else f"cp ended with {status}"
         raise TargetError(f"cannot copy {source} to {to}: {reason}")
-    sync_files(to)
+    if durable:
+        sync_files(to)
 
 
 def shares_blocks(folder: Path) -> bool:

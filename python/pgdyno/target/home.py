@@ -69,6 +69,11 @@ class Home:
         """Kept clusters."""
         return self.root / "clusters"
 
+    @property
+    def templates(self) -> Path:
+        """Clusters as initdb left them, to be copied."""
+        return self.root / "templates"
+
     def lock(self, name: str) -> FileLock:
         """The lock of that name among all processes that use this home; not yet taken."""
         folder = self.root / "locks"

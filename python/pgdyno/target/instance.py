@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.targets import OwnTarget
+from pgdyno.plan.targets import EmbeddedTarget, OwnTarget
 from pgdyno.target.address import Address
 from pgdyno.target.claim import Claim, make_claim
 from pgdyno.target.cluster import USER, check_arguments, init_cluster
 from pgdyno.target.cluster_copy import ClusterCopy
+from pgdyno.target.cluster_template import ClusterTemplate
 from pgdyno.target.endpoint import HOST, make_socket_folder, remove_socket_folder
 from pgdyno.target.home import Home
 from pgdyno.target.installation import Installation
@@ -47,6 +48,7 @@ class Instance:
         self._settings = dict(spec.settings)
         self._notes = list(installation.notes)
         self._password = secrets.token_urlsafe(24)
+        self._has_other_password = False
         self._pid = os.getpid()
         self._claim: Claim | None = None
         self._kept: KeptCluster | None = None
@@ -90,7 +92,7 @@ class Instance:
             self._notes,
             Machine(data_directory, self._socket_folder, claim.log_path, self, self._copy, self._replicas),
         )
-        server.prepare(set_password=reused)
+        server.prepare(set_password=self._has_other_password)
         if reused:
             drop_slots(server)
         return server
@@ -168,11 +170,13 @@ class Instance:
 
     def _get_cluster(self, claim: Claim) -> tuple[Path, bool]:
         """The data directory, and whether it was there before."""
+        making = f"making a cluster of PostgreSQL {self._installation.version}"
         if not self._spec.keep_data:
+            self._progress.step(making)
             with signals_deferred():
                 places = make_places(self._spec.environment, claim, self._home.account)
             self._notes += places.notes
-            self._make_cluster(places.data_directory, durable=False, wal=places.wal)
+            self._make_or_copy_cluster(places.data_directory, places.wal)
             return places.data_directory, False
         kept = self._kept = KeptCluster(self._home, cluster_key(self._installation, self._spec.initdb))
         kept.acquire()
@@ -180,10 +184,11 @@ class Instance:
         if copy.is_restoring():
             self._progress.step("bringing back the cluster, which a run before was ended at")
             copy.finish_restoring()
-        reused = kept.data_directory.is_dir()
+        reused = self._has_other_password = kept.data_directory.is_dir()
         if reused:
             self._free_from_leftovers(kept.data_directory)
         else:
+            self._progress.step(making)
             # made in our own folder: what is under clusters is whole
             self._make_cluster(claim.data_directory, durable=True)
         claim.note(data_directory=str(kept.data_directory), keep_data=True)
@@ -204,8 +209,19 @@ class Instance:
                 hint="stop that server",
             )
 
+    def _make_or_copy_cluster(self, data_directory: Path, wal: Path | None) -> None:
+        """A cluster for this run alone."""
+        # programs that others may build anew want a cluster of their own making; a folder for WAL is initdb's to fill
+        if wal is not None or not isinstance(self._spec, EmbeddedTarget):
+            self._make_cluster(data_directory, durable=False, wal=wal)
+            return
+        template = ClusterTemplate(self._home, cluster_key(self._installation, self._spec.initdb))
+        self._has_other_password = template.copy_to(data_directory)
+        if not self._has_other_password:
+            self._make_cluster(data_directory, durable=False)
+            template.keep(data_directory)
+
     def _make_cluster(self, data_directory: Path, *, durable: bool, wal: Path | None = None) -> None:
-        self._progress.step(f"making a cluster of PostgreSQL {self._installation.version}")
         init_cluster(
             self._installation,
             data_directory,
