@@ -9,7 +9,6 @@ from types import FrameType
 from typing import Annotated, Literal, NoReturn
 
 import typer
-from rich.console import Console
 
 from pgdyno.commands import target_app
 from pgdyno.errors import ExitCode, PgdynoError, PlanError, UsageError
@@ -72,7 +71,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for program
 def _version(wanted: bool) -> None:
     if wanted:
         from pgdyno import __version__
-        from pgdyno.run.engine import find_engine
+        from pgdyno.programs import find_engine
 
         typer.echo(f"pgdyno {__version__}")
         engine = find_engine()
@@ -478,6 +477,8 @@ def main() -> NoReturn:
         _say(error)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
+        from rich.console import Console
+
         Console(stderr=True).print("interrupted")
         sys.exit(ExitCode.INTERRUPTED)
     except BrokenPipeError:
@@ -488,6 +489,8 @@ def main() -> NoReturn:
 
 
 def _say(error: PgdynoError) -> None:
+    from rich.console import Console
+
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print("[red]error:[/red] ", end="")
     console.print(error.message, markup=False)

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.remote import Installed, RemoteError, connected, install
+from pgdyno.remote import RemoteError
+from pgdyno.remote.connect import connected
+from pgdyno.remote.install import Installed, install
 from tests.postgres.probing import program
 from tests.ssh.sshd import Sshd, keygen, running_sshd
 

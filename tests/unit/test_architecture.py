@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "python" / "pgdyno"
 
-FOUNDATION = {"errors", "records", "units", "host", "mounts", ""}
+FOUNDATION = {"errors", "records", "units", "host", "mounts", "programs", ""}
 """Modules that every room may use; "" is the package itself (its version)."""
 
 MAY_IMPORT = {
@@ -19,6 +19,7 @@ MAY_IMPORT = {
     "units": set(),
     "host": {"records"},
     "mounts": set(),
+    "programs": set(),
     "plan": {"plans", "published"},
     "plans": set(),
     "published": set(),

@@ -11,9 +11,9 @@ import pytest
 from pgdyno.errors import StoreError
 from pgdyno.metrics import Catalogue, openmetrics
 from pgdyno.metrics.latency import BOUNDS_S, Buckets
+from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
 from pgdyno.report.limits import limit_lines, limit_of, wait_class
-from pgdyno.run.program import locate
 from pgdyno.store import RunFolder, load_run
 from pgdyno.store.limits import SeenBeside, seen_beside
 from pgdyno.store.probed import write_probed

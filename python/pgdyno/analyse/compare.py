@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy import special
 
 from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.interval import Interval, paired_interval, t_quantile, unpaired_interval
@@ -139,6 +138,9 @@ def pairs_needed(interval: Interval | None, pairs: int, delta: float, *, paired:
     """
     if interval is None:
         return max(FEWEST_PAIRS - pairs, 1)
+    # scipy takes a while to load
+    from scipy import special
+
     room = abs(abs(interval.mean) - math.log1p(delta))
     spread = interval.error * math.sqrt(pairs)
     least = max(FEWEST_PAIRS, pairs)

@@ -18,7 +18,6 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 FROM_BCA = 10
 """Values from which on an interval is bootstrapped."""
@@ -122,16 +121,21 @@ def _by_t(mean: float, error: float, freedom: float, level: float, method: Metho
 
 def t_quantile(level: float, freedom: float) -> float:
     """The t with P(|T| <= t) = `level`; `freedom` need not be whole."""
+    # scipy takes a while to load
+    from scipy import special
+
     return float(special.stdtrit(freedom, (1 + level) / 2))
 
 
 def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamples: int) -> Interval:
     """The BCa interval at expanded percentiles; `by_t` where resamples cannot resolve these."""
-    from scipy import stats
+    from scipy import special
 
     tail = float(special.ndtr(-expansion * t_quantile(by_t.level, by_t.freedom)))
     if by_t.error == 0 or tail * resamples < FEWEST_IN_TAIL:
         return by_t
+    from scipy import stats
+
     found = stats.bootstrap(
         samples,
         _mean_of if len(samples) == 1 else _difference_of,

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
 from pgdyno.analyse.compare import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
 from pgdyno.analyse.estimate import CONFIDENCE
@@ -91,6 +90,9 @@ def _noise(label: str, differences: Sequence[float]) -> PointNoise | None:
     interval = paired_interval(differences, CONFIDENCE)
     if interval is None:
         return None
+    # scipy takes a while to load
+    from scipy import special
+
     n = len(differences)
     spread = interval.error * math.sqrt(n)
     low, high = (spread * math.sqrt((n - 1) / special.chdtri(n - 1, tail)) for tail in (0.025, 0.975))
@@ -102,6 +104,8 @@ def pairs_for(effect: float, spread: float, delta: float = LEAST_DELTA, most: in
 
     The smallest n with (t + t80) · spread / sqrt(n) <= log(1 + effect) - log(1 + delta).
     """
+    from scipy import special
+
     room = math.log1p(effect) - math.log1p(delta)
     n = np.arange(FEWEST_PAIRS, most + 1)
     quantiles = special.stdtrit(n - 1, (1 + CONFIDENCE) / 2) + special.stdtrit(n - 1, POWER)

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from pgdyno.analyse.correlation import statistical_inefficiency
 from pgdyno.analyse.estimate import CONFIDENCE
@@ -73,6 +72,9 @@ def percentile_interval(
 
 def _tail(blocks: float) -> float:
     """Probability beyond each end: Phi(-t(m - 1) sqrt(m / (m - 1))) for m blocks, at least three."""
+    # scipy takes a while to load
+    from scipy import special
+
     m = max(blocks, 3.0)
     return float(special.ndtr(-t_quantile(CONFIDENCE, m - 1) * math.sqrt(m / (m - 1))))
 

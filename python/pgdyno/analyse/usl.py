@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize
 
 from pgdyno.analyse.correlation import Array
 from pgdyno.analyse.estimate import CONFIDENCE
@@ -137,6 +136,9 @@ def curve_band(
 
 def _solve(clients: Array, tps: Array, weights: Array) -> tuple[float, float, float, float, float] | None:
     """lambda, sigma, kappa, and the peak's clients and throughput; None for a curve without one."""
+    # scipy takes a while to load, and few reports have a curve that is fitted
+    from scipy import optimize
+
     over = clients / tps
     columns = np.column_stack([np.ones_like(clients), clients - 1, clients * (clients - 1)])
     root = np.sqrt(weights)

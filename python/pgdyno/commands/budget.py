@@ -9,7 +9,6 @@ from pgdyno.errors import UsageError
 from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
 from pgdyno.plan.budget import Room, fit
-from pgdyno.target import Home
 from pgdyno.units import parse_duration_s
 
 
@@ -21,6 +20,9 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
         seconds = parse_duration_s(budget)
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
+    # most plans are looked at without a budget, and so without servers
+    from pgdyno.target import Home
+
     root = Home.locate().root
     there = next(folder for folder in (root, *root.parents) if folder.exists())
     room = Room(seconds, describe_host().memory_bytes, shutil.disk_usage(there).free)

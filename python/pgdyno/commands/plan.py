@@ -9,18 +9,19 @@ from rich.console import Console
 from rich.table import Table
 
 from pgdyno.commands.budget import within_budget
-from pgdyno.experiment import scripts_of
-from pgdyno.plan import catalogue, load_plan
+from pgdyno.plan import BUILTIN_SCRIPTS, catalogue, load_plan
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.schema import schema_text
 from pgdyno.plan.show import show_json, show_lines, total
-from pgdyno.run import check_scripts, find_engine
+from pgdyno.programs import find_engine
+from pgdyno.run.engine import check_scripts, workload_options
 
 
 def check(source: str, overrides: Sequence[str], *, budget: str | None = None) -> None:
     """Says that a plan is good; raises PlanError with all its problems when it is not."""
     loaded = within_budget(load_plan(source, overrides), budget)
-    check_scripts(find_engine(), scripts_of(loaded), loaded.source, loaded.folder)
+    scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
+    check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
     console = Console(highlight=False)
     console.print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
     for line in (total(loaded.plan), *(f"for the budget: {each}" for each in loaded.gave_up)):

@@ -13,8 +13,8 @@ from pgdyno.doctor.needs import Needs, Place
 from pgdyno.doctor.snapshots import snapshot
 from pgdyno.doctor.system import System
 from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
 from pgdyno.records import Check
-from pgdyno.run import Engine
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from pgdyno.doctor.check import not_fine
 from pgdyno.doctor.examine import BRIEF, Servers, examine
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import PreflightError
+from pgdyno.programs import Engine
 from pgdyno.records import Check, CheckVerdict
-from pgdyno.run import Engine
 
 
 def preflight(

@@ -15,8 +15,8 @@ from pathlib import Path
 from pgdyno.doctor.check import good, graded, note, unknown, warning
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
 from pgdyno.records import Check
-from pgdyno.run import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
 

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from pgdyno.doctor.check import good, unknown, warning
 from pgdyno.errors import EngineError
 from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.probe import Looked, look
 from pgdyno.records import ALIGNED_US, Check
 from pgdyno.remote import RemoteError
+
+if TYPE_CHECKING:
+    from pgdyno.probe.look import Looked
 
 NAME = "probe.ssh"
 
 
 def reach_host(target: str, spec: SshSpec) -> Check:
     """`probe.ssh`: connects as a trial will, copies pgprobe if need be and asks for the clock."""
+    # SSH takes a while to load
+    from pgdyno.probe.look import look
+
     try:
         return judged(target, spec, look(spec))
     except EngineError as error:

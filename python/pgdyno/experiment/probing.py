@@ -6,15 +6,20 @@ import shlex
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.targets import DsnTarget
-from pgdyno.probe import Beside, OverSsh, Said, read_lines, with_far
+from pgdyno.probe import Beside, Said, read_lines
+from pgdyno.probe.far import with_far
 from pgdyno.records import OverSshRecord
 from pgdyno.run.stream import Event
 from pgdyno.store import TrialWriter
 from pgdyno.target import Server
+
+if TYPE_CHECKING:
+    from pgdyno.probe.over_ssh import OverSsh
 
 
 class Probing:
@@ -35,6 +40,9 @@ class Probing:
         self._near = Beside(spec, server.environment(), data, self._lines, writer.log / "probe.log")
         self._far: OverSsh | None = None
         if isinstance(target, DsnTarget) and target.ssh is not None and spec.enabled and spec.host:
+            # SSH takes a while to load
+            from pgdyno.probe.over_ssh import OverSsh
+
             options = ["--no-server", *_places(target.ssh.data, {name: value for name, value, _, _ in settings})]
             self._far = OverSsh(target.ssh, options, self._lines, writer.log / "probe-ssh.log")
         self._both = ExitStack()

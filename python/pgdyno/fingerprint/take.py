@@ -13,8 +13,8 @@ from pgdyno.host import describe_host
 from pgdyno.plan import LoadedPlan
 from pgdyno.plan.scripts import script_files
 from pgdyno.prepare.mark import Dataset, read_comment, read_mark
+from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, ServerFacts, ServerPrint
-from pgdyno.run import Engine
 from pgdyno.target import Server
 
 HERE, ELSEWHERE = "the same machine", "another machine"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pgdyno.errors import EngineError
-from pgdyno.run.program import locate
+from pgdyno.programs import locate
 
 PREFIX = "pgdyno"
 _UNITS: Mapping[str, tuple[str, float]] = {

@@ -8,10 +8,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-import psycopg
-from psycopg import pq
-from psycopg.conninfo import conninfo_to_dict
-
 from pgdyno.errors import Problem
 from pgdyno.plan.aws_checks import check_aws
 from pgdyno.plan.aws_targets import AwsTarget
@@ -66,6 +62,11 @@ def _settings(name: str, target: TargetSpec, document: Document) -> Iterator[Pro
 
 
 def _address(path: tuple[str, ...], target: DsnTarget, document: Document) -> Iterator[Problem]:
+    # libpq takes a while to load, and most plans name no server over the network
+    import psycopg
+    from psycopg import pq
+    from psycopg.conninfo import conninfo_to_dict
+
     variable = target.password_env
     if variable is not None and variable not in os.environ:
         message = f"the environment has no variable {variable}"

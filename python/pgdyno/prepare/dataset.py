@@ -8,7 +8,7 @@ from typing import IO
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare.mark import Dataset, marked_dataset
-from pgdyno.run.engine import Engine
+from pgdyno.programs import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
 from pgdyno.target import Progress, Server

@@ -29,8 +29,8 @@ from pgdyno.prepare.steps import Steps
 from pgdyno.prepare.template import copy_template, find_template, make_room, make_template, template_of
 from pgdyno.prepare.vacuum import vacuum_as_pgbench
 from pgdyno.prepare.verify import DatasetCheck
+from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
-from pgdyno.run.engine import Engine
 from pgdyno.target import Progress, Server
 
 BRING_BACK = 'set reset.method to "reload", "template" or "snapshot": those bring it back'

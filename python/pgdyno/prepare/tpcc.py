@@ -9,8 +9,8 @@ from typing import Literal
 from pgdyno.errors import TargetError
 from pgdyno.prepare.consistency import wait_for_quiet
 from pgdyno.prepare.mark import Dataset
+from pgdyno.programs import Engine
 from pgdyno.records import Consistency
-from pgdyno.run.engine import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.target import Server
 

@@ -11,8 +11,8 @@ from types import TracebackType
 
 from pgdyno.errors import EngineError
 from pgdyno.plan.probe_words import ProbeSpec
+from pgdyno.programs import locate
 from pgdyno.run.process import without_libpq
-from pgdyno.run.program import locate
 
 PROGRAM = "pgprobe"
 ENVIRONMENT = "PGDYNO_PGPROBE"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from pgdyno.probe.clock import Alignment, align
 from pgdyno.probe.lines import (
@@ -17,10 +18,12 @@ from pgdyno.probe.lines import (
     own_lines,
     warnings,
 )
-from pgdyno.probe.over_ssh import OverSsh
-from pgdyno.probe.session import Session
 from pgdyno.records import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord
 from pgdyno.run.stream import Event
+
+if TYPE_CHECKING:
+    from pgdyno.probe.over_ssh import OverSsh
+    from pgdyno.probe.session import Session
 
 OWN_SOURCE = "probe_over_ssh"
 """What this probe's figures of itself are called: the one here has `probe`."""

@@ -14,8 +14,10 @@ from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.probe.beside import ENVIRONMENT, PROGRAM
 from pgdyno.probe.clock import Alignment, align
 from pgdyno.probe.session import LocalClock, Session, talk
-from pgdyno.remote import RemoteError, connected, install
-from pgdyno.run.program import locate
+from pgdyno.programs import locate
+from pgdyno.remote.connect import connected
+from pgdyno.remote.install import install
+from pgdyno.remote.problem import RemoteError
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,10 @@ from pgdyno.errors import EngineError, PgdynoError
 from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.probe.beside import ENVIRONMENT, PROGRAM
 from pgdyno.probe.session import LocalClock, Session, talk
-from pgdyno.remote import RemoteError, connected, install
-from pgdyno.run.program import locate
+from pgdyno.programs import locate
+from pgdyno.remote.connect import connected
+from pgdyno.remote.install import install
+from pgdyno.remote.problem import RemoteError
 
 READY_S = 30.0
 """How long the block waits for its beginning: a host that does not answer is one that is not sampled yet."""

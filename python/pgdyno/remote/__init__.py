@@ -1,7 +1,8 @@
-"""Other hosts, over SSH: reached as OpenSSH reaches them, and with our programs on them."""
+"""Other hosts, over SSH: reached as OpenSSH reaches them (`connect`), and with our programs on them (`install`).
 
-from pgdyno.remote.connect import connected
-from pgdyno.remote.install import Installed, install
+SSH takes a while to load: other rooms import these two where they use them.
+"""
+
 from pgdyno.remote.problem import RemoteError
 
-__all__ = ["Installed", "RemoteError", "connected", "install"]
+__all__ = ["RemoteError"]

@@ -1,7 +1,8 @@
 """Runs trials: starts the engine, reads its events, gives back the raw record."""
 
+from pgdyno.programs import Engine, find_engine
 from pgdyno.run.beside import BesideLoad, failed_with
-from pgdyno.run.engine import Engine, check_scripts, find_engine, script_options, workload_options
+from pgdyno.run.engine import check_scripts, script_options, workload_options
 from pgdyno.run.hooks import Hook, HookError, run_hook
 from pgdyno.run.inject import Injector
 from pgdyno.run.ledger import check_ledger, pages

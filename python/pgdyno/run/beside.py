@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 
 from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
 from pgdyno.records import Failure, Outcome, Stage
-from pgdyno.run.engine import Engine
 from pgdyno.run.process import STOP_S, running_engine
 from pgdyno.run.stream import Event
 from pgdyno.run.trial import TrialResult, aborted, ends_client, judge

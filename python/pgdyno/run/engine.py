@@ -1,42 +1,18 @@
-"""The engine's program: where it is, which version, and its command line for a trial."""
+"""The engine's command line for a trial, and its word on scripts."""
 
 from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.errors import EngineError, PlanError, Problem
+from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.model import Plan, Workload
+from pgdyno.programs import ENGINE, Engine
 from pgdyno.records import Point
-from pgdyno.run.program import locate
 
-PROGRAM = "pgdrive"
-ENVIRONMENT = "PGDYNO_PGDRIVE"
 ENDLESS_S = 30 * 24 * 3600
 """Longer than any trial."""
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """A pgdrive that answers."""
-
-    path: Path
-    version: str
-
-
-def find_engine() -> Engine:
-    """The pgdrive that `PGDYNO_PGDRIVE` names, else the one installed beside this Python, else on the PATH.
-
-    Raises EngineError when there is none, or when it does not answer.
-    """
-    path = locate(PROGRAM, ENVIRONMENT, "the load engine")
-    try:
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
-    except (OSError, subprocess.SubprocessError) as error:
-        raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
-    return Engine(path, answer.stdout.split()[-1])
 
 
 def script_options(scripts: Sequence[str], builtin: Sequence[str]) -> list[str]:
@@ -79,7 +55,7 @@ def check_scripts(
     command = [str(engine.path), "--check", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        said = "\n".join(line.removeprefix(f"{PROGRAM}: error: ") for line in done.stderr.strip().splitlines())
+        said = "\n".join(line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines())
         raise PlanError(source, [Problem(path=field, message=said)])
 
 

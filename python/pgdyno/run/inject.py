@@ -11,8 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 
-import psycopg
-
 from pgdyno.errors import PgdynoError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Failure, Stage
@@ -102,6 +100,9 @@ class Injector:
         return among(events, [_event(record, clock) for record in self.records if record.began_s is not None])
 
     def _one(self, place: int, clock: _Clock) -> None:
+        # not with the module: whoever only looks at plans needs no psycopg
+        import psycopg
+
         spec = self._specs[place]
         if self._cutoff.wait(max(0.0, clock.due(spec) - time.monotonic())):
             return

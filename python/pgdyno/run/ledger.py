@@ -11,12 +11,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import psycopg
+from typing import TYPE_CHECKING, Any
 
 from pgdyno.records import LedgerRange, LedgerRecord
 from pgdyno.run.stream import Event
+
+if TYPE_CHECKING:
+    import psycopg
 
 Range = tuple[int, int]
 """Both ends belong to it."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from pgdyno.run.engine import Engine
+from pgdyno.programs import Engine
 from pgdyno.run.stream import Event, read_events
 
 STOP_S = 10.0

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pgdyno.errors import EngineError
+from pgdyno.programs import Engine
 from pgdyno.records import (
     ErrorCount,
     EventRecord,
@@ -20,7 +21,6 @@ from pgdyno.records import (
     Summary,
 )
 from pgdyno.run.effects import with_effects
-from pgdyno.run.engine import Engine
 from pgdyno.run.inject import Injector, failure_of_events
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event

@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping, Sequence
 
 from pgdyno.errors import EngineError
-from pgdyno.run.program import locate
+from pgdyno.programs import locate
 from pgdyno.watch.bucket import Line
 
 STOP_S = 3.0

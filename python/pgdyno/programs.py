@@ -1,13 +1,18 @@
-"""Where the programs are that the wheel brings beside pgdyno."""
+"""The programs that the wheel brings beside pgdyno: where they are, and the engine that answers."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import EngineError
+
+ENGINE = "pgdrive"
+ENVIRONMENT = "PGDYNO_PGDRIVE"
 
 
 def locate(program: str, environment: str, what: str) -> Path:
@@ -32,3 +37,24 @@ def locate(program: str, environment: str, what: str) -> Path:
             hint=f"pgdyno's wheel brings it; in a checkout run make build, or set {environment} to its path",
         )
     return Path(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A pgdrive that answers."""
+
+    path: Path
+    version: str
+
+
+def find_engine() -> Engine:
+    """The pgdrive that `PGDYNO_PGDRIVE` names, else the one installed beside this Python, else on the PATH.
+
+    Raises EngineError when there is none, or when it does not answer.
+    """
+    path = locate(ENGINE, ENVIRONMENT, "the load engine")
+    try:
+        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
+    return Engine(path, answer.stdout.split()[-1])

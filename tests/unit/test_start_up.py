@@ -1,0 +1,48 @@
+"""Commands load what they need: whoever asks for the version does not wait for a numerical library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {
+    "asyncio",
+    "asyncssh",
+    "duckdb",
+    "hdrh",
+    "jinja2",
+    "numpy",
+    "prometheus_client",
+    "psycopg",
+    "ruptures",
+    "scipy",
+    "starlette",
+    "uvicorn",
+}
+"""Libraries that take longer to load than pgdyno itself."""
+AFTER = "import sys\n{}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
+TYPED = (
+    "sys.argv = {}\nfrom pgdyno.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
+)
+
+
+def loaded(code: str) -> set[str]:
+    """Top packages that are loaded behind `code`, whose output is left out."""
+    done = subprocess.run([sys.executable, "-c", AFTER.format(code)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("argument", ["--version", "--help"])
+def test_what_needs_no_plan_needs_no_models(argument: str) -> None:
+    assert loaded(TYPED.format(["pgdyno", argument])) & (HEAVY | {"pydantic", "rich"}) == set()
+
+
+def test_a_plan_is_checked_without_servers_and_figures() -> None:
+    assert loaded(TYPED.format(["pgdyno", "plan", "check", "quick"])) & HEAVY == set()
+
+
+def test_a_run_here_needs_no_ssh_and_a_report_no_fit() -> None:
+    assert loaded("import pgdyno.commands.run, pgdyno.commands.show") & {"asyncssh", "scipy", "starlette"} == set()
