@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-rust test-python lint format bench bench-probe bench-packages fuzz clean
+.PHONY: help demo build test test-packages test-binaries test-rust test-python lint format bench bench-probe bench-packages fuzz clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -19,7 +19,10 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 
 build: $(PROGRAMS) .venv/.installed ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
-test: test-packages test-rust test-python ## everything that CI runs
+# the programs' last step is one thread's: the tests' binaries are compiled beside it
+test: test-packages ## everything that CI runs
+	$(MAKE) --no-print-directory --jobs=2 build test-binaries
+	$(MAKE) --no-print-directory test-rust test-python
 
 lint: build ## rustfmt, clippy, ruff, mypy --strict
 	$(CARGO) fmt --check
@@ -59,27 +62,31 @@ clean: ## what was built here; not the cache of servers
 	rm -rf target .venv
 
 # Debian packages that tests compare with or make certificates by. Asks for nothing where they are there.
-# $(call packages,CHECK,PACKAGES,WHY): installs PACKAGES unless the command CHECK succeeds
-define packages
-@{ $(1); } >/dev/null 2>&1 || { \
-	  echo "installing $(2): $(3)"; \
-	  $(AS_ROOT) apt-get update -qq && $(AS_ROOT) apt-get install -y -qq --no-install-recommends $(2); }
+# $(call need,CHECK,PACKAGES,WHY): PACKAGES are missing unless the command CHECK succeeds
+define need
+{ $(1); } >/dev/null 2>&1 || { echo "to be installed: $(2): $(3)"; missing="$$missing $(2)"; };
 endef
 
 test-packages:
-	$(call packages,command -v pgbench,postgresql,its pgbench is compared with)
-	$(call packages,command -v openssl,openssl,for the tests' certificates)
-	$(call packages,command -v sysbench,sysbench,pgdrive runs its scripts)
-	$(call packages,command -v meson,meson,source trees are built with it)
-	$(call packages,test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs,btrfs-progs xfsprogs,snapshots are tested on their file systems)
-	$(call packages,test -x /usr/sbin/sshd,openssh-server,tests run one of their own)
-	$(call packages,ls /usr/lib/*/faketime/libfaketime.so.1,libfaketime,gives a host another clock)
-	$(call packages,command -v ip,iproute2,makes hosts of network namespaces)
-	$(call packages,command -v chromium,chromium,tests look at pages in it)
-	$(call packages,command -v iostat && command -v pidstat,sysstat,pgprobe's figures are held against its)
+	@missing=; \
+	$(call need,command -v pgbench,postgresql,its pgbench is compared with) \
+	$(call need,command -v openssl,openssl,for the tests' certificates) \
+	$(call need,command -v sysbench,sysbench,pgdrive runs its scripts) \
+	$(call need,command -v meson,meson,source trees are built with it) \
+	$(call need,test -x /sbin/mkfs.btrfs -a -x /sbin/mkfs.xfs,btrfs-progs xfsprogs,snapshots are tested on their file systems) \
+	$(call need,test -x /usr/sbin/sshd,openssh-server,tests run one of their own) \
+	$(call need,ls /usr/lib/*/faketime/libfaketime.so.1,libfaketime,gives a host another clock) \
+	$(call need,command -v ip,iproute2,makes hosts of network namespaces) \
+	$(call need,command -v chromium,chromium,tests look at pages in it) \
+	$(call need,command -v iostat && command -v pidstat,sysstat,pgprobe's figures are held against its) \
+	test -z "$$missing" || { $(AS_ROOT) apt-get update -qq && \
+	  $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing; }
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
+
+test-binaries:
+	$(CARGO) test --workspace --locked --quiet --no-run
 
 # the crates' own tests, among them those that need a server: its path is passed to them
 test-rust: build
