@@ -23,8 +23,8 @@ def run(tmp_path: Path) -> Run:
         program: str, *args: str, env: dict[str, str] | None = None, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
         clean = {name: value for name, value in os.environ.items() if not name.startswith(("PG", "COLUMNS"))}
-        if "PGDYNO_HOME" in os.environ:
-            clean["PGDYNO_HOME"] = os.environ["PGDYNO_HOME"]
+        # the home of all tests, and locks that no other pgdyno of this host has
+        clean |= {name: os.environ[name] for name in ("PGDYNO_HOME", "PGDYNO_LOCKS") if name in os.environ}
         return subprocess.run(
             [str(BIN / program), *args],
             cwd=tmp_path,

@@ -34,6 +34,7 @@ from pgdyno.target.installation import Installation
 from pgdyno.target.mirror import GROUP, Mirror
 from pgdyno.target.version import Release, classifier, parse_release
 from pgdyno.target.web import Patience
+from tests.postgres.own_servers import remove_templates
 
 MAJOR = "18"
 FAST = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "16MB", "max_connections": "40"}
@@ -61,9 +62,10 @@ def server(home: Home) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def installed(home: Home) -> Installation:
+def installed(home: Home) -> Iterator[Installation]:
     """PostgreSQL 18 unpacked in the shared home."""
-    return find_embedded(EmbeddedTarget(kind="embedded", version=MAJOR), home, SilentProgress())
+    yield find_embedded(EmbeddedTarget(kind="embedded", version=MAJOR), home, SilentProgress())
+    remove_templates()
 
 
 @pytest.fixture(scope="session")
@@ -90,9 +92,12 @@ def fresh_home(scratch: Path) -> Home:
 
 
 @pytest.fixture
-def warm_home(fresh_home: Home, installed: Installation) -> Home:
-    """A home of one test that has PostgreSQL 18 unpacked."""
+def warm_home(fresh_home: Home, home: Home, installed: Installation) -> Home:
+    """A home of one test that has PostgreSQL 18 unpacked, and what is known of it."""
     fresh_home.postgres.symlink_to(installed.bin.parent.parent)
+    # clusters of tests are copies of one that initdb made
+    home.templates.mkdir(exist_ok=True)
+    fresh_home.templates.symlink_to(home.templates)
     return fresh_home
 
 

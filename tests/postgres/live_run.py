@@ -34,6 +34,7 @@ scripts = ["{script}"]
 scale = 1
 [sweep]
 clients = [{clients}]
+rate = 200
 [trial]
 warmup = "1s"
 duration = "{seconds}s"

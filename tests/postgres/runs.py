@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,9 +21,23 @@ def environment(home: Home) -> dict[str, str]:
     return {**clean, "PGDYNO_HOME": str(home.path), "PGDYNO_LOCKS": os.environ["PGDYNO_LOCKS"]}
 
 
+def without_look(args: Sequence[str]) -> list[str]:
+    """`args`, and no look at the machine before a run: that takes two processors for two seconds.
+
+    What it finds is the business of tests/cli/test_doctor.py and tests/postgres/test_fingerprint.py.
+    """
+    return [*args, "--no-preflight"] if args[0] == "run" else list(args)
+
+
 def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [PGDYNO, *args], cwd=tmp_path, env=environment(home), capture_output=True, text=True, timeout=300, check=False
+        [PGDYNO, *without_look(args)],
+        cwd=tmp_path,
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
     )
 
 
@@ -36,7 +50,7 @@ def the_run(tmp_path: Path) -> RunFolder:
 def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log") -> Iterator[subprocess.Popen[str]]:
     """A run in the background, up to the middle of its first trial, or until its folder has the file `until`."""
     process = subprocess.Popen(
-        [PGDYNO, "run", str(plan)],
+        [PGDYNO, *without_look(["run", str(plan)])],
         cwd=tmp_path,
         env=environment(home),
         text=True,

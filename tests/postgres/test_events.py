@@ -23,6 +23,7 @@ from pgdyno.target import Acts, Home, Server
 from pgdyno.target.acts import paused
 from pgdyno.target.postmaster import find_postmaster
 from pgdyno.target.processes import PROC, descendants, servers_in, start_ticks
+from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
 
 PLAN = """\
@@ -39,19 +40,22 @@ clients = 4
 protocol = "prepared"
 [trial]
 warmup = "0.5s"
-duration = "12s"
+duration = "{seconds}s"
 ledger = true
 [hooks]
+before_trial = ["{python}", "unhurried.py"]
 after_trial = ["{python}", "count.py"]
 {events}
 """
 
 
-def run(home: Home, folder: Path, events: str, commit: str = "on") -> tuple[TrialRecord, RunFolder, str]:
+def run(
+    home: Home, folder: Path, events: str, commit: str = "on", seconds: int = 10
+) -> tuple[TrialRecord, RunFolder, str]:
     """The only trial of a plan, its run, and what was said; a hook behind it sees the tables as they were left."""
     plan = folder / "disturbed.toml"
-    (folder / "count.py").write_text(COUNT)
-    plan.write_text(PLAN.format(commit=commit, events=events, python=sys.executable))
+    write_hooks(folder)
+    plan.write_text(PLAN.format(commit=commit, events=events, python=sys.executable, seconds=seconds))
     done = pgdyno(home, folder, "run", str(plan))
     assert done.returncode in (ExitCode.OK, ExitCode.TRIALS_FAILED), done.stderr
     opened = the_run(folder)
@@ -72,6 +76,18 @@ for name, variable in (("data", "PGDYNO_DATA_DIRECTORY"), ("replicas", "PGDYNO_R
     with open(os.path.join(os.environ["PGDYNO_TRIAL_DIR"], name), "w") as file:
         file.write(os.environ.get(variable, ""))
 """
+
+
+BEFORE = f"""\
+import psycopg
+with psycopg.connect("") as connection:
+    connection.execute({UNHURRIED!r})
+"""
+
+
+def write_hooks(folder: Path) -> None:
+    (folder / "count.py").write_text(COUNT)
+    (folder / "unhurried.py").write_text(BEFORE)
 
 
 def counted(folder: RunFolder) -> tuple[int, int, int]:
@@ -153,7 +169,8 @@ def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_hom
 
 def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Path) -> None:
     command = "echo port $PGPORT; exit 3"
-    trial, folder, shown = run(warm_home, tmp_path, f'[[event]]\nat = "1s"\ndo = {{ command = "{command}" }}')
+    event = f'[[event]]\nat = "1s"\ndo = {{ command = "{command}" }}'
+    trial, folder, shown = run(warm_home, tmp_path, event, seconds=3)
     assert trial.outcome is Outcome.FAILED
     assert trial.failure is not None
     assert "event 1 of the plan (command at 1s) failed: the command ended with exit code 3" in trial.failure.message
@@ -165,15 +182,17 @@ def test_a_command_that_fails_makes_the_trial_none(warm_home: Home, tmp_path: Pa
 def with_replicas(version: str, synchronous: str) -> str:
     replicas = f'[target.pg18.replicas]\ncount = 2\nsynchronous = "{synchronous}"\n[workload]'
     text = PLAN.replace("[workload]", replicas).replace('version = "18"', f'version = "{version}"')
-    return text.replace('duration = "12s"', 'duration = "10s"\nrepeats = 2')
+    # a standby takes over too fast for clients that are seldom in doubt: all of them are to be away for a moment
+    text = text.replace('before_trial = ["{python}", "unhurried.py"]\n', "")
+    return text.replace("ledger = true", "ledger = true\nrepeats = 2")
 
 
 @pytest.mark.parametrize("version", ["18", "13", "10"])
 def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, version: str) -> None:
     plan = tmp_path / "disturbed.toml"
-    (tmp_path / "count.py").write_text(COUNT)
+    write_hooks(tmp_path)
     events = '[[event]]\nat = "4s"\ndo = "promote"\n[[event]]\nat = "7s"\ndo = "checkpoint"'
-    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable))
+    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable, seconds=10))
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == ExitCode.OK, done.stderr + done.stdout
     folder = the_run(tmp_path)

@@ -31,6 +31,7 @@ scale = 1
 [sweep]
 clients = {clients}
 protocol = "prepared"
+{rate}
 [trial]
 warmup = "0.5s"
 duration = "{duration}"
@@ -49,11 +50,18 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
         repeats: int = 1,
         on_failure: str = "continue",
         keep: str = "false",
+        rate: str = "rate = 200",
     ) -> Path:
         path = tmp_path / "small.toml"
         path.write_text(
             PLAN.format(
-                scripts=scripts, clients=clients, duration=duration, repeats=repeats, on_failure=on_failure, keep=keep
+                scripts=scripts,
+                clients=clients,
+                duration=duration,
+                repeats=repeats,
+                on_failure=on_failure,
+                keep=keep,
+                rate=rate,
             )
         )
         return path
@@ -62,7 +70,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
 
 
 def test_a_run_stores_every_trial_and_reports(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2)), "--csv", "trials.csv")
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(repeats=2, rate="")), "--csv", "trials.csv")
     assert done.returncode == ExitCode.OK, done.stderr
     folder = the_run(tmp_path)
     manifest, trials = folder.manifest, folder.trials()

@@ -29,6 +29,7 @@ dataset = "none"
 scale = 3
 [sweep]
 clients = [1, 2]
+rate = 200
 [trial]
 duration = "{duration}"
 {trial}
@@ -165,9 +166,8 @@ SELECT 1;
 def test_a_trial_with_too_many_errors_is_stopped_and_stored(
     warm_home: Home, tmp_path: Path, plan: Callable[..., Path]
 ) -> None:
-    began = time.monotonic()
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, duration="60s", trial="max_errors = 9")))
-    assert time.monotonic() - began < 60
+    # nobody waits for its end
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, duration="1h", trial="max_errors = 9")))
     assert done.returncode == ExitCode.TRIALS_FAILED, done.stderr
     for trial in the_run(tmp_path).trials():
         assert trial.failure is not None
@@ -181,8 +181,7 @@ def test_a_trial_with_too_many_errors_is_stopped_and_stored(
 
 
 def test_a_trial_with_fewer_errors_is_a_result(warm_home: Home, tmp_path: Path, plan: Callable[..., Path]) -> None:
-    script = FAILS_SOMETIMES.replace("random(1, 10)", "random(1, 1000)")
-    done = pgdyno(warm_home, tmp_path, "run", str(plan(script=script, trial="max_errors = 1000000")))
+    done = pgdyno(warm_home, tmp_path, "run", str(plan(script=FAILS_SOMETIMES, trial="max_errors = 1000000")))
     assert done.returncode == ExitCode.OK, done.stderr
     trial = the_run(tmp_path).trials()[0]
     assert trial.summary is not None

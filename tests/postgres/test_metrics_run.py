@@ -26,6 +26,7 @@ fsync = "off"
 scripts = ["tpcb-like"]
 [sweep]
 clients = 3
+rate = 200
 [trial]
 warmup = "1s"
 duration = "6s"

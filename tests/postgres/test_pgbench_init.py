@@ -52,22 +52,37 @@ def as_pgbench(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def make_database(server: Server) -> Iterator[MakeDatabase]:
-    """Makes empty databases, and tablespaces, that are dropped in the end."""
+def databases(server: Server) -> Iterator[list[str]]:
+    """Databases that were made for tests here, and tablespaces; they are dropped in the end."""
     names: list[str] = []
-
-    def make() -> str:
-        names.append(f"pgdyno_init_{len(names)}")
-        administer(server, "CREATE DATABASE {}", names[-1])
-        return names[-1]
-
     for name in TABLESPACES:
         administer(server, "CREATE TABLESPACE {} LOCATION ''", name)
-    yield make
+    yield names
     for name in names:
         administer(server, "DROP DATABASE {} WITH (FORCE)", name)
     for name in TABLESPACES:
         administer(server, "DROP TABLESPACE {}", name)
+
+
+@pytest.fixture
+def make_database(server: Server, databases: list[str]) -> MakeDatabase:
+    """Gives a test empty databases: those of the test before it, emptied, which is quicker than new ones."""
+    given = itertools.count()
+
+    def make() -> str:
+        place = next(given)
+        if place == len(databases):
+            databases.append(f"pgdyno_init_{place}")
+            administer(server, "CREATE DATABASE {}", databases[place])
+        else:
+            with server.connect(databases[place]) as connection:
+                connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public AUTHORIZATION pg_database_owner")
+                connection.execute("DROP SCHEMA IF EXISTS pgdyno_load CASCADE")
+            # what pgdrive notes of a load
+            administer(server, "COMMENT ON DATABASE {} IS NULL", databases[place])
+        return databases[place]
+
+    return make
 
 
 def administer(server: Server, statement: LiteralString, *names: str) -> None:
@@ -115,9 +130,10 @@ MADE: dict[str, LiteralString] = {
         FROM pg_index JOIN pg_class c ON c.oid = indexrelid
         WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2""",
 }
-# a row as text tells a blank filler from NULL
+# a row as text tells a blank filler from NULL; two sums of hashes tell what rows there are, whatever their order
 ROWS: LiteralString = """
-    SELECT count(*), md5(string_agg(t::text, E'\\n' ORDER BY t::text)), min(length(t::text)), max(length(t::text))
+    SELECT count(*), sum(hashtextextended(t::text, 0)::numeric), sum(hashtextextended(t::text, 1)::numeric),
+           min(length(t::text)), max(length(t::text))
     FROM {} t"""
 TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 

@@ -22,14 +22,17 @@ fsync = "off"
 scripts = ["tpcb-like"]
 [sweep]
 clients = 3
+{rate}
 [trial]
-duration = "4s"
+duration = "{seconds}s"
 [probe]
 """
 
 
-def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None) -> RunFolder:
-    (tmp_path / "probed.toml").write_text(PLAN + probe)
+def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None, seconds: int = 1) -> RunFolder:
+    """A trial of `seconds`; where more than its outcome is looked at, they are several, and full ones."""
+    rate = "rate = 200" if seconds == 1 else ""
+    (tmp_path / "probed.toml").write_text(PLAN.format(rate=rate, seconds=seconds) + probe)
     more = {"PGDYNO_PGPROBE": str(program)} if program else {}
     done = subprocess.run(
         [PGDYNO, "run", "probed.toml", "--no-preflight"],
@@ -45,7 +48,7 @@ def run(home: Home, tmp_path: Path, probe: str = "", program: Path | None = None
 
 
 def test_the_server_s_seconds_are_the_load_s(warm_home: Home, tmp_path: Path) -> None:
-    folder = run(warm_home, tmp_path, "waits_hz = 20\n")
+    folder = run(warm_home, tmp_path, "waits_hz = 20\n", seconds=4)
     (trial,) = folder.trials()
     assert trial.probe is not None
     assert (trial.probe.host, trial.probe.server, trial.probe.waits_hz) == (True, True, 20)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pgdyno.target.installation import Installation
-from tests.postgres.own_servers import OwnServer
+from tests.postgres.own_servers import UNHURRIED, OwnServer
 from tests.postgres.relay import Relay
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -33,6 +33,14 @@ def own(installed: Installation, scratch: Path) -> Iterator[OwnServer]:
     yield server
     if server.is_running():
         server.stop("immediate")
+
+
+@pytest.fixture
+def unhurried(own: OwnServer) -> OwnServer:
+    """That server, whose clients are in a transaction at any instant, and few in a second."""
+    with own.connect() as connection:
+        connection.execute(UNHURRIED.encode())
+    return own
 
 
 class Drive:
@@ -76,6 +84,13 @@ class Drive:
         return [event for event in events if event["event"] == "outage"]
 
 
+def slow_reads(folder: Path) -> tuple[str, str]:
+    """A script of 10 ms that reads only."""
+    script = folder / "slow.sql"
+    script.write_text("SELECT pg_sleep(0.01);\n")
+    return "-f", str(script)
+
+
 def assert_the_books_balance(server: OwnServer, result: Result) -> None:
     """Every transaction that succeeded is there, those that were lost may be, and none is there in part."""
     sums = {
@@ -106,15 +121,15 @@ def assert_one_outage(result: Result, clients: int = CLIENTS) -> Result:
 
 
 @BOTH
-def test_terminated_backends(own: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "5", "-M", "prepared", "--reconnect", f"--io={io}")
+def test_terminated_backends(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", "-T", "5", "-M", "prepared", "--reconnect", f"--io={io}")
     drive.seen("interval")
-    assert own.value(PIDS) == CLIENTS
+    assert unhurried.value(PIDS) == CLIENTS
     result = drive.end()
     outage = assert_one_outage(result)
     assert (outage["connections_lost"], result["in_flight"]) == (CLIENTS, 0)
     assert 1 <= result["lost"] <= CLIENTS
-    assert_the_books_balance(own, result)
+    assert_the_books_balance(unhurried, result)
     # a client that was about to send may see the reset before it sees the server's last words
     counts = {error["sqlstate"]: error["count"] for error in result["errors"]}
     assert counts["57P01"] >= 1
@@ -148,30 +163,30 @@ def test_no_start_of_a_phase_is_lost_with_a_connection(own: OwnServer, tmp_path:
 
 
 @BOTH
-def test_a_crash_and_recovery(own: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
+def test_a_crash_and_recovery(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
     drive.seen("interval")
-    own.restart("immediate")
+    unhurried.restart("immediate")
     result = drive.end()
     outage = assert_one_outage(result)
     assert result["lost"] >= 1
     assert outage["clients"] == CLIENTS
     assert 0 < outage["all_away_us"] <= outage["length_us"]
-    assert_the_books_balance(own, result)
+    assert_the_books_balance(unhurried, result)
 
 
 @BOTH
-def test_a_server_that_is_down_for_a_while(own: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(own, tmp_path, "-c", "8", "-T", "8", "-M", "extended", "--reconnect", f"--io={io}")
+def test_a_server_that_is_down_for_a_while(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(unhurried, tmp_path, "-c", "8", "-T", "8", "-M", "extended", "--reconnect", f"--io={io}")
     drive.seen("interval")
-    own.stop("fast")
+    unhurried.stop("fast")
     time.sleep(2)
-    own.start()
+    unhurried.start()
     result = drive.end()
     outage = assert_one_outage(result)
     assert outage["failed_attempts"] >= CLIENTS
     assert outage["all_away_us"] >= 2_000_000
-    assert_the_books_balance(own, result)
+    assert_the_books_balance(unhurried, result)
 
 
 @BOTH
@@ -188,7 +203,7 @@ def test_a_server_that_never_returns(own: OwnServer, tmp_path: Path, io: str) ->
 
 
 def test_a_server_that_is_gone_at_the_end(own: OwnServer, tmp_path: Path) -> None:
-    drive = Drive(own, tmp_path, "-S", "-c", "8", "-T", "4", "--reconnect")
+    drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c", "8", "-T", "4", "--reconnect")
     drive.seen("interval")
     own.stop("immediate")
     result = drive.end()
@@ -246,20 +261,24 @@ def test_what_no_attempt_can_heal_ends_the_clients(own: OwnServer, tmp_path: Pat
     assert "guessed" not in said + drive.summary
 
 
-def test_a_failover_to_another_host(own: OwnServer, installed: Installation, tmp_path: Path, scratch: Path) -> None:
+def test_a_failover_to_another_host(
+    unhurried: OwnServer, installed: Installation, tmp_path: Path, scratch: Path
+) -> None:
     other = OwnServer.make(installed, scratch / "two")
     other.start()
     try:
         done = subprocess.run([PGDRIVE, "-i", "-q"], env=other.environment(), capture_output=True, check=False)
         assert done.returncode == 0
+        with other.connect() as connection:
+            connection.execute(UNHURRIED.encode())
         target = (
-            f"host=127.0.0.1,127.0.0.1 port={own.port},{other.port} user=postgres dbname=postgres"
+            f"host=127.0.0.1,127.0.0.1 port={unhurried.port},{other.port} user=postgres dbname=postgres"
             " target_session_attrs=read-write"
         )
-        drive = Drive(own, tmp_path, "-c", "8", "-j", "2", "-T", "5", "--reconnect", "-d", target)
+        drive = Drive(unhurried, tmp_path, "-c", "8", "-j", "2", "-T", "5", "--reconnect", "-d", target)
         drive.seen("interval")
-        assert own.value("SELECT count(*) FROM pgbench_history") > 0
-        own.stop("immediate")
+        assert unhurried.value("SELECT count(*) FROM pgbench_history") > 0
+        unhurried.stop("immediate")
         result = drive.end()
         assert_one_outage(result)
         assert other.value("SELECT count(*) FROM pgbench_history") > 0
@@ -268,18 +287,18 @@ def test_a_failover_to_another_host(own: OwnServer, installed: Installation, tmp
 
 
 @BOTH
-def test_a_connection_a_transaction(own: OwnServer, tmp_path: Path, io: str) -> None:
-    drive = Drive(own, tmp_path, "-C", "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
+def test_a_connection_a_transaction(unhurried: OwnServer, tmp_path: Path, io: str) -> None:
+    drive = Drive(unhurried, tmp_path, "-C", "-c", "8", "-j", "2", "-T", "6", "--reconnect", f"--io={io}")
     drive.seen("interval")
-    own.stop("immediate")
+    unhurried.stop("immediate")
     time.sleep(0.5)
-    own.start()
+    unhurried.start()
     result = drive.end()
     assert (result["outcome"], result["outage_count"]) == ("finished", 1)
     outage = result["outages"][0]
     assert outage["failed_attempts"] >= CLIENTS
     assert outage["clients"] == outage["reconnects"] == CLIENTS
-    assert_the_books_balance(own, result)
+    assert_the_books_balance(unhurried, result)
 
 
 def test_starts_queue_up_while_the_server_is_away(own: OwnServer, tmp_path: Path) -> None:
@@ -307,7 +326,7 @@ def test_starts_are_skipped_under_a_latency_limit(own: OwnServer, tmp_path: Path
     assert result["lost"] <= CLIENTS
 
 
-def test_logs_have_a_word_and_a_column_for_lost_ones(own: OwnServer, tmp_path: Path) -> None:
+def test_logs_have_a_word_and_a_column_for_lost_ones(unhurried: OwnServer, tmp_path: Path) -> None:
     lines: dict[str, list[str]] = {}
     for name, options in {
         "plain": [],
@@ -318,9 +337,9 @@ def test_logs_have_a_word_and_a_column_for_lost_ones(own: OwnServer, tmp_path: P
         folder.mkdir()
         prefix = folder / "log"
         log = ["-l", f"--log-prefix={prefix}", *options]
-        drive = Drive(own, folder, "-c", "8", "-T", "3", "--reconnect", *log)
+        drive = Drive(unhurried, folder, "-c", "8", "-T", "3", "--reconnect", *log)
         drive.seen("interval")
-        own.value(PIDS)
+        unhurried.value(PIDS)
         lost = drive.end()["lost"]
         assert lost >= 1
         lines[name] = [line for file in folder.glob("log.*") for line in file.read_text().splitlines()]
@@ -372,7 +391,7 @@ def test_a_host_that_has_gone_silent_holds_up_no_other_client(own: OwnServer, tm
     """One client's connections go into a silence; the rest of its worker's clients go on."""
     relay = Relay(own.port)
     address = {"PGHOST": "127.0.0.1", "PGPORT": str(relay.port)}
-    drive = Drive(own, tmp_path, "-S", "-c", "4", "-j", "1", "-T", "6", "--reconnect", **address)
+    drive = Drive(own, tmp_path, *slow_reads(tmp_path), "-c4", "-j1", "-T", "6", "--reconnect", **address)
     drive.seen("interval")
     relay.silence_one()
     result = drive.end()

@@ -29,6 +29,7 @@ count = 2
 scripts = ["simple-update"]
 [sweep]
 clients = 2
+rate = 200
 [trial]
 warmup = "1s"
 duration = "4s"

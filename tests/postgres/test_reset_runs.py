@@ -63,7 +63,7 @@ def plan(tmp_path: Path) -> Callable[..., Path]:
 
 def start(environment: Environment, plan: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [PGDYNO, "run", str(plan)],
+        [PGDYNO, "run", str(plan), "--no-preflight"],
         cwd=plan.parent,
         env=environment,
         text=True,

@@ -169,7 +169,7 @@ def run(folder: Path, home: Home, environment: dict[str, str], script: str, sett
     if "PGDYNO_PGDRIVE" in os.environ:
         variables["PGDYNO_PGDRIVE"] = os.environ["PGDYNO_PGDRIVE"]
     done = subprocess.run(
-        [PGDYNO, "run", str(plan)],
+        [PGDYNO, "run", str(plan), "--no-preflight"],
         cwd=folder,
         env=variables,
         text=True,

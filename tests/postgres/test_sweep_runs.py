@@ -67,7 +67,11 @@ def test_trials_run_as_planned(warm_home: Home, tmp_path: Path) -> None:
 
 
 def test_a_run_s_points_can_be_asked_for_in_sql(warm_home: Home, tmp_path: Path) -> None:
-    done = run(warm_home, tmp_path, PLAN.replace("repeats = 2", "repeats = 1").replace("base * 3", "base + 1"))
+    done = run(
+        warm_home,
+        tmp_path,
+        PLAN.replace("repeats = 2", "repeats = 1").replace("base * 3", "base + 1").replace("1s", "200ms"),
+    )
     assert done.returncode == ExitCode.TRIALS_FAILED
     sql = "SELECT rate, variables['rows'], count(*) FROM trials GROUP BY ALL ORDER BY 2"
     assert load_run(the_run(tmp_path)).query(sql).rows == [(200.0, "11", 4), (200.0, "7", 2)]
@@ -75,7 +79,7 @@ def test_a_run_s_points_can_be_asked_for_in_sql(warm_home: Home, tmp_path: Path)
 
 def test_a_kept_plan_comes_to_the_same_trials(warm_home: Home, tmp_path: Path) -> None:
     """The plan of a run's page, run again, measures the same points in the same order."""
-    run(warm_home, tmp_path, PLAN.replace("base * 3", "base + 1"))
+    run(warm_home, tmp_path, PLAN.replace("base * 3", "base + 1").replace("1s", "200ms"))
     folder = the_run(tmp_path)
     (tmp_path / "again.toml").write_text(plan_toml(folder.manifest.plan))
     shown = pgdyno(warm_home, tmp_path, "plan", "show", "again.toml", "--json")

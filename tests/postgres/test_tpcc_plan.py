@@ -98,7 +98,7 @@ def test_a_plan_runs_it(warm_home: Home, tmp_path: Path) -> None:
     plan.write_text(PLAN)
     clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
     done = subprocess.run(
-        [PGDYNO, "run", str(plan), "--alongside", "--runs", str(tmp_path / "runs")],
+        [PGDYNO, "run", str(plan), "--no-preflight", "--alongside", "--runs", str(tmp_path / "runs")],
         env={**clean, "PGDYNO_HOME": str(warm_home.path)},
         capture_output=True,
         text=True,

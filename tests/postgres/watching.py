@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.target import Server
+from tests.postgres.own_servers import UNHURRIED
 
 BIN = Path(sys.executable).parent
 PATIENCE_S = 90
@@ -33,9 +34,11 @@ def clean(environment: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def load(server: Server, clients: int = 4) -> Iterator[None]:
-    """A pgbench load on tables of scale 1 until the block ends."""
+    """A pgbench load on tables of scale 1 until the block ends; it leaves the processors to others."""
     environment = clean(server.environment())
     subprocess.run([BIN / "pgdrive", "-i", "-s", "1"], env=environment, check=True, capture_output=True, timeout=120)
+    with server.connect() as connection:
+        connection.execute(UNHURRIED.encode())
     process = subprocess.Popen(
         [BIN / "pgdrive", "-c", str(clients), "-T", "600", "--no-vacuum"],
         env=environment,
@@ -47,6 +50,8 @@ def load(server: Server, clients: int = 4) -> Iterator[None]:
     finally:
         process.kill()
         process.wait()
+        with server.connect() as connection:
+            connection.execute("DROP FUNCTION unhurried CASCADE")
 
 
 class Objects:

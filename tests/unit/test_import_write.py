@@ -23,6 +23,14 @@ from pgdyno.store import RunData, load_run
 from tests.unit import documents_sample as documents
 
 
+@pytest.fixture(autouse=True)
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Calls of sync(2), which would wait for what others on this machine have written, too."""
+    calls: list[int] = []
+    monkeypatch.setattr("os.sync", lambda: calls.append(len(calls)))
+    return calls
+
+
 def imported(tmp_path: Path, text: str, name: str = "report.txt", **options: object) -> RunData:
     """`text` as a run."""
     file = tmp_path / name
@@ -45,8 +53,11 @@ def figures(trial: TrialRecord) -> dict[str, float]:
         ("pgecons-tprocc", documents.tpm_report, 114),
     ],
 )
-def test_a_published_report_imports_whole(name: str, make: Callable[[], str], count: int, tmp_path: Path) -> None:
+def test_a_published_report_imports_whole(
+    name: str, make: Callable[[], str], count: int, tmp_path: Path, synced: list[int]
+) -> None:
     run = imported(tmp_path, make())
+    assert len(synced) == 1, "what was imported is on disk"
     assert len(run.trials) == count
     assert run.manifest.imported is not None
     assert run.manifest.imported.unread == []

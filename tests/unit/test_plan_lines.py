@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pgdyno.plan.lines import Path, dotted, key_lines, nearest, split_assignment
@@ -173,6 +173,7 @@ class _Author:
         return "[" + blank + f",{blank}".join(elements) + (f"{blank},{blank}" if elements else "") + "]"
 
 
+@settings(deadline=None)
 @given(tree=DOCUMENTS, data=st.data())
 def test_lines_of_generated_documents(tree: dict[str, Any], data: st.DataObject) -> None:
     author = _Author(data.draw)
