@@ -83,7 +83,9 @@ def pgdrive(server: Server, *args: str) -> str:
     return done.stdout
 
 
-def sysbench(server: Server, script: str, command: str, *options: str) -> str:
+def sysbench(
+    server: Server, script: str, command: str, *options: str, database: str = DATABASE, folder: Path | None = None
+) -> str:
     """What the real sysbench prints."""
     program = shutil.which("sysbench")
     if program is None or not INSTALLED.is_dir():
@@ -95,10 +97,15 @@ def sysbench(server: Server, script: str, command: str, *options: str) -> str:
         f"--pgsql-port={env['PGPORT']}",
         f"--pgsql-user={env['PGUSER']}",
         f"--pgsql-password={env.get('PGPASSWORD', '')}",
-        f"--pgsql-db={DATABASE}",
+        f"--pgsql-db={database}",
     ]
     done = subprocess.run(
-        [program, *given, *options, script, command], capture_output=True, text=True, timeout=120, check=False
+        [program, *given, *options, script, command],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

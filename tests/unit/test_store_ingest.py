@@ -108,6 +108,15 @@ def test_statements_have_text_and_figures() -> None:
     assert (rows[2].executions, rows[2].p50_ns) == (0, None)
 
 
+def test_statements_that_only_the_end_names_have_text_and_figures() -> None:
+    events = sample_events(4, 2, 500, 900)
+    events[0]["scripts"][0]["statements"] = []
+    named = {"id": 2, "text": "SELECT ?", "executions": 5, "failures": 0, "retries": 0, "latency_ns": None}
+    events[-1]["scripts"][0]["statements"] = [named]
+    (row,) = ingest(1, events).statements
+    assert (row.statement, row.line, row.text, row.executions) == (2, 0, "SELECT ?", 5)
+
+
 def test_errors_and_unknown_events_are_kept_in_order() -> None:
     events = sample_events(4, 2, 500, 900, errors=[SampleError(0, count=2)])
     unknown: Event = {"event": "eclipse", "t_us": 99, "client": 3, "script": {"of": "the moon"}, "message": 5, "x": [1]}

@@ -17,6 +17,7 @@ use pgdyno_wire::{BindTemplate, Columns, EncodeError};
 
 pub use crate::answer::{Answer, Kind, Rows, StatementResult};
 use crate::clock::Nanos;
+use crate::recorder::Statements;
 
 /// Makes the drivers of a run.
 pub trait Drivers: Debug + Send + Sync {
@@ -126,6 +127,8 @@ pub(crate) struct Asked {
     pub rows: bool,
     /// The command under which the answer is timed.
     pub command: usize,
+    /// What the driver counts besides answers.
+    pub counted: Statements,
 }
 
 impl<'a> Outgoing<'a> {
@@ -148,6 +151,11 @@ impl<'a> Outgoing<'a> {
     /// Rows of the answer are kept for the driver. Else they are skipped unread.
     pub fn keep_rows(&mut self) {
         self.asked.rows = true;
+    }
+
+    /// Adds to what the script's statements did: what no answer tells.
+    pub fn count(&mut self, counts: &Statements) {
+        self.asked.counted.add(counts);
     }
 
     /// The answer's latency is that of command number `number` of the script.

@@ -140,7 +140,11 @@ impl Session {
                 let Value::String(sql) = &a else {
                     return Err(not_text(&a));
                 };
-                out.query(sql.as_bytes()).map_err(mlua::Error::runtime)?;
+                let sql = sql.as_bytes();
+                out.query(&*sql).map_err(mlua::Error::runtime)?;
+                if self.state.by_statement {
+                    out.command(self.state.statements().command(&sql));
+                }
                 Request::Await
             }
             ask::PREPARE => return self.prepare(number(&a)?, out),
@@ -216,6 +220,7 @@ impl Session {
     ) -> mlua::Result<Request> {
         let statements = self.state.statements();
         let statement = statements.get(number).ok_or_else(|| no_statement(number))?;
+        out.command(statement.command);
         let letters = &mut self.letters;
         let rows = self.state.reads_rows.load(Ordering::Relaxed);
         let mut wrong = None;
@@ -281,6 +286,9 @@ impl Session {
         let mut word = self.word(event)?;
         loop {
             let asked = self.resume_thread(word)?;
+            if let Some(counted) = self.state.counted.take() {
+                out.count(&counted);
+            }
             if self.state.reads_rows.load(Ordering::Relaxed) {
                 out.keep_rows();
             }

@@ -9,10 +9,13 @@
 //! the code of the script is compiled once a state. `runtime/` holds the part of the API that is
 //! written in Lua.
 
+mod commands;
+mod counted;
 mod driver;
 mod error;
 mod options;
 mod script;
+mod shown;
 mod state;
 mod statements;
 mod template;
@@ -23,6 +26,7 @@ mod workloads;
 #[cfg(test)]
 mod runtime_tests;
 
+pub use commands::count as command_count;
 pub use error::ScriptError;
 pub use options::OptionValue;
 pub use script::Script;

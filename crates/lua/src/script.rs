@@ -106,23 +106,28 @@ impl Script {
         if let Some((name, text)) = self.modules.iter().find(|(known, _)| *known == name) {
             return maker(lua, text, name).map(Some);
         }
-        let file = format!("{}.lua", name.replace('.', "/"));
+        let below = format!("{}.lua", name.replace('.', "/"));
         let Some(path) = self
             .folders
             .iter()
-            .map(|folder| folder.join(&file))
+            .map(|folder| folder.join(&below))
             .find(|path| path.is_file())
         else {
             return Ok(None);
         };
-        let text = std::fs::read(&path).map_err(mlua::Error::external)?;
-        maker(
-            lua,
-            &String::from_utf8_lossy(&text),
-            &path.display().to_string(),
-        )
-        .map(Some)
+        file(lua, &path).map(Some)
     }
+}
+
+/// Likewise, of a file that a script names itself.
+///
+/// # Errors
+/// It does not compile, or cannot be read.
+pub(crate) fn file(lua: &Lua, path: &Path) -> mlua::Result<Maker> {
+    let shown = path.display().to_string();
+    let text = std::fs::read(path)
+        .map_err(|error| mlua::Error::runtime(format!("cannot open {shown}: {error}")))?;
+    maker(lua, &String::from_utf8_lossy(&text), &shown)
 }
 
 /// Compiles `text` as the body of a function that a function gives: each call gives a closure of its
@@ -145,6 +150,11 @@ fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Maker> {
     })
 }
 
+/// The name with `.lua` behind it, unless that is there.
+fn with_suffix(name: &str) -> Option<String> {
+    (!name.ends_with(".lua")).then(|| format!("{name}.lua"))
+}
+
 /// Where modules are looked for: beside the script, in LUA_PATH's folders, here, where sysbench is.
 fn folders_of(name: &str) -> Vec<PathBuf> {
     let mut folders = Vec::new();
@@ -165,24 +175,32 @@ fn folders_of(name: &str) -> Vec<PathBuf> {
 }
 
 fn candidates(name: &str, folders: &[PathBuf]) -> Vec<PathBuf> {
-    let with_suffix = format!("{name}.lua");
-    let mut paths = vec![PathBuf::from(name), PathBuf::from(&with_suffix)];
+    let names: Vec<String> = [Some(name.to_owned()), with_suffix(name)]
+        .into_iter()
+        .flatten()
+        .collect();
+    let mut paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
     if !name.contains('/') {
         for folder in folders {
-            paths.push(folder.join(name));
-            paths.push(folder.join(&with_suffix));
+            paths.extend(names.iter().map(|name| folder.join(name)));
         }
     }
     paths
 }
 
 fn not_found(name: &str, folders: &[PathBuf]) -> ScriptError {
+    let too = with_suffix(name).map_or_else(String::new, |name| format!(" and \"{name}\""));
     let looked: Vec<String> = folders
         .iter()
         .map(|folder| folder.display().to_string())
         .collect();
+    // a path is looked for nowhere else
+    let places = if name.contains('/') {
+        String::new()
+    } else {
+        format!(" in: {}", looked.join(", "))
+    };
     ScriptError::new(format!("there is no Lua script \"{name}\"")).hint(format!(
-        "Looked for it and \"{name}.lua\" in: {}. sysbench's own scripts come with the package sysbench.",
-        looked.join(", ")
+        "Looked for it{too}{places}. sysbench's own scripts come with the package sysbench."
     ))
 }

@@ -1,12 +1,15 @@
 //! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
 
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
 
+use crate::commands::{Commands, Texts};
+use crate::counted::Counted;
 use crate::options::{OptionValue, OptionValues};
-use crate::script::Script;
+use crate::script::{self, Script};
 use crate::statements::Statements;
 use crate::template::Letters;
 
@@ -14,6 +17,7 @@ const RANDOM: &str = include_str!("runtime/random.lua");
 const SESSION: &str = include_str!("runtime/session.lua");
 const CLIENT: &str = include_str!("runtime/client.lua");
 const REPORTS: &str = include_str!("runtime/reports.lua");
+const FOREIGN: &str = include_str!("runtime/foreign.lua");
 const WHERE: &str = include_str!("runtime/where.lua");
 
 /// Garbage is collected when there is this much more memory, in percent, than after the last time:
@@ -57,6 +61,8 @@ pub(crate) struct Making {
     pub settings: OptionValues,
     /// Whether what scripts print goes to standard error.
     pub spares_stdout: bool,
+    /// What tells the latencies of statements apart, over all workers; None: nothing does.
+    pub texts: Option<Arc<Texts>>,
     /// For `sysbench.rand.unique`: over all workers.
     pub unique: Arc<AtomicU64>,
     /// Whether every transaction has a connection of its own (-C): then there is no other beside it.
@@ -81,6 +87,10 @@ pub(crate) struct State {
     statements: Arc<Mutex<Statements>>,
     /// Whether statements are prepared; else their values stand in their texts (`--db-ps-mode`).
     pub prepares: bool,
+    /// What its scripts count themselves.
+    pub counted: Arc<Counted>,
+    /// Whether latencies of statements are told apart.
+    pub by_statement: bool,
     /// Whether any code that was loaded may look at rows: else they are skipped unread.
     pub reads_rows: Arc<AtomicBool>,
 }
@@ -99,7 +109,8 @@ impl State {
         lua.globals()
             .get::<Function>("collectgarbage")?
             .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
-        let statements = Arc::new(Mutex::new(Statements::default()));
+        let commands = making.texts.clone().map(Commands::new);
+        let statements = Arc::new(Mutex::new(Statements::new(commands)));
         let reads_rows = Arc::new(AtomicBool::new(false));
         let engine = engine_table(&lua, making, &statements, &reads_rows)?;
         let own = |name: &str, text: &str| {
@@ -109,6 +120,14 @@ impl State {
         };
         let place: Function = own("where", WHERE)?.call(())?;
         engine.set("where", place)?;
+        let counted = Arc::new(Counted::default());
+        let counting = Arc::clone(&counted);
+        let count = lua.create_function(move |_, kind: u32| {
+            counting.add(kind);
+            Ok(())
+        })?;
+        engine.set("count", count)?;
+        engine.set("foreign", own("foreign", FOREIGN)?)?;
         let random: Table = own("random", RANDOM)?.call(&engine)?;
         let session: Table = own("session", SESSION)?.call((&engine, &random))?;
         let reports = own("reports", REPORTS)?;
@@ -118,6 +137,8 @@ impl State {
             client,
             statements,
             prepares: making.prepares(),
+            counted,
+            by_statement: making.texts.is_some(),
             reads_rows,
         })
     }
@@ -177,6 +198,7 @@ fn engine_table(
     engine.set("script", script)?;
     let modules = modules(lua, making.script.clone(), Arc::clone(reads_rows))?;
     engine.set("module", modules)?;
+    engine.set("file", files(lua, Arc::clone(reads_rows))?)?;
     let fill = lua.create_function(|lua, (template, seed): (LuaString, f64)| {
         let mut out = Vec::new();
         Letters::new(seed as u64).fill(&template.as_bytes(), &mut out);
@@ -223,6 +245,20 @@ fn modules(lua: &Lua, script: Script, reads_rows: Arc<AtomicBool>) -> mlua::Resu
             },
         };
         maker.call::<Function>(()).map(Some)
+    })
+}
+
+/// Likewise, files that a script finds itself, by path.
+fn files(lua: &Lua, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
+    let known = lua.create_table()?;
+    lua.create_function(move |lua, path: String| {
+        if let Value::Function(maker) = known.get::<Value>(path.as_str())? {
+            return maker.call::<Function>(());
+        }
+        let maker = script::file(lua, Path::new(&path))?;
+        reads_rows.fetch_or(maker.reads_rows, Ordering::Relaxed);
+        known.set(path, &maker.function)?;
+        maker.function.call::<Function>(())
     })
 }
 

@@ -5,6 +5,8 @@ use std::collections::HashMap;
 
 use pgdyno_wire::{BindTemplate, Columns, EncodeError};
 
+use crate::commands::{ANY, Commands};
+
 /// One statement text with the types of its parameters.
 #[derive(Debug)]
 pub(crate) struct Statement {
@@ -16,6 +18,8 @@ pub(crate) struct Statement {
     text: Vec<u8>,
     /// OIDs of the parameters' types.
     pub types: Vec<u32>,
+    /// Under which its latency is counted.
+    pub command: usize,
     /// Bind and Execute.
     bind: BindTemplate,
     /// Bind, Describe and Execute.
@@ -73,9 +77,25 @@ fn quote(value: &[u8], out: &mut Vec<u8>) {
 pub(crate) struct Statements {
     by_text: HashMap<(Vec<u8>, Vec<u32>), usize>,
     all: Vec<Statement>,
+    /// None where they are not told apart.
+    commands: Option<Commands>,
 }
 
 impl Statements {
+    /// None yet; `commands` tells their latencies apart.
+    pub fn new(commands: Option<Commands>) -> Self {
+        Self {
+            commands,
+            ..Self::default()
+        }
+    }
+
+    /// Under which the latency of a statement is counted that is sent as `sql`.
+    pub fn command(&mut self, sql: &[u8]) -> usize {
+        let commands = self.commands.as_mut();
+        commands.map_or(ANY, |commands| commands.number(sql))
+    }
+
     /// The number of a statement, whose text has a `?` for each parameter.
     ///
     /// # Errors
@@ -88,7 +108,9 @@ impl Statements {
         let number = self.all.len();
         let name = format!("sb_{number}");
         let parameters = u16::try_from(key.1.len()).map_err(|_| EncodeError::TooLong)?;
+        let command = self.command(text);
         self.all.push(Statement {
+            command,
             bind: BindTemplate::new(&name, parameters, Columns::Undescribed)?,
             described: BindTemplate::new(&name, parameters, Columns::Described)?,
             name,

@@ -10,6 +10,7 @@ use mlua::{Function, Table, ThreadStatus, Value};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 
+use crate::commands::Texts;
 use crate::driver::Session;
 use crate::error::{ScriptError, words};
 use crate::options::{OptionValue, declared, describe, resolve};
@@ -38,6 +39,8 @@ pub struct Settings {
     pub spares_stdout: bool,
     /// Whether every transaction has a connection of its own.
     pub per_transaction: bool,
+    /// Whether each statement has a latency of its own.
+    pub by_statement: bool,
 }
 
 /// A function of the script that makes a report.
@@ -186,6 +189,7 @@ impl Workload {
             settings: Vec::new(),
             spares_stdout: settings.spares_stdout,
             per_transaction: settings.per_transaction,
+            texts: settings.by_statement.then(Arc::default),
             unique,
         };
         let specs = declared(&Main::open(&making)?.cmdline("options")?)?;
@@ -211,6 +215,14 @@ impl Workload {
     #[must_use]
     pub fn task(&self) -> Task {
         self.task
+    }
+
+    /// What each of the script's statements is called that were sent up to now, by the number under
+    /// which it is counted; empty when they are not told apart.
+    #[must_use]
+    pub fn statements(&self) -> Vec<String> {
+        let texts = self.making.texts.as_deref();
+        texts.map_or_else(Vec::new, Texts::names)
     }
 
     /// Whether transactions are run, not a command.

@@ -121,7 +121,10 @@ fn prepare(
 ) -> Result<Load, Failure> {
     descriptors::allow(options.clients, options.workers.upper(options.clients))?;
     let mut symbols = Symbols::new();
-    let programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+    let mut programs = scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+    if options.lua.is_some() && options.per_command {
+        lua::tell_apart(&mut programs);
+    }
     let ledger = ledger::wanted(options, &programs, &symbols)?;
     let pacing = match &options.tpcc {
         Some(tpcc) => tpcc::prepare::pacing(tpcc, &options.pacing, &programs)?,
@@ -361,7 +364,6 @@ fn measure(
     lease: &Lease,
 ) -> Exit {
     let tpcc = load.tpcc.take();
-    let load = &load;
     let script = load.workload.as_ref().zip(options.progress_s);
     let is_open = options.arrivals != Arrivals::Closed;
     let reports =
@@ -399,7 +401,7 @@ fn measure(
         progress,
         reports,
         messages,
-        load,
+        load: &load,
         tpcc: tpcc.as_ref(),
         stop: &lease.stop,
         broken: None,
@@ -415,7 +417,7 @@ fn measure(
     if let Some(error) = broken {
         messages.error(format!("could not write events: {error}"));
     }
-    let report = match result {
+    let mut report = match result {
         Ok(report) => report,
         Err(error) => {
             let failure = Failure::new(&error);
@@ -428,6 +430,9 @@ fn measure(
             };
         }
     };
+    if let Some(workload) = &load.workload {
+        lua::name_statements(&mut load.spec, &mut report, workload);
+    }
     let figures = tpcc.map(|ready| tpcc::result::Figures::new(ready, &load.spec, &report));
     let refusal = figures
         .as_ref()

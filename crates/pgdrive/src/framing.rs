@@ -104,7 +104,7 @@ fn pipelining(pipelining: Pipelining) -> &'static str {
 fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
     let commands = script.program.commands.iter().enumerate();
     let statements: Vec<Value> = commands
-        .filter(|(_, command)| command.statement.is_some())
+        .filter(|(_, command)| command.statement.is_some() && command.line > 0)
         .map(|(id, command)| json!({ "id": id, "line": command.line, "text": command.text }))
         .collect();
     json!({
@@ -198,15 +198,20 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
         .enumerate();
     let statements: Vec<Value> = commands
         .filter(|(_, (command, _))| command.statement.is_some())
-        .filter_map(|(id, (_, record))| record.as_ref().map(|record| (id, record)))
-        .map(|(id, record)| {
-            json!({
+        .filter_map(|(id, (command, record))| {
+            let record = record.as_ref()?;
+            let mut statement = json!({
                 "id": id,
                 "executions": record.latency.moments.count,
                 "failures": record.failures,
                 "retries": record.retries,
                 "latency_ns": events::latency(&record.latency),
-            })
+            });
+            // a statement that no `start` could tell of
+            if command.line == 0 {
+                statement["text"] = json!(command.text);
+            }
+            Some(statement)
         })
         .collect();
     script["statements"] = json!(statements);

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
+use pgdyno_engine::recorder::CommandRecord;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec};
-use pgdyno_lua::{Script, ScriptError, Settings, Task, Workload};
+use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
+use pgdyno_lua::{Script, ScriptError, Settings, Task, Workload, command_count};
+use pgdyno_script::Program;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
@@ -69,6 +71,7 @@ pub fn open(
         seeds: seeds.clients.clone(),
         spares_stdout: options.events == Some(EventSink::Stdout),
         per_transaction: options.sessions == Sessions::PerTransaction,
+        by_statement: options.per_command,
     };
     Ok(Some(Arc::new(Workload::open(script, settings)?)))
 }
@@ -125,6 +128,35 @@ pub fn shape(spec: &mut Spec, task: Task) {
     spec.arrivals = Arrivals::Closed;
     spec.warmup = Duration::ZERO;
     spec.drain_limit = None;
+}
+
+/// A script whose statements are told apart while they are sent (-r), in place of one that has them
+/// all under one name.
+pub fn tell_apart(programs: &mut [WeightedProgram]) {
+    for program in programs {
+        program.program = Program::unnamed(&program.program.name, command_count());
+    }
+}
+
+/// Names the statements that were sent, and leaves out what none was: the load is over.
+pub fn name_statements(load: &mut Spec, report: &mut Report, workload: &Workload) {
+    let names = workload.statements();
+    if names.is_empty() {
+        return;
+    }
+    for (program, records) in load.programs.iter_mut().zip(&mut report.commands) {
+        for (command, name) in program.program.commands.iter_mut().zip(&names) {
+            command.text = name.as_str().into();
+        }
+        for record in records {
+            let is_met = |record: &CommandRecord| {
+                record.latency.moments.count + record.failures + record.retries > 0
+            };
+            if !record.as_ref().is_some_and(is_met) {
+                *record = None;
+            }
+        }
+    }
 }
 
 /// Ends the process when a script runs on and on, and the load should be over: nothing else can, for

@@ -110,7 +110,7 @@ pub enum Op {
 /// One command as pgbench counts and reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Line in the script, from 1.
+    /// Line in the script, from 1; 0 when it is in none.
     pub line: u32,
     /// What "aborted in command 3 (...)" calls it: `SQL`, or a backslash command's
     /// name as typed.
@@ -224,6 +224,16 @@ impl Program {
             op_commands: (0..commands.len() as u32).collect(),
             commands,
         }
+    }
+
+    /// Likewise, with `count` commands whose texts are known only while they are sent: they have no line.
+    pub fn unnamed(name: &str, count: usize) -> Self {
+        let mut program = Self::driven(name, std::iter::repeat_n("", count));
+        program
+            .commands
+            .iter_mut()
+            .for_each(|command| command.line = 0);
+        program
     }
 
     /// The step `op`, or the last one where there are not so many.

@@ -121,7 +121,8 @@ def statement_table(of: Digest) -> Table | None:
         latencies = (each.latency_mean_ns, each.p50_ns, each.p95_ns, each.p99_ns, each.latency_max_ns)
         counts = (numbers.whole(each.executions), numbers.whole(each.failures))
         name = scripts.get(each.script, str(each.script))
-        rows.append((name, str(each.line), each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
+        line = str(each.line) if each.line else ""
+        rows.append((name, line, each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
     headings = said("script", "line", "statement", "executions", "failures", "mean, ms")
     caption = say(
         "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)

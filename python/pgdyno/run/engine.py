@@ -93,8 +93,7 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
         "--no-vacuum",
         f"--client={point.clients}",
     ]
-    if not plan.workload.is_lua:
-        options += [f"--protocol={point.protocol}"]
+    options += ["--report-per-command"] if plan.workload.is_lua else [f"--protocol={point.protocol}"]
     options += [f"--random-seed={seed}", *_failure_options(plan)]
     if plan.trial.max_errors is not None:
         # errors are counted: none of them ends a client

@@ -109,7 +109,9 @@ def _end(tables: TrialTables, trial: int, event: Event, scripts: Sequence[Event]
         number = script["script"]
         _histogram(tables, trial, TOTAL, "measure", number, script.get("histogram"))
         done = {each["id"]: each for each in script.get("statements") or ()}
-        for id_, statement in told.get(number, {}).items():
+        # those of a Lua script are known only when they were sent
+        named = {id_: each for id_, each in done.items() if "text" in each}
+        for id_, statement in (told.get(number, {}) | named).items():
             tables.statements.append(_statement(trial, number, statement, done.get(id_, {})))
 
 
@@ -119,7 +121,7 @@ def _statement(trial: int, script: int, statement: Event, done: Event) -> Statem
         trial=trial,
         script=script,
         statement=statement["id"],
-        line=statement["line"],
+        line=statement.get("line", 0),
         text=_text(statement["text"]) or "",
         executions=done.get("executions", 0),
         failures=done.get("failures", 0),

@@ -9,7 +9,7 @@ use crate::clock::Nanos;
 use crate::driver::{Asked, Driver, Event, Outgoing, Refused, Request};
 use crate::interval::Consequence;
 use crate::poller::Next;
-use crate::recorder::Ending;
+use crate::recorder::{Ending, Statements};
 use crate::shared::Shared;
 use crate::spec::OnError;
 
@@ -176,6 +176,12 @@ impl Client {
     }
 
     fn carry_out(&mut self, request: Request, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if let Some(driven) = &self.driven
+            && driven.asked.counted != Statements::default()
+        {
+            let statements = &mut shared.recorder.scripts[self.record].statements;
+            statements.add(&driven.asked.counted);
+        }
         match request {
             Request::Await => self.await_answer(now, shared),
             Request::Sleep(length) => {

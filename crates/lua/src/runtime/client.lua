@@ -40,6 +40,29 @@ shared.sb_rand_str = api.string
 
 local options_api = { BOOL = 1, INT = 2, DOUBLE = 3, STRING = 4, LIST = 5, SIZE = 6, FILE = 7 }
 
+-- A module that the script's own package.path leads to.
+local function module_by_path(name)
+   local path = package.searchpath(name, package.path)
+   return path and engine.file(path)
+end
+
+-- Made when the first script wants it.
+local foreign
+
+local function ffi_of_sysbench()
+   foreign = foreign or engine.foreign(engine)
+   return foreign
+end
+
+-- Runs a file; unlike Lua's own it may send statements.
+shared.dofile = function(path)
+   local chunk, why = loadfile(path)
+   if chunk == nil then
+      error(why, 2)
+   end
+   return chunk()
+end
+
 -- Loads a module as a part of the script: it has the script's globals. Modules that no file is found
 -- for are LuaJIT's own.
 local function require_for(env)
@@ -49,7 +72,10 @@ local function require_for(env)
       if value ~= nil then
          return value
       end
-      local chunk = engine.module(name)
+      if name == "ffi" then
+         return ffi_of_sysbench()
+      end
+      local chunk = engine.module(name) or module_by_path(name)
       if chunk == nil then
          return require(name)
       end
@@ -126,11 +152,17 @@ local function add_old_sql(self)
    end
 end
 
+-- What is loaded here (dofile, loadfile, loadstring) has the script's globals.
+local function adopt(self)
+   setfenv(0, self.env)
+end
+
 -- Runs the text of the script in its globals.
 function client.load(self)
    random.use(self.generator)
    self.link.thread = coroutine.running()
    add_old_sql(self)
+   adopt(self)
    setfenv(engine.script(), self.env)()
 end
 
@@ -159,6 +191,7 @@ end
 
 -- Calls a function for the engine itself; words when it fails.
 function client.attempt(work, self)
+   adopt(self)
    local ok, reason = xpcall(work, with_trace, self)
    if not ok then
       return words_of(reason)

@@ -1,0 +1,40 @@
+//! What scripts count themselves: `ffi.C.sb_counter_inc` of sysbench.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use pgdyno_engine::recorder::Statements;
+
+/// Counts of the client whose script runs, until the engine takes them.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    has_any: AtomicBool,
+    counts: Mutex<Statements>,
+}
+
+impl Counted {
+    /// One more of a kind of sysbench's `sb_counter_type`. Transactions are the engine's to count.
+    pub fn add(&self, kind: u32) {
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = match kind {
+            0 => &mut counts.others,
+            1 => &mut counts.reads,
+            2 => &mut counts.writes,
+            4 => &mut counts.ignored_errors,
+            5 => &mut counts.reconnects,
+            _ => return,
+        };
+        *count += 1;
+        self.has_any.store(true, Ordering::Relaxed);
+    }
+
+    /// What there is since the last call; None: nothing.
+    pub fn take(&self) -> Option<Statements> {
+        if !self.has_any.load(Ordering::Relaxed) {
+            return None;
+        }
+        self.has_any.store(false, Ordering::Relaxed);
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(std::mem::take(&mut *counts))
+    }
+}
