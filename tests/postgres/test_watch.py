@@ -117,6 +117,8 @@ def test_keys_and_a_terminal_that_is_whole_afterwards(loaded: Server, size: tupl
         shown.type("+")
         shown.wait_for("2 s")
         shown.type("t")
+        shown.wait_for("statements by time")
+        shown.type("t")
         shown.wait_for("state or wait")
         shown.type("q")
         assert shown.end() == 0
@@ -132,6 +134,24 @@ def test_signals_leave_the_terminal_whole(server: Server, number: int, code: int
         assert shown.end() == code
         assert LEFT in shown.written
         assert "Traceback" not in shown.written
+        assert termios.tcgetattr(shown.theirs) == shown.before
+
+
+def test_ctrl_z_gives_the_terminal_back_until_it_goes_on(server: Server) -> None:
+    with terminal(server.environment(), (80, 24)) as shown:
+        shown.wait_for("active by wait")
+        begun = len(shown.written)
+        shown.process.send_signal(signal.SIGTSTP)
+        shown.wait_stopped()
+        assert LEFT in shown.written[begun:]
+        assert termios.tcgetattr(shown.theirs) == shown.before
+        shown.process.send_signal(signal.SIGCONT)
+        shown.wait_for("active by wait")
+        assert termios.tcgetattr(shown.theirs) != shown.before
+        shown.type("p")
+        shown.wait_for("paused")
+        shown.type("q")
+        assert shown.end() == 0
         assert termios.tcgetattr(shown.theirs) == shown.before
 
 

@@ -117,7 +117,13 @@ class Terminal:
         self.theirs = theirs
         variables = {name: value for name, value in clean(environment).items() if name not in ("COLUMNS", "LINES")}
         self.process = subprocess.Popen(
-            [BIN / "pgdyno", "watch", *args], env=variables, stdin=theirs, stdout=theirs, stderr=theirs
+            [BIN / "pgdyno", "watch", *args],
+            env=variables,
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            # as a shell has it: the system lets only such a group be stopped
+            process_group=0,
         )
         self.written = ""
 
@@ -132,6 +138,15 @@ class Terminal:
     def type(self, keys: str) -> None:
         """Presses keys."""
         os.write(self.ours, keys.encode())
+
+    def wait_stopped(self) -> None:
+        """Reads on until it was stopped."""
+        deadline = time.monotonic() + PATIENCE_S
+        state = Path(f"/proc/{self.process.pid}/stat")
+        while state.read_text().rpartition(")")[2].split()[0] != "T":
+            assert time.monotonic() < deadline, self.written[-3000:]
+            self._read(0.1)
+        self._read(0)
 
     def end(self) -> int:
         """Reads on until it has ended; its exit code."""

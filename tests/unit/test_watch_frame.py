@@ -12,8 +12,9 @@ import pytest
 from pgdyno.watch.bucket import Fold, Session
 from pgdyno.watch.frame import Blocker, Cpu, Disk, Frame, Process, frame_of
 from pgdyno.watch.history import Point, stepped
+from pgdyno.watch.statements import Statement
 from pgdyno.watch.waits import class_of
-from tests.unit.watch_sample import buckets, connected, history, line, sample, second, session, start, waits
+from tests.unit.watch_sample import buckets, connected, history, line, row, sample, second, session, start, waits
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "watch.md"
 
@@ -131,6 +132,30 @@ def test_json_has_the_fields_that_the_reference_names_and_no_text_of_statements(
     page = REFERENCE.read_text()
     documented = set(re.findall(r"^\| `(\w+)`", page, re.MULTILINE))
     ours = {"v", "server", "server_version", "processors"}
-    for record in (Frame, Cpu, Disk, Process, Blocker, Session):
+    for record in (Frame, Cpu, Disk, Process, Blocker, Session, Statement):
         ours |= {each.name for each in fields(record)}
     assert ours == documented
+
+
+def test_statements_are_those_of_the_last_sample_the_dearest_first() -> None:
+    told = history(3)
+    told.texts = {"7": "SELECT secret FROM t WHERE id = 5", "8": ""}
+    labels = [{"query_id": each, "user": "ann", "database": "shop"} for each in ("8", "7")]
+    fold = Fold()
+    cheap, dear = row(labels[0], calls=5, exec_time=50), row(labels[1], calls=100, exec_time=20_000, rows=300)
+    for each in (start(), connected(), *second(1), sample("statements", 1, cheap, dear, span_s=10), *second(2)):
+        fold.take(each)
+    for bucket in fold.finished(3):
+        told.add(bucket)
+    first, other = told.frame(1).statements
+    assert (first.query_id, first.query, first.user) == ("7", "SELECT", "ann")
+    assert (first.sessions, first.calls_per_s, first.mean_ms, first.rows_per_s) == (2.0, 10.0, 200.0, 30.0)
+    assert (other.query, other.mean_ms) == ("", 10.0)
+    assert told.query_ids() == {"7", "8"}
+    told.queries = True
+    assert told.frame(1).statements[0].query == "SELECT secret FROM t WHERE id = ?"
+    fold.take(line("warning", 2.5, source="server", message="gone"))
+    for bucket in fold.finished(4):
+        told.add(bucket)
+    assert told.frame(1).away == "gone"
+    assert told.frame(1).statements == []

@@ -8,6 +8,7 @@ from typing import Any
 
 from pgdyno.watch.bucket import Bucket, Polled, Row, Session, event_name
 from pgdyno.watch.figures import active, average, by_label, last, mean, rate, rows_of
+from pgdyno.watch.statements import Statement
 from pgdyno.watch.texts import shown_query
 from pgdyno.watch.waits import class_of
 
@@ -115,6 +116,8 @@ class Frame:
     processes: Sequence[Process]
     blockers: Sequence[Blocker]
     backends: Sequence[Session]
+    statements: Sequence[Statement]
+    """Of the last ten seconds or so; none where the database has no pg_stat_statements."""
 
     @property
     def active_sessions(self) -> float | None:
@@ -132,7 +135,9 @@ class Frame:
         return {"v": VERSION, **asdict(self)}
 
 
-def frame_of(buckets: Sequence[Bucket], before: Polled | None, *, queries: bool) -> Frame:
+def frame_of(
+    buckets: Sequence[Bucket], before: Polled | None, *, queries: bool, statements: Sequence[Statement] = ()
+) -> Frame:
     """What `buckets`, one after the other and at least one, come to.
 
     `before` are the counters that those of the buckets are compared with. Without `queries` no text of a
@@ -180,6 +185,7 @@ def frame_of(buckets: Sequence[Bucket], before: Polled | None, *, queries: bool)
         processes=_processes(buckets),
         blockers=[_blocker(row) for row in buckets[-1].blockers],
         backends=_backends(buckets[-1].polled, queries=queries),
+        statements=[] if away is not None else statements,
         **polled,
     )
 

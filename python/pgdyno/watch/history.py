@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
-from pgdyno.watch.bucket import Bucket, Polled
+from pgdyno.watch.bucket import Bucket, Polled, Row
 from pgdyno.watch.frame import Frame, frame_of
+from pgdyno.watch.statements import SOURCE, statements_of
 
 HOUR = 3600
 LONGEST = 60
@@ -34,9 +35,13 @@ class History:
 
     queries: bool = False
     """Whether frames have texts of statements."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Of statements, by query identifier, as far as they are known."""
     _buckets: deque[Bucket] = field(default_factory=lambda: deque(maxlen=LONGEST))
     _before: deque[Polled | None] = field(default_factory=lambda: deque(maxlen=LONGEST))
     _polled: Polled | None = None
+    _statements: Sequence[Row] = ()
+    """Of the last sample: they are asked for less often than every second."""
     points: deque[Point] = field(default_factory=lambda: deque(maxlen=HOUR))
 
     def add(self, bucket: Bucket) -> None:
@@ -44,6 +49,7 @@ class History:
         if bucket.polled is None and self._buckets and bucket.away is None:
             # asked a little later than a second ago: who is at work has not changed for that
             bucket.polled = self._buckets[-1].polled
+        self._statements = bucket.samples.get(SOURCE, self._statements)
         self._before.append(self._polled)
         self._buckets.append(bucket)
         if bucket.polled is not None:
@@ -53,7 +59,12 @@ class History:
     def frame(self, seconds: int) -> Frame:
         """The last `seconds`, or as many as there are, together. Needs one at least."""
         buckets, before = list(self._buckets)[-seconds:], list(self._before)[-seconds:]
-        return frame_of(buckets, before[0], queries=self.queries)
+        statements = statements_of(self._statements, self.texts, queries=self.queries)
+        return frame_of(buckets, before[0], queries=self.queries, statements=statements)
+
+    def query_ids(self) -> set[str]:
+        """Of the statements that frames have."""
+        return {row.labels.get("query_id", "") for row in self._statements}
 
 
 def _point(frame: Frame) -> Point:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
@@ -15,6 +16,9 @@ from pgdyno.watch.screen import Looks
 from pgdyno.watch.stream import ProbeStream
 from pgdyno.watch.views import View
 
+STOPPED_S = 10.0
+"""A turn takes a fifth of a second: after so long without one, what the probe said meanwhile is let go."""
+
 
 @dataclass(slots=True)
 class Watcher:
@@ -26,6 +30,7 @@ class Watcher:
     fold: Fold = field(default_factory=Fold)
     _place: Place | None = None
     _new_place: Place | None = None
+    _turned: float = field(default_factory=time.monotonic)
 
     def watch(self, connection: Connection, view: View) -> None:
         """Shows every second on `view`. Raises EngineError when there is no probe, or it breaks off."""
@@ -34,9 +39,10 @@ class Watcher:
             self.fold.note(note)
         with ExitStack() as probes, Polling(connection, self.found.connect, self._came_back) as polling, view:
             stream = probes.enter_context(self._stream())
+            self.history.texts = polling.texts
             while True:
-                if self._moved():
-                    # its processes are others now
+                if self._moved() or self._was_stopped():
+                    # its processes are others now, or its lines are of long ago
                     probes.close()
                     self.fold.started_anew()
                     stream = probes.enter_context(self._stream())
@@ -44,6 +50,7 @@ class Watcher:
                 for bucket in self.fold.finished(stream.now_s):
                     self.history.add(bucket)
                     view.second(self.history, self._looks(bucket))
+                polling.want(self.history.query_ids())
                 if self.fold.notes:
                     view.notes([self.fold.notes.pop(0) for _ in range(len(self.fold.notes))])
                 if not view.wait():
@@ -71,6 +78,11 @@ class Watcher:
             return False
         self._place = place
         return any(option.startswith("--postmaster") for option in self.found.probe_options(before, None))
+
+    def _was_stopped(self) -> bool:
+        """Whether we did nothing for long (Ctrl-Z, a laptop that slept)."""
+        before, self._turned = self._turned, time.monotonic()
+        return self._turned - before > STOPPED_S
 
     def _looks(self, bucket: Bucket) -> Looks:
         return Looks(

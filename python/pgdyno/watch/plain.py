@@ -51,6 +51,8 @@ def text_of(frame: Frame, title: str, version: str, width: int, *, queries: bool
     lines += [line[:width] for line in _figures(frame)]
     parts = [tables.waits(frame, width, MOST + 1, pictures=False)]
     parts.append(tables.sessions(frame, width, MOST + 1, queries=queries))
+    if frame.statements:
+        parts.append(tables.statements(frame, width, MOST + 1))
     if frame.processes:
         parts.append(tables.processes(frame, width, MOST + 1))
     if frame.blockers:

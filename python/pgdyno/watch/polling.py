@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
 import psycopg
+from psycopg import sql
 
 from pgdyno.watch.bucket import Polled, Session
 
@@ -23,14 +24,15 @@ _SETTINGS = (
     "SET lock_timeout = '1s'",
 )
 _TOTALS = """
-    SELECT extract(epoch FROM clock_timestamp())::float8, coalesce(sum(xact_commit), 0)::float8,
+    SELECT /* pgprobe */ extract(epoch FROM clock_timestamp())::float8, coalesce(sum(xact_commit), 0)::float8,
            coalesce(sum(xact_rollback), 0)::float8, coalesce(sum(blks_read), 0)::float8,
            coalesce(sum(blks_hit), 0)::float8, coalesce(sum(temp_bytes), 0)::float8,
            coalesce(sum(deadlocks), 0)::float8
     FROM pg_catalog.pg_stat_database
 """
 _SESSIONS = """
-    SELECT pid, coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''), coalesce(state, ''),
+    SELECT /* pgprobe */ pid,
+           coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''), coalesce(state, ''),
            CASE WHEN wait_event IS NULL THEN '' ELSE wait_event_type || ':' || wait_event END,
            left(coalesce(query, ''), 1000),
            extract(epoch FROM clock_timestamp() - xact_start)::float8,
@@ -38,6 +40,14 @@ _SESSIONS = """
     FROM pg_catalog.pg_stat_activity
     WHERE state <> 'idle' AND backend_type = 'client backend' AND application_name <> 'pgprobe'
     ORDER BY xact_start NULLS LAST LIMIT %s
+"""
+_EXTENSION = """
+    SELECT /* pgprobe */ n.nspname FROM pg_catalog.pg_extension AS e
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'
+"""
+_TEXTS = """
+    SELECT /* pgprobe */ queryid::text, max(left(query, 1000)) FROM {}.pg_stat_statements(true)
+    WHERE queryid::text = ANY(%s) AND query NOT ILIKE '%%password%%' GROUP BY 1
 """
 
 
@@ -51,11 +61,14 @@ class Polling:
         self, connection: Connection, connect: Callable[[], Connection], back: Callable[[Connection], None]
     ) -> None:
         """Begins with `connection`, makes others with `connect`, and says by `back` when it had to."""
+        self.texts: dict[str, str] = {}
+        """Of statements, by query identifier: those that were wanted; empty where there is none to show."""
         self.answers: queue.SimpleQueue[Polled] = queue.SimpleQueue()
         self._connection: Connection | None = connection
         self._connect = connect
         self._back = back
         self._stop = threading.Event()
+        self._wanted: frozenset[str] = frozenset()
         self._thread = threading.Thread(target=self._run, name="watch-polling", daemon=True)
 
     def __enter__(self) -> Polling:
@@ -70,6 +83,10 @@ class Polling:
         if not self._thread.is_alive():
             self._drop()
 
+    def want(self, query_ids: Iterable[str]) -> None:
+        """Has their texts looked up, unless they are known."""
+        self._wanted = frozenset(query_ids)
+
     def _run(self) -> None:
         is_new = True
         while not self._stop.is_set():
@@ -83,10 +100,19 @@ class Polling:
                         self._connection.execute(setting)
                     is_new = False
                 self.answers.put(_ask(self._connection))
+                self._learn(self._connection)
             except psycopg.Error:
                 if self._connection is None or self._connection.closed:
                     self._drop()
             self._stop.wait(EVERY_S)
+
+    def _learn(self, connection: Connection) -> None:
+        """Looks up the texts that are missing; each is asked for once."""
+        missing = sorted(self._wanted - self.texts.keys())
+        schema = connection.execute(_EXTENSION).fetchone() if missing else None
+        if schema is not None:
+            query = sql.SQL(_TEXTS).format(sql.Identifier(schema[0]))
+            self.texts.update(dict.fromkeys(missing, "") | dict(connection.execute(query, [missing]).fetchall()))
 
     def _drop(self) -> None:
         if self._connection is not None:

@@ -162,7 +162,9 @@ def _tables(frame: Frame, looks: Looks, width: int, height: int) -> list[Text]:
     left, middle = width // 4, width * (5 if looks.queries else 4) // 10
     first = _waits_and_blockers(frame, left, height)
     second = tables.sessions(frame, middle, height, queries=looks.queries)
-    third = tables.processes(frame, width - left - middle - 2 * GAP, height)
+    # sessions stand in the middle, blockers below the waits
+    last = tables.statements if looks.right is Right.STATEMENTS else tables.processes
+    third = last(frame, width - left - middle - 2 * GAP, height)
     return _beside([first, second, third])
 
 

@@ -18,12 +18,15 @@ from pgdyno.watch.waits import style_of
 GAP = 1
 WIDEST = 200
 """Cells of a cell: a statement may be long."""
+WIDE_STATEMENTS = 60
+"""Cells from which on there is room for what statements gave and read."""
 
 
 class Right(StrEnum):
     """What stands beside the waits where there is room for one table."""
 
     PROCESSES = "processes"
+    STATEMENTS = "statements"
     SESSIONS = "sessions"
     BLOCKERS = "blockers"
 
@@ -124,6 +127,21 @@ def sessions(frame: Frame, width: int, height: int, *, queries: bool = False) ->
     return table(columns, width, height, "no session has a transaction")
 
 
+def statements(frame: Frame, width: int, height: int) -> list[Text]:
+    """What took the longest, by pg_stat_statements."""
+    rows = frame.statements
+    columns = [
+        Column("statements by time", [words.statement_name(row) for row in rows], is_name=True),
+        Column("active", [numbers.rounded(row.sessions, 2) for row in rows]),
+        Column("calls/s", [numbers.short(row.calls_per_s) for row in rows]),
+        Column("ms", [numbers.rounded(row.mean_ms, 3) if row.mean_ms is not None else "" for row in rows]),
+    ]
+    if width >= WIDE_STATEMENTS:
+        columns.append(Column("rows/s", [numbers.short(row.rows_per_s) for row in rows]))
+        columns.append(Column("reads/s", [numbers.short(row.reads_per_s) for row in rows]))
+    return table(columns, width, height, "none yet: every 10 s, with pg_stat_statements in this database")
+
+
 def blockers(frame: Frame, width: int, height: int) -> list[Text]:
     """Who waits for whose lock."""
     rows = [words.blocker_line(each) for each in frame.blockers]
@@ -133,6 +151,7 @@ def blockers(frame: Frame, width: int, height: int) -> list[Text]:
 
 RIGHTS: Mapping[Right, Callable[[Frame, int, int], list[Text]]] = {
     Right.PROCESSES: processes,
+    Right.STATEMENTS: statements,
     Right.SESSIONS: sessions,
     Right.BLOCKERS: blockers,
 }

@@ -19,6 +19,7 @@ from pgdyno.watch.history import INTERVALS, History
 from pgdyno.watch.keys import Keys
 from pgdyno.watch.plain import HEADING, HEADING_EVERY, line_of, text_of
 from pgdyno.watch.screen import Looks, screen
+from pgdyno.watch.suspension import Suspension
 from pgdyno.watch.tables import Right
 
 WAKE_S = 0.2
@@ -61,12 +62,13 @@ class ScreenView:
         self._paused = False
         self._since = 0
         self._size = console.size
-        self._live = Live(console=console, screen=True, auto_refresh=False, transient=True, vertical_overflow="crop")
+        self._live = self._new_live()
+        self._suspension = Suspension()
 
     def __enter__(self) -> ScreenView:
         """Begins."""
-        self._keys.__enter__()
-        self._live.start()
+        self._suspension.__enter__()
+        self._take()
         self._live.update(Text("connected; the first figures come in two seconds", "dim"), refresh=True)
         return self
 
@@ -74,8 +76,21 @@ class ScreenView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Puts back what was on the terminal before."""
+        self._give_back()
+        self._suspension.__exit__(kind, error, trace)
+
+    def _take(self) -> None:
+        self._keys.__enter__()
+        # one that was stopped does not crop any more
+        self._live = self._new_live()
+        self._live.start()
+
+    def _new_live(self) -> Live:
+        return Live(console=self._console, screen=True, auto_refresh=False, transient=True, vertical_overflow="crop")
+
+    def _give_back(self) -> None:
         self._live.stop()
-        self._keys.__exit__(kind, error, trace)
+        self._keys.__exit__(None, None, None)
 
     def notes(self, notes: list[str]) -> None:
         """Shows them in the footer from now on."""
@@ -91,6 +106,11 @@ class ScreenView:
     def wait(self) -> bool:
         """Waits for a key."""
         typed = self._keys.wait(WAKE_S)
+        if self._suspension.is_wanted:
+            self._give_back()
+            self._suspension.stop()
+            self._take()
+            self._draw(anew=False)
         if "q" in typed or "Q" in typed:
             return False
         for key in typed:

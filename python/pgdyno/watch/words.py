@@ -10,6 +10,7 @@ from pgdyno.report.numbers import NOTHING
 from pgdyno.units import format_duration
 from pgdyno.watch.bucket import Session
 from pgdyno.watch.frame import Blocker, Disk, Frame, Process
+from pgdyno.watch.statements import Statement
 
 _SIZES = ((1 << 40, "TB"), (1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "kB"))
 
@@ -124,6 +125,12 @@ def process_name(process: Process) -> str:
     """What a process is and does: `bench@shop UPDATE`, `checkpointer`."""
     first = process.who or process.kind
     return printable(f"{first} {process.activity}".strip())
+
+
+def statement_name(statement: Statement) -> str:
+    """Whose statement it is, and its command or text; its identifier tells commands apart."""
+    who = f"{statement.user}@{statement.database}"
+    return printable(f"{statement.query or '?'} {statement.query_id} {who}")
 
 
 def session_name(session: Session) -> str:
