@@ -56,6 +56,27 @@ def run(
     return trial, opened, done.stdout
 
 
+def standbys_are_sampled(trial: TrialRecord, folder: RunFolder) -> None:
+    """By name, in tables of their own; the primary's tables have nothing of them."""
+    assert trial.probe is not None
+    assert [(each.name, each.message) for each in trial.probe.standbys] == [("pgdyno_1", None), ("pgdyno_2", None)]
+    assert all(each.active is not None and each.active > 0 for each in trial.probe.standbys)
+    data = load_run(folder)
+    reads = (
+        "SELECT standby, sum(value) FROM standby_series WHERE source = 'database' AND metric = 'commits' "
+        "GROUP BY 1 ORDER BY 1"
+    )
+    commits = dict(data.query(reads).rows)
+    for load in trial.replica_load:
+        assert commits[load.name] >= load.succeeded
+    looked = data.query("SELECT DISTINCT standby FROM standby_waits WHERE sessions > 0 ORDER BY 1").rows
+    assert looked == [("pgdyno_1",), ("pgdyno_2",)]
+    once = (
+        "SELECT max(n) FROM (SELECT count(*) AS n FROM series WHERE source = 'wal' AND metric = 'bytes' GROUP BY t_us)"
+    )
+    assert data.query(once).rows == [(1,)]
+
+
 def nothing_is_left(folder: Path) -> bool:
     """Whether the standbys are gone, whose folders a hook has written down; the shared home has others' servers."""
     directories = [Path(each) for each in (folder / "directories").read_text().strip().split(":")]
@@ -94,6 +115,7 @@ def test_standbys_are_loaded_while_the_primary_is_measured(home: Home, tmp_path:
         assert lag.bytes_max is not None
         assert 0 <= lag.bytes_last <= lag.bytes_max
         assert lag.replay_lag_max_s is not None
+    standbys_are_sampled(trial, folder)
     logs = folder.trials_path / trial.slug / "log"
     assert {"server.log", "replica-1.log", "replica-2.log"} <= {entry.name for entry in logs.iterdir()}
     # what they wrote during the trial: none of their start

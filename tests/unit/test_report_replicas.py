@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pgdyno.records import Outcome, Point, ReplicaFigures, ReplicaLag, TrialRecord
+from pgdyno.records import (
+    Outcome,
+    Point,
+    ProbeRecord,
+    ReplicaFigures,
+    ReplicaLag,
+    StandbyProbeRecord,
+    TrialRecord,
+)
 from pgdyno.report.replicas import MOST_LINES, replica_lines, replica_table
 from tests.unit.report_sample import latency_of
 
@@ -18,6 +26,9 @@ LAG = ReplicaLag(
 )  # fmt: skip
 
 
+PROBE = StandbyProbeRecord(name="pgdyno_1", active=1.25, waits={"startup: CPU": 2.0, "IO:DataFileRead": 1.25})
+
+
 def trial(number: int, loads: list[ReplicaFigures], lags: list[ReplicaLag]) -> TrialRecord:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     return TrialRecord(
@@ -28,11 +39,12 @@ def trial(number: int, loads: list[ReplicaFigures], lags: list[ReplicaLag]) -> T
 
 def test_a_row_has_what_ran_and_how_far_it_was_behind() -> None:
     quiet = LAG.model_copy(update={"name": "pgdyno_2", "bytes_max": None, "replay_lag_max_s": None})
-    table = replica_table([trial(3, [LOAD], [LAG, quiet])])
+    probed = {"probe": ProbeRecord(standbys=[PROBE])}
+    table = replica_table([trial(3, [LOAD], [LAG, quiet]).model_copy(update=probed)])
     assert table is not None
     assert table.rows == (
-        ("3", "pgdyno_1", "2", "2,000", "0.500", "0.500", "3", "12.3", "4.50"),
-        ("3", "pgdyno_2", "–", "–", "–", "–", "–", "–", "–"),  # noqa: RUF001
+        ("3", "pgdyno_1", "2", "2,000", "0.500", "0.500", "3", "12.3", "4.50", "1.2", "startup: CPU 2.0"),
+        ("3", "pgdyno_2", *["–"] * 9),  # noqa: RUF001
     )
     lines = replica_lines([trial(3, [LOAD], [LAG, quiet])])
     assert len(lines) == 4

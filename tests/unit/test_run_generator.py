@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pgdyno.records import Outcome
 from pgdyno.run.process import without_libpq
-from pgdyno.run.trial import _generator
+from pgdyno.run.trial import _generator, judge
+from tests.unit.events_sample import sample_events
 
 START = {"pgdrive": "0.1.0", "workers": 1, "seed": 7}
 WORKER = {"cpu_us": 1}
@@ -30,3 +33,15 @@ def test_workers_are_those_of_the_end(end: dict[str, Any] | None, workers: int) 
 def test_an_engine_sees_no_server_but_the_one_it_is_given() -> None:
     environ = {"PATH": "/bin", "PGSERVICE": "other", "PGOPTIONS": "-c work_mem=1GB", "PGDYNO_HOME": "/x"}
     assert without_libpq(environ) == {"PATH": "/bin", "PGDYNO_HOME": "/x"}
+
+
+def test_a_load_whose_mix_is_not_the_one_asked_for_is_no_result(tmp_path: Path) -> None:
+    events = sample_events(4, 2, 500, 900)
+    why = "the mix is not the one asked for: Payment 31.00 %, not 43.48 %"
+    events[-1] |= {"outcome": "refused", "message": why, "exit_code": 3}
+    result = judge(events, 3, tmp_path / "engine.log")
+    assert result.outcome is Outcome.FAILED
+    assert result.failure is not None
+    assert result.failure.message == why
+    # its figures are kept
+    assert result.summary is not None

@@ -9,8 +9,9 @@ import duckdb
 
 from pgdyno.records import PlacedLines
 from pgdyno.store.probed import write_probed
-from pgdyno.store.tables import ServerStatementRow, columns
+from pgdyno.store.tables import ServerStatementRow, StandbyWaitRow, columns
 
+NAMES = ("series", "waits", "standby_series", "standby_waits")
 LABELS = {"query_id": "-7000000000000000001", "user": "ann", "database": "shop"}
 
 
@@ -31,3 +32,26 @@ def test_statements_are_a_row_each_and_what_a_version_lacks_is_null(tmp_path: Pa
     assert (told["query_id"], told["user"], told["text"]) == (-7000000000000000001, "ann", "SELECT $1")
     assert (told["calls"], told["rows"], told["exec_time_ms"], told["wal_bytes"]) == (3, 6, 1.5, None)
     assert duckdb.read_parquet(str(tmp_path / "waits.parquet")).fetchall() == []
+
+
+def test_standbys_have_tables_of_their_own(tmp_path: Path) -> None:
+    def said(name: str, number: float) -> PlacedLines:
+        look = {"backend_type": "startup", "wait_type": "CPU", "wait": None, "query_id": None, "sessions": 1}
+        lines = [
+            {"event": "start", "t_us": 0, "wall_us": 1},
+            {"event": "waits", "t_us": 5, "wall_us": 6, "rows": [look]},
+            {"event": "sample", "t_us": 7, "wall_us": 8, "source": "wal", "rows": [{"values": {"bytes": number}}]},
+        ]
+        path = tmp_path / name
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        return PlacedLines(path, 100, standby=None if name == "primary" else name)
+
+    write_probed(tmp_path, 2, [said("primary", 1), said("pgdyno_1", 2), said("pgdyno_2", 3)])
+    tables = {name: duckdb.read_parquet(str(tmp_path / f"{name}.parquet")) for name in NAMES}
+    assert tables["series"].project("t_us, value").fetchall() == [(107, 1.0)]
+    assert sorted(tables["standby_series"].project("standby, t_us, value").fetchall()) == [
+        ("pgdyno_1", 107, 2.0),
+        ("pgdyno_2", 107, 3.0),
+    ]
+    assert tables["standby_waits"].columns == list(columns(StandbyWaitRow))
+    assert len(tables["standby_waits"]) == 2 * len(tables["waits"]) == 2

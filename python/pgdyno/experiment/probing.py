@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.targets import DsnTarget
-from pgdyno.probe import Beside, Said, read_lines
+from pgdyno.probe import Beside, Said, StandbyProbes, read_lines
 from pgdyno.probe.far import with_far
 from pgdyno.records import OverSshRecord
 from pgdyno.run.stream import Event
@@ -38,12 +38,17 @@ class Probing:
         spec, target = state.plan.probe, state.plan.target[trial.target]
         data = server.machine.data_directory if server.machine else None
         self._near = Beside(spec, server.environment(), data, self._lines, writer.log / "probe.log")
+        names = server.replica_names() if spec.enabled and spec.server else []
+        self._standbys = StandbyProbes(
+            spec, names, server.replica_environments() if names else [], self._lines, writer.log
+        )
         self._far: OverSsh | None = None
         if isinstance(target, DsnTarget) and target.ssh is not None and spec.enabled and spec.host:
             # SSH takes a while to load
             from pgdyno.probe.over_ssh import OverSsh
 
-            options = ["--no-server", *_places(target.ssh.data, {name: value for name, value, _, _ in settings})]
+            places = _places(target.ssh.data, {name: value for name, value, _, _ in settings})
+            options = ["--no-server", *places, *map(shlex.quote, spec.log_options())]
             self._far = OverSsh(target.ssh, options, self._lines, writer.log / "probe-ssh.log")
         self._both = ExitStack()
 
@@ -52,6 +57,7 @@ class Probing:
         if self._far is not None:
             self._both.enter_context(self._far)
         self._both.enter_context(self._near)
+        self._both.enter_context(self._standbys)
         return self
 
     def __exit__(
@@ -63,6 +69,8 @@ class Probing:
     def said(self, events: Sequence[Event]) -> Said | None:
         """What they wrote beside an engine that said `events`; what is missing or badly placed is noted."""
         near = read_lines(self._lines, events, self._near.problem)
+        if near is not None:
+            near = self._standbys.added(near, events)
         if self._far is None:
             return near
         said = with_far(near, self._far, events)

@@ -5,5 +5,6 @@
 
 from pgdyno.probe.beside import Beside
 from pgdyno.probe.lines import Said, read_lines
+from pgdyno.probe.standbys import StandbyProbes
 
-__all__ = ["Beside", "Said", "read_lines"]
+__all__ = ["Beside", "Said", "StandbyProbes", "read_lines"]

@@ -38,7 +38,8 @@ class Beside:
 
         `environment` are libpq's variables of the server; a server over the network has no `data_directory`.
         """
-        self._options = _options(spec, data_directory)
+        self.options = _options(spec, data_directory)
+        """Of pgprobe; None when nothing is to be sampled."""
         self._environment = environment
         self._lines, self._log = lines, log
         self._process: subprocess.Popen[bytes] | None = None
@@ -48,13 +49,13 @@ class Beside:
 
     def __enter__(self) -> Beside:
         """Starts it. Raises nothing: see `problem`."""
-        if self._options is None:
+        if self.options is None:
             return self
         try:
             program = locate(PROGRAM, ENVIRONMENT, "the probe")
             with ExitStack() as files:
                 self._process = subprocess.Popen(
-                    [program, *self._options],
+                    [program, *self.options],
                     stdin=subprocess.PIPE,
                     stdout=files.enter_context(self._lines.open("wb")),
                     stderr=files.enter_context(self._log.open("wb")),
@@ -104,5 +105,5 @@ def _options(spec: ProbeSpec, data_directory: Path | None) -> list[str] | None:
     if not spec.enabled or not (host or server):
         return None
     options = ["--parent-lease", f"--waits-hz={spec.hz(local=local)}"]
-    options += [f"--data={data_directory}"] if host else ["--no-host"]
-    return options if server else [*options, "--no-server"]
+    options += [f"--data={data_directory}", *spec.log_options()] if host else ["--no-host"]
+    return [*options, f"--statements={spec.statements}"] if server else [*options, "--no-server"]

@@ -26,7 +26,14 @@ from pgdyno.records.machine import (
     TargetRecord,
 )
 from pgdyno.records.measured import ErrorCount, Failure, Generator, Latency, Point, ScriptSummary, Summary
-from pgdyno.records.probe import ALIGNED_US, ClockRecord, OverSshRecord, PlacedLines, ProbeRecord
+from pgdyno.records.probe import (
+    ALIGNED_US,
+    ClockRecord,
+    OverSshRecord,
+    PlacedLines,
+    ProbeRecord,
+    StandbyProbeRecord,
+)
 from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
 from pgdyno.records.trial import TrialRecord
 from pgdyno.records.workloads import StatementCounts, TpccFigures, TpccType
@@ -74,6 +81,7 @@ __all__ = [
     "ServerFacts",
     "ServerPrint",
     "Stage",
+    "StandbyProbeRecord",
     "StatementCounts",
     "Summary",
     "TargetRecord",

@@ -50,6 +50,24 @@ class OverSshRecord(Record):
     """Why there are no figures of the host, or not all; None when all went well."""
 
 
+class StandbyProbeRecord(Record):
+    """The probe of one standby, over SQL."""
+
+    name: str
+    """As pg_stat_replication calls it: `pgdyno_1`."""
+    cpu_us: int | None = None
+    """What it cost; None when it broke off."""
+    gaps: int = 0
+    warnings: list[str] = Field(default_factory=list)
+    message: str | None = None
+    """All three as in `ProbeRecord`."""
+    active: float | None = None
+    """Mean number of active sessions of clients; None when nobody looked."""
+    waits: dict[str, float] = Field(default_factory=dict)
+    """Mean number of active sessions by what they waited for, the five with the most: `CPU`, `IO:DataFileRead`;
+    of others than clients with their kind in front."""
+
+
 class ProbeRecord(Record):
     """How the probe beside a trial fared."""
 
@@ -70,6 +88,7 @@ class ProbeRecord(Record):
     """What it lacked: source and reason, the first 20."""
     message: str | None = None
     """Why there are no figures, or not all; None when all went well."""
+    standbys: list[StandbyProbeRecord] = Field(default_factory=list)
     over_ssh: OverSshRecord | None = None
     """Of the database's host, where the plan says how to get there; the rest is then of the probe here."""
 
@@ -87,3 +106,5 @@ class PlacedLines:
     """The engine's start since 1970, where wall times are to be the generator's; None: as the probe has them."""
     own_source: str = "probe"
     """What the probe's figures of itself are stored as."""
+    standby: str | None = None
+    """Whose figures they are; None: the primary's, and its host's."""

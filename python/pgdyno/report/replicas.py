@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pgdyno.records import ReplicaFigures, ReplicaLag, TrialRecord
+from pgdyno.records import ReplicaFigures, ReplicaLag, StandbyProbeRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
 from pgdyno.report.texts import later, said, say
@@ -21,13 +21,14 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
     for trial in trials:
         loads = {each.name: each for each in trial.replica_load}
         lags = {each.name: each for each in trial.replication}
+        probes = {each.name: each for each in trial.probe.standbys} if trial.probe is not None else {}
         for name in dict.fromkeys([*loads, *lags]):
-            cells = (*_load(loads.get(name)), *_lag(lags.get(name)))
+            cells = (*_load(loads.get(name)), *_lag(lags.get(name)), *_activity(probes.get(name)))
             rows.append((str(trial.number), name, *cells))
     headings = (
         *said("trial", "standby", "clients"),
         *("tps", "p50, ms", "p99, ms"),
-        *said("failed", "behind, kB", "lag, ms"),
+        *said("failed", "behind, kB", "lag, ms", "active", "top wait"),
     )
     return Table(say(CAPTION), headings, tuple(rows), TEXT_COLUMNS) if rows else None
 
@@ -37,9 +38,10 @@ def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:
     table = replica_table(trials)
     if table is None:
         return []
-    shown = table.rows[:MOST_LINES]
-    widths = [max(map(len, column)) for column in zip(table.headings, *shown, strict=True)]
-    lines = [f"{table.caption}:", *(_padded(row, widths) for row in (table.headings, *shown))]
+    # what they wait for has no room in 80 columns
+    headings, *shown = [row[:-1] for row in (table.headings, *table.rows[:MOST_LINES])]
+    widths = [max(map(len, column)) for column in zip(headings, *shown, strict=True)]
+    lines = [f"{table.caption}:", *(_padded(row, widths) for row in (headings, *shown))]
     more = len(table.rows) - len(shown)
     return [*lines, f"{more} more in the HTML report"] if more else lines
 
@@ -49,7 +51,7 @@ def _padded(row: Sequence[str], widths: Sequence[int]) -> str:
         cell.ljust(width) if at < TEXT_COLUMNS else cell.rjust(width)
         for at, (cell, width) in enumerate(zip(row, widths, strict=True))
     ]
-    return "  ".join(cells).rstrip()
+    return " ".join(cells).rstrip()
 
 
 def _load(load: ReplicaFigures | None) -> tuple[str, ...]:
@@ -72,3 +74,12 @@ def _lag(lag: ReplicaLag | None) -> tuple[str, str]:
         numbers.NOTHING if behind is None else numbers.rounded(behind / 1000),
         numbers.ms(None if replay_s is None else replay_s * 1e9),
     )
+
+
+def _activity(probe: StandbyProbeRecord | None) -> tuple[str, str]:
+    """Active sessions of clients, and what was waited for the most, by others, too."""
+    if probe is None or probe.active is None:
+        return (numbers.NOTHING,) * 2
+    top = next(iter(probe.waits.items()), None)
+    shown = numbers.NOTHING if top is None else f"{top[0]} {numbers.rounded(top[1], 2)}"
+    return numbers.rounded(probe.active, 2), shown

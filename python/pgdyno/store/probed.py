@@ -1,17 +1,26 @@
-"""A probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB.
+"""A probe's samples into the tables `series`, `waits` and `server_statements`, through DuckDB; those of standbys
+into tables of their own.
 
 An hour of them is a million rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.records import PlacedLines
 from pgdyno.store.parquet import connect, quoted
 from pgdyno.store.storing import storing
-from pgdyno.store.tables import Row, SeriesRow, ServerStatementRow, WaitRow, columns
+from pgdyno.store.tables import (
+    Row,
+    SeriesRow,
+    ServerStatementRow,
+    StandbySeriesRow,
+    StandbyWaitRow,
+    WaitRow,
+    columns,
+)
 
 _MOST_BYTES = 64 << 20
 """Of a line: a server with thousands of processes has long ones."""
@@ -60,12 +69,25 @@ _TABLES: dict[str, tuple[type[Row], str]] = {
     "waits": (WaitRow, _WAITS),
     "server_statements": (ServerStatementRow, _STATEMENTS),
 }
+_OF_STANDBYS: dict[str, tuple[type[Row], str]] = {
+    "standby_series": (StandbySeriesRow, f"SELECT *, {{standby}} AS standby FROM ({_SERIES})"),  # noqa: S608
+    "standby_waits": (StandbyWaitRow, f"SELECT *, {{standby}} AS standby FROM ({_WAITS})"),  # noqa: S608
+}
 
 
 def write_probed(folder: Path, trial: int, files: Sequence[PlacedLines]) -> None:
     """Writes the tables of `trial` into `folder`. A line that was cut is left out. Raises StoreError."""
+    _write(folder, trial, _TABLES, [file for file in files if file.standby is None])
+    standbys = [file for file in files if file.standby is not None]
+    if standbys:
+        _write(folder, trial, _OF_STANDBYS, standbys)
+
+
+def _write(folder: Path, trial: int, tables: Mapping[str, tuple[type[Row], str]], files: Sequence[PlacedLines]) -> None:
+    if not files:
+        return
     with connect() as connection:
-        for name, (row, query) in _TABLES.items():
+        for name, (row, query) in tables.items():
             path = folder / f"{name}.parquet"
             typed = ", ".join(f'"{column}"::{sql_type} AS "{column}"' for column, sql_type in columns(row).items())
             rows = " UNION ALL ".join(_rows(query, trial, file) for file in files)
@@ -80,6 +102,7 @@ def _rows(query: str, trial: int, file: PlacedLines) -> str:
         trial=trial,
         times=f"round({placed})::BIGINT AS t_us, {wall} AS wall_us",
         own=quoted(file.own_source),
+        standby=quoted(file.standby or ""),
         lines=_source(file.path),
         since=f"round({since})::BIGINT",
         until=f"round({placed})::BIGINT",

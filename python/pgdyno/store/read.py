@@ -25,6 +25,8 @@ from pgdyno.store.tables import (
     SeriesRow,
     ServerStatementRow,
     SettingRow,
+    StandbySeriesRow,
+    StandbyWaitRow,
     StatementRow,
     WaitRow,
     columns,
@@ -164,10 +166,11 @@ def load_run(run: Path | RunFolder) -> RunData:
 def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
     """What `sql` (DuckDB's dialect) gives over all `runs`.
 
-    Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits` and
-    `server_statements`, each with the run's name as `run` before the columns of run-folder.md, and `trials`: run,
-    trial, slug, target, the point's parameters, repeat, outcome, tps and latencies. Raises UsageError for SQL that
-    DuckDB refuses, StoreError for runs that cannot be read.
+    Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`, `server_statements`,
+    `standby_series` and `standby_waits`, each with the run's name as `run` before the columns of run-folder.md, and
+    `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and latencies.
+
+    Raises UsageError for SQL that DuckDB refuses, StoreError for runs that cannot be read.
     """
     folders = [run if isinstance(run, RunFolder) else RunFolder.open(run) for run in runs]
     with connect() as connection:
@@ -200,10 +203,13 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
+_OF_PROBES = (SeriesRow, WaitRow, ServerStatementRow, StandbySeriesRow, StandbyWaitRow)
+
+
 def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
     """The table `name` of each of `trials`; that of a probe only where it is, for earlier versions had none."""
     paths = [trial / f"{name}.parquet" for trial in trials]
-    return [path for path in paths if path.exists()] if row in (SeriesRow, WaitRow, ServerStatementRow) else paths
+    return [path for path in paths if path.exists()] if row in _OF_PROBES else paths
 
 
 def _parquet(paths: Sequence[Path], row: type[Row]) -> str:

@@ -152,6 +152,21 @@ class WaitRow:
 
 
 @dataclass(frozen=True, slots=True)
+class StandbySeriesRow(SeriesRow):
+    """A figure of the probe's that is a standby's."""
+
+    standby: Text
+    """Its name, as pg_stat_replication has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyWaitRow(WaitRow):
+    """Sessions of a standby, likewise."""
+
+    standby: Text
+
+
+@dataclass(frozen=True, slots=True)
 class ServerStatementRow:
     """What pg_stat_statements says of one statement over a trial: the 100 that took the longest.
 
@@ -198,6 +213,8 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
         "series": SeriesRow,
         "waits": WaitRow,
         "server_statements": ServerStatementRow,
+        "standby_series": StandbySeriesRow,
+        "standby_waits": StandbyWaitRow,
     }
 )
 """Row of each table; `<table>.parquet` is its file in a trial's folder."""

@@ -1,0 +1,74 @@
+"""`[probe]` of a plan: what it allows, and which options of pgprobe come of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.plan.probe_words import ProbeSpec
+from pgdyno.probe import Beside
+
+PLAN = """\
+name = "probed"
+[target.a]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["tpcb-like"]
+[sweep]
+clients = 3
+[trial]
+duration = "4s"
+[probe]
+"""
+
+
+def spec(folder: Path, text: str) -> ProbeSpec:
+    path = folder / "probed.toml"
+    path.write_text(PLAN + text)
+    return load_plan(path, []).plan.probe
+
+
+def options(spec: ProbeSpec, data: Path | None = Path("/d")) -> set[str]:
+    return set(Beside(spec, {}, data, Path("lines"), Path("log")).options or [])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {"--data=/d", "--waits-hz=10", "--statements=20"}),
+        ("log = false\nstatements = 0", {"--no-log", "--statements=0"}),
+        ('log = "/var/log/pg/main.csv"', {"--log=/var/log/pg/main.csv"}),
+        ("server = false", {"--data=/d", "--no-server"}),
+    ],
+)
+def test_keys_become_options(tmp_path: Path, text: str, expected: set[str]) -> None:
+    given = options(spec(tmp_path, text))
+    assert expected <= given
+    assert any(each.startswith(("--log", "--no-log")) for each in given) == ("log" in text)
+
+
+def test_over_the_network_there_is_no_log_to_read(tmp_path: Path) -> None:
+    assert options(spec(tmp_path, 'log = "/l"'), None) >= {"--no-host", "--waits-hz=1"}
+    assert "--log=/l" not in options(spec(tmp_path, 'log = "/l"'), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('log = "main.log"', "write the whole path of the log"),
+        ("log = 1", "write the whole path of the log"),
+        ('log = "/l"\nhost = false', "the log is read on the server's host"),
+        ("statements = -1", "must be at least 0"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        spec(tmp_path, text)
+    (problem,) = caught.value.problems
+    assert message in problem.message
+    assert problem.path.startswith("probe")
+    assert problem.line is not None
