@@ -71,9 +71,8 @@ def standbys_are_sampled(trial: TrialRecord, folder: RunFolder) -> None:
         assert commits[load.name] >= load.succeeded
     looked = data.query("SELECT DISTINCT standby FROM standby_waits WHERE sessions > 0 ORDER BY 1").rows
     assert looked == [("pgdyno_1",), ("pgdyno_2",)]
-    once = (
-        "SELECT max(n) FROM (SELECT count(*) AS n FROM series WHERE source = 'wal' AND metric = 'bytes' GROUP BY t_us)"
-    )
+    rows = "SELECT count(*) AS n FROM series WHERE source = 'database' AND metric = 'backends' GROUP BY t_us"
+    once = f"SELECT max(n) FROM ({rows})"  # noqa: S608
     assert data.query(once).rows == [(1,)]
 
 
