@@ -72,7 +72,7 @@ def standbys_are_sampled(trial: TrialRecord, folder: RunFolder) -> None:
     looked = data.query("SELECT DISTINCT standby FROM standby_waits WHERE sessions > 0 ORDER BY 1").rows
     assert looked == [("pgdyno_1",), ("pgdyno_2",)]
     rows = "SELECT count(*) AS n FROM series WHERE source = 'database' AND metric = 'backends' GROUP BY t_us"
-    once = f"SELECT max(n) FROM ({rows})"  # noqa: S608
+    once = f"SELECT max(n) FROM ({rows})"
     assert data.query(once).rows == [(1,)]
 
 
