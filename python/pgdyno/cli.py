@@ -273,6 +273,7 @@ def report(
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
+    pdf: Annotated[Path | None, typer.Option(help="Write it as a PDF, too: two pages and an appendix.")] = None,
     md: Annotated[Path | None, typer.Option(help="Write Markdown of 80 columns, too.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
     price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
@@ -281,7 +282,7 @@ def report(
     """Write the report of a run, or of several beside each other: one HTML file that works offline."""
     from pgdyno.commands.show import write_report
 
-    write_report(named or ["latest"], runs, html=html, md=md, csv=csv, price=price, language=language)
+    write_report(named or ["latest"], runs, html=html, pdf=pdf, md=md, csv=csv, price=price, language=language)
 
 
 @app.command()

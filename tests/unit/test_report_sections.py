@@ -26,7 +26,7 @@ from pgdyno.report.html import render_html
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.sections.dips import TRIES, UNEXPLAINED, dip_section
 from pgdyno.report.sections.four import four_numbers
-from pgdyno.report.sections.times import BYTES, Steps, timeline_json
+from pgdyno.report.sections.times import BYTES, Steps, timeline_data, timeline_json
 from pgdyno.report.together import Together
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.limits import SeenBeside
@@ -164,7 +164,7 @@ def test_the_timeline_s_data_are_bounded_however_many_trials_there_are() -> None
     trial = add_trial(run, "pg18", 4, 50_000, 900, seconds=3600)
     for trials, probed in ((100, True), (1280, False)):
         steps = Steps.of(trials, probed=probed)
-        text = timeline_json(digest(run), {}, {}, trial.number, steps)
+        text = timeline_json(timeline_data(digest(run), {}, {}, trial.number, steps))
         assert len(json.loads(text)["trials"][0]["tps"]) <= steps.most
         assert trials * len(text) <= 1.5 * BYTES
 
@@ -180,7 +180,8 @@ def test_what_happened_beside_a_trial_is_in_its_timeline() -> None:
     ]
     beside = Beside(1.0, series, waits(("Lock", "tuple", 2.0), ("Lock", "transactionid", 1.0)))
     dips = {number: [Dip(4.0, 6.0, 0.5, 900.0)]}
-    (trial,) = json.loads(timeline_json(digest(run), {number: beside}, dips, number, Steps(240)))["trials"]
+    data = timeline_data(digest(run), {number: beside}, dips, number, Steps(240))
+    (trial,) = json.loads(timeline_json(data))["trials"]
     assert trial["marks"] == [[2.0, "checkpoint (WAL or command)"]]
     assert trial["waits"] == {"Lock": [3] * 12}
     assert trial["cpu"]["user"][3] == 25

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from pgdyno.errors import StoreError
-from pgdyno.records import Fingerprint, Manifest, Outcome, TrialRecord
+from pgdyno.fingerprint import fingerprint_of
+from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.store import RunFolder
 from pgdyno.store.folder import MANIFEST, TRIALS
 
@@ -110,26 +109,6 @@ def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord]) -
         fingerprint=fingerprint_of(manifest.fingerprint),
         words=_words(manifest),
     )
-
-
-def fingerprint_of(taken: Fingerprint | None) -> str:
-    """Eight hexadecimal digits of what must be alike whatever is compared: machine, storage, workload, reset.
-
-    Versions and settings of the server are left out: these are what runs are compared for.
-    """
-    if taken is None:
-        return ""
-    host = taken.host
-    alike = {
-        "cpu": (host.architecture, host.cpu_model, host.cores, host.threads_per_core, host.cpu_limit),
-        # a kernel takes a little memory for itself, another little with every version
-        "memory": (round(host.memory_bytes / 2**30), host.memory_limit_bytes, host.virtualisation),
-        "disks": sorted(set(host.disks.values())),
-        "generator": taken.generator,
-        "workload": taken.workload,
-        "reset": taken.reset,
-    }
-    return hashlib.sha256(json.dumps(alike, sort_keys=True, default=str).encode()).hexdigest()[:8]
 
 
 def _words(manifest: Manifest) -> str:

@@ -35,19 +35,30 @@ STRIPS_AT_MOST = 40
 NO_FITS: Mapping[Series, UslFit | NotFitted] = MappingProxyType({})
 BANDS_UP_TO = 4
 """Curves with the band of the Universal Scalability Law."""
-COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3}
+COLUMNS = {Layout.WIDE: 6, Layout.NARROW: 3, Layout.PRINT: 4}
 """Trials side by side in a strip."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A picture in the forms that a page switches between, under the sentence that it shows."""
+    """A picture under the sentence that it shows; drawn when a page asks for one of its forms."""
 
     name: str
     title: str
-    wide: Markup
-    narrow: Markup | None
-    """None: the wide form scrolls where there is little room."""
+    drawn: Callable[[Layout], Markup]
+    """One drawing, or several under one another."""
+    has_narrow: bool = True
+    """Else the wide form scrolls where there is little room."""
+
+    @property
+    def wide(self) -> Markup:
+        """For a page with room."""
+        return self.drawn(Layout.WIDE)
+
+    @property
+    def narrow(self) -> Markup | None:
+        """For a page with little."""
+        return self.drawn(Layout.NARROW) if self.has_narrow else None
 
 
 def curves_figure(of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS) -> Figure | None:
@@ -184,7 +195,7 @@ def _strip(
         ]
         return Markup("").join(_render(each, f"{name}-{row}", layout) for row, each in enumerate(drawn))
 
-    return Figure(name, title, rows(Layout.WIDE), rows(Layout.NARROW) if narrow else None)
+    return Figure(name, title, rows, narrow)
 
 
 def _problem(trial: TrialRecord) -> str | None:
@@ -192,8 +203,8 @@ def _problem(trial: TrialRecord) -> str | None:
 
 
 def drawn_figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:
-    """A picture in both widths."""
-    return Figure(name, title, *(_render(draw(layout), name, layout) for layout in (Layout.WIDE, Layout.NARROW)))
+    """A picture of one drawing."""
+    return Figure(name, title, lambda layout: _render(draw(layout), name, layout))
 
 
 def _render(drawing: Drawing, name: str, layout: Layout) -> Markup:

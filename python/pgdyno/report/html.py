@@ -11,6 +11,7 @@ import hashlib
 import re
 from collections.abc import Sequence
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -37,11 +38,13 @@ from pgdyno.report.sections.dips import dip_section, dips_of
 from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
 from pgdyno.report.sections.heat import heat_figures
 from pgdyno.report.sections.inside import growth_table, server_statement_table
-from pgdyno.report.sections.times import Steps, timeline_json
+from pgdyno.report.sections.times import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
 from pgdyno.report.texts import capital, say, say_count, sentence, speaking
 from pgdyno.report.workload_tables import sweep_table, tpcc_table
 
+Content = dict[str, Any]
+"""Values by their names in the templates."""
 POINTS_NAMED = 6
 """Points that a note names; of more it says how many."""
 _KEPT_TOGETHER = re.compile(
@@ -57,12 +60,27 @@ def render_html(run: RunSource, location: str, extras: Extras | None = None) -> 
 
 def render_digest(of: Digest, location: str, extras: Extras) -> str:
     """The page of a run that is analysed already."""
+    return render_content(report_content(of, location, extras))
+
+
+def render_content(content: Content) -> str:
+    """The page of what `report_content` worked out."""
     style, script = page_style(), page_file("script.js") + page_file("timeline.js")
     context = {
         "language": speaking().value,
         "policy": policy(style, script),
         "style": Markup(style),  # noqa: S704 - our own file
         "script": Markup(script),  # noqa: S704 - our own file
+        "timeline": Markup(timeline_json(content["times"])),  # noqa: S704 - JSON without the characters of markup
+        "sections": _sections(content),
+        **content,
+    }
+    return _environment().from_string(page_file("report.html.j2")).render(context)
+
+
+def report_content(of: Digest, location: str, extras: Extras) -> Content:
+    """What every section says, by its name in the templates; the page and the PDF are made of it."""
+    return {
         "of": of,
         "manifest": of.manifest,
         "name": of.manifest.plan.get("name") or of.manifest.workload,
@@ -82,8 +100,6 @@ def render_digest(of: Digest, location: str, extras: Extras) -> str:
         **_times(of, extras),
         **_about(of, extras),
     }
-    context["sections"] = _sections(context)
-    return _environment().from_string(page_file("report.html.j2")).render(context)
 
 
 def _claim(of: Digest, extras: Extras) -> dict[str, object]:
@@ -128,10 +144,9 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
     dips = extras.dips if extras.dips is not None else dips_of(of)
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
     steps = Steps.of(len(of.run.trials), probed=bool(extras.besides))
-    timeline = timeline_json(of, extras.besides, dips, chosen, steps)
     return {
         "strips": figures.timeline_figures(of),
-        "timeline": Markup(timeline),  # noqa: S704 - JSON without the characters of markup
+        "times": timeline_data(of, extras.besides, dips, chosen, steps),
         "dips": dip_section(of, dips, extras.explained) if dips else None,
         "unseen": extras.unseen,
         "replica_table": replica_table(of.run.trials),
@@ -208,8 +223,8 @@ def _environment() -> Environment:
     environment.globals |= {"say": say, "say_count": say_count, "marked": _marked, "code": _code, "link": _link}
     environment.filters["capfirst"] = capital
     environment.filters["sentence"] = sentence
-    environment.filters["where"] = _where
-    environment.filters["joined"] = lambda text: _KEPT_TOGETHER.sub("\u00a0", text)
+    environment.filters["where"] = where
+    environment.filters["joined"] = joined
     return environment
 
 
@@ -226,7 +241,12 @@ def _link(to: str, text: str) -> Markup:
     return Markup('<a href="{}">{}</a>').format(to, text)
 
 
-def _where(points: Sequence[str]) -> str:
+def joined(text: str) -> str:
+    """`text` whose lines do not end between a figure and its unit."""
+    return _KEPT_TOGETHER.sub("\u00a0", text)
+
+
+def where(points: Sequence[str]) -> str:
     """Some names, or how many there are."""
     if len(points) <= POINTS_NAMED:
         return "; ".join(points)
@@ -258,7 +278,7 @@ def _query(location: str) -> str:
     )
 
 
-def _sections(context: dict[str, object]) -> list[tuple[str, str]]:
+def _sections(context: Content) -> list[tuple[str, str]]:
     """Links to what this page has."""
     sections = [
         ("validity", say("Validity"), context["validity"]),

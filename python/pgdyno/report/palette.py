@@ -130,6 +130,7 @@ def chart_css(theme: Theme | None = None) -> str:
         f".shade{{fill:{colour('wash')}}}",
         f".lock{{fill:{colour('lock')}}}.idle{{fill:{colour('quiet')};opacity:.5}}",
         f".band{{fill:{colour('band')}}}",
+        f".dip{{fill:{colour('bad')};opacity:.12}}",
         ".h0{opacity:.08}.h1{opacity:.16}.h2{opacity:.28}.h3{opacity:.45}.h4{opacity:.7}.h5{opacity:1}",
         f".miss{{fill:none;stroke:{colour('bad')};stroke-width:1;stroke-dasharray:4 3}}",
         f"text.bad{{fill:{colour('bad')}}}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pgdyno.analyse.compare import Comparison, compare
@@ -22,8 +23,9 @@ from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.gathered import Gathered, without_collector
-from pgdyno.report.html import render_digest
+from pgdyno.report.html import Content, render_content, report_content
 from pgdyno.report.markdown import markdown_of
+from pgdyno.report.paper.typeset import Paper, pdf_of
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.sections.times import Steps
@@ -42,19 +44,44 @@ MOST_PROBED = 300
 """Trials whose waits, processors and disks are read: ten seconds are enough to wait for a page."""
 
 
-def report_html(runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH) -> str:
-    """The page of one run, or of several beside the first. Raises StoreError and UsageError."""
+@dataclass(frozen=True, slots=True)
+class WholeReport:
+    """A report worked out once, to be written in each of its forms."""
+
+    of: Digest
+    extras: Extras
+    content: Content
+    language: Language
+
+    def html(self) -> str:
+        """One page that works offline."""
+        with without_collector(), spoken(self.language):
+            return render_content(self.content)
+
+    def pdf(self) -> Paper:
+        """The same on paper. Raises UsageError without typst, and without a font for the language."""
+        with without_collector(), spoken(self.language):
+            return pdf_of(self.content)
+
+    def markdown(self) -> str:
+        """The same in 80 columns of Markdown."""
+        with spoken(self.language):
+            return markdown_of(self.of, self.extras)
+
+
+def whole_report(
+    runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
+) -> WholeReport:
+    """The report of one run, or of several beside the first. Raises StoreError and UsageError."""
     with without_collector(), spoken(language):
         of, extras = everything(runs, prices)
-        return render_digest(of, ", ".join(str(run.folder.path) for run in runs), extras)
+        location = ", ".join(str(run.folder.path) for run in runs)
+        return WholeReport(of, extras, report_content(of, location, extras), language)
 
 
-def report_markdown(
-    runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
-) -> str:
-    """The same in 80 columns of Markdown. Raises StoreError and UsageError."""
-    with without_collector(), spoken(language):
-        return markdown_of(*everything(runs, prices))
+def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
+    """The page of one run, or of several beside the first, in English. Raises StoreError and UsageError."""
+    return whole_report(runs, prices).html()
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:

@@ -28,7 +28,7 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
     )
     longest = max(text_width(named[point.summary.series].name) for point in points) + 16
     left = min(longest, layout.width * 0.3)
-    ticks = linear_ticks(max(point.tps.high for point in points), 5 if layout is Layout.WIDE else 3)
+    ticks = linear_ticks(max(point.tps.high for point in points), 5 if layout is not Layout.NARROW else 3)
     box = Box(left, 8, layout.width - 84, 8 + ROW * len(points))
     x = Scale(0, ticks[-1], box.left, box.right)
     for tick in ticks:

@@ -42,7 +42,7 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
         cells = _cells(shares, level, [x(end) for end in ends], [y(edge) for edge in edges_ms])
         if cells:
             drawing.add(element("path", d=cells, class_=f"f{look.colour} h{level}"))
-    for tick in linear_ticks(ends[-1], 6 if layout is Layout.WIDE else 3, WHOLE_STEPS):
+    for tick in linear_ticks(ends[-1], 6 if layout is not Layout.NARROW else 3, WHOLE_STEPS):
         if ends[0] <= tick <= ends[-1]:
             drawing.add(text(x(tick), box.bottom + 19, f"{tick:g}", anchor="middle"))
     x_title(drawing, box, say("seconds since the trial began"))

@@ -104,7 +104,7 @@ def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title:
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description({"p99": lines}))
     values = [value for each in lines for _, value in each.points]
     ticks = log_ticks(min(values), max(values))
-    names = [each.name for each in lines] if layout is Layout.WIDE else []
+    names = [each.name for each in lines] if layout is not Layout.NARROW else []
     room = room_for(names) if names else 8.0
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)

@@ -1,4 +1,4 @@
-"""The two widths that every chart is drawn in, and the frame of axes that they share."""
+"""The widths that charts are drawn in, and the frame of axes that they share."""
 
 from __future__ import annotations
 
@@ -11,17 +11,19 @@ from pgdyno.report.svg import Drawing, line, text, text_width
 
 
 class Layout(StrEnum):
-    """A page shows one of the two, by its width; text is readable in both."""
+    """A page shows the wide form or the narrow one, by its width; paper has its own. Text is readable in all."""
 
     WIDE = "wide"
     NARROW = "narrow"
+    PRINT = "print"
 
     @property
     def width(self) -> float:
         """Width of the drawing in its own units."""
-        return 960.0 if self is Layout.WIDE else 380.0
+        return _WIDTHS[self]
 
 
+_WIDTHS = {Layout.WIDE: 960.0, Layout.NARROW: 380.0, Layout.PRINT: 700.0}
 CHART_HEIGHT = 260.0
 STRIP_HEIGHT = 140.0
 

@@ -45,7 +45,7 @@ def scaling_chart(
     """
     drawing = Drawing(layout.width, CHART_HEIGHT + 10, title, _description(curves, named))
     ticks = linear_ticks(max(point.tps.high for curve in curves for point in curve.points))
-    names = [named[curve.series].name for curve in curves] if len(curves) > 1 and layout is Layout.WIDE else []
+    names = [named[curve.series].name for curve in curves] if len(curves) > 1 and layout is not Layout.NARROW else []
     room = max(room_for(names) if names else 0.0, sides[1])
     left = max(sides[0], label_column([f"{tick:,.0f}" for tick in ticks]))
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)

@@ -39,7 +39,7 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     furthest = max(axis for curve in curves for axis, _ in curve if math.isfinite(axis))
     # the largest latency is at 100 %, which this axis never reaches: it stands half a step past the last
     end = max(furthest, axis_of(90)) + 0.25
-    names = [each.name if layout is Layout.WIDE else each.short_name for each in lines]
+    names = [each.name if layout is not Layout.NARROW else each.short_name for each in lines]
     room = room_for(names)
     ticks = log_ticks(min(every), max(every))
     left = label_column([_tick(tick) for tick in ticks])

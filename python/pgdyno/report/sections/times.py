@@ -70,10 +70,10 @@ class Steps:
         return float(max(1, math.ceil(length / self.most)))
 
 
-def timeline_json(
+def timeline_data(
     of: Digest, besides: Mapping[int, Beside], dips: Mapping[int, Sequence[Dip]], chosen: int, steps: Steps
-) -> str:
-    """Every trial that has seconds, the one to show first named; safe inside of a script element."""
+) -> dict[str, Any]:
+    """Every trial that has seconds, the one to show first named."""
     trials = []
     for trial in of.run.trials:
         percentiles = trial.number == chosen or _is_cheap(trial)
@@ -82,12 +82,16 @@ def timeline_json(
         if made is not None:
             trials.append(made)
     host = of.manifest.host
-    data = {
+    return {
         "chosen": chosen,
         "cores": host.cores if host is not None else None,
         "trials": trials,
         "texts": {text: say(text) for text in script_texts()} if speaking() is not Language.ENGLISH else {},
     }
+
+
+def timeline_json(data: Mapping[str, Any]) -> str:
+    """`timeline_data` as JSON that is safe inside of a script element."""
     text = json.dumps(data, separators=(",", ":"), ensure_ascii=False)
     # what would end the element, or begin another, is written as JSON's escapes
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e").replace("\u2028", "\\u2028")

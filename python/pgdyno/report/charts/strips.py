@@ -1,0 +1,225 @@
+"""The timeline of one trial on paper: a strip a measure, from the data that the page's script draws on a screen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pgdyno.report import numbers
+from pgdyno.report.charts.labels import spread
+from pgdyno.report.charts.latency import LEAST_MS
+from pgdyno.report.charts.layout import Box, Layout, label_column
+from pgdyno.report.figures import Figure, drawn_figure
+from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
+from pgdyno.report.sections.times import BUSY
+from pgdyno.report.svg import Drawing, element, line, path, shortened, text
+from pgdyno.report.texts import say
+
+Values = Sequence[float | None]
+
+HEIGHT = 130.0
+NAMES = 120.0
+"""Room at the right for the names of lines."""
+MOST_MARKS = 12
+"""Marks that get a word; all get a line."""
+COLOURS = {
+    "CPU": "f2",
+    "I/O": "f0",
+    "WAL": "f5",
+    "Lock": "lock",
+    "LWLock": "f3",
+    "Client": "idle",
+    "other": "f4",
+    "user": "f2",
+    "system": "f0",
+    "irq": "f4",
+    "iowait": "f5",
+    "steal": "lock",
+}
+"""The same as on the page."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strip:
+    """One measure over the trial's steps."""
+
+    title: str
+    unit: str
+    lines: Mapping[str, Values]
+    stacked: bool = False
+    log: bool = False
+    top: float | None = None
+    """Upper end of the axis, where it is known."""
+    rule: float | None = None
+    """A dashed line: the processors over the sessions."""
+    colour: int | None = None
+    """The target's; None: a line has its own."""
+
+
+def strip_figures(trial: Mapping[str, Any], cores: int | None) -> list[Figure]:
+    """Pictures of a trial as `timeline_data` has it: throughput, p99, and what the probe saw beside it."""
+    strips = _strips(trial, cores)
+    # one room for the labels of all, so that a second is at one place in each
+    left = label_column([_tick(tick) for strip in strips for tick in _ticks(strip)])
+    named = any(strip.stacked or len(strip.lines) > 1 for strip in strips)
+    sides = (left, NAMES if named else 10.0)
+    return [
+        drawn_figure(f"strip-{at}", strip.title, partial(_drawn, trial, strip, sides, marked=at == 0))
+        for at, strip in enumerate(strips)
+    ]
+
+
+def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
+    colour, skip = trial["colour"], math.ceil(trial["warm"] / trial["step"])
+    span = partial(_range, skip=skip)
+    strips = [
+        Strip(
+            say("Throughput: {range} transactions a second", range=span(trial["tps"])),
+            "tps",
+            {"": trial["tps"]},
+            colour=colour,
+        )
+    ]
+    if any(value is not None for value in trial["p99"]):
+        p99 = Strip(
+            say("p99: {range} ms, log axis", range=span(trial["p99"])),
+            "ms",
+            {"": trial["p99"]},
+            log=True,
+            colour=colour,
+        )
+        strips.append(p99)
+    waits = trial.get("waits")
+    if waits:
+        most = max(waits, key=lambda name: sum(value or 0 for value in waits[name][skip:]))
+        title = say("Active sessions: most in {wait}", wait=say(most))
+        title += say("; dashed: {count} processors", count=cores) if cores else ""
+        strips.append(Strip(title, "", waits, stacked=True, rule=cores))
+    if trial.get("cpu"):
+        busy = [min(value, 100.0) for value in _sums([v for name, v in trial["cpu"].items() if name != "iowait"])]
+        title = say("Processors of the host: {range} % busy", range=span(busy))
+        strips.append(Strip(title, "%", trial["cpu"], stacked=True, top=100))
+    disks = trial.get("disk") or {}
+    shares = {name.removesuffix(f": {BUSY}"): disks[name] for name in disks if name.endswith(f": {BUSY}")}
+    rates = {name.removesuffix(", MB/s"): disks[name] for name in disks if not name.endswith(f": {BUSY}")}
+    if shares:
+        name = next(iter(shares))
+        strips.append(
+            Strip(
+                say("Disk ({disk}): {range} % of the time busy", disk=name, range=span(shares[name])),
+                "%",
+                shares,
+                top=100,
+            )
+        )
+    if rates:
+        strips.append(Strip(say("Disks: MB a second"), "MB/s", rates))
+    if trial.get("wal"):
+        strips.append(Strip(say("WAL: {range} MB a second", range=span(trial["wal"])), "MB/s", {"": trial["wal"]}))
+    return strips
+
+
+def _range(values: Values, skip: int) -> str:
+    there = [value for value in values[skip:] if value is not None]
+    if not there:
+        return say("nothing")
+    low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
+    return low if low == high else say("{low} to {high}", low=low, high=high)
+
+
+def _sums(lines: Sequence[Values]) -> list[float]:
+    return [sum(value or 0.0 for value in values) for values in zip(*lines, strict=True)]
+
+
+def _drawn(
+    trial: Mapping[str, Any], strip: Strip, sides: tuple[float, float], layout: Layout, *, marked: bool
+) -> Drawing:
+    drawing = Drawing(layout.width, HEIGHT, strip.title, strip.title)
+    ticks = _ticks(strip)
+    box = Box(sides[0], 24, layout.width - sides[1], HEIGHT - 18)
+    x = Scale(0, len(trial["tps"]) * trial["step"], box.left, box.right)
+    y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10 if strip.log else float)
+    _ground(drawing, trial, box, x)
+    drawing.add(text(0, 12, strip.unit, "quiet"))
+    for tick in ticks:
+        drawing.add(line(box.left, y(tick), box.right, y(tick), "axis" if tick == 0 else "hair"))
+        drawing.add(text(box.left - 8, y(tick) + 4.5, _tick(tick), anchor="end"))
+    if strip.stacked:
+        _stack(drawing, strip, trial["step"], x, y)
+    else:
+        _lines(drawing, strip, trial["step"], x, y)
+    if strip.rule and strip.rule <= ticks[-1]:
+        drawing.add(line(box.left, y(strip.rule), box.right, y(strip.rule), "rule"))
+    _marks(drawing, trial, box, x, named=marked)
+    for tick in linear_ticks(x.high, 8, WHOLE_STEPS):
+        if tick <= x.high:
+            drawing.add(text(x(tick), HEIGHT - 3, f"{tick:g} s" if tick == 0 else f"{tick:g}", anchor="middle"))
+    return drawing
+
+
+def _ticks(strip: Strip) -> list[float]:
+    if strip.top is not None:
+        return [0.0, strip.top / 2, strip.top]
+    values = _sums(list(strip.lines.values())) if strip.stacked else [v for of in strip.lines.values() for v in of if v]
+    if strip.log:
+        positive = [max(value, LEAST_MS) for value in values] or [LEAST_MS]
+        return log_ticks(min(positive), max(positive), 4)
+    return linear_ticks(max([*values, strip.rule or 0.0], default=0.0), 3)
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.6g}"
+
+
+def _ground(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale) -> None:
+    """Warm-up and dips behind all else."""
+    spans = [("shade", 0.0, trial["warm"])] if trial["warm"] > 0 else []
+    for class_, begin, end in [*spans, *(("dip", *dip) for dip in trial["dips"])]:
+        width = max(x(end) - x(begin), 1.0)
+        drawing.add(element("rect", x=x(begin), y=box.top, width=width, height=box.height, class_=class_))
+
+
+def _stack(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> None:
+    under = [0.0] * len(next(iter(strip.lines.values())))
+    ends = []
+    for name, values in strip.lines.items():
+        over = [low + (value or 0.0) for low, value in zip(under, values, strict=True)]
+        edge = [(x((at + 0.5) * step), y(value)) for at, value in enumerate(over)]
+        back = [(x((at + 0.5) * step), y(value)) for at, value in enumerate(under)]
+        drawing.add(path([*edge, *reversed(back)], COLOURS.get(name, "f4"), close=True))
+        ends.append((name, (edge[-1][1] + back[-1][1]) / 2, COLOURS.get(name, "f4")))
+        under = over
+    # the topmost first, as the names stand beside them
+    _names(drawing, list(reversed(ends)), x.end)
+
+
+def _lines(drawing: Drawing, strip: Strip, step: float, x: Scale, y: Scale) -> None:
+    ends = []
+    for at, (name, values) in enumerate(strip.lines.items()):
+        colour = strip.colour if strip.colour is not None else at % 6
+        places = [(x((step_at + 0.5) * step), y(value)) for step_at, value in enumerate(values) if value is not None]
+        if len(places) > 1:
+            drawing.add(path(places, f"s thin t{colour}"))
+        if places:
+            ends.append((name, places[-1][1], f"f{colour}"))
+    if len(strip.lines) > 1:
+        _names(drawing, ends, x.end)
+
+
+def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: float) -> None:
+    """A swatch and a name for each line, beside its end."""
+    heights = spread([y for _, y, _ in ends], 20, HEIGHT - 16)
+    for (name, _, class_), height in zip(ends, heights, strict=True):
+        drawing.add(element("rect", x=right + 8, y=height - 5, width=9, height=9, class_=class_))
+        drawing.add(text(right + 22, height + 4.5, shortened(say(name), NAMES - 26)))
+
+
+def _marks(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale, *, named: bool) -> None:
+    for at, (second, word) in enumerate(trial["marks"]):
+        drawing.add(line(x(second), box.top, x(second), box.bottom, "rule"))
+        if named and at < MOST_MARKS and x(second) < box.right - 40:
+            room = box.right - x(second) - 6
+            drawing.add(text(x(second) + 3, box.bottom - 5 - at % 3 * 13, shortened(word, room), "quiet halo"))

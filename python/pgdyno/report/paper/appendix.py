@@ -1,0 +1,229 @@
+"""What stands behind the two pages, in the order of the HTML report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+
+from pgdyno.report.charts.strips import strip_figures
+from pgdyno.report.html import Content
+from pgdyno.report.paper.blocks import (
+    Block,
+    breakable,
+    code,
+    drawings,
+    figure,
+    heading,
+    line,
+    listed,
+    pairs,
+    rows_table,
+    table,
+)
+from pgdyno.report.paper.front import told_notes
+from pgdyno.report.sections.validity import Reason
+from pgdyno.report.tables import Table
+from pgdyno.report.texts import capital, say, say_count, sentence
+
+
+def appendix(content: Content) -> list[Block]:
+    """Every section that has something to say."""
+    return list(chain.from_iterable(section(content) for section in _SECTIONS))
+
+
+def _validity(content: Content) -> Iterator[Block]:
+    validity = content["validity"]
+    if validity is not None:
+        yield heading(say("Validity"))
+        summary = say("{summary}; n = {count} trials.", summary=validity.summary, count=len(content["trials"]))
+        yield line(summary, "quiet")
+        notes = say_count(len(validity.notes), "{count} note", "{count} notes")
+        unchecked = say("{count} not checked", count=len(validity.unchecked))
+        for name, reasons in (("", validity.reasons), (notes, validity.notes), (unchecked, validity.unchecked)):
+            if reasons:
+                yield from [heading(name, 2)] if name else []
+                yield {"kind": "reasons", "rows": [_reason(each) for each in reasons], "keep": 0}
+    if content["notes"]:
+        yield heading(say("Before believing it"))
+        yield listed(told_notes(content))
+
+
+def _reason(of: Reason) -> Block:
+    return {
+        "word": of.word,
+        "look": of.verdict,
+        "rule": of.name,
+        "message": breakable(f"{capital(of.message)}."),
+        "advice": breakable(f"{capital(of.advice)}.") if of.advice else "",
+        "evidence": [breakable(line) for line in of.evidence],
+        "source": breakable(f"{capital(of.source)}.") if of.evidence else "",
+    }
+
+
+def _comparison(content: Content) -> Iterator[Block]:
+    if not (content["comparisons"] or content["published"]):
+        return
+    yield heading(say("Comparison"))
+    for each in content["comparisons"]:
+        yield heading(breakable(each.sentence), 2)
+        yield from [line(sentence(each.settle))] if each.settle else []
+        yield from [figure(each.figure)] if each.figure is not None else []
+        yield table(each.table)
+        yield from (line(f"{capital(warning)}.", "quiet") for warning in each.warnings)
+    if content["further"]:
+        yield line(
+            say("{count} further comparisons: {command} has all.", count=content["further"], command="pgdyno compare"),
+            "quiet",
+        )
+    if content["published"]:
+        yield heading(say("Published beside measured"), 2)
+        yield table(content["published"])
+        yield listed(content["published_notes"])
+
+
+def _points(content: Content) -> Iterator[Block]:
+    if not content["rows"]:
+        return
+    yield heading(say("Points"))
+    yield from [table(content["peaks"])] if content["peaks"] and content["comparisons"] else []
+    names = content["parameters"]
+    rows = []
+    for row, bar, spark in content["rows"]:
+        cells = [*row.names, row.clients, row.mark, row.tps, row.half, _picture(bar)]
+        rows.append([*cells, row.mean, row.p50, row.p95, row.p99, row.max, row.errors, row.trials, _picture(spark)])
+    caption = say(
+        "Every point over its finished trials: ± is half of the 95 % interval; percentiles are of all transactions "
+        "together"
+    )
+    first = (*names, say("clients"), "", "tps", "±", say("from zero"), say("mean, ms"), "p50, ms", "p95, ms", "p99, ms")
+    headings = (*first, say("max, ms"), say("errors"), say("trials"), say("second by second"))
+    yield rows_table(caption, headings, rows, len(names))
+    yield from _tables(content["errors"], content["orders"], content["sweep"])
+
+
+def _picture(markup: str) -> Block | str:
+    drawn = drawings(markup)
+    return {"drawing": drawn[0]} if drawn else ""
+
+
+def _law(content: Content) -> Iterator[Block]:
+    if content["usl"]:
+        yield heading(say("The scalability law"))
+        yield listed(capital(each) for each in content["usl"])
+
+
+def _latency(content: Content) -> Iterator[Block]:
+    if not (content["spectrum"] or content["heats"]):
+        return
+    over_time = say("Latency by percentile and over time")
+    yield heading(over_time if content["heats"] else say("Latency by percentile"))
+    if content["spectrum"]:
+        yield figure(content["spectrum"])
+        yield table(content["spectrum_table"])
+    for picture, _ in content["heats"]:
+        yield figure(picture)
+
+
+def _times(content: Content) -> Iterator[Block]:
+    if not content["trials"]:
+        return
+    yield heading(say("Second by second"))
+    times = content["times"]
+    chosen = next((trial for trial in times["trials"] if trial["n"] == times["chosen"]), None)
+    if chosen is not None:
+        yield heading(breakable(f"{say('Trial')} {chosen['n']}: {chosen['name']}"), 2)
+        yield from (figure(each) for each in strip_figures(chosen, times["cores"]))
+    if content["strips"].shown:
+        yield heading(say("Points with all their trials"), 2)
+        yield from (figure(each) for each in content["strips"].shown)
+    yield from _tables(content["trial_table"], content["replica_table"])
+
+
+def _dips(content: Content) -> Iterator[Block]:
+    dips = content["dips"]
+    if dips is None:
+        return
+    yield heading(say("Dips"))
+    yield line(dips.summary)
+    yield from _tables(dips.table)
+    if dips.tries:
+        yield heading(say("What to try next"), 2)
+    for each in dips.tries:
+        yield line(say("{cause}: {why}. In the plan:", cause=capital(each.cause), why=each.why))
+        yield code(each.fragment)
+
+
+def _statements(content: Content) -> Iterator[Block]:
+    tables = (content["statements"], *content["counted"], *content["growth"], *content["processes"])
+    if any(tables):
+        yield heading(say("Statements, tables, processes"))
+        yield from _tables(*tables)
+
+
+def _failed(content: Content) -> Iterator[Block]:
+    if content["unfinished"]:
+        yield heading(say("Trials that are no result"))
+        yield table(content["failed_table"])
+
+
+def _differences(content: Content) -> Iterator[Block]:
+    if content["cost"] is not None:
+        yield heading(say("Its rates"))
+        yield table(content["cost"].rates)
+    if content["differences"] or content["settings"]:
+        yield heading(say("Differences"))
+        yield from _tables(*content["differences"], content["settings"])
+
+
+def _plan(content: Content) -> Iterator[Block]:
+    manifest = content["manifest"]
+    yield heading(say("Plan"))
+    if manifest.imported is not None:
+        files = ", ".join(file.path for file in manifest.imported.files)
+        yield line(say("There was none: the figures were imported from {files}.", files=files))
+    else:
+        about = f"{content['description']}. " if content["description"] else ""
+        resolved = say("As resolved: every default filled in. Its source was {file}.", file=manifest.plan_source)
+        yield line(f"{about}{resolved}")
+    yield from (line(sentence(each), "quiet") for each in content["disturbances"])
+    yield from [line(sentence(content["prepared"]), "quiet")] if content["prepared"] else []
+    if manifest.imported is None:
+        yield code(content["plan"])
+        yield heading(say("To run it again"), 2)
+        yield line(say("Save the plan above as {file}, then:", file="plan.toml"))
+        yield code(content["again"])
+
+
+def _environment(content: Content) -> Iterator[Block]:
+    yield heading(say("Environment"))
+    yield pairs(content["host"])
+    yield table(content["servers"])
+    yield heading(say("Raw data"))
+    where = say(
+        "Every figure here comes from the run folder {folder}: records as JSON, tables as Parquet, latency histograms "
+        "as HDR blobs. DuckDB reads it as it stands:",
+        folder=content["location"],
+    )
+    yield line(where)
+    yield code(content["query"])
+
+
+def _tables(*tables: Table | None) -> Iterator[Block]:
+    """Those that there are."""
+    yield from (table(each) for each in tables if each is not None)
+
+
+_SECTIONS: tuple[Callable[[Content], Iterable[Block]], ...] = (
+    _validity,
+    _comparison,
+    _points,
+    _law,
+    _latency,
+    _times,
+    _dips,
+    _statements,
+    _failed,
+    _differences,
+    _plan,
+    _environment,
+)

@@ -1,0 +1,130 @@
+"""The two pages that stand alone: the claim and whether it holds; then how it scales, how fast, at what price."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+
+from pgdyno.report.html import Content, joined, where
+from pgdyno.report.paper.blocks import Block, breakable, figure, heading, line, listed, table
+from pgdyno.report.sections.validity import Validity
+from pgdyno.report.texts import capital, say, say_count, sentence
+
+MOST_REASONS = 5
+
+
+def first_page(content: Content) -> list[Block]:
+    """Verdict, four numbers, validity, comparison."""
+    return list(chain(_verdict(content), _validity(content["validity"]), _notes(content), _comparison(content)))
+
+
+def second_page(content: Content) -> list[Block]:
+    """Scaling, latency, price."""
+    blocks = []
+    if content["curves"] or content["latency"]:
+        blocks.append(heading(say("Scaling") if content["latency"] else say("Throughput")))
+        blocks += [figure(each) for each in (content["curves"], content["latency"]) if each]
+        bars = say("Bars at a point are its 95 % interval (Student's t over trials, n in its row).")
+        blocks.append(line(bars, "quiet", keep=1))
+    if content["spectrum"]:
+        blocks.append(heading(say("Latency by percentile"), keep=2))
+        blocks.append(figure(content["spectrum"], keep=2))
+    blocks.append(heading(say("Price")))
+    cost = content["cost"]
+    if cost is not None:
+        blocks += [line(cost.summary), table(cost.table)]
+        blocks += [table(cost.at_target)] if cost.at_target is not None else []
+    elif content["priced"]:
+        blocks.append(line(say("The price list has none of these targets.")))
+    else:
+        nobody = say(
+            "Nobody said what these targets cost: {key} in the plan, or {command}, sets a price beside each peak.",
+            key="[price]",
+            command="pgdyno report RUN --price FILE",
+        )
+        blocks.append(line(nobody))
+    return blocks
+
+
+def _verdict(content: Content) -> Iterator[Block]:
+    struck = content["struck"]
+    yield {"kind": "verdict", "text": breakable(joined(content["headline"])), "struck": bool(struck), "keep": 0}
+    if struck:
+        more = f"; {say('and {count} more', count=len(struck) - 1)}" if len(struck) > 1 else ""
+        yield line(f"{say('Not valid:')} {struck[0]}{more}.", "bad")
+    if content["settle"]:
+        yield line(sentence(content["settle"]), "strong")
+    if content["reached"]:
+        yield line(sentence(content["reached"]))
+    yield line(content["conditions"], "quiet")
+    if content["unfinished"]:
+        failed = say_count(
+            len(content["unfinished"]),
+            "{count} of {all} trials is no result",
+            "{count} of {all} trials are no result",
+            all=len(content["trials"]),
+        )
+        yield line(f"{say('Failed:')} {failed}.", "bad")
+    if content["numbers"]:
+        numbers = [
+            {
+                "name": each.name,
+                "figure": each.figure,
+                "unit": each.unit,
+                "about": breakable(each.about),
+                "look": each.verdict,
+            }
+            for each in content["numbers"]
+        ]
+        yield {"kind": "four", "numbers": numbers, "keep": 0}
+
+
+def _validity(validity: Validity | None) -> Iterator[Block]:
+    if validity is None:
+        return
+    yield heading(say("Validity"))
+    yield line(f"{validity.summary}.", "quiet")
+    shown = [{"rule": gate.name, "word": gate.word, "look": gate.verdict} for gate in validity.gates]
+    yield {"kind": "strip", "gates": shown, "keep": 0}
+    if validity.reasons:
+        heaviest = validity.reasons[:MOST_REASONS]
+        rows = [
+            {"word": each.word, "look": each.verdict, "rule": each.name, **_short(each.message)} for each in heaviest
+        ]
+        yield {"kind": "reasons", "rows": rows, "keep": 1}
+        more = len(validity.reasons) - len(heaviest)
+        if more:
+            yield line(f"{say('and {count} more', count=more)}.", "quiet", keep=1)
+
+
+def _short(message: str) -> Block:
+    return {"message": breakable(f"{capital(message)}."), "advice": "", "evidence": [], "source": ""}
+
+
+def _notes(content: Content) -> Iterator[Block]:
+    if content["notes"]:
+        yield heading(say("Before believing it"), keep=5)
+        yield listed(told_notes(content), keep=5)
+
+
+def told_notes(content: Content) -> Iterator[str]:
+    """Every warning with its points."""
+    for note in content["notes"]:
+        yield capital(note.message) + (f": {where(note.points)}" if note.points else "") + "."
+
+
+def _comparison(content: Content) -> Iterator[Block]:
+    comparisons = content["comparisons"]
+    if not comparisons:
+        if content["peaks"]:
+            yield heading(say("Peak and knee of each series"), keep=1)
+            yield table(content["peaks"], keep=1)
+        return
+    chief = next((each for each in comparisons if each.sentence == content["headline"]), comparisons[0])
+    yield heading(say("Comparison"), keep=2)
+    if chief.figure is not None:
+        yield figure(chief.figure, keep=2)
+    others = [f"{each.sentence}." for each in comparisons if each is not chief]
+    if others:
+        yield listed(others, keep=3)
+    yield table(chief.table, keep=4)
