@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Dialog, Page, sync_playwright
 
 
@@ -29,6 +30,16 @@ class Watched:
 
 Opens = Callable[..., Watched]
 """Opens HTML in a window of `width`; further options are of playwright's contexts."""
+
+
+def serious(page: Page) -> list[tuple[str, str]]:
+    """What axe finds on `page` that keeps people out: the rule, and the element."""
+    return [
+        (each["id"], node["html"][:200])
+        for each in Axe().run(page).response["violations"]
+        if each["impact"] in ("serious", "critical")
+        for node in each["nodes"][:3]
+    ]
 
 
 @pytest.fixture(scope="module")

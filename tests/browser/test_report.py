@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
 
 from pgdyno.analyse.compare import compare
 from pgdyno.analyse.metric import Metric
@@ -14,7 +13,7 @@ from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.html import render_html
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.tables import StatementRow
-from tests.browser.conftest import Opens
+from tests.browser.conftest import Opens, serious
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
@@ -113,14 +112,7 @@ def test_the_button_changes_the_ground(opened: Opens, page_text: str) -> None:
 def test_axe_finds_nothing_serious(opened: Opens, page_text: str, scheme: str) -> None:
     page = opened(page_text, color_scheme=scheme).page
     page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true; })")
-    found = Axe().run(page).response["violations"]
-    serious = [
-        (each["id"], node["html"][:200])
-        for each in found
-        if each["impact"] in ("serious", "critical")
-        for node in each["nodes"][:3]
-    ]
-    assert serious == []
+    assert serious(page) == []
 
 
 def test_it_prints_with_all_its_tables(opened: Opens, page_text: str) -> None:

@@ -42,11 +42,14 @@ def run_of(parent: Path, *, hours: int = 0, tps: float = 500, version: str = "18
     return folder
 
 
-def many_runs(parent: Path, number: int) -> list[str]:
-    """`number` runs that differ in their times, names and versions; their names, newest first."""
-    pattern = run_of(parent / ".pattern")
+def many_runs(parent: Path, number: int, *, first: int = 0, tps: float = 500, **changes: object) -> list[str]:
+    """`number` runs that differ in their times, names and versions; their names, newest first.
+
+    The oldest began `first` hours after the first of all.
+    """
+    pattern = run_of(parent / ".pattern", tps=tps, **changes)
     names = []
-    for at in range(number):
+    for at in range(first, first + number):
         started = STARTED + timedelta(hours=at)
         name = f"{started:%Y%m%dT%H%M%SZ}-quick-{at:04x}"
         shutil.copytree(pattern.path, parent / name, copy_function=os.link)

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from pgdyno.live import entry, index
+from pgdyno.fingerprint import fingerprint_of
+from pgdyno.live import index
 from pgdyno.live.app import make_app
 from pgdyno.live.index import Index
 from pgdyno.store import RunFolder
@@ -67,7 +68,7 @@ def test_a_run_that_changes_is_read_again(runs: Path, client: TestClient) -> Non
 def test_search(runs: Path, client: TestClient) -> None:
     first = run_of(runs, version="17.5", notes=["the fan was loud"])
     second = run_of(runs, hours=30, workload="tpcb-like", fingerprint=fingerprint("Slow CPU"))
-    print_of_first = entry.fingerprint_of(first.manifest.fingerprint)
+    print_of_first = fingerprint_of(first.manifest.fingerprint)
     for query, found in (
         ("q=fan+loud", [first]),
         ("q=FAN+quiet", []),
@@ -87,7 +88,7 @@ def test_search(runs: Path, client: TestClient) -> None:
 def test_a_fingerprint_leaves_out_what_is_compared(runs: Path) -> None:
     one = run_of(runs, version="17.5", fingerprint=fingerprint(seed=1)).manifest.fingerprint
     other = run_of(runs, version="18.6", fingerprint=fingerprint(seed=2)).manifest.fingerprint
-    assert entry.fingerprint_of(one) == entry.fingerprint_of(other) != entry.fingerprint_of(fingerprint("Slow CPU"))
+    assert fingerprint_of(one) == fingerprint_of(other) != fingerprint_of(fingerprint("Slow CPU"))
 
 
 def test_what_cannot_be_read_says_why(runs: Path, client: TestClient) -> None:
@@ -179,3 +180,14 @@ def test_a_run_goes_on_while_its_folder_is_locked(runs: Path, client: TestClient
         fcntl.flock(file, fcntl.LOCK_EX)
         assert f'<a href="/live/{folder.name}">' in client.get("/").text
     assert "not ended" in client.get("/").text
+
+
+def test_a_plan_with_prices_says_what_it_costs_while_it_runs(runs: Path, client: TestClient) -> None:
+    costs = {"hourly": [{"amount": 1.2, "count": 2}]}
+    price = {"currency": "EUR", "date": "2026-11-01", "years": 1, "target": {"pg": costs, "other": costs}}
+    priced, free = run_of(runs, plan={"name": "dear", "price": price}), run_of(runs, hours=1)
+    for each in (priced, free):
+        (each.path / "journal.jsonl").touch()
+    assert 'data-rate="4.8" data-currency="EUR"' in client.get(f"/live/{priced.name}").text
+    assert "data-rate" not in client.get(f"/live/{free.name}").text
+    assert "of 2026-11-01" in client.get(f"/run/{priced.name}/report").text

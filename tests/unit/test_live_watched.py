@@ -167,6 +167,8 @@ def test_what_the_probe_saw_by_second() -> None:
             sample(10.7, "disk", {"device": "a", "holds": "data"}, utilisation=0.5, written=2 << 20, read=0),
             sample(10.7, "wal_position", {}, inserted=1 << 20),
             sample(10.7, "process", {"pid": "7", "kind": "client backend"}, cpu=250_000),
+            sample(10.7, "checkpoints", {}, timed=1, requested=0, written=100),
+            sample(10.8, "tables", {}, autovacuums=2, live_rows=7),
             {"event": "sample", "wall_us": 10_800_000, "source": "cpu", "rows": 7},
             {"event": "end"},
             waits(11.1),
@@ -179,11 +181,19 @@ def test_what_the_probe_saw_by_second() -> None:
             "disk": [0.5, 2.0, 0.0],
             "wal": 1.0,
             "waits": {"CPU": 1.5, "lock": 2.0, "WAL": 0.5},
+            "marks": ["checkpoint (time)", "autovacuum"],
         }
     ]
     assert sampled.wait == "Lock transactionid: 2.0 sessions"
     assert sampled.blocker == f"process 7 ({MARKUP}) blocks 3"
     assert sampled.process == "client backend (7): 25% of a core"
+
+
+def test_the_time_between_two_attempts_costs_nothing(run: Path) -> None:
+    lines = [("run", 100), ("note", 130), ("run", 1_000), ("end", 1_020), ("run", 5_000), ("note", 5_007)]
+    said = [json.dumps({"e": kind, "t": t, "trials": [], "text": "x", "how": "", "outcome": ""}) for kind, t in lines]
+    (run / JOURNAL).write_text("\n".join(said) + "\n")
+    assert Watched(run).whole()["now"]["ran_s"] == 30 + 20 + 7
 
 
 def test_classes_of_waits() -> None:

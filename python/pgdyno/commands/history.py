@@ -11,8 +11,7 @@ from rich.console import Console
 from pgdyno.analyse.history import History, HistoryPoint, histories
 from pgdyno.analyse.metric import Metric
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint import Severity, comparable
-from pgdyno.report.history import history_lines
+from pgdyno.report.history import differing, history_lines
 from pgdyno.store import RunData, load_run
 from pgdyno.store import list_runs as stored_runs
 
@@ -55,14 +54,7 @@ def _differences(of: History, at: int, runs: dict[str, RunData]) -> list[str]:
     before, after = (_run_of(each, runs) for each in of.points[at - 1 : at + 1])
     if before is None or after is None:
         return []
-    prints = (before.manifest.fingerprint, after.manifest.fingerprint)
-    if prints[0] is None or prints[1] is None:
-        return []
-    return [
-        f"{each.field}: {each.a} before, {each.b} after"
-        for each in comparable(prints[0], prints[1])
-        if each.severity is not Severity.HARMLESS
-    ]
+    return differing(before.manifest, after.manifest)
 
 
 def _run_of(point: HistoryPoint, runs: dict[str, RunData]) -> RunData | None:

@@ -17,6 +17,7 @@ from pgdyno.live.archive import EXPLAINED, Archive
 from pgdyno.live.body import body_of
 from pgdyno.live.experiments import Experiments
 from pgdyno.live.guard import COOKIE, ENTER, STATIC, Guard, new_token, token_fits
+from pgdyno.live.histories import Histories
 from pgdyno.live.index import Index
 from pgdyno.live.pages import page, static
 
@@ -42,6 +43,7 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
     experiments = Experiments(index, form_token)
     routes = [
         *Archive(index).routes(),
+        *Histories(index).routes(),
         *experiments.routes(),
         Route(ENTER, enter.form, methods=["GET"]),
         Route(ENTER, enter.given, methods=["POST"]),

@@ -6,18 +6,18 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
-from pgdyno.analyse.metric import Metric
 from pgdyno.errors import PgdynoError, UsageError
 from pgdyno.live import downloads, shown
 from pgdyno.live.entry import Entry
 from pgdyno.live.index import Index
-from pgdyno.live.pages import archive_row, page
+from pgdyno.live.pages import METRICS, archive_row, metric_of, page
 from pgdyno.live.running import is_running
 from pgdyno.live.searching import Search
 from pgdyno.report import numbers
@@ -29,7 +29,6 @@ from pgdyno.units import format_bytes
 REPORTS_KEPT = 8
 REPORT_POLICY = "sandbox allow-scripts allow-downloads allow-popups; frame-ancestors 'none'"
 """A report brings its own policy, with the hashes of its script and style; here it is cut off from our pages, too."""
-METRICS = [(Metric.TPS.value, "throughput"), (Metric.P99.value, "p99 latency"), (Metric.MEAN.value, "mean latency")]
 
 
 class Archive:
@@ -71,6 +70,7 @@ class Archive:
             "problem": problem,
             "search": search,
             "narrowed": search != Search(),
+            "query": urlencode(request.query_params),
             "workloads": sorted({each.workload for each in every if each.workload}),
             "versions": sorted(versions | {version.partition(".")[0] for version in versions}, key=_by_number),
             "rows": [archive_row(each, running=each in running) for each in found],
@@ -130,10 +130,7 @@ class Archive:
         if "base" not in asked:
             entries.sort(key=lambda each: each.started_at)
         base, other = (load_run(self._index.path(each.name)) for each in entries)
-        try:
-            metric = Metric(asked.get("metric", Metric.TPS.value))
-        except ValueError as error:
-            raise UsageError("runs are compared by tps, p99 or mean") from error
+        metric = metric_of(asked)
         found = shown.compared(base, other, metric)
         context = {name: getattr(found, name) for name in found.__slots__}
         names = [each.name for each in entries]

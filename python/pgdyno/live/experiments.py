@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from pgdyno.analyse.price import prices_of
 from pgdyno.errors import UsageError
 from pgdyno.live.baseline import earlier
 from pgdyno.live.body import body_of
@@ -58,8 +59,15 @@ class Experiments:
         name = self._name(request)
         if not (self._index.path(name) / JOURNAL).is_file():
             return RedirectResponse(f"/run/{quote(name)}", 303)
-        host = RunFolder.open(self._index.path(name)).manifest.host
-        context = {"entry": self._index.get(name), "cores": host.cores if host else None, "strips": STRIPS}
+        manifest = RunFolder.open(self._index.path(name)).manifest
+        host, prices = manifest.host, prices_of(manifest)
+        context = {
+            "entry": self._index.get(name),
+            "cores": host.cores if host else None,
+            "strips": STRIPS,
+            "rate": prices.hourly() if prices is not None else None,
+            "prices": prices,
+        }
         return HTMLResponse(page("live", form_token=self._form_token, **context))
 
     async def stream(self, request: Request) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from importlib.resources import files
@@ -11,6 +12,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from pgdyno import __version__
+from pgdyno.analyse.metric import Metric
+from pgdyno.errors import UsageError
 from pgdyno.live.entry import Entry
 from pgdyno.report import numbers, palette
 from pgdyno.report.palette import Theme
@@ -27,6 +30,16 @@ STATIC = {
     "uPlot-LICENSE.txt": "text/plain",
 }
 STYLE = "look.css"
+METRICS = [(Metric.TPS.value, "throughput"), (Metric.P99.value, "p99 latency"), (Metric.MEAN.value, "mean latency")]
+"""What runs are compared by, and followed by over time."""
+
+
+def metric_of(asked: Mapping[str, str]) -> Metric:
+    """The metric of an address; throughput unless it says another. Raises UsageError."""
+    try:
+        return Metric(asked.get("metric", Metric.TPS.value))
+    except ValueError as error:
+        raise UsageError("there is no such metric", hint="tps, p99 or mean") from error
 
 
 @cache
@@ -79,7 +92,8 @@ def _style() -> str:
         f":root{{{light}color-scheme:light}}\n"
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
         f":root[data-theme=dark]{{{dark}color-scheme:dark}}\n"
-    ) + own
+        f"{palette.chart_css()}\n{own}"
+    )
 
 
 def _day(text: str | datetime | None) -> str:

@@ -6,6 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pgdyno.report.sections.times import MARKED
+
 CLASSES = {
     "CPU": "CPU",
     "IO": "I/O",
@@ -34,7 +36,7 @@ class Sampled:
         """Nothing yet."""
         self.rows: list[dict[str, Any]] = []
         """By second: `t` since 1970, `waits` by class (sessions, mean of the looks), `cpu` (shares of the host), `disk`
-        (highest utilisation, MiB a second written and read), `wal` (MiB a second)."""
+        (highest utilisation, MiB a second written and read), `wal` (MiB a second), `marks` (words)."""
         self.wait: str | None = None
         """What most sessions waited for in the last second."""
         self.blocker: str | None = None
@@ -101,6 +103,15 @@ class Sampled:
         if inserted is not None and span_s > 0:
             self._second["wal"] = round(inserted / span_s / MIB, 3)
 
+    def _ended(self, rows: Sequence[Mapping[str, Any]], _span_s: float) -> None:
+        """Checkpoints and vacuums that were counted in this second."""
+        values: Counter[str] = Counter()
+        for row in rows:
+            values.update({name: row["values"].get(name) or 0 for name in MARKED})
+        words = [word for name, word in MARKED.items() if values[name] > 0]
+        if words:
+            self._second["marks"] = [*self._second.get("marks", ()), *words]
+
     def _process(self, rows: Sequence[Mapping[str, Any]], span_s: float) -> None:
         if span_s <= 0:
             return
@@ -118,6 +129,8 @@ _SOURCES = {
     "disk": Sampled._disk,
     "wal_position": Sampled._wal,
     "process": Sampled._process,
+    "checkpoints": Sampled._ended,
+    "tables": Sampled._ended,
 }
 
 

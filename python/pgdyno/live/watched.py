@@ -10,6 +10,7 @@ from typing import Any
 
 from pgdyno.live.control import can_ask
 from pgdyno.live.journal import JOURNAL
+from pgdyno.live.ran import Ran
 from pgdyno.live.sampled import Sampled
 from pgdyno.live.tail import Tail
 from pgdyno.records import Outcome
@@ -44,6 +45,7 @@ class Watched:
         self._fed = 0
         self._now: Json = {"trial": None, "prepare": None, "progress": None, "health": None, "end": None}
         self._base: Json | None = None
+        self._ran = Ran()
         self._new: Json = _nothing()
 
     def poll(self) -> Json | None:
@@ -94,6 +96,7 @@ class Watched:
     def _take(self, line: Mapping[str, Any]) -> None:
         kind = line["e"]
         self._new["changed"] = True
+        self._ran.heard(kind, line["t"])
         if kind in FED:
             self._say(line["t"], str(line.get("what", kind)), str(line["text"]))
         elif kind in _TAKEN:
@@ -151,7 +154,8 @@ class Watched:
 
     def _moment(self) -> Json:
         top = {"wait": self._sampled.wait, "blocker": self._sampled.blocker, "process": self._sampled.process}
-        return {**self._now, "base": self._base, "top": top, "control": can_ask(self.run)}
+        ran_s = round(self._ran.seconds, 1)
+        return {**self._now, "ran_s": ran_s, "base": self._base, "top": top, "control": can_ask(self.run)}
 
     def _base_of(self, number: int, slug: str | None, arm: str, clients: int) -> Json | None:
         """Of this run's first arm, if this is another one; else of an earlier run."""

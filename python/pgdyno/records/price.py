@@ -113,6 +113,10 @@ class PriceList(BaseModel):
     """`p99 < 10ms`: prices are given at the highest throughput that meets it, too."""
     target: Annotated[dict[str, Costs], Field(min_length=1)]
 
+    def hourly(self) -> float:
+        """What all targets together cost in an hour of the period."""
+        return math.fsum(costs.total(self.years) for costs in self.target.values()) / (self.years * HOURS_A_YEAR)
+
 
 def _sum(parts: Sequence[_Part]) -> float:
     return math.fsum(part.amount * part.count for part in parts)

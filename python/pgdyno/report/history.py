@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.analyse.history import FEWEST_RUNS, History
 from pgdyno.analyse.metric import Metric
+from pgdyno.fingerprint import Severity, comparable
+from pgdyno.records import Manifest
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable, sparkline
 from pgdyno.report.comparison import percent
@@ -34,6 +36,17 @@ def history_lines(of: History, metric: Metric, differences: Mapping[int, Sequenc
         )
         for line in differences.get(change.at, ()):
             yield f"    {printable(line)}"
+
+
+def differing(before: Manifest, after: Manifest) -> list[str]:
+    """What the fingerprints of two runs say that could have made a change; nothing where one has none."""
+    if before.fingerprint is None or after.fingerprint is None:
+        return []
+    return [
+        f"{each.field}: {each.a} before, {each.b} after"
+        for each in comparable(before.fingerprint, after.fingerprint)
+        if each.severity is not Severity.HARMLESS
+    ]
 
 
 def _shown(figure: float, metric: Metric) -> str:

@@ -16,6 +16,7 @@ const Charts = (() => {
     wal: { lines: [["WAL, MiB/s", "--t5"]], show: short },
   };
   const CPU = [["user", "--t2"], ["system", "--t5"], ["I/O wait", "--t0"], ["steal", "--bad"]];
+  const MOST_NAMED = 9;
   let plots = {}, range = null, marks = [];
 
   function marked(plot) {
@@ -23,13 +24,23 @@ const Charts = (() => {
     ctx.save();
     ctx.strokeStyle = colour("--ink");
     ctx.setLineDash([2, 3]);
-    for (const t of marks.filter((each) => each >= plot.scales.x.min && each <= plot.scales.x.max)) {
-      const x = plot.valToPos(t, "x", true);
+    ctx.fillStyle = colour("--quiet");
+    ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
+    const there = marks.filter((each) => each.t >= plot.scales.x.min && each.t <= plot.scales.x.max);
+    // words over the first strip alone, and the last of many: all have their line in each
+    const named = plot === plots.tps ? there.slice(-MOST_NAMED) : [];
+    there.forEach((each) => {
+      const x = plot.valToPos(each.t, "x", true), at = named.indexOf(each);
+      if (at >= 0) {
+        const right = x + ctx.measureText(each.text).width > bbox.left + bbox.width;
+        ctx.textAlign = right ? "right" : "left";
+        ctx.fillText(each.text, x + (right ? -4 : 4) * devicePixelRatio, bbox.top + (12 + at % 3 * 14) * devicePixelRatio, bbox.width);
+      }
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
-    }
+    });
     ctx.restore();
   }
 

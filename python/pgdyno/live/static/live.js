@@ -76,6 +76,8 @@
     at("tps-base").title = base ? `${base.of}, n = ${base.n}` : "";
     state.left = running && now.trial.left_s != null ? now.trial.t + now.trial.left_s : null;
     if (now.end || over) say("left", "0:00"); else tick();
+    const rate = Number(body.dataset.rate);
+    if (rate) say("money", `${figure(rate * now.ran_s / 3600, 2)} ${body.dataset.currency} so far, ${figure(rate)} an hour`);
     const h = now.health;
     say("busy", h && h.busy != null ? figure(100 * h.busy, 2) : "–");
     at("busy-box").className = h && h.busy > 0.7 ? "amber" : "";
@@ -128,7 +130,7 @@
       wal: [l.map((each) => each.t), l.map((each) => each.wal)],
     };
     const all = [...x, ...p.map((each) => each.t)];
-    Charts.draw(data, all.length ? Math.min(all[0], ...(p.length ? [p[0].t] : [])) : null, all.length ? Math.max(x[x.length - 1] || 0, p.length ? p[p.length - 1].t : 0) : null, state.feed.filter((each) => each.kind === "mark").map((each) => each.t));
+    Charts.draw(data, all.length ? Math.min(all[0], ...(p.length ? [p[0].t] : [])) : null, all.length ? Math.max(x[x.length - 1] || 0, p.length ? p[p.length - 1].t : 0) : null, moments());
     const tail = (list, get) => list.length ? get(list[list.length - 1]) : null;
     const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(sums, (each) => each[3] - 0), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
     say("strip-tps-title", `Throughput, tps${base ? `; dashed: ${base.of}, n = ${base.n}` : ""}`);
@@ -138,6 +140,12 @@
     say("strip-disk-title", disk == null ? "Disk" : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy`);
     say("strip-wal-title", wal == null ? "WAL" : `WAL: ${figure(wal)} MiB/s`);
   }
+
+  // marks of people, and what the probe counted: checkpoints, vacuums
+  const moments = () => [
+    ...state.feed.filter((each) => each.kind === "mark").map((each) => ({ t: each.t, text: each.text || "mark" })),
+    ...state.samples.flatMap((each) => (each.marks || []).map((text) => ({ t: each.t, text }))),
+  ].sort((a, b) => a.t - b.t);
 
   let shown = -1;
   function feed() {

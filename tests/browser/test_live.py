@@ -1,0 +1,187 @@
+"""The live page and the archive in Debian's chromium: what people see, and what names cannot do."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Dialog, Page, expect
+
+from pgdyno.errors import ExitCode
+from pgdyno.live.address import Address, url_of
+from pgdyno.live.app import Access, make_app
+from pgdyno.live.serve import config_of
+from pgdyno.target import Home
+from tests.browser.conftest import serious
+from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home
+from tests.postgres.live_run import PATIENCE_S, PLAN, live_run, servers_beside
+from tests.postgres.runs import PGDYNO, environment
+from tests.unit.archive_sample import run_of
+
+__all__ = ["fresh_home", "home", "installed", "scratch", "warm_home"]
+
+NAME = "<img src=x onerror=alert(1)>'.sql"
+"""A script that would be one on a page, too."""
+PRICE = """
+[price]
+currency = "EUR"
+date = 2026-11-01
+years = 1
+target.a.hourly = [{ amount = 1 }]
+target.b.hourly = [{ amount = 2 }]
+"""
+WAIT_MS = 1_000 * PATIENCE_S
+
+
+@contextmanager
+def looked_at(browser: Browser, width: int = 1280, scheme: str = "light") -> Iterator[Page]:
+    """A page that may say nothing on its console, show no dialog but ours, and ask no other host."""
+    context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
+    page = context.new_page()
+    page.set_default_timeout(WAIT_MS)
+    complaints: list[str] = []
+    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    hosts: set[str | None] = set()
+
+    def dismissed(dialog: Dialog) -> None:
+        if dialog.message.startswith("Stop now?"):
+            dialog.accept()
+            return
+        complaints.append(dialog.message)
+        dialog.dismiss()
+
+    page.on("dialog", dismissed)
+    page.on("request", lambda request: hosts.add(urlsplit(request.url).hostname))
+    yield page
+    context.close()
+    # a server that was ended is complained of by the browser
+    assert [each for each in complaints if "ERR_CONNECTION_REFUSED" not in each and "ERR_INCOMPLETE" not in each] == []
+    assert hosts <= {"127.0.0.1"}
+
+
+def fits(page: Page) -> bool:
+    """Whether the page is no wider than its window."""
+    return bool(page.evaluate("() => document.documentElement.scrollWidth <= window.innerWidth"))
+
+
+def seen_in_both_lights(page: Page) -> None:
+    """Axe finds nothing that keeps people out, light or dark, and nothing is wider than the window."""
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert serious(page) == []
+    assert fits(page)
+
+
+def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / NAME).write_text("SELECT '<script>alert(2)</script>', \"relname\" FROM pg_class LIMIT 1;\n")
+    plan = tmp_path / "watched.toml"
+    plan.write_text(PLAN.format(second="b", script=NAME, clients="1, 2", seconds=600) + PRICE)
+    with live_run(warm_home, tmp_path, plan) as run, looked_at(browser, 400, "dark") as page:
+        page.goto(run.url)
+        expect(page.locator("#headline")).to_contain_text(f"Trial 1 of 4: a {NAME}", timeout=WAIT_MS)
+        expect(page.locator("#tps")).to_have_text(re.compile(r"\d"), timeout=WAIT_MS)
+        expect(page.locator("#money")).to_contain_text("EUR so far, 3 an hour", timeout=WAIT_MS)
+        page.fill("#mark-text", NAME)
+        page.click("text=Mark this moment")
+        expect(page.locator("#feed")).to_contain_text(f"mark {NAME}", timeout=WAIT_MS)
+        page.reload()
+        expect(page.locator("#feed")).to_contain_text(f"mark {NAME}", timeout=WAIT_MS)
+        expect(page.locator("#strip-tps canvas")).to_be_visible(timeout=WAIT_MS)
+        seen_in_both_lights(page)
+        another_server(run.url, warm_home, tmp_path, page)
+        page.reload()  # its buttons are of the server before
+        page.click("text=Stop now")
+        expect(page.locator("#link")).to_have_text("Over", timeout=WAIT_MS)
+        expect(page.locator("#headline")).to_have_text("The run was interrupted")
+        assert run.end() == ExitCode.INTERRUPTED
+        page.click("text=What it measured")
+        expect(page.locator("h1")).to_have_text(urlsplit(run.url).path.rpartition("/")[2])
+        page.click("text=runs")
+        expect(page.locator(".runs")).to_contain_text(NAME)
+        assert fits(page)
+
+
+def another_server(url: str, home: Home, folder: Path, page: Page) -> None:
+    """Ends the server that the page has come from, and starts another one in its place."""
+    (pid,) = servers_beside(folder)
+    os.kill(pid, signal.SIGTERM)
+    expect(page.locator("#link")).to_contain_text("Connection lost", timeout=WAIT_MS)
+    port = urlsplit(url).port
+    server = subprocess.Popen(
+        [PGDYNO, "serve", "pgdyno-runs", f"--listen=:{port}"],
+        cwd=folder,
+        env=environment(home),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    _started.append(server)
+    expect(page.locator("#link")).to_have_text("Live", timeout=WAIT_MS)
+
+
+_started: list[subprocess.Popen[bytes]] = []
+
+
+@pytest.fixture(autouse=True)
+def _ended() -> Iterator[None]:
+    yield
+    while _started:
+        server = _started.pop()
+        server.send_signal(signal.SIGINT)
+        assert server.wait(60) == ExitCode.OK
+
+
+@contextmanager
+def served(runs: Path, access: Access) -> Iterator[str]:
+    """A server in a thread."""
+    with Address(port=0).listen() as listening:
+        server = uvicorn.Server(config_of(make_app(runs, access)))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        try:
+            yield url_of(listening)
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+    runs = tmp_path / "runs"
+    first = run_of(runs)
+    second, _ = (run_of(runs, hours=at, tps=700, workload=NAME, notes=[NAME]) for at in (1, 2))
+    with served(runs, Access("the-token")) as url, looked_at(browser) as page:
+        page.goto(url)
+        expect(page.locator("h1")).to_have_text("This pgdyno wants its token")
+        seen_in_both_lights(page)
+        page.goto(f"{url}/enter#the-token")
+        expect(page.locator("h1")).to_have_text("3 runs")
+        assert "token" not in page.url
+        assert page.evaluate("() => document.cookie") == ""
+        seen_in_both_lights(page)
+        for name in (first.name, second.name):
+            page.check(f'input[value="{name}"]')
+        expect(page.locator("#picked")).to_have_text(f"Baseline: {first.name}")
+        page.click("text=Compare the two picked")
+        expect(page.locator("h1")).to_contain_text(f"{second.name} beside {first.name}")
+        expect(page.locator(".forest")).to_be_visible()
+        seen_in_both_lights(page)
+        page.click(f"text={second.name} >> nth=-1")
+        expect(page.locator(".notes")).to_contain_text(NAME)
+        seen_in_both_lights(page)
+        page.click("text=History")
+        expect(page.locator("h1")).to_have_text("Throughput over 2 runs")
+        expect(page.locator(".chart.wide")).to_be_visible()
+        seen_in_both_lights(page)
+        page.set_viewport_size({"width": 400, "height": 900})
+        expect(page.locator(".chart.narrow")).to_be_visible()
+        assert fits(page)

@@ -1,0 +1,90 @@
+"""`pgdyno serve` as a process: where it listens, and who gets to know its token."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from pgdyno.errors import ExitCode
+from tests.cli.conftest import BIN
+
+PATIENCE_S = 120
+
+
+@contextmanager
+def serving(folder: Path, listen: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """The process and what it printed; all that it says later is in its output."""
+    process = subprocess.Popen(
+        [str(BIN / "pgdyno"), "serve", "runs", f"--listen={listen}"],
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    assert process.stdout is not None
+    try:
+        said = ""
+        while "http://" not in said:
+            line = process.stdout.readline()
+            assert line, said
+            said += line
+        yield process, said
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.wait(PATIENCE_S)
+        process.stdout.close()
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What it said from now on to its end."""
+    process.send_signal(signal.SIGINT)
+    rest, _ = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == ExitCode.OK
+    return rest
+
+
+def address_in(said: str) -> str:
+    found = re.search(r"http://\S+", said)
+    assert found is not None
+    return found[0]
+
+
+def test_by_default_only_this_machine_reaches_it(tmp_path: Path) -> None:
+    with serving(tmp_path, ":0") as (process, said):
+        url = address_in(said)
+        assert urlsplit(url).hostname == "127.0.0.1"
+        assert "#" not in url
+        assert httpx2.get(url, timeout=PATIENCE_S).status_code == 200
+        with pytest.raises(ConnectionRefusedError):
+            # another loopback address stands for any other one of this machine
+            socket.create_connection(("127.0.0.2", urlsplit(url).port or 0), timeout=PATIENCE_S)
+        ended(process)
+
+
+def test_the_token_is_said_once_and_logged_nowhere(tmp_path: Path) -> None:
+    with serving(tmp_path, "0.0.0.0:0") as (process, said):
+        address, _, token = address_in(said).partition("#")
+        assert len(token) >= 32
+        assert token not in Path(f"/proc/{process.pid}/cmdline").read_text()
+        host = f"http://127.0.0.1:{urlsplit(address).port}"
+        with httpx2.Client(base_url=host, headers={"origin": host}, timeout=PATIENCE_S) as client:
+            assert client.get("/").status_code == 303
+            assert client.get(f"/?token={token}").status_code == 303
+            assert client.post("/enter", data={"token": f"{token}x"}).status_code == 401
+            entered = client.post("/enter", data={"token": token})
+            assert entered.headers["location"] == "/"
+            assert client.get("/").status_code == 200
+            assert client.get("/run/none").status_code == 404
+            # pages that name no referrer to others, and never have the token in their address
+            assert client.get("/").headers["referrer-policy"] == "same-origin"
+        assert (said + ended(process)).count(token) == 1
