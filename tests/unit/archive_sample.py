@@ -42,12 +42,12 @@ def run_of(parent: Path, *, hours: int = 0, tps: float = 500, version: str = "18
     return folder
 
 
-def many_runs(parent: Path, number: int, *, first: int = 0, tps: float = 500, **changes: object) -> list[str]:
+def many_runs(parent: Path, number: int, *, first: int = 0, like: RunFolder | None = None) -> list[str]:
     """`number` runs that differ in their times, names and versions; their names, newest first.
 
-    The oldest began `first` hours after the first of all.
+    The oldest began `first` hours after the first of all; `like` is what they are copied from, and ends.
     """
-    pattern = run_of(parent / ".pattern", tps=tps, **changes)
+    pattern = like or run_of(parent / ".pattern")
     names = []
     for at in range(first, first + number):
         started = STARTED + timedelta(hours=at)
@@ -58,7 +58,7 @@ def many_runs(parent: Path, number: int, *, first: int = 0, tps: float = 500, **
         manifest = pattern.manifest.model_copy(update={"run": name, "started_at": started, "targets": targets})
         (parent / name / "manifest.json").write_text(Manifest.model_dump_json(manifest))
         names.append(name)
-    shutil.rmtree(parent / ".pattern")
+    shutil.rmtree(pattern.path)
     return names[::-1]
 
 

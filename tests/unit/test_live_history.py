@@ -35,8 +35,10 @@ def client(runs: Path) -> Iterator[TestClient]:
 
 
 def test_where_the_level_changed_and_what_else_did(runs: Path, client: TestClient) -> None:
-    many_runs(runs, 7, workload=MARKUP)
-    *_, changed = many_runs(runs, 7, first=7, tps=600, workload=MARKUP, fingerprint=fingerprint("Faster CPU"))
+    apart = runs / ".patterns"
+    many_runs(runs, 7, like=run_of(apart, workload=MARKUP))
+    faster = run_of(apart, tps=600, workload=MARKUP, fingerprint=fingerprint("Faster CPU"))
+    *_, changed = many_runs(runs, 7, first=7, like=faster)
     text = client.get("/history").text
     assert "Throughput over 14 runs" in text
     assert "2 fingerprints" in text

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pgdyno.report.sections.times import MARKED
+from pgdyno.report.sections.times import MARKS
 
 CLASSES = {
     "CPU": "CPU",
@@ -107,8 +107,8 @@ class Sampled:
         """Checkpoints and vacuums that were counted in this second."""
         values: Counter[str] = Counter()
         for row in rows:
-            values.update({name: row["values"].get(name) or 0 for name in MARKED})
-        words = [word for name, word in MARKED.items() if values[name] > 0]
+            values.update({name: row["values"].get(name) or 0 for name in MARKS})
+        words = [word for name, word in MARKS.items() if values[name] > 0]
         if words:
             self._second["marks"] = [*self._second.get("marks", ()), *words]
 

@@ -72,4 +72,4 @@ def _days(drawing: Drawing, of: History, x: Scale, box: Box) -> None:
 def _description(of: History) -> str:
     changes = [f"{percent(each.ratio)} at run {each.at + 1}" for each in of.changes or ()]
     said = "; ".join(changes) if changes else "too few runs for changes" if of.changes is None else "no change"
-    return f"{numbers.count(len(of.points), 'run')} from left to right in their order. {said}."
+    return f"{len(of.points):,} runs from left to right in their order. {said}."
