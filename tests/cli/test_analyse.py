@@ -24,9 +24,10 @@ subscription = [{ amount = 4200, per = "socket", count = 2 }]
 """
 
 
-@pytest.fixture
-def stored_run(tmp_path: Path) -> str:
-    return stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, repeats=2)
+@pytest.fixture(scope="module")
+def stored_run(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One run for all tests, which only read it."""
+    return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0}, repeats=2)
 
 
 def test_what_cannot_be_said_is_said_to_be_so(run: Run, stored_run: str) -> None:

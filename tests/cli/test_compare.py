@@ -38,9 +38,10 @@ def stored(parent: Path, tps: dict[str, float], repeats: int = 6, busy: float = 
     return str(folder.path)
 
 
-@pytest.fixture
-def versions(tmp_path: Path) -> str:
-    return stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """One run for all tests, which only read it."""
+    return stored(tmp_path_factory.mktemp("runs"), {"pg17": 500.0, "pg18": 600.0})
 
 
 def test_targets_within_a_run(run: Run, versions: str) -> None:

@@ -35,12 +35,13 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
             if not marked and message["seconds"]:
                 marked = True
                 assert run.ask("mark", "a moment <b>'\"").status_code == 202
-                refused_asks(run)
                 # another one sees all that was before
                 whole = next(messages(run.url))
                 assert whole[0] == "all"
                 assert whole[1]["seconds"]
-                assert whole[1]["now"]["trial"]["n"] == 1
+                # on a machine that is slow the next trial may have begun
+                assert whole[1]["now"]["trial"]["n"] in (1, 2)
+                refused_asks(run)
         assert run.end() == ExitCode.OK
         end = message_of_the_end(run)
         assert end == {"how": "came to its end", "outcome": "finished"}
