@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from pgdyno.analyse.scaling import ScalingPoint
 from pgdyno.analyse.series import Series
 from pgdyno.report import numbers
-from pgdyno.report.charts.layout import Box, Layout
+from pgdyno.report.charts.layout import GAP, Box, Layout, n_text
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.scale import Scale, linear_ticks
 from pgdyno.report.svg import Drawing, line, shortened, text, text_width
-from pgdyno.report.texts import say
+from pgdyno.report.texts import later, say
 
 ROW = 34.0
 
@@ -35,6 +35,9 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
         drawing.add(line(x(tick), box.top, x(tick), box.bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(x(tick), box.bottom + 18, f"{tick:,.0f}", anchor="middle"))
     drawing.add(text(box.right, box.bottom + 38, say("transactions a second"), "quiet", "end"))
+    room = box.right - text_width(say("transactions a second")) - GAP
+    n = n_text([point.tps.n for point in points], later("n = {count} trials"), room)
+    drawing.add(text(0, box.bottom + 38, n, "quiet"))
     for at, point in enumerate(points):
         y = box.top + ROW * (at + 0.5)
         who = named[point.summary.series]

@@ -6,14 +6,14 @@ import math
 from collections.abc import Sequence
 
 from pgdyno.analyse.compare import Comparison, PointComparison
-from pgdyno.report.charts.layout import Layout
+from pgdyno.report.charts.layout import Layout, n_text
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.comparison import low_to_high, percent
 from pgdyno.report.heard import heard_label
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale
 from pgdyno.report.svg import Drawing, element, line, shortened, text, text_width
-from pgdyno.report.texts import say, say_count
+from pgdyno.report.texts import later, say, say_count
 
 ROW = 26.0
 MOST_ROWS = 60
@@ -38,10 +38,12 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout) -> Draw
         place = x(math.log1p(tick))
         drawing.add(line(place, TOP, place, bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(place, bottom + 18, f"{100 * tick:+g}" if tick else "0", anchor="middle"))
+    n = n_text([point.pairs for point in points], later("n = {count}"), left)
+    drawing.add(text(0, bottom + 18, n, "quiet"))
     unit = say("change of {metric} against {base}, %", metric=say(of.metric.words), base=of.base)
     drawing.add(text(right, bottom + 38, shortened(unit, right), "quiet", "end"))
     if not narrow:
-        drawing.add(text(right + 16, TOP - 8, say("change, 95 % interval"), "quiet"), text(left, TOP - 8, "", "quiet"))
+        drawing.add(text(right + 16, TOP - 8, say("change, 95 % interval"), "quiet"))
     for at, point in enumerate(points):
         _row(drawing, point, TOP + ROW * (at + 0.5), look, x, (left, right), last=point is of.overall, narrow=narrow)
     return drawing

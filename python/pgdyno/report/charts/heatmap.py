@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pgdyno.analyse.heatmap import Heatmap
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, x_title, y_axis
+from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_column, n_text, x_title, y_axis
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
-from pgdyno.report.svg import Drawing, element, number, text
-from pgdyno.report.texts import say
+from pgdyno.report.svg import Drawing, element, number, text, text_width
+from pgdyno.report.texts import later, say
 
 COLUMNS = 75
 LEVELS = 6
@@ -45,6 +45,9 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
     for tick in linear_ticks(ends[-1], 6 if layout is not Layout.NARROW else 3, WHOLE_STEPS):
         if ends[0] <= tick <= ends[-1]:
             drawing.add(text(x(tick), box.bottom + 19, f"{tick:g}", anchor="middle"))
+    room = box.width - text_width(say("seconds since the trial began")) - GAP
+    told = n_text([int(heat.counts.sum())], later("n = {count} transactions"), room)
+    drawing.add(text(box.left, box.bottom + 36, told, "quiet"))
     x_title(drawing, box, say("seconds since the trial began"))
     return drawing
 

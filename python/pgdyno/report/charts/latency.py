@@ -10,19 +10,20 @@ from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointLatency, PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, y_axis
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, y_axis
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
 from pgdyno.report.svg import Drawing, path
-from pgdyno.report.texts import say
+from pgdyno.report.texts import later, say
 
 PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
     ("p50", lambda latency: latency.p50_ns),
     ("p95", lambda latency: latency.p95_ns),
     ("p99", lambda latency: latency.p99_ns),
 )
+TRANSACTIONS = later("n = {count} transactions a point")
 LEAST_MS = 1e-4
 """What a latency of nothing is drawn as: a log axis has no zero."""
 
@@ -52,11 +53,16 @@ def latency_chart(
     lines = {name: _lines(there, named, of) for name, of in PERCENTILES}
     every = [value for group in lines.values() for each in group for _, value in each.points]
     clients = [point.clients for point, _ in there]
+    counts = [point.histogram.count for point, _ in there if point.histogram is not None]
     ticks = log_ticks(min(every), max(every))
     left = max(least, label_column([_tick(tick) for tick in ticks]))
     if len({point.series for point, _ in there}) == 1:
-        return _one_panel(lines, ticks, clients, left, title, layout)
-    return _several(lines["p99"], clients, left, title, layout)
+        drawing = _one_panel(lines, ticks, clients, left, title, layout)
+    else:
+        drawing = _several(lines["p99"], clients, left, title, layout)
+    if counts:
+        n_title(drawing, counts, TRANSACTIONS, say("latency, ms (log)"))
+    return drawing
 
 
 def _lines(

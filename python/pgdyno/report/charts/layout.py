@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from pgdyno.report.numbers import between, short
 from pgdyno.report.scale import Scale
 from pgdyno.report.svg import Drawing, line, text, text_width
+from pgdyno.report.texts import say
 
 
 class Layout(StrEnum):
@@ -26,6 +28,9 @@ class Layout(StrEnum):
 _WIDTHS = {Layout.WIDE: 960.0, Layout.NARROW: 380.0, Layout.PRINT: 700.0}
 CHART_HEIGHT = 260.0
 STRIP_HEIGHT = 140.0
+GAP = 14.0
+SHORTENED_FROM = 10_000
+"""Counts from here on are told with three digits and a letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,3 +72,20 @@ def y_axis(
 def x_title(drawing: Drawing, box: Box, title: str) -> None:
     """Name of the horizontal axis, under its right end."""
     drawing.add(text(box.right, box.bottom + 36, title, "quiet", "end"))
+
+
+def n_title(drawing: Drawing, counts: Sequence[int], told: str, beside: str) -> None:
+    """How many stand behind each figure, at the upper right; `beside` is the title at the left.
+
+    `told` is a text with `{count}`; where there is little room, n alone.
+    """
+    room = drawing.width - text_width(beside) - GAP
+    drawing.add(text(drawing.width, 12, n_text(counts, told, room), "quiet", "end"))
+
+
+def n_text(counts: Sequence[int], told: str, room: float) -> str:
+    """The text that says n in so much room."""
+    low, high = (short(each) if each >= SHORTENED_FROM else f"{each}" for each in (min(counts), max(counts)))
+    count = low if low == high else between(low, high)
+    whole = say(told, count=count)
+    return whole if text_width(whole) <= room else say("n = {count}", count=count)

@@ -13,13 +13,14 @@ from pgdyno.analyse.usl import UslBand
 from pgdyno.report import numbers
 from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
 from pgdyno.report.charts.labels import Placer, Rect
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, x_title, y_axis
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
 from pgdyno.report.charts.marker import marker, whisker
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, client_ticks, linear_ticks
 from pgdyno.report.svg import Drawing, element, line, path, text, text_width
-from pgdyno.report.texts import say
+from pgdyno.report.texts import later, say
 
+TRIALS = later("n = {count} trials a point")
 NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
 
 
@@ -53,6 +54,7 @@ def scaling_chart(
     x = clients_scale([point.clients for curve in curves for point in curve.points], box)
     y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", say("transactions a second"))
     clients_axis(drawing, box, x, [point.clients for curve in curves for point in curve.points])
+    n_title(drawing, [point.tps.n for curve in curves for point in curve.points], TRIALS, say("transactions a second"))
     placer = Placer(Rect(box.left, box.top - 14, layout.width, box.bottom))
     for curve in curves:
         if curve.series in bands:

@@ -10,8 +10,8 @@ from pgdyno.analyse.histogram import LatencyHistogram
 from pgdyno.analyse.latency import SpectrumPoint, axis_of, spectrum
 from pgdyno.report import numbers
 from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
-from pgdyno.report.charts.latency import LEAST_MS
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, x_title, y_axis
+from pgdyno.report.charts.latency import LEAST_MS, TRANSACTIONS
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
 from pgdyno.report.svg import Drawing, line, path, text, text_width
@@ -48,6 +48,7 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     x = Scale(0, end, box.left, box.right)
     y_axis(drawing, box, y, ticks, _tick, say("latency, ms (log)"))
     _percentile_axis(drawing, box, x, furthest)
+    n_title(drawing, [each.histogram.count for each in lines], TRANSACTIONS, say("latency, ms (log)"))
     ends = []
     for each, name, curve in zip(lines, names, curves, strict=True):
         places = [(x(min(axis, end)), y(value)) for axis, value in curve]
