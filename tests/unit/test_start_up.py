@@ -44,5 +44,10 @@ def test_a_plan_is_checked_without_servers_and_figures() -> None:
     assert loaded(TYPED.format(["pgdyno", "plan", "check", "quick"])) & HEAVY == set()
 
 
-def test_a_run_here_needs_no_ssh_and_a_report_no_fit() -> None:
-    assert loaded("import pgdyno.commands.run, pgdyno.commands.show") & {"asyncssh", "scipy", "starlette"} == set()
+def test_a_run_here_needs_no_ssh() -> None:
+    assert loaded("import pgdyno.commands.run") & {"asyncssh", "scipy", "starlette"} == set()
+
+
+def test_what_is_stored_is_shown_and_compared_without_servers() -> None:
+    code = "import pgdyno.commands.analyse, pgdyno.commands.compare, pgdyno.commands.show"
+    assert loaded(code) & {"asyncssh", "psycopg", "scipy", "starlette"} == set()

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from pgdyno.doctor import environments, needs_of_plan, preflight
 from pgdyno.experiment.ground import Ground, scripts_of
 from pgdyno.experiment.state import RunState
-from pgdyno.fingerprint import Difference, Severity, comparable, take_fingerprint, with_mark, with_server
+from pgdyno.fingerprint import Difference, Severity, comparable
+from pgdyno.fingerprint.take import take_fingerprint, with_mark, with_server
 from pgdyno.plan import LoadedPlan
 from pgdyno.prepare import Dataset
 from pgdyno.records import Fingerprint, Host, ServerFacts
