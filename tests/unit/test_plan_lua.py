@@ -42,6 +42,7 @@ def test_a_workload_has_its_tables_and_its_options(tmp_path: Path) -> None:
     second = planned_trials(plan)[1]
     options = trial_options(plan, second.point, 1, tmp_path)
     assert {"--lua-opt=tables=4", "--lua-opt=table_size=10000", "--lua-opt=range_size=20"} <= set(options)
+    assert "--report-per-command" in options
     assert not any(option.startswith(("--define", "--protocol")) for option in options)
 
 

@@ -307,6 +307,13 @@ impl CommandRecord {
         self.failures += other.failures;
         self.retries += other.retries;
     }
+
+    /// Empties without touching memory that was never written to: a script may have many commands.
+    pub fn clear(&mut self) {
+        self.latency.clear();
+        self.failures = 0;
+        self.retries = 0;
+    }
 }
 
 /// What a worker has recorded and not yet handed on.
@@ -359,7 +366,7 @@ impl Recorder {
     /// Forgets the commands so far: measuring begins now.
     pub fn begin_measuring(&mut self) {
         for record in self.commands.iter_mut().flatten().flatten() {
-            *record = CommandRecord::default();
+            record.clear();
         }
     }
 

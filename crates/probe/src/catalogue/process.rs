@@ -40,7 +40,7 @@ const PROCESS: Source = Source {
         amount(
             "written",
             "bytes",
-            "written to the page cache, or to devices without it",
+            "made dirty in the page cache, in whole folios, or written to devices without it",
         ),
         amount(
             "read_calls",
@@ -79,7 +79,7 @@ const PROCESSES: Source = Source {
         amount(
             "written",
             "bytes",
-            "written to the page cache, or to devices without it",
+            "made dirty in the page cache, in whole folios, or written to devices without it",
         ),
         amount("read_calls", "bytes", "through read calls"),
         amount("written_calls", "bytes", "through write calls"),
