@@ -127,16 +127,19 @@ def run(
     keep: Annotated[
         str | None, typer.Option(metavar="TIME", help="Keep rented servers for so long behind the run, such as 2h.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before servers are rented.")] = False,
+    yes: target_app.YesOption = False,
+    max_cost: target_app.MaxCostOption = None,
 ) -> None:
     """Run a plan: fetch or find its servers, load them, measure every trial, report.
 
     Every trial is stored as soon as it ends; Ctrl-C, a crash or a power cut loses at most the one in flight.
     """
+    from pgdyno.commands.cost import Consent
     from pgdyno.commands.run import Output, Rent, resume_run, run_plan, when_busy
 
     output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)
     busy = when_busy(wait=wait, alongside=alongside)
+    rent = Rent(keep, Consent(yes, max_cost))
     if resume is None:
         if plan is None:
             raise UsageError("there is nothing to run", hint="name a plan, or --resume a run")
@@ -151,12 +154,11 @@ def run(
             busy,
             check_first=not no_preflight,
             metrics=metrics,
-            rent=Rent(keep, yes),
+            rent=rent,
         )
         raise typer.Exit(code)
     if plan is not None or overrides or budget:
         raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
-    rent = Rent(keep, yes)
     code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics, rent=rent)
     raise typer.Exit(code)
 
@@ -429,6 +431,14 @@ def plan_show(
     from pgdyno.commands.plan import show
 
     show(plan, overrides or [], json=json, budget=budget)
+
+
+@plan_app.command("cost")
+def plan_cost(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
+    """Say what a plan's rented servers cost, by Amazon's price list."""
+    from pgdyno.commands.cost import cost
+
+    cost(plan, overrides or [], json=json)
 
 
 @plan_app.command("list")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 VERSIONS = {
@@ -24,6 +25,20 @@ _RDS_ONLY = {
     "max_wal_size": ("integer", True),
     "wal_compression": ("boolean", True),
 }
+_PRICES = (
+    ("Database Instance", "PostgreSQL", "db.m7g.large", "InstanceUsage:db.m7g.large", "Hrs", 0.2),
+    ("Database Instance", "PostgreSQL", "db.m7g.large", "Multi-AZUsage:db.m7g.large", "Hrs", 9.9),
+    ("Database Instance", "PostgreSQL", "db.m8g.large", "InstanceUsage:db.m8g.large", "Hrs", 0.3),
+    ("Database Instance", "Aurora PostgreSQL", "db.r8g.large", "InstanceUsage:db.r8g.large", "Hrs", 0.3),
+    ("Database Instance", "Aurora PostgreSQL", "db.r8g.large", "InstanceUsageIOOptimized:db.r8g.large", "Hrs", 0.4),
+    ("Database Storage", "MySQL", "", "RDS:GP3-Storage", "GB-Mo", 9.9),
+    ("Database Storage", "PostgreSQL", "", "RDS:GP3-Storage", "GB-Mo", 0.1),
+    ("Database Storage", "Aurora PostgreSQL", "", "Aurora:StorageUsage", "GB-Mo", 0.12),
+    ("Database Storage", "Any", "", "Aurora:IO-OptimizedStorageUsage", "GB-Mo", 0.25),
+    ("Provisioned IOPS", "PostgreSQL", "", "RDS:GP3-PIOPS", "IOPS-Mo", 0.02),
+    ("Provisioned Throughput", "PostgreSQL", "", "RDS:GP3-Throughput", "MBPS-Mo", 0.08),
+)
+"""Family, engine, instance class, usage type, unit, and USD of no real price."""
 _CLUSTER = {"autovacuum": ("boolean", True), "rds.logical_replication": ("boolean", True), "ssl": ("boolean", False)}
 
 
@@ -58,3 +73,17 @@ def page(parameters: dict[str, Any], *, cluster: bool) -> dict[str, Any]:
     ]
     answer: dict[str, Any] = {"DBParameterGroupFamily": family, "Parameters": listed}
     return answer | ({"Marker": str(at + PAGE)} if at + PAGE < len(names) else {})
+
+
+def products(wanted: dict[str, str]) -> list[str]:
+    """Lines of the price list of eu-central-1, as Amazon has them: each a text of JSON."""
+    found = []
+    for family, engine, instance, usage, unit, amount in _PRICES:
+        attributes = {"regionCode": "eu-central-1", "databaseEngine": engine, "usagetype": f"EUC1-{usage}"}
+        if instance:
+            attributes["instanceType"] = instance
+        if all({**attributes, "productFamily": family}.get(name) == value for name, value in wanted.items()):
+            dimension = {"unit": unit, "pricePerUnit": {"USD": f"{amount:.10f}"}}
+            terms = {"OnDemand": {"A.B": {"priceDimensions": {"A.B.C": dimension}}}}
+            found.append(json.dumps({"product": {"productFamily": family, "attributes": attributes}, "terms": terms}))
+    return found

@@ -23,12 +23,16 @@ class PostgresHosts(Hosts):
             connection.execute("CREATE ROLE rds_superuser")
             connection.execute("GRANT pg_checkpoint, pg_monitor TO rds_superuser")
 
-    def made(self, name: str, user: str, password: str | None, origin: str | None) -> None:
+    def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
         self.origins.append(origin)
         self.removed(name)
         with self._server.connect() as connection:
             role = sql.Identifier(user)
             connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
+            for each, value in parameters.items():
+                # other servers on this one are not to have them
+                statement = sql.SQL("ALTER ROLE {} SET {} = {}")
+                connection.execute(statement.format(role, sql.Identifier(each), sql.Literal(value)))
         if password is not None:
             self.changed(name, user, password)
 

@@ -5,6 +5,7 @@ What botocore's models do not allow is a fault of pgdyno (in a request) or of th
 
 from __future__ import annotations
 
+import json
 import xml.etree.ElementTree as ET
 from collections.abc import Iterator
 from datetime import datetime
@@ -98,6 +99,38 @@ def _elements(shape: Any, key: str, form: Form, *, ec2: bool) -> Iterator[Any]:
         number += 1
 
 
+def read_json_request(service: str, target: str, body: str) -> tuple[str, dict[str, Any]]:
+    """Likewise in the protocol "json", whose operation a header names."""
+    model = service_model(service)
+    prefix, _, name = target.partition(".")
+    if prefix != model.metadata["targetPrefix"] or name not in model.operation_names:
+        raise ShapeError(f"{service} has no operation {target}")
+    parameters: dict[str, Any] = json.loads(body)
+    shape = model.operation_model(name).input_shape
+    _known(f"{service}:{name}", parameters, shape)
+    _validate(f"{service}:{name}", parameters, shape)
+    return name, parameters
+
+
+def checked_json(service: str, operation: str, found: dict[str, Any]) -> bytes:
+    """The body of a reply with what is `found`. Raises ShapeError for what the model does not have."""
+    shape = service_model(service).operation_model(operation).output_shape
+    _known(f"reply of {service}:{operation}", found, shape)
+    _validate(f"reply of {service}:{operation}", found, shape)
+    return json.dumps(found).encode()
+
+
+def _known(what: str, value: Any, shape: Any) -> None:
+    if shape.type_name == "structure":
+        if strange := value.keys() - shape.members.keys():
+            raise ShapeError(f"{what} has no members {sorted(strange)}")
+        for name, each in value.items():
+            _known(f"{what}.{name}", each, shape.members[name])
+    elif shape.type_name == "list":
+        for each in value:
+            _known(what, each, shape.member)
+
+
 # ---- replies ----
 
 
@@ -178,7 +211,9 @@ def _write(element: ET.Element, shape: Any, value: Any) -> None:
 
 
 def write_error(service: str, code: str, message: str) -> bytes:
-    """The XML of a refusal."""
+    """The body of a refusal."""
+    if service_model(service).metadata["protocol"] == "json":
+        return json.dumps({"__type": code, "message": message}).encode()
     if service_model(service).metadata["protocol"] == "ec2":
         root = ET.Element("Response")
         error = ET.SubElement(ET.SubElement(root, "Errors"), "Error")

@@ -25,7 +25,15 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.rds.models import rds_backends
 
 from tests.aws import catalogue
-from tests.aws.shapes import ShapeError, read_reply, read_request, write_error, write_reply
+from tests.aws.shapes import (
+    ShapeError,
+    checked_json,
+    read_json_request,
+    read_reply,
+    read_request,
+    write_error,
+    write_reply,
+)
 
 ACCOUNT = "123456789012"
 REGION = "eu-central-1"
@@ -64,8 +72,8 @@ class Hosts:
 
     host, port = "127.0.0.1", 1
 
-    def made(self, name: str, user: str, password: str | None, origin: str | None) -> None:
-        """A server was made, or restored from `origin`."""
+    def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
+        """A server was made with the `parameters` of its group, or restored from `origin`."""
 
     def changed(self, name: str, user: str, password: str) -> None:
         """Its first user has another password."""
@@ -128,6 +136,9 @@ class Simulator:
             raise RefusedError("MissingAuthenticationToken", "the request is not signed")
         if scope[1] != KEY_ID:
             raise RefusedError("InvalidClientTokenId", "The security token included in the request is invalid.")
+        if "X-Amz-Target" in headers:
+            operation, parameters = read_json_request(scope[3], headers["X-Amz-Target"], body)
+            return scope[3], operation, parameters
         form = dict(parse_qsl(body, keep_blank_values=True))
         operation, parameters = read_request(scope[3], form)
         return scope[3], operation, parameters
@@ -155,6 +166,8 @@ class Simulator:
         self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
     ) -> tuple[int, bytes]:
         own = getattr(self, f"_{operation}", None)
+        if own is not None and service == "pricing":
+            return 200, checked_json(service, operation, own(parameters))
         if own is not None:
             return 200, write_reply(service, operation, self._checked(service, operation, own(parameters)))
         self._before(operation, parameters)
@@ -236,14 +249,20 @@ class Simulator:
             made = self.rds.databases[name]
             made.simulated = "creating"
             if made.db_cluster_identifier is None:
-                self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin)
+                changed = self._changed(made.db_parameter_group_name)
+                self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, changed)
         elif operation in _MAKE_CLUSTER:
             made = self.rds.clusters[name]
             made.simulated = "creating"
-            self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin)
+            self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, {})
         elif operation in ("ModifyDBInstance", "ModifyDBCluster") and "MasterUserPassword" in parameters:
             known = self.rds.databases if operation == "ModifyDBInstance" else self.rds.clusters
             self.hosts.changed(name, known[name].master_username, parameters["MasterUserPassword"])
+
+    def _changed(self, group: str | None) -> dict[str, str]:
+        """What a parameter group says."""
+        found = None if group is None else self.rds.db_parameter_groups.get(group)
+        return {} if found is None else {name: each["ParameterValue"] for name, each in found.parameters.items()}
 
     def _as_phase_allows(self, operation: str, found: dict[str, Any]) -> dict[str, Any]:
         """The reply with real addresses, and without those of servers that are not up."""
@@ -295,6 +314,10 @@ class Simulator:
 
     def _DescribeEngineDefaultClusterParameters(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
         return {"EngineDefaults": catalogue.page(parameters, cluster=True)}
+
+    def _GetProducts(self, parameters: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        wanted = {each["Field"]: each["Value"] for each in parameters["Filters"]}
+        return {"FormatVersion": "aws_v1", "PriceList": catalogue.products(wanted)}
 
     # ---- for tests ----
 
@@ -356,4 +379,4 @@ def simulated(hosts: Hosts | None = None) -> Iterator[Simulator]:
         server.shutdown()
         server.server_close()
         thread.join()
-    assert simulator.problems == []
+    assert not simulator.problems, "\n".join(simulator.problems)

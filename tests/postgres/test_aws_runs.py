@@ -49,7 +49,8 @@ class Amazon:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {**environment(self.home), **self.simulator.environment}
+        # who is not told in the plan, is told here
+        return {**environment(self.home), **self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7"}
 
     @property
     def root(self) -> Path:
@@ -116,9 +117,12 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
 
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
     plan = str(write_plan(amazon.folder, aurora(amazon.root)))
-    said = amazon.pgdyno("run", plan, "--yes", "--no-preflight")
+    said = amazon.pgdyno("run", plan, "--yes", "--no-preflight", "--max-cost", "5")
+    assert "0.3002 an hour" in said
+    price = the_run(amazon.folder).manifest.plan["price"]
+    assert price["target"]["aurora"]["hourly"][0]["amount"] == 0.3
     assert amazon.simulator.left() == []
-    assert list((amazon.home.root / "aws").iterdir()) == []
+    assert [each.name for each in (amazon.home.root / "aws").iterdir()] == ["prices.json"]
     calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
     (password,) = {each["MasterUserPassword"] for name, each in calls if name == "rds:CreateDBCluster"}
     assert password not in said
@@ -174,6 +178,7 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     assert len(amazon.simulator.left()) == 2
     listed = amazon.pgdyno("reap", "--all", "--look")
     assert listed.count("until 20") == 2
+    assert "this costs 0.2027 USD an hour" in listed
     run = listed.split()[1].rstrip(",")
     assert "removed: database instance" in amazon.pgdyno("reap", "--run", run)
     assert amazon.simulator.left() == []
@@ -184,3 +189,15 @@ def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Am
     said = amazon.pgdyno("target", "up", str(write_plan(amazon.folder, target)), "--yes", code=4)
     assert "certificate verify failed" in said
     assert amazon.simulator.left() == []
+
+
+def test_selftest(amazon: Amazon) -> None:
+    options = ("--version", "18", "--tls-root", str(amazon.root), "--yes")
+    said = amazon.pgdyno("target", "selftest", *options)
+    assert [line.partition(":")[0] for line in said.splitlines() if line.startswith(("ok", "WRONG"))] == ["ok"] * 7
+    assert "work_mem is 8MB, and its parameter group says 8MB" in said
+    assert amazon.simulator.left() == []
+    amazon.simulator.denied = {"ec2:DeleteSecurityGroup"}
+    said = amazon.pgdyno("target", "selftest", *options, code=4)
+    assert "WRONG: all of it is removed" in said
+    assert "the permission ec2:DeleteSecurityGroup is missing" in said

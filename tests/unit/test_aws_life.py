@@ -19,7 +19,7 @@ from pgdyno.target.aws import cloud, life, patience, vpc
 from pgdyno.target.aws.faults import AwsError, CapacityError
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
-from pgdyno.target.aws.life import Rental, begin
+from pgdyno.target.aws.life import Rental, begin, standing
 from pgdyno.target.aws.policy import actions
 from pgdyno.target.aws.reaper import Reaper, Wanted
 from tests.aws.plans import aurora, rds, write_plan
@@ -230,6 +230,29 @@ def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypat
     assert amazon.left() == []
 
 
+def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgotten(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    asked = plan(tmp_path, rds(root))
+    home = tmp_path / "home"
+    rented = begin(asked, home, SAID.append, 3600)
+    rented.up()
+    rented.journal.release()
+    text = rented.journal.path.read_text()
+    rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
+    with pytest.raises(AwsError, match="is of account 210987654321, and these credentials of 123456789012"):
+        standing(asked, home, SAID.append)
+    rented.journal.path.write_text(text)
+    found = standing(asked, home, SAID.append)
+    assert found is not None
+    found.journal.release()
+    # by tags alone, from another machine
+    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
+    assert amazon.left() == []
+    assert standing(asked, home, SAID.append) is None
+    assert list(journals(home)) == []
+
+
 def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_DEFAULT_REGION")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
@@ -331,7 +354,7 @@ def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_pa
 
     known = {
         f"{service}:{each}"
-        for service in ("rds", "ec2", "sts")
+        for service in ("rds", "ec2", "sts", "pricing")
         for each in get_session().get_service_model(service).operation_names
     }
     assert actions() <= known

@@ -8,7 +8,9 @@ from rich.console import Console
 
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.target import Home
+from pgdyno.target.aws.cost import hourly_lines
 from pgdyno.target.aws.kinds import Resource
+from pgdyno.target.aws.prices import Prices
 from pgdyno.target.aws.reaper import Reaper, Wanted, left_lines, run_named
 from pgdyno.target.aws.tags import stamp
 
@@ -34,15 +36,18 @@ def reap(asked: Asked, *, look: bool) -> ExitCode:
     for journal in reaper.strangers():
         console.print(f"run {journal.run} is of account {journal.account}: nothing of it can be seen", markup=False)
     if look:
-        for each in reaper.find(wanted):
+        there = reaper.find(wanted)
+        for each in there:
             print(_line(each))
+        for line in hourly_lines(there, Prices(root)):
+            print(line)
         return ExitCode.OK
     done = reaper.reap(wanted, lambda text: console.print(text, markup=False))
     left = {each.resource.id for each in done.left}
     removed = [each for each in done.found if each.id not in left]
     for each in removed:
         print(f"removed: {each.words}")
-    for line in left_lines(done.left):
+    for line in [*left_lines(done.left), *hourly_lines([each.resource for each in done.left], Prices(root))]:
         print(line)
     if not done.found:
         print(f"nothing of pgdyno's is there ({', '.join(reaper.clouds)})")

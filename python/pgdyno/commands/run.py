@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import Console
 
 from pgdyno.commands.budget import within_budget
+from pgdyno.commands.cost import Consent, agree_for_run
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
@@ -66,18 +67,15 @@ class Rent:
     """What the command line says of servers that are rented."""
 
     keep: str | None = None
-    yes: bool = False
+    consent: Consent = field(default_factory=Consent)
 
     def agreed(self, plan: Plan) -> Renting:
         """How they are rented, once that was agreed to. Raises UsageError."""
-        from pgdyno.commands.target import agree_for_run
-
         try:
             keep_s = None if self.keep is None else parse_duration_s(self.keep)
         except ValueError as error:
             raise UsageError(f"--keep: {error}") from error
-        agree_for_run(plan, yes=self.yes)
-        return Renting(keep_s)
+        return Renting(keep_s, agree_for_run(plan, self.consent))
 
 
 def run_plan(

@@ -6,21 +6,20 @@ import json as json_module
 from collections.abc import Sequence
 from typing import Any
 
-import typer
 from rich.console import Console
 
+from pgdyno.commands.cost import Consent, agree
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.target_words import describe_target
 from pgdyno.target import Home
-from pgdyno.target.aws.life import Rental, begin, is_standing, left_of, rented_targets, standing
+from pgdyno.target.aws.life import Rental, begin, left_of, rented_targets, standing
 from pgdyno.target.aws.policy import policy
 from pgdyno.target.aws.reaper import left_lines
 from pgdyno.target.aws.tags import stamp
 from pgdyno.units import parse_duration_s
 
 
-def up(source: str, overrides: Sequence[str], lasts: str, *, yes: bool) -> None:
+def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> None:
     """Makes the plan's servers and says where they are. Raises PgdynoError; then what was made is gone, or is named."""
     plan, lasts_s = _rented_plan(source, overrides), _lasts_s(lasts)
     root = Home.locate().root
@@ -30,7 +29,7 @@ def up(source: str, overrides: Sequence[str], lasts: str, *, yes: bool) -> None:
         console.print(f"they are up already (run {found.journal.run})", markup=False)
         _say_where(found)
         return
-    agree(plan, yes=yes)
+    agree(plan, consent, lasts_s / 3600)
     rental = begin(plan, root, lambda text: console.print(text, markup=False), lasts_s)
     try:
         rental.up()
@@ -78,25 +77,6 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
 def print_policy() -> None:
     """Prints it as JSON."""
     print(json_module.dumps(policy(), indent=2))
-
-
-def agree_for_run(plan: Plan, *, yes: bool) -> None:
-    """Likewise, unless there are none, or they are up. Raises UsageError."""
-    if rented_targets(plan) and not is_standing(plan, Home.locate().root):
-        agree(plan, yes=yes)
-
-
-def agree(plan: Plan, *, yes: bool) -> None:
-    """Asks whether the plan's rented servers may be paid for. Raises UsageError when not."""
-    if yes:
-        return
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for name, spec in rented_targets(plan).items():
-        console.print(f"{name}: {describe_target(spec)}", markup=False)  # type: ignore[arg-type]
-    if not console.is_terminal:
-        raise UsageError("servers would be rented, and nobody can be asked", hint="say --yes")
-    if not typer.confirm("These are paid for from now on, up to their removal. Rent them?", err=True):
-        raise UsageError("nothing was rented")
 
 
 def _rented_plan(source: str, overrides: Sequence[str]) -> Plan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -16,6 +16,10 @@ SetOption = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan. Repeatable."),
 ]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is paid for.")]
+MaxCostOption = Annotated[
+    float | None,
+    typer.Option("--max-cost", metavar="USD", min=0, help="Rent nothing that costs more, or whose price is unknown."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 
 
@@ -30,14 +34,16 @@ def up(
         ),
     ] = "8h",
     yes: YesOption = False,
+    max_cost: MaxCostOption = None,
 ) -> None:
     """Rent a plan's servers, and leave them up: `pgdyno run PLAN` then takes them, and leaves them up, too.
 
     Whatever goes wrong, what was made is removed again; what is killed, `pgdyno reap` finds.
     """
+    from pgdyno.commands.cost import Consent
     from pgdyno.commands.target import up as bring_up
 
-    bring_up(plan, overrides or [], lasts, yes=yes)
+    bring_up(plan, overrides or [], lasts, Consent(yes, max_cost))
 
 
 @app.command()
@@ -62,6 +68,31 @@ def policy() -> None:
     from pgdyno.commands.target import print_policy
 
     print_policy()
+
+
+@app.command()
+def selftest(
+    kind: Annotated[Literal["rds", "aurora"], typer.Option(help="What is rented.")] = "rds",
+    version: Annotated[str, typer.Option(metavar="VERSION", help="PostgreSQL's.")] = "17",
+    instance: Annotated[
+        str | None, typer.Option(metavar="CLASS", help="[default: db.t4g.micro, of Aurora db.t4g.medium]")
+    ] = None,
+    region: Annotated[str | None, typer.Option(metavar="REGION", help="[default: the configured one]")] = None,
+    tls_root: Annotated[
+        str | None, typer.Option("--tls-root", metavar="FILE", help="Certificates.  [default: Amazon's, fetched]")
+    ] = None,
+    yes: YesOption = False,
+    max_cost: MaxCostOption = None,
+) -> None:
+    """Rent the smallest server, look whether all is as it should be, and remove it: some cents, half an hour.
+
+    Exits with 4 if something is wrong or left.
+    """
+    from pgdyno.commands.cost import Consent
+    from pgdyno.commands.selftest import Tried
+    from pgdyno.commands.selftest import selftest as try_out
+
+    raise typer.Exit(try_out(Tried(kind, version, instance, region, tls_root), Consent(yes, max_cost)))
 
 
 def reap(

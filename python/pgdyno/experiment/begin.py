@@ -18,6 +18,7 @@ from pgdyno.experiment.state import RunState
 from pgdyno.plan import LoadedPlan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, TargetRecord
+from pgdyno.records.price import PriceList
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.target import Use
@@ -41,7 +42,8 @@ def run_experiment(
         seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
         trials = planned_trials(loaded.plan, seed)
         conditions = look_first(loaded, ground, seed, view, check_first=check_first)
-        manifest = _manifest(loaded, ground, trials, seed).model_copy(update=conditions)
+        price = renting.price if renting is not None else None
+        manifest = _manifest(loaded, ground, trials, seed, price).model_copy(update=conditions)
         folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
         with folder.locked():
             ground.guard.watch("the run's folder", folder.path)
@@ -61,9 +63,14 @@ def _begins(folder: RunFolder, trials: int, needed_s: float | None) -> str:
     return f"{trials} trial{'s' if trials != 1 else ''}{measuring}, into {folder.path}"
 
 
-def _manifest(loaded: LoadedPlan, ground: Ground, trials: list[PlannedTrial], seed: int) -> Manifest:
+def _manifest(
+    loaded: LoadedPlan, ground: Ground, trials: list[PlannedTrial], seed: int, price: PriceList | None
+) -> Manifest:
     plan = loaded.plan
     resolved = plan.as_resolved()
+    if price is not None:
+        # what the plan itself says comes first
+        resolved.setdefault("price", price.model_dump(mode="json"))
     resolved["trial"]["seed"] = seed
     attempt = new_attempt(ground.engine.version)
     return Manifest(

@@ -13,6 +13,7 @@ from pgdyno.plan import Plan
 from pgdyno.plan.aws_targets import AwsTarget
 from pgdyno.plan.costs import needed_s
 from pgdyno.plan.targets import DsnTarget, OwnTarget, TargetSpec
+from pgdyno.records.price import PriceList
 from pgdyno.target.aws.life import Rental, begin, rented_targets, standing
 from pgdyno.target.aws.reaper import left_lines
 from pgdyno.units import format_duration
@@ -30,6 +31,8 @@ class Renting:
 
     keep_s: float | None = None
     """They stay for so long behind the run; None: not at all."""
+    price: PriceList | None = None
+    """What they cost; None: nobody says."""
 
 
 @contextmanager

@@ -22,6 +22,11 @@ class Cloud:
         self.region: str = self._session.region_name
         self._clients: dict[str, Any] = {}
 
+    @property
+    def partition(self) -> str:
+        """Of Amazon's, as names of things there have it: `aws`, `aws-cn`."""
+        return str(self._session.get_partition_for_region(self.region))
+
     def call(self, service: str, operation: str, **asked: object) -> dict[str, Any]:
         """What `operation` (as boto3 calls it: create_db_instance) answers. Raises AwsError."""
         client = self._client(service)

@@ -150,8 +150,7 @@ def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]
         Kind.CLUSTER_PARAMETERS: "cluster-pg",
     }
     if each.kind in names:
-        partition = "aws-cn" if cloud.region.startswith("cn-") else "aws"
-        arn = f"arn:{partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
+        arn = f"arn:{cloud.partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
         cloud.call("rds", "add_tags_to_resource", ResourceName=arn, Tags=tag)
     elif each.kind is Kind.SECURITY_GROUP:
         cloud.call("ec2", "create_tags", Resources=[each.id], Tags=tag)
@@ -189,11 +188,25 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
         if journal.digest != digest_of(plan):
             message = f"servers of a plan {plan.name} are up (run {journal.run}), and its targets were others then"
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
-        if journal.ready.keys() == rented_targets(plan).keys():
-            if not journal.hold():
-                raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
-            return Rental(plan, root, journal, say, _clouds(plan))
+        if journal.ready.keys() != rented_targets(plan).keys():
+            continue
+        rental = _own(Rental(plan, root, journal, say, _clouds(plan)))
+        if not journal.hold():
+            raise AwsError(f"another pgdyno uses the servers of the plan {plan.name} (run {journal.run})")
+        if rental.there():
+            return rental
+        # another machine has reaped them
+        journal.close()
     return None
+
+
+def _own(rental: Rental) -> Rental:
+    """`rental`, if these credentials are of the account that it is in. Raises AwsError."""
+    account = next(iter(rental.clouds.values())).account()
+    if account != rental.journal.account:
+        message = f"run {rental.journal.run} is of account {rental.journal.account}, and these credentials of {account}"
+        raise AwsError(message, hint="use those of the other account")
+    return rental
 
 
 def is_standing(plan: Plan, root: Path) -> bool:
@@ -209,5 +222,5 @@ def left_of(plan: Plan, root: Path, say: Say) -> list[Rental]:
     for journal in journals(root):
         if journal.plan == plan.name:
             clouds = _clouds(plan) | {each.region: Cloud(each.region) for each in journal.noted}
-            found.append(Rental(plan, root, journal, say, clouds))
+            found.append(_own(Rental(plan, root, journal, say, clouds)))
     return found

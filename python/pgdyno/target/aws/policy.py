@@ -8,6 +8,7 @@ from pgdyno.target.aws.tags import RUN
 
 LOOK = {
     "ec2": ("DescribeInstances", "DescribeSecurityGroups", "DescribeSnapshots", "DescribeVolumes", "DescribeVpcs"),
+    "pricing": ("GetProducts",),
     "rds": (
         "DescribeDBClusterParameterGroups",
         "DescribeDBClusterSnapshots",

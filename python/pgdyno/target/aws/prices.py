@@ -1,0 +1,139 @@
+"""What Amazon asks for, by its Pricing API; kept with the date, for machines that cannot ask.
+
+The package brings no list of its own: the ones that can be found contradict each other, and Amazon's own is large and
+changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import TargetError
+from pgdyno.target.aws.cloud import Cloud
+from pgdyno.target.aws.journal import FOLDER
+from pgdyno.target.storage import ensure_folder, write_whole
+
+ENDPOINT = "us-east-1"
+"""The Pricing API is there, for all regions."""
+GOOD_FOR = timedelta(days=30)
+CURRENCY = "USD"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """One line of Amazon's price list."""
+
+    amount: float
+    """USD, of one unit."""
+    asked: date
+    """When Amazon said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a line is found by."""
+
+    region: str
+    engine: str
+    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`."""
+    family: str
+    """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`."""
+    kind: str
+    """The end of Amazon's usage type, behind the region: `InstanceUsage:db.m7g.large`."""
+
+    @property
+    def key(self) -> str:
+        """In the file."""
+        return f"{self.region} {self.engine} {self.kind}"
+
+
+@dataclass(slots=True)
+class Prices:
+    """Rates, asked for when they are first needed, or as they were when they were asked for last."""
+
+    root: Path
+    """pgdyno's home."""
+    why_not: str | None = None
+    """Why Amazon could not be asked; None while it could."""
+    _known: dict[str, Rate] = field(default_factory=dict)
+    _cloud: Cloud | None = None
+
+    def __post_init__(self) -> None:
+        """Reads what is kept."""
+        self._known = _read(self._file)
+
+    @property
+    def _file(self) -> Path:
+        return self.root / FOLDER / "prices.json"
+
+    def rate(self, usage: Usage) -> Rate | None:
+        """What `usage` costs; None where nobody says. Raises TargetError when the file cannot be written."""
+        kept = self._known.get(usage.key)
+        today = datetime.now(UTC).date()
+        if kept is not None and today - kept.asked <= GOOD_FOR:
+            return kept
+        try:
+            amount = self._ask(usage)
+        except TargetError as error:
+            self.why_not = error.message
+            return kept
+        if amount is None:
+            return None
+        self._known[usage.key] = Rate(amount, today)
+        _write(self._file, self._known)
+        return self._known[usage.key]
+
+    def _ask(self, usage: Usage) -> float | None:
+        if self.why_not is not None:
+            raise TargetError(self.why_not)
+        if self._cloud is None:
+            self._cloud = Cloud(ENDPOINT)
+        filters = {"regionCode": usage.region, "productFamily": usage.family}
+        if usage.family == INSTANCES:
+            filters |= {"databaseEngine": usage.engine, "instanceType": usage.kind.partition(":")[2]}
+        asked = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
+        for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode="AmazonRDS", Filters=asked):
+            product = json.loads(text) if isinstance(text, str) else text
+            if _is(product["product"]["attributes"], usage):
+                for amount in _amounts(product):
+                    return amount
+        return None
+
+
+INSTANCES = "Database Instance"
+_ANY = ("Any", "")
+
+
+def _is(attributes: Mapping[str, str], usage: Usage) -> bool:
+    found = attributes.get("usagetype", "")
+    # usage types begin with a short name of the region, but not in the oldest one
+    if found != usage.kind and not found.endswith(f"-{usage.kind}"):
+        return False
+    return attributes.get("databaseEngine", "") in (usage.engine, *_ANY)
+
+
+def _amounts(product: Mapping[str, Any]) -> Iterator[float]:
+    for term in product.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            if CURRENCY in dimension["pricePerUnit"]:
+                yield float(dimension["pricePerUnit"][CURRENCY])
+
+
+def _read(file: Path) -> dict[str, Rate]:
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return {key: Rate(float(each["amount"]), date.fromisoformat(each["asked"])) for key, each in kept.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # it is a copy of what Amazon says, and is asked for again
+        return {}
+
+
+def _write(file: Path, known: Mapping[str, Rate]) -> None:
+    ensure_folder(file.parent)
+    kept = {key: {"amount": each.amount, "asked": each.asked.isoformat()} for key, each in known.items()}
+    write_whole(file, json.dumps(kept, indent=1, sort_keys=True).encode())

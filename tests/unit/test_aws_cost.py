@@ -1,0 +1,112 @@
+"""What rented servers cost, before they are rented: by the Pricing API, by what it said before, or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pgdyno.commands.cost import Consent, agree, lines
+from pgdyno.errors import UsageError
+from pgdyno.plan import Plan, load_plan
+from pgdyno.target.aws.cost import HOURS_A_MONTH, estimate, price_list
+from pgdyno.target.aws.prices import Prices
+from tests.aws.plans import aurora, rds, write_plan
+from tests.aws.simulator import REGION, Simulator, simulated
+
+
+@pytest.fixture
+def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
+    with simulated() as simulator:
+        for name, value in simulator.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+        yield simulator
+
+
+def plan(tmp_path: Path, *targets: str) -> Plan:
+    (tmp_path / "root.pem").touch()
+    return load_plan(write_plan(tmp_path / "plan", *targets)).plan
+
+
+def test_instances_and_storage_by_the_hour(amazon: Simulator, tmp_path: Path) -> None:
+    root = tmp_path / "root.pem"
+    root.touch()
+    of_rds = rds(root, storage='"500GB"', iops="13000", throughput="600")
+    both = plan(tmp_path, of_rds, aurora(root, storage_type='"io-optimized"'))
+    found = estimate(both, Prices(tmp_path), REGION, 2.0)
+    assert [
+        (each.target, each.what, each.count, each.unit, each.rate.amount if each.rate else None) for each in found.items
+    ] == [
+        ("rds", "db.m7g.large", 1, "hour", 0.2),
+        ("rds", "gp3", 500, "GB", 0.1),
+        ("rds", "gp3 IOPS", 1000, "IOPS", 0.02),
+        ("rds", "gp3 throughput", 100, "MB/s", 0.08),
+        ("aurora", "db.r8g.large", 1, "hour", 0.4),
+        ("aurora", "io-optimized storage", 1, "GB", 0.25),
+    ]
+    monthly = 500 * 0.1 + 1000 * 0.02 + 100 * 0.08 + 0.25
+    assert found.hourly == pytest.approx(0.2 + 0.4 + monthly / HOURS_A_MONTH)
+    assert found.total == pytest.approx(2 * found.hourly)
+    listed = price_list(both, found)
+    assert listed is not None
+    assert listed.target["rds"].total(1.0) == pytest.approx(8760 * 0.2 + 12 * (50 + 20 + 8))
+    # asked once for each line
+    assert amazon.calls.count("pricing:GetProducts") == 6
+    assert estimate(both, Prices(tmp_path), REGION, 2.0) == found
+    assert amazon.calls.count("pricing:GetProducts") == 6
+
+
+def test_without_an_answer_what_was_said_before_counts_and_says_when(
+    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = plan(tmp_path, rds(tmp_path / "root.pem"))
+    found = estimate(one, Prices(tmp_path), REGION, 1.0)
+    file = tmp_path / "aws" / "prices.json"
+    long_ago = (datetime.now(UTC).date() - timedelta(days=90)).isoformat()
+    kept = {key: each | {"asked": long_ago} for key, each in json.loads(file.read_text()).items()}
+    file.write_text(json.dumps(kept))
+    amazon.denied = {"pricing:GetProducts"}
+    prices = Prices(tmp_path)
+    old = estimate(one, prices, REGION, 1.0)
+    assert old.total == found.total
+    assert f"prices are those of Amazon's price list on {long_ago}" in lines(old, prices)[-1]
+    file.write_text("no JSON")
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    prices = Prices(tmp_path)
+    none = estimate(one, prices, REGION, 1.0)
+    assert (none.total, len(none.unknown)) == (None, 2)
+    assert "the rest is unknown: boto3 finds no credentials" in "\n".join(lines(none, prices))
+
+
+def test_the_plan_says_for_how_long(amazon: Simulator, tmp_path: Path) -> None:
+    del amazon
+    root = tmp_path / "root.pem"
+    once = estimate(plan(tmp_path, rds(root)), Prices(tmp_path), REGION)
+    root.touch()
+    each = rds(root, snapshot='"s"', restore='"each-trial"')
+    file = write_plan(tmp_path / "plan", each, repeats=3)
+    often = estimate(load_plan(file).plan, Prices(tmp_path), REGION)
+    assert once.hours is not None
+    assert often.hours is not None
+    assert 1.0 < once.hours < 1.2
+    assert 3.0 < often.hours < 3.2
+
+
+def test_consent(amazon: Simulator, tmp_path: Path) -> None:
+    one = plan(tmp_path, rds(tmp_path / "root.pem"))
+    assert agree(one, Consent(yes=True, max_cost=1.0)).total is not None
+    with pytest.raises(UsageError, match=r"it costs about 0\.2\d USD, and --max-cost says 0\.1"):
+        agree(one, Consent(yes=True, max_cost=0.1))
+    with pytest.raises(UsageError, match="nobody can be asked"):
+        agree(one, Consent())
+    amazon.denied = {"pricing:GetProducts"}
+    other = plan(tmp_path, rds(tmp_path / "root.pem", instance='"db.x2g.large"'))
+    with pytest.raises(UsageError, match="nobody knows whether it costs more than 5 USD"):
+        agree(other, Consent(yes=True, max_cost=5.0))
+    assert amazon.left() == []
