@@ -13,6 +13,8 @@ from pgdyno.analyse.price import PriceList
 from pgdyno.errors import UsageError
 from pgdyno.records.price import latency_limit
 from pgdyno.report.analysis import analyse_run, analysis_json, analysis_lines
+from pgdyno.report.digest import digest
+from pgdyno.report.published_lines import published_lines
 from pgdyno.store import find_run, load_run
 
 
@@ -23,12 +25,13 @@ def analyse_stored(run: str, runs: Path, price: Path | None, latency: str | None
         limit = None if latency is None else latency_limit(latency)
     except ValueError as error:
         raise UsageError(f"--latency: {error}") from error
-    found = analyse_run(load_run(find_run(run, runs)), prices, limit)
+    data = load_run(find_run(run, runs))
+    found = analyse_run(data, prices, limit)
     if json:
         print(json_module.dumps(analysis_json(found), indent=2))
         return
     console = Console(highlight=False)
-    for line in analysis_lines(found):
+    for line in [*analysis_lines(found), *published_lines(digest(data))]:
         console.print(line, markup=False)
 
 

@@ -19,6 +19,7 @@ from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.findings import finding_lines
 from pgdyno.report.preparation import preparation_line
 from pgdyno.report.prices import price_lines, priced_curves
+from pgdyno.report.published_lines import published_lines
 from pgdyno.report.replicas import replica_lines
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import PointRow, point_rows
@@ -89,12 +90,13 @@ def report_lines(
         if chart:
             lines += [Text(""), *(Text(line, "bold") for line in _wrapped(words.scaling_title(of), room))]
             lines += [Text(line, ACCENT) for line in chart]
-    disturbed = [*search_lines(of.manifest), *disturbance_lines(of.run.trials)]
-    if disturbed:
-        lines += [Text(""), *(Text(line) for each in disturbed for line in _wrapped(each, room, indent=4))]
-    standbys = replica_lines(of.run.trials)
-    if standbys:
-        lines += [Text(""), *(Text(line) for each in standbys for line in _wrapped(each, room, indent=4))]
+    for block in (
+        [*search_lines(of.manifest), *disturbance_lines(of.run.trials)],
+        replica_lines(of.run.trials),
+        published_lines(of),
+    ):
+        if block:
+            lines += [Text(""), *(Text(line) for each in block for line in _wrapped(each, room, indent=4))]
     lines += _prices(of, room)
     prepared = preparation_line(of.run.trials)
     if prepared:

@@ -18,7 +18,6 @@ from pgdyno.audit import Finding, judged
 from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
-from pgdyno.published import Published, published, published_names
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
@@ -26,6 +25,7 @@ from pgdyno.report.gathered import Gathered, without_collector
 from pgdyno.report.html import Content, render_content, report_content
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.paper.typeset import Paper, pdf_of
+from pgdyno.report.published_lines import asked_for
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.sections.times import Steps
@@ -101,7 +101,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     return of, Extras(
         findings=_audited(subjects),
         comparisons=_compared(of, gathered),
-        published=_published(gathered[0]),
+        published=asked_for(gathered[0].manifest),
         prices=prices or _planned_prices(gathered, source),
         besides=besides_of(gathered, steps, seen),
         processes=_at_peak(of, source, process_sums),
@@ -191,12 +191,6 @@ def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
     except UsageError:
         # every trial of all arms but one failed: there is nothing to compare
         return []
-
-
-def _published(run: Gathered) -> Published | None:
-    asked = run.manifest.plan.get("published") or {}
-    name = asked.get("data") if isinstance(asked, Mapping) else None
-    return published(name) if name in published_names() else None
 
 
 def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:
