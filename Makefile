@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-rust test-python lint format bench bench-probe bench-packages fuzz clean
+.PHONY: help demo build test test-packages test-binaries test-rust test-python lint format bench bench-probe bench-packages simulations fuzz clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -44,6 +44,9 @@ bench: build ## pgdrive beside pgbench, sysbench and a bare loop on one server, 
 
 bench-probe: build ## throughput with and without pgprobe, A B B A; its CPU and its bytes on disk
 	$(BIN)/python benchmarks/probe.py
+
+simulations: build ## how far the analysis can be trusted: tables by simulation, minutes of one core (RUNS="folder...")
+	$(BIN)/python -m tests.simulations $(RUNS)
 
 # one after the other, nicely; a finding ends it
 FUZZ_SECONDS ?= 600

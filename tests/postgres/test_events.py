@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import statistics
 import subprocess
 import sys
 import threading
@@ -13,6 +14,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from pgdyno.analyse.dips import trial_dips
+from pgdyno.analyse.timeline import trial_timeline
 from pgdyno.errors import ExitCode
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
@@ -155,14 +158,24 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
     assert event.effect.all_away_s > 0
 
 
+def assert_a_dip_was_found(folder: RunFolder, trial: int, away_s: float) -> None:
+    """The analysis, which knows nothing of the event, finds the stretch and what would have been done in it."""
+    data = load_run(folder)
+    usual = statistics.median(second.tps for second in trial_timeline(data, trial).measured())
+    (dip,) = [each for each in trial_dips(data, trial) if each.depth == 1]
+    assert dip.to_s - dip.from_s == pytest.approx(away_s + 1, abs=1.1)  # whole seconds, its first and last in part
+    assert dip.loss == pytest.approx(away_s * usual, rel=0.5)
+
+
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
-    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "pause"\nfor = "1500ms"')
+    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "pause"\nfor = "3s"')
     assert trial.outcome is Outcome.FINISHED, trial.failure
     assert_it_balances(trial, folder)
     effect = the_event(trial).effect
     assert effect is not None
-    assert effect.nobody_served_s == pytest.approx(1.5, abs=0.4)
+    assert effect.nobody_served_s == pytest.approx(3, abs=0.4)
     assert (effect.lost, effect.connections_lost) == (0, 0)
+    assert_a_dip_was_found(folder, trial.number, effect.nobody_served_s)
     assert trial.ledger is not None
     assert (trial.ledger.missing, trial.ledger.refused) == (0, 0)
 
