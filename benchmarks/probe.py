@@ -13,8 +13,11 @@ import os
 import re
 import sys
 import tempfile
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
@@ -60,6 +63,10 @@ class Own(TypedDict):
     core_share: float
     server_ms_per_s: float
     """From sending statements to having their answers: no less than what they cost the server."""
+    backend_core_share: float
+    """Processor time of its server processes, of one core."""
+    share_of_host: float
+    """Its own and its server processes', of all cores: what a load that needs them all can lose to it."""
     queries_per_s: float
     resident_bytes: float
     late: float
@@ -71,6 +78,42 @@ class Own(TypedDict):
     disk_bytes: int
     bytes_a_sample: float
     megabytes_an_hour: float
+
+
+class BackendCpu(threading.Thread):
+    """Follows the processor time of the probe's server processes until it is ended."""
+
+    def __init__(self, server: Server) -> None:
+        """Nothing is read before it is started."""
+        super().__init__(daemon=True)
+        self._server, self._ended = server, threading.Event()
+        self._first: dict[int, tuple[float, float]] = {}
+        self._last: dict[int, tuple[float, float]] = {}
+
+    def run(self) -> None:
+        """Once a second; a look costs less than a millisecond."""
+        with self._server.connect() as connection:
+            while not self._ended.wait(1):
+                found = connection.execute("SELECT pid FROM pg_stat_activity WHERE application_name = 'pgprobe'")
+                for (pid,) in found.fetchall():
+                    # it may have ended since it was listed
+                    with suppress(FileNotFoundError):
+                        seen = (time.monotonic(), process_cpu_s(pid))
+                        self._first.setdefault(pid, seen)
+                        self._last[pid] = seen
+
+    def end(self) -> float:
+        """Its share of one core, over the time that each process was seen."""
+        self._ended.set()
+        self.join()
+        spans = [(last[0] - self._first[pid][0], last[1] - self._first[pid][1]) for pid, last in self._last.items()]
+        return sum(cpu / seconds for seconds, cpu in spans if seconds > 0)
+
+
+def process_cpu_s(pid: int) -> float:
+    """User and system time of a process, as proc_pid_stat(5) has them."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Load:
@@ -122,7 +165,7 @@ def pairs(load: Load, workload: str, folder: Path, args: argparse.Namespace) -> 
     return PointPairs(workload, Point(clients=args.clients), found["without"], found["with"])
 
 
-def own(lines: Path, folder: Path) -> Own:
+def own(lines: Path, folder: Path, backend_core_share: float) -> Own:
     """The probe's cost by its lines, from its first sample of itself to the last."""
     parsed = [json.loads(line) for line in lines.read_text().splitlines()]
     mine = [line for line in parsed if line.get("source") == "probe" and line["event"] == "sample"]
@@ -131,9 +174,12 @@ def own(lines: Path, folder: Path) -> Own:
     samples = sum(line["event"] in ("sample", "waits") for line in parsed)
     write_probed(folder, 1, [PlacedLines(lines, 0)])
     disk = sum((folder / f"{table}.parquet").stat().st_size for table in ("series", "waits"))
+    core_share = total(values, "cpu") / 1e6 / seconds
     return Own(
         seconds=round(seconds, 3),
-        core_share=round(total(values, "cpu") / 1e6 / seconds, 5),
+        core_share=round(core_share, 5),
+        backend_core_share=round(backend_core_share, 5),
+        share_of_host=round((core_share + backend_core_share) / (os.cpu_count() or 1), 5),
         server_ms_per_s=round(total(values, "query_time") / 1e3 / seconds, 3),
         queries_per_s=round(total(values, "queries") / seconds, 1),
         resident_bytes=max(each["resident"] for each in values),
@@ -166,6 +212,8 @@ def show(comparison: Comparison, cost: Own) -> list[tuple[str, bool]]:
     print(
         f"\nthe probe itself, over {cost['seconds']:.0f} s of {WORKLOADS[-1]}:"
         f"\n  CPU                {100 * cost['core_share']:.2f} % of one core"
+        f"\n  CPU of its backend {100 * cost['backend_core_share']:.2f} % of one core;"
+        f" of all cores, both {100 * cost['share_of_host']:.2f} %"
         f"\n  server time        {cost['server_ms_per_s']:.1f} ms a second, {cost['queries_per_s']:.0f} statements"
         f"\n  memory             {cost['resident_bytes'] / 1e6:.1f} MB; {cost['late']:.0f} samples left out"
         f"\n  lines              {cost['samples']:,} samples and looks, {cost['line_bytes'] / 1e6:.2f} MB"
@@ -236,8 +284,10 @@ def main() -> None:
             print(f"{workload}, {args.clients} clients, without / with the probe")
             points.append(pairs(load, workload, folder, args))
         lines = folder / "own.jsonl"
+        backend = BackendCpu(server)
+        backend.start()
         load.tps(WORKLOADS[-1], args.own_seconds, lines)
-        cost = own(lines, folder)
+        cost = own(lines, folder, backend.end())
     arms = Arms("no probe", "pgprobe", Metric.TPS, paired=True, points=tuple(points))
     comparison = compare([arms])[0]
     show(comparison, cost)

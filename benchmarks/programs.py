@@ -104,7 +104,7 @@ class Programs:
         if load.workload == "oltp_read_write":
             named = {"tables": OLTP_TABLES, "table-size": OLTP_ROWS, "rand-type": "uniform"}
             given = [f"--lua-opt={name}={value}" for name, value in named.items()]
-            return [path, "--lua=oltp_read_write", *given, "--jobs=1", f"--client={load.clients}", load.limit.option()]
+            return [path, "--lua=oltp_read_write", *given, f"--client={load.clients}", load.limit.option()]
         what = {
             "select-only": ["--builtin=select-only"],
             "tpcb-like": ["--builtin=tpcb-like"],

@@ -8,6 +8,12 @@ use crate::health::Health;
 /// Share of a core above which a worker is no longer sure to keep up.
 pub const BUSY_SHARE: f64 = 0.7;
 
+/// Most workers that a load begins with when nobody says.
+const FEW_WORKERS: usize = 8;
+
+/// Most clients of each of these: more make batches, which are worth more than a worker.
+const FEW_CLIENTS: usize = 2;
+
 /// From one addition to the next: two whole intervals in which its effect is seen.
 const SETTLING: Nanos = 2 * SECOND;
 
@@ -72,6 +78,22 @@ pub fn most_workers(clients: usize, cores: usize, server: Nearness) -> usize {
         Nearness::Elsewhere => cores,
     };
     ours.min(clients).max(1)
+}
+
+/// The workers that a load of `clients` begins with when nobody says, with `cores` that this process
+/// may use: several for a few clients, else one.
+///
+/// A worker with one or two clients sleeps while their servers work, so it needs no core of its own,
+/// and the scheduler wakes a server where its client runs. One worker for servers on other cores
+/// wakes each of them over there: with 2 clients on 2 cores that is a third of the throughput.
+#[must_use]
+pub fn first_workers(clients: usize, cores: usize) -> usize {
+    let workers = clients.min(cores).clamp(1, FEW_WORKERS);
+    if clients <= FEW_CLIENTS * workers {
+        workers
+    } else {
+        1
+    }
 }
 
 /// A worker that is to be added.
@@ -151,6 +173,22 @@ mod tests {
             decided(4, None, &[worker(99, 1), worker(80, 3)]),
             Some((1, 1))
         );
+    }
+
+    #[test]
+    fn a_few_clients_begin_with_several_workers() {
+        for (clients, cores, workers) in [
+            (1, 2, 1),
+            (2, 2, 2),
+            (4, 2, 2),
+            (5, 2, 1),
+            (2, 1, 1),
+            (3, 64, 3),
+            (16, 64, 8),
+            (17, 64, 1),
+        ] {
+            assert_eq!(first_workers(clients, cores), workers, "{clients}, {cores}");
+        }
     }
 
     #[test]

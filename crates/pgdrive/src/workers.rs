@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
-use pgdyno_engine::scaling::{Nearness, Rule, Scaling, most_workers};
+use pgdyno_engine::scaling::{Nearness, Rule, Scaling, first_workers, most_workers};
 use pgdyno_engine::spec::Spec;
 
 use crate::called_as::CalledAs;
@@ -20,6 +20,8 @@ pub enum Workers {
     Fixed(usize),
     /// As few as carry the load, up to --max-workers or what suits the host.
     Automatic {
+        /// In the beginning.
+        first: usize,
         /// --max-workers
         most: Option<usize>,
     },
@@ -38,6 +40,7 @@ impl Workers {
         called_as: CalledAs,
         fixing: Option<&str>,
     ) -> Result<Self, Failure> {
+        let first = first_workers(clients, cores());
         match (jobs, most, fixing) {
             (Some(_), Some(_), _) => Err(Failure::new(
                 "specify either a number of threads (-j) or their limit (--max-workers), not both",
@@ -47,9 +50,12 @@ impl Workers {
             ))
             .hint("Its number of threads is fixed: give it with -j.")),
             (Some(jobs), None, _) => Ok(Self::Fixed(jobs.min(clients))),
-            (None, None, Some(_)) => Ok(Self::Fixed(1)),
-            (None, None, None) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
-            (None, most, None) => Ok(Self::Automatic { most }),
+            (None, None, _) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
+            (None, None, Some(_)) => Ok(Self::Fixed(first)),
+            (None, most, None) => Ok(Self::Automatic {
+                first: most.map_or(first, |most| first.min(most)),
+                most,
+            }),
         }
     }
 
@@ -58,7 +64,7 @@ impl Workers {
     pub fn first(self) -> usize {
         match self {
             Self::Fixed(workers) => workers,
-            Self::Automatic { .. } => 1,
+            Self::Automatic { first, .. } => first,
         }
     }
 
@@ -67,7 +73,7 @@ impl Workers {
     pub fn upper(self, clients: usize) -> usize {
         match self {
             Self::Fixed(workers) => workers,
-            Self::Automatic { most } => most.unwrap_or_else(cores).min(clients),
+            Self::Automatic { most, .. } => most.unwrap_or_else(cores).min(clients),
         }
     }
 
@@ -76,10 +82,10 @@ impl Workers {
     pub fn scaling(self, clients: usize, params: &Params, busy_share: f64) -> Scaling {
         match self {
             Self::Fixed(_) => Scaling::Fixed,
-            Self::Automatic { most } => {
+            Self::Automatic { first, most } => {
                 let most = match most {
                     Some(most) => most.min(clients),
-                    None => most_workers(clients, cores(), nearness(params)),
+                    None => most_workers(clients, cores(), nearness(params)).max(first),
                 };
                 Scaling::Automatic(Rule {
                     busy_share,
@@ -168,13 +174,35 @@ mod tests {
         Params::resolve(Some(target), &[], &Env::empty("u")).expect("it is complete")
     }
 
+    /// Too many for several threads in the beginning, wherever the test runs.
+    const MANY: usize = 64;
+
+    fn automatic(most: Option<usize>) -> Workers {
+        Workers::Automatic { first: 1, most }
+    }
+
+    #[test]
+    fn a_few_clients_have_threads_of_their_own_unless_told() {
+        let first = |clients, most, called_as, fixing| {
+            Workers::resolve(None, most, clients, called_as, fixing)
+                .map(Workers::first)
+                .map_err(|failure| failure.message)
+        };
+        let several = first_workers(2, cores());
+        assert_eq!(first(2, None, CalledAs::Pgdrive, None), Ok(several));
+        assert_eq!(first(2, None, CalledAs::Pgdrive, Some("--lua")), Ok(several));
+        assert_eq!(first(2, Some(1), CalledAs::Pgdrive, None), Ok(1));
+        assert_eq!(first(2, None, CalledAs::Pgbench, None), Ok(1));
+        assert_eq!(first(MANY, None, CalledAs::Pgdrive, Some("--lua")), Ok(1));
+    }
+
     #[test]
     fn pgbench_has_one_thread_unless_told() {
         let resolve = |jobs, most, called_as| {
-            Workers::resolve(jobs, most, 8, called_as, None).map_err(|failure| failure.message)
+            Workers::resolve(jobs, most, MANY, called_as, None).map_err(|failure| failure.message)
         };
         let fixed = |jobs, most| {
-            Workers::resolve(jobs, most, 8, CalledAs::Pgdrive, Some("--phases"))
+            Workers::resolve(jobs, most, MANY, CalledAs::Pgdrive, Some("--phases"))
                 .map_err(|failure| failure.message)
         };
         assert_eq!(fixed(None, None), Ok(Workers::Fixed(1)));
@@ -184,8 +212,8 @@ mod tests {
             Err("--max-workers cannot be used with --phases".to_owned())
         );
         for called_as in [CalledAs::Pgbench, CalledAs::Pgdrive] {
-            assert_eq!(resolve(Some(9), None, called_as), Ok(Workers::Fixed(8)));
-            let most = Workers::Automatic { most: Some(3) };
+            assert_eq!(resolve(Some(65), None, called_as), Ok(Workers::Fixed(MANY)));
+            let most = automatic(Some(3));
             assert_eq!(resolve(None, Some(3), called_as), Ok(most));
             assert!(resolve(Some(1), Some(3), called_as).is_err());
         }
@@ -193,8 +221,7 @@ mod tests {
             resolve(None, None, CalledAs::Pgbench),
             Ok(Workers::Fixed(1))
         );
-        let automatic = Workers::Automatic { most: None };
-        assert_eq!(resolve(None, None, CalledAs::Pgdrive), Ok(automatic));
+        assert_eq!(resolve(None, None, CalledAs::Pgdrive), Ok(automatic(None)));
     }
 
     #[test]
@@ -222,10 +249,10 @@ mod tests {
     fn the_limit_is_what_was_asked_for() {
         let server = params("host=/tmp");
         let most = |workers: Workers| workers.scaling(4, &server, 0.5).most(workers.first());
-        assert_eq!(most(Workers::Automatic { most: Some(3) }), 3);
-        assert_eq!(most(Workers::Automatic { most: Some(9) }), 4);
+        assert_eq!(most(automatic(Some(3))), 3);
+        assert_eq!(most(automatic(Some(9))), 4);
         assert_eq!(most(Workers::Fixed(2)), 2);
-        assert_eq!(Workers::Automatic { most: Some(9) }.upper(4), 4);
+        assert_eq!(automatic(Some(9)).upper(4), 4);
     }
 
     #[test]

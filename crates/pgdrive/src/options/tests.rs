@@ -60,7 +60,10 @@ fn defaults_are_pgbenchs() {
         (load.clients, load.workers, load.limit),
         (
             1,
-            Workers::Automatic { most: None },
+            Workers::Automatic {
+                first: 1,
+                most: None
+            },
             Limit::Transactions(10)
         )
     );
