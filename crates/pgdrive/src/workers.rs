@@ -190,7 +190,10 @@ mod tests {
         };
         let several = first_workers(2, cores());
         assert_eq!(first(2, None, CalledAs::Pgdrive, None), Ok(several));
-        assert_eq!(first(2, None, CalledAs::Pgdrive, Some("--lua")), Ok(several));
+        assert_eq!(
+            first(2, None, CalledAs::Pgdrive, Some("--lua")),
+            Ok(several)
+        );
         assert_eq!(first(2, Some(1), CalledAs::Pgdrive, None), Ok(1));
         assert_eq!(first(2, None, CalledAs::Pgbench, None), Ok(1));
         assert_eq!(first(MANY, None, CalledAs::Pgdrive, Some("--lua")), Ok(1));
