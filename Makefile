@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-rust test-python lint format bench bench-probe bench-packages simulations fuzz clean
+.PHONY: help demo build test test-packages test-binaries test-long test-rust test-python lint format bench bench-probe bench-packages simulations fuzz clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -97,8 +97,11 @@ test-rust: build
 
 # files side by side: most tests wait for servers, not for processors
 test-python: build
-	$(BIN)/pytest --numprocesses=4 --dist=loadfile --ignore=tests/cli/test_latency_honesty.py
+	$(BIN)/pytest --numprocesses=4 --dist=loadfile -m 'not long' --ignore=tests/cli/test_latency_honesty.py
 	$(BIN)/pytest tests/cli/test_latency_honesty.py
+
+test-long: build test-packages ## what `make test` leaves out for its length (tests/long.py)
+	$(BIN)/pytest --numprocesses=4 --dist=loadfile -m long
 
 $(PROGRAMS) &: $(SOURCES)
 	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tempfile
 
 import pytest
+
+from tests.long import LONG
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.recount")
@@ -19,3 +22,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # a test neither waits for who measures on this host, nor holds anybody off
 os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks those that `make test` leaves to `make test-long`."""
+    for item in items:
+        if any(re.search(pattern, item.nodeid) for pattern in LONG):
+            item.add_marker(pytest.mark.long)

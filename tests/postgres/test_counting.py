@@ -248,7 +248,7 @@ def test_a_warm_up_is_in_no_figure(
     ids=" ".join,
 )
 def test_lines_of_intervals_have_every_transaction(ledger: Ledger, tmp_path: Path, extra: tuple[str, ...]) -> None:
-    args = (*scripts(tmp_path, "lingers"), "-c", "4", "-t", "30", "--aggregate-interval=1", *extra)
+    args = (*scripts(tmp_path, "lingers"), "-c", "4", "-j", "1", "-t", "30", "--aggregate-interval=1", *extra)
     load = run_load(ledger.environment, tmp_path / "load", *args)
     assert load.exit_code == 0, load.stderr
     counts = load.verify()

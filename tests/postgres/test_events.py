@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import statistics
 import subprocess
 import sys
 import threading
@@ -14,8 +13,6 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.analyse.dips import trial_dips
-from pgdyno.analyse.timeline import trial_timeline
 from pgdyno.errors import ExitCode
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
@@ -158,24 +155,14 @@ def test_a_restart_loses_nothing_that_was_acknowledged(warm_home: Home, tmp_path
     assert event.effect.all_away_s > 0
 
 
-def assert_a_dip_was_found(folder: RunFolder, trial: int, away_s: float) -> None:
-    """The analysis, which knows nothing of the event, finds the stretch and what would have been done in it."""
-    data = load_run(folder)
-    usual = statistics.median(second.tps for second in trial_timeline(data, trial).measured())
-    (dip,) = [each for each in trial_dips(data, trial) if each.depth == 1]
-    assert dip.to_s - dip.from_s == pytest.approx(away_s + 1, abs=1.1)  # whole seconds, its first and last in part
-    assert dip.loss == pytest.approx(away_s * usual, rel=0.5)
-
-
 def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_home: Home, tmp_path: Path) -> None:
-    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "pause"\nfor = "3s"')
+    trial, folder, _ = run(warm_home, tmp_path, '[[event]]\nat = "4s"\ndo = "pause"\nfor = "1500ms"')
     assert trial.outcome is Outcome.FINISHED, trial.failure
     assert_it_balances(trial, folder)
     effect = the_event(trial).effect
     assert effect is not None
-    assert effect.nobody_served_s == pytest.approx(3, abs=0.4)
+    assert effect.nobody_served_s == pytest.approx(1.5, abs=0.4)
     assert (effect.lost, effect.connections_lost) == (0, 0)
-    assert_a_dip_was_found(folder, trial.number, effect.nobody_served_s)
     assert trial.ledger is not None
     assert (trial.ledger.missing, trial.ledger.refused) == (0, 0)
 
@@ -205,7 +192,7 @@ def test_clients_follow_a_replica_that_takes_over(home: Home, tmp_path: Path, ve
     plan = tmp_path / "disturbed.toml"
     write_hooks(tmp_path)
     events = '[[event]]\nat = "4s"\ndo = "promote"\n[[event]]\nat = "7s"\ndo = "checkpoint"'
-    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable, seconds=10))
+    plan.write_text(with_replicas(version, "on").format(commit="on", events=events, python=sys.executable, seconds=16))
     done = pgdyno(home, tmp_path, "run", str(plan))
     assert done.returncode == ExitCode.OK, done.stderr + done.stdout
     folder = the_run(tmp_path)

@@ -43,6 +43,8 @@ def test_every_source_of_every_version_answers(home: Home, major: int) -> None:
             work(server)
             probe.wait_for("sample", "archiver", len(probe.of("sample", "archiver")) + 2)
             probe.wait_for("checkpoint", number=2)
+            if "statements" in probe.of("connected")[0]["sources"]:
+                probe.wait_for("sample", "statements", 1)
     assert probe.of("warning") == []
     # on a busy machine a look may come too late; nothing else is missing
     assert all("left out" in line["message"] for line in probe.of("gap"))

@@ -212,11 +212,13 @@ def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
     place = "data.partial" if moment.startswith("bringing") else "snapshot.partial"
     process = start({**environment, "PATH": f"{slow_cp(scratch, place)}:{os.environ['PATH']}"}, plan("snapshot"))
     deadline = time.monotonic() + 60
-    while not list(warm_home.clusters.glob(f"*/{place}/**/half")):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(number)
+    try:
+        while not half_there(warm_home, place):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+    finally:
+        process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode != 0
     assert "Traceback" not in err
@@ -226,6 +228,14 @@ def test_a_run_ended_while_it_copies_the_cluster_loses_nothing(
     assert copies(warm_home) == []
     assert list(warm_home.clusters.glob("*/*.partial")) == list(warm_home.clusters.glob("*/data.discarded")) == []
     assert list(warm_home.clusters.glob("*/*/half")) == []
+
+
+def half_there(home: Home, place: str) -> bool:
+    """Whether the copy has come to where it stops."""
+    try:
+        return any(home.clusters.glob(f"*/{place}/**/half"))
+    except FileNotFoundError:
+        return False  # folders come and go meanwhile
 
 
 def slow_cp(folder: Path, place: str) -> Path:

@@ -1,0 +1,23 @@
+"""Tests that repeat a proof for other versions, ways and moments: `make test-long` runs them, `make test` leaves them.
+
+`make test` has half an hour on two cores. Each line names, of tests that have many cases, those whose code another
+case goes through as well. Searched for in a test's id.
+"""
+
+from __future__ import annotations
+
+LONG = (
+    r"test_target_versions.py::.*\[(10-vacuum|10-template|13-vacuum|13-snapshot|18-template|18-snapshot)\]",
+    r"test_events.py::test_clients_follow_a_replica_that_takes_over\[(13|10)\]",
+    r"test_reset_runs.py::test_a_later_run_finds_what_an_earlier_one_made\[template\]",
+    r"test_reset_runs.py::test_a_run_ended_in_the_midst_loses_nothing\[(template-copying|reload).*\]",
+    r"test_reset_runs.py::test_a_run_ended_while_it_copies.*\[(copying the cluster-2|bringing back the cluster-9)\]",
+    r"test_tpcc_plan.py::test_every_trial_begins_with_the_rows_of_the_load\[reload\]",
+    r"test_tpcc_run.py::test_killed_clients_leave_no_half_transaction\[(spec-.*|hammerdb-procedures)\]",
+    r"test_replica_load.py::.*\[13\]",
+    r"test_aws_runs.py::(test_a_run_that_is_terminated|test_selftest)",
+    r"test_target_build.py::test_a_server_by_meson",
+    r"test_resume.py::test_(another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
+    r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",
+    r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",
+)
