@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+import pytest
 
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.target import Home
@@ -30,15 +33,23 @@ def without_look(args: Sequence[str]) -> list[str]:
 
 
 def pgdyno(home: Home, tmp_path: Path, *args: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [PGDYNO, *without_look(args)],
+    command = [str(PGDYNO), *without_look(args)]
+    with subprocess.Popen(
+        command,
         cwd=tmp_path,
-        env=environment(home),
-        capture_output=True,
+        # one that hangs says where
+        env={**environment(home), "PYTHONFAULTHANDLER": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=300,
-        check=False,
-    )
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=300)
+        except subprocess.TimeoutExpired:
+            process.send_signal(signal.SIGABRT)
+            out, err = process.communicate()
+            pytest.fail(f"{args} hangs:\n{out[-2000:]}\n{err[-12000:]}")
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def the_run(tmp_path: Path) -> RunFolder:

@@ -139,6 +139,7 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
             ended = time.time()
         for thread in waiting:
             thread.join()
+        over = time.time()
         time.sleep(0.5)
         blocker = holder.info.backend_pid
     looks = during(probe, began + 0.5, ended)
@@ -148,14 +149,14 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     waits = {wait for _, look in looks for kind, wait in look if kind == "Lock"}
     assert waits == {"transactionid", "tuple"}
     # nobody waits before and behind
-    assert all(kind != "Lock" for at, look in probe.waits() if at < began or at > ended + 0.3 for kind, _ in look)
+    assert all(kind != "Lock" for at, look in probe.waits() if at < began or at > over + 0.1 for kind, _ in look)
     blocked = [row for line in probe.of("blockers") for row in line["rows"]]
     first = [row for row in blocked if row["blocked_by"] == blocker]
     assert first
     assert {(row["lock"], row["state"]) for row in first} == {("transactionid", "idle in transaction")}
     # once a second, and only then
-    assert 2 <= len(probe.of("blockers")) <= 4
-    assert all(began <= line["wall_us"] / 1e6 <= ended + 0.2 for line in probe.of("blockers"))
+    assert 2 <= len(probe.of("blockers")) <= over - began + 1.5
+    assert all(began <= line["wall_us"] / 1e6 <= over + 0.2 for line in probe.of("blockers"))
 
 
 def test_a_commit_storm_waits_for_wal(server: Server) -> None:

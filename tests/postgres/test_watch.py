@@ -5,9 +5,12 @@ from __future__ import annotations
 import signal
 import subprocess
 import termios
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psycopg
 import pytest
 
 from pgdyno.target import Server
@@ -189,6 +192,42 @@ def test_a_server_that_goes_away_comes_back(installed: Installation, scratch: Pa
     assert away["active"] is None
     assert away["tps"] is None
     assert back["sessions"] == 0
+
+
+def test_statements_that_take_the_time_are_shown_without_what_is_in_them(
+    installed: Installation, scratch: Path
+) -> None:
+    own = OwnServer.make(installed, scratch / "own")
+    with (own.data / "postgresql.conf").open("a") as file:
+        file.write("shared_preload_libraries = 'pg_stat_statements'\n")
+    own.start()
+    try:
+        with own.connect() as connection:
+            connection.execute("CREATE EXTENSION pg_stat_statements")
+            over = threading.Event()
+            working = threading.Thread(target=work_until, args=(connection, over))
+            working.start()
+            try:
+                with objects(own.environment(), "--queries") as told:
+                    # a text is asked for when its statement has been seen
+                    frame = told.wait_for(lambda each: any(row["query"] for row in each["statements"]))
+            finally:
+                over.set()
+                working.join()
+    finally:
+        own.stop("immediate")
+    first = frame["statements"][0]
+    assert first["query"] == "SELECT pg_sleep($1), $2 AS secret"
+    assert first["calls_per_s"] > 0
+    assert first["mean_ms"] >= 100
+    # one session that does nothing else
+    assert 0.3 < first["sessions"] <= 1.05
+    assert not any("pg_stat_statements" in each["query"] for each in frame["statements"])
+
+
+def work_until(connection: psycopg.Connection[tuple[Any, ...]], over: threading.Event) -> None:
+    while not over.is_set():
+        connection.execute("SELECT pg_sleep(0.1), 'of nobody else' AS secret")
 
 
 def test_a_server_elsewhere_is_watched_over_sql_alone(server: Server) -> None:
