@@ -20,6 +20,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from measured import process_cpu_s
+
 GOAL = 0.02
 """Of one core, ten browsers."""
 PLAN = """\
@@ -73,12 +75,6 @@ class Browsers:
             stream.close()
 
 
-def cpu_s(pid: int) -> float:
-    """User and system time of a process."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def server_of(folder: Path) -> int:
     """The process that serves beside a run in `folder`."""
     for file in Path("/proc").glob("[0-9]*/cmdline"):
@@ -127,10 +123,10 @@ def measured(url: str, server: int, number: int, seconds: int) -> float:
     browsers = Browsers(url)
     with browsers.watching(number):
         time.sleep(SETTLE_S)
-        before, began = cpu_s(server), time.monotonic()
+        before, began = process_cpu_s(server), time.monotonic()
         bytes_before = sum(browsers.received)
         time.sleep(seconds)
-        share = (cpu_s(server) - before) / (time.monotonic() - began)
+        share = (process_cpu_s(server) - before) / (time.monotonic() - began)
         each = (sum(browsers.received) - bytes_before) / max(number, 1) / seconds
     print(f"{number:2} browsers: {share:.2%} of a core, {each:,.0f} bytes a second to each")
     return share

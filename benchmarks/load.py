@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from measured import run_measured
+from measured import process_ticks, run_measured
 from programs import Programs
 
 from pgdyno.host import describe_host
@@ -53,10 +53,9 @@ def server_cpu_s(server: Server) -> float:
 def _ticks(pid: int) -> list[int]:
     """User and system time of a process, and of children that it has waited for; nothing of one that is gone."""
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return process_ticks(pid)
     except (FileNotFoundError, ProcessLookupError):
         return []
-    return [int(field) for field in fields[11:15]]
 
 
 def load(server: Server, program: str, scale: int, *options: str) -> Sample:

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypedDict
 
-from measured import run_measured
+from measured import process_cpu_s, run_measured
 
 from pgdyno.analyse.compare import Comparison, Verdict, compare
 from pgdyno.analyse.metric import Metric
@@ -108,12 +108,6 @@ class BackendCpu(threading.Thread):
         self.join()
         spans = [(last[0] - self._first[pid][0], last[1] - self._first[pid][1]) for pid, last in self._last.items()]
         return sum(cpu / seconds for seconds, cpu in spans if seconds > 0)
-
-
-def process_cpu_s(pid: int) -> float:
-    """User and system time of a process, as proc_pid_stat(5) has them."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 class Load:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
 import sys
-import tempfile
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from measured import run_measured
 
 from pgdyno.run import find_engine
 
@@ -137,41 +136,8 @@ class Programs:
 
     def run(self, load: Load, environment: Mapping[str, str]) -> Sample:
         """Runs one load. CPU time is wait4's: all of the process, its start and its connecting too."""
-        command = self.command(load, environment)
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-            child = subprocess.Popen(command, stdout=out, stderr=err, env={**os.environ, **environment})
-            peak = _PeakMemory(child.pid)
-            _, status, usage = os.wait4(child.pid, 0)
-            peak.join()
-            child.returncode = os.waitstatus_to_exitcode(status)
-            out.seek(0)
-            err.seek(0)
-            text = out.read().decode()
-            if child.returncode != 0:
-                sys.exit(f"{' '.join(command)} failed: {err.read().decode()}{text}")
-        return _sample(load.program, text, usage.ru_utime + usage.ru_stime, peak.bytes)
-
-
-class _PeakMemory(threading.Thread):
-    """Reads a process's VmHWM until it is gone: ru_maxrss would start at the size of our own fork."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self._status = Path(f"/proc/{pid}/status")
-        self._over = threading.Event()
-        self.bytes = 0
-        self.start()
-
-    def run(self) -> None:
-        while not self._over.wait(0.02):
-            try:
-                status = self._status.read_text()
-            except OSError:
-                return
-            found = re.search(r"VmHWM:\s+(\d+) kB", status)
-            if found is None:  # a zombie has no memory
-                return
-            self.bytes = max(self.bytes, int(found[1]) * 1024)
+        done = run_measured(self.command(load, environment), environment)
+        return _sample(load.program, done.out, done.cpu_s, done.peak_bytes)
 
 
 def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
