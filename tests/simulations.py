@@ -20,12 +20,13 @@ from pgdyno.analyse.history import change_points
 from pgdyno.analyse.interval import paired_interval
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import trial_timeline
-from pgdyno.analyse.usl import UslFit, fit_usl, usl
+from pgdyno.analyse.usl import UslFit, fit_usl
 from pgdyno.store import find_run, load_run
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
+from tests.unit.test_analyse_history import noisy
+from tests.unit.test_analyse_usl import curve
 
 PAIRS = (6, 10, 20)
-CLIENTS = (1, 2, 4, 8, 16, 32, 64, 128)
 Row = Sequence[object]
 
 
@@ -65,12 +66,7 @@ def usl_parameters(times: int = 300) -> Iterator[Row]:
     """Parameters of the scalability law out of curves with 2 % of noise, four repeats a point."""
     yield ("true contention, coherency", "fitted contention (median; middle 90 %)", "fitted coherency", "no fit")
     for sigma, kappa in ((0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)):
-        fits = []
-        for seed in range(times):
-            random = np.random.default_rng(seed)
-            truth = usl(np.array(CLIENTS, dtype=float), 1_000.0, sigma, kappa)
-            curve = [(n, list(x * np.exp(random.normal(0, 0.02, 4)))) for n, x in zip(CLIENTS, truth, strict=True)]
-            fits.append(fit_usl(curve, resamples=1))
+        fits = [fit_usl(curve(seed, 1_000.0, sigma, kappa), resamples=1) for seed in range(times)]
         good = [each for each in fits if isinstance(each, UslFit)]
         yield (
             f"{sigma:g}, {kappa:g}",
@@ -87,7 +83,7 @@ def steps(times: int = 300) -> Iterator[Row]:
         for step in (0.0, 0.02, 0.04, 0.08):
             right = some = 0
             for seed in range(times):
-                figures = 1_000 * np.exp(np.random.default_rng(seed).normal(0, 0.02, runs))
+                figures = np.array(noisy(seed, runs))
                 figures[runs // 2 :] *= 1 + step
                 found = change_points(list(figures)) or ()
                 right += len(found) == 1 and abs(found[0].at - runs // 2) <= 1

@@ -82,10 +82,10 @@ impl Workers {
     pub fn scaling(self, clients: usize, params: &Params, busy_share: f64) -> Scaling {
         match self {
             Self::Fixed(_) => Scaling::Fixed,
-            Self::Automatic { first, most } => {
+            Self::Automatic { most, .. } => {
                 let most = match most {
                     Some(most) => most.min(clients),
-                    None => most_workers(clients, cores(), nearness(params)).max(first),
+                    None => most_workers(clients, cores(), nearness(params)),
                 };
                 Scaling::Automatic(Rule {
                     busy_share,

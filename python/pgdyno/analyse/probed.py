@@ -58,8 +58,7 @@ class Probed:
 
     def sessions(self, span: Span, key: Key = by_class) -> dict[str, float]:
         """Mean active sessions by `key` over the looks within `span`; empty without a look."""
-        rows = self._looked(span)
-        looks = len({row.t_us for row in rows})
+        looks, rows = self._summed(span)
         found: dict[str, float] = defaultdict(float)
         for row in rows:
             name = key(row)
@@ -69,7 +68,7 @@ class Probed:
 
     def looks(self, span: Span) -> int:
         """How often sessions were looked at within `span`."""
-        return len({row.t_us for row in self._looked(span)})
+        return self._summed(span)[0]
 
     def mean(self, source: str, metric: str, span: Span) -> float | None:
         """Mean of a gauge, an average or a mean over the samples that end within `span`; all labels added up."""
@@ -103,9 +102,11 @@ class Probed:
         begin, end = (bisect_right(times, self._us(each)) for each in span)
         return rows[begin:end]
 
-    def _looked(self, span: Span) -> Sequence[WaitRow]:
+    def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
+        """Looks within `span`, and sessions by wait over all of them."""
         begin, end = (bisect_left(self._looks, self._us(each)) for each in span)
-        return self.waits_rows[begin:end]
+        rows = self.waits_rows[begin:end]
+        return len({row.t_us for row in rows}), rows
 
     def _us(self, second: float) -> int:
         return self.origin_us + round(second * 1e6)
@@ -127,21 +128,10 @@ class SummedProbe(Probed):
     """A trial's probe whose looks at sessions are there as sums over some stretches only."""
 
     sums: Mapping[Span, tuple[int, Sequence[WaitRow]]]
-    """Looks, and sessions by wait over all of them."""
+    """Looks, and sessions by wait over all of them; a stretch that is not among these is one without a look."""
 
-    def sessions(self, span: Span, key: Key = by_class) -> dict[str, float]:
-        """Mean active sessions by `key`; empty of a stretch without a look, or that is not among those."""
-        looks, rows = self.sums.get(span, (0, ()))
-        found: dict[str, float] = defaultdict(float)
-        for row in rows:
-            name = key(row)
-            if name is not None and row.sessions:
-                found[name] += row.sessions / looks
-        return dict(found)
-
-    def looks(self, span: Span) -> int:
-        """How often sessions were looked at within `span`."""
-        return self.sums.get(span, (0, ()))[0]
+    def _summed(self, span: Span) -> tuple[int, Sequence[WaitRow]]:
+        return self.sums.get(span, (0, ()))
 
 
 def probed(events: Sequence[EventRow], waits: Sequence[WaitRow], series: Sequence[SeriesRow]) -> Probed | None:

@@ -10,6 +10,8 @@ from pgdyno.records import Manifest
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.sections.compared import published_table
+from pgdyno.report.tables import Table
+from pgdyno.report.workload_tables import text_lines
 
 MOST_ROWS = 24
 HEADINGS = ("point", "published for", "measured", "published", "measured / published")
@@ -32,7 +34,8 @@ def published_lines(of: Digest) -> list[str]:
     if table is None:
         return [f"published: {title} has no figure for these points: {_theirs(data)}"]
     rows = [_row(list(same)) for _, same in groupby(table.rows, key=lambda row: row[:2])]
-    lines = [f"published: {title}; transactions a second", *_aligned([HEADINGS, *rows[:MOST_ROWS]])]
+    shown = Table(title, HEADINGS, tuple(rows[:MOST_ROWS]), text_columns=2)
+    lines = [f"published: {title}; transactions a second", *text_lines(shown)]
     if len(rows) > MOST_ROWS:
         lines.append(f"and {len(rows) - MOST_ROWS} more in the HTML report")
     return lines
@@ -51,19 +54,6 @@ def _span(cells: Sequence[str]) -> str:
     if not known:
         return numbers.NOTHING
     return known[0] if len(known) == 1 else f"{known[0]} to {known[-1]}"
-
-
-def _aligned(rows: Sequence[tuple[str, ...]]) -> list[str]:
-    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
-
-    def line(row: tuple[str, ...]) -> str:
-        cells = [
-            cell.ljust(width) if at < 2 else cell.rjust(width)
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        return "  ".join(cells).rstrip()
-
-    return [line(row) for row in rows]
 
 
 def _theirs(data: Published) -> str:
