@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+from pypdf import PdfReader
+from rich.cells import cell_len
 
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
-from pgdyno.store import load_run
+from pgdyno.report.whole import whole_report
+from pgdyno.store import RunData, load_run
 from pgdyno.target import Home
 from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages
 from tests.postgres.runs import postmasters, the_run
@@ -57,6 +62,23 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
     stored = load_run(the_run(tmp_path))
     assert [event.message for event in stored.events(1) if event.kind == "mark"] == ["a moment <b>'\""]
     assert not (stored.folder.path / ".control").exists()
+    every_form_of_its_report(stored)
+
+
+def every_form_of_its_report(stored: RunData) -> None:
+    """The PDF's first pages stand alone, Markdown has 80 columns, every strip says n."""
+    report = whole_report([stored])
+    first, second, *appendix = [
+        re.sub(r"\s+", " ", page.extract_text().replace("\u200b", ""))
+        for page in PdfReader(io.BytesIO(report.pdf().pdf)).pages
+    ]
+    for said in ("Two pairs at least make an interval", "throughput", "p99", "limited by", "the rate", "Validity"):
+        assert said in first
+    for said in ("Throughput", "transactions a second", "Price", "Nobody said what these targets cost"):
+        assert said in second
+    for said in ("Second by second", "n = ", "seconds, 10 looks each", "Settings that differ", "Raw data"):
+        assert said in " ".join(appendix)
+    assert max(map(cell_len, report.markdown().splitlines())) <= 80
 
 
 def refused_asks(run: LiveRun) -> None:

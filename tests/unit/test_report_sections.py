@@ -88,9 +88,26 @@ def test_the_verdict_is_the_comparison_with_its_interval() -> None:
     assert not page.all("s")
 
 
+def test_the_verdict_has_the_price_of_each_arm() -> None:
+    run = two_arms()
+    arms = {series: series.target for series in digest(run).named}
+    page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
+    # 10,000 EUR over three years of 5,300 transactions a second, 0.5 EUR an hour of 5,000
+    price = r"a million transactions cost 0\.0\d+ EUR \(pg18\), 0\.02\d+ EUR \(pg17\)"
+    assert re.search(rf"8 pairs; {price}$", page.text("h1"))
+    assert "a million" not in page_of(run, extras_of(run, prices=PRICES)).text("h1")
+
+
+def test_the_peak_of_one_target_has_its_price() -> None:
+    run = sweep(clients=(1, 4), repeats=2)
+    assert page_of(run, Extras(prices=PRICES)).text("h1").endswith("; a million transactions cost 0.00300 EUR")
+
+
 def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     run = two_arms(1.05, repeats=2)
-    page = page_of(run, extras_of(run))
+    arms = {series: series.target for series in digest(run).named}
+    page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
+    assert "a million" not in page.text("h1")
     assert page.text("h1").startswith("Inconclusive: pg18 beside pg17 by throughput: +")
     assert "more pairs would settle it" in page.text("p")
     assert "Fewer than 6 pairs: no claim is made" in page.text("p")

@@ -9,6 +9,7 @@ from pgdyno.analyse.compare import Comparison
 from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.evidence import ExplainedDip
 from pgdyno.analyse.price import PriceList
+from pgdyno.analyse.series import Series
 from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.published import Published
@@ -33,6 +34,8 @@ class Extras:
     findings: Sequence[Finding] | None = None
     """None: nobody audited."""
     comparisons: Sequence[Comparison] = ()
+    arms: Mapping[Series, str] = field(default_factory=dict)
+    """The arm of the comparisons that each series belongs to."""
     published: Published | None = None
     prices: PriceList | None = None
     besides: Mapping[int, Beside] = field(default_factory=dict)

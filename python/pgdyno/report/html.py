@@ -31,13 +31,15 @@ from pgdyno.report.preparation import preparation_line
 from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
 from pgdyno.report.sections.about import error_table, failed_table, host_facts, process_table, server_table
-from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table, verdict_line
+from pgdyno.report.sections.claim import claim
+from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table
 from pgdyno.report.sections.cost import cost_section
 from pgdyno.report.sections.differences import asked_differences, environment_table, settings_tables
 from pgdyno.report.sections.dips import dip_section, dips_of
 from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
 from pgdyno.report.sections.heat import heat_figures
 from pgdyno.report.sections.inside import growth_table, server_statement_table
+from pgdyno.report.sections.loops import is_closed, loops_figure
 from pgdyno.report.sections.times import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
 from pgdyno.report.texts import capital, say, say_count, sentence, speaking
@@ -105,11 +107,12 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
 def _claim(of: Digest, extras: Extras) -> dict[str, object]:
     """The verdict, the four numbers, the validity strip, the comparison."""
     judged = validity(extras.findings) if extras.findings is not None else None
-    verdict = verdict_line(extras.comparisons)
+    said = claim(of, extras)
     return {
-        "headline": verdict[0] if verdict is not None else words.headline(of),
-        "settle": verdict[1] if verdict is not None else "",
-        "reached": words.headline(of) if verdict is not None else "",
+        "headline": said.text,
+        "settle": said.settle,
+        "chief": next((at for at, each in enumerate(extras.comparisons) if each is said.chief), 0),
+        "reached": words.headline(of) if said.chief is not None else "",
         "conditions": words.conditions(of),
         "numbers": four_numbers(of, of.best, extras) if of.best is not None else [],
         "peaks": peaks_table(of, extras) if len(of.curves) > 1 else None,
@@ -135,6 +138,8 @@ def _curves(of: Digest) -> dict[str, object]:
         "usl": [f"{name}: {usl_words(fit)}" for name, fit in usl] if any(len(c.points) > 1 for c in of.curves) else [],
         "spectrum": figures.spectrum_figure(of),
         "spectrum_table": tables.spectrum_table(of),
+        "loops": loops_figure(of),
+        "closed": is_closed(of),
         "heats": heat_figures(of),
     }
 

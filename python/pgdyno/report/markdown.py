@@ -10,24 +10,25 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.export import COLUMNS, points_markdown
 from pgdyno.report.export import escaped as escape
 from pgdyno.report.extras import Extras
-from pgdyno.report.sections.compared import settling, verdict_line
+from pgdyno.report.sections.claim import claim
+from pgdyno.report.sections.compared import settling
 from pgdyno.report.sections.four import four_numbers
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.texts import say
 from pgdyno.report.texts import sentence as sentence_of
-from pgdyno.report.words import conditions, headline
+from pgdyno.report.words import conditions
 from pgdyno.report.wrapping import wrapped
 
 
 def markdown_of(of: Digest, extras: Extras) -> str:
     """Verdict, four numbers, findings, comparisons, the table of points and its notes."""
     blocks: list[Sequence[str]] = []
-    verdict = verdict_line(extras.comparisons)
+    said = claim(of, extras)
     heavy = [each for each in extras.findings or () if each.checked and each.severity is Severity.INVALID]
-    claim = escape(verdict[0] if verdict is not None else headline(of))
-    blocks.append(_paragraph(f"**{say('NOT VALID:')}** ~~{claim}~~" if heavy else f"**{claim}**"))
-    if verdict is not None and verdict[1]:
-        blocks.append(_paragraph(sentence_of(escape(verdict[1]))))
+    text = escape(said.text)
+    blocks.append(_paragraph(f"**{say('NOT VALID:')}** ~~{text}~~" if heavy else f"**{text}**"))
+    if said.settle:
+        blocks.append(_paragraph(sentence_of(escape(said.settle))))
     blocks.append(_paragraph(escape(conditions(of))))
     if of.best is not None:
         blocks.append(

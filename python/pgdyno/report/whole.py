@@ -11,7 +11,7 @@ from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import between, within
 from pgdyno.analyse.price import PriceList, prices_of
-from pgdyno.analyse.series import varying
+from pgdyno.analyse.series import Series, text, varying
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.audit import Finding, judged
@@ -101,6 +101,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     return of, Extras(
         findings=_audited(subjects),
         comparisons=_compared(of, gathered),
+        arms=_arms(of, gathered),
         published=asked_for(gathered[0].manifest),
         prices=prices or _planned_prices(gathered, source),
         besides=besides_of(gathered, steps, seen),
@@ -183,14 +184,31 @@ def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
     """Every further run beside the first; of one run, its arms beside the first of them."""
     if len(runs) > 1:
         return compare([between(runs[0], other, Metric.TPS) for other in runs[1:]])
-    names = [name for name in varying(list(of.named)) if name not in NOT_ARMS]
-    if not names:
+    by = _compared_by(of)
+    if by is None:
         return []
     try:
-        return compare(within(runs[0], names[0], Metric.TPS)[: MOST_ARMS - 1])
+        return compare(within(runs[0], by, Metric.TPS)[: MOST_ARMS - 1])
     except UsageError:
         # every trial of all arms but one failed: there is nothing to compare
         return []
+
+
+def _compared_by(of: Digest) -> str | None:
+    """What the arms of one run differ in; None where nothing does."""
+    return next((name for name in varying(list(of.named)) if name not in NOT_ARMS), None)
+
+
+def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
+    """By series, the arm that `_compared` knows it as: its run; of one run, what it has of what is compared."""
+    if len(runs) > 1:
+        shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
+        return {series: run for series in of.named for run, targets in shown if series.target in targets}
+    by = _compared_by(of)
+    if by is None:
+        return {}
+    values = {series: series.parameter(by) for series in of.named}
+    return {series: "default" if value is None else text(value) for series, value in values.items()}
 
 
 def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:

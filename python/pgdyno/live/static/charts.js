@@ -9,13 +9,13 @@ const Charts = (() => {
   const percent = (n) => n == null ? "–" : `${Math.round(n * 100)} %`;
   const SPECS = {
     tps: { lines: [["tps", "--t0"], ["baseline", "--quiet", [5, 4]]], show: short },
-    p99: { lines: [["p99, ms", "--t1"], ["baseline", "--quiet", [5, 4]]], show: short },
+    p99: { lines: [["p99, ms", "--t0"], ["baseline", "--quiet", [5, 4]]], show: short, log: true },
     waits: { lines: [...WAITS.slice().reverse().map(([name, at]) => [name, at, null, true]), ["cores", "--ink", [2, 3]]], show: short },
-    cpu: { lines: [["with steal", "--bad", null, true], ["with I/O wait", "--t0", null, true], ["with system", "--t5", null, true], ["user", "--t2", null, true]], show: percent, top: 1 },
+    cpu: { lines: [["with steal", "--bad", null, true], ["with I/O wait", "--t0", null, true], ["with system", "--t4", null, true], ["user", "--t2", null, true]], show: percent, top: 1 },
     disk: { lines: [["written, MiB/s", "--t1"], ["read, MiB/s", "--t0", [6, 3]]], show: short },
     wal: { lines: [["WAL, MiB/s", "--t5"]], show: short },
   };
-  const CPU = [["user", "--t2"], ["system", "--t5"], ["I/O wait", "--t0"], ["steal", "--bad"]];
+  const CPU = [["user", "--t2"], ["system", "--t4"], ["I/O wait", "--t0"], ["steal", "--bad"]];
   const MOST_NAMED = 9;
   let plots = {}, range = null, marks = [];
 
@@ -44,13 +44,19 @@ const Charts = (() => {
     ctx.restore();
   }
 
+  // a log axis has no zero, and at least a decade
+  const decades = (low, high) => {
+    const least = Math.max(low || 0.1, 1e-4), from = 10 ** Math.floor(Math.log10(least));
+    return [from, Math.max(10 ** Math.ceil(Math.log10(Math.max(high || 0, least))), from * 10)];
+  };
+
   function options(name, width) {
     const spec = SPECS[name], axis = { stroke: colour("--quiet"), grid: { stroke: colour("--hair"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return {
       width, height: HEIGHT, padding: [8, 28, 0, 0], hooks: { draw: [marked] }, legend: { show: false },
       cursor: { sync: { key: "trial" }, drag: { x: false, y: false }, points: { show: !spec.lines[0][3] } },
-      scales: { x: { time: true, range: () => range || [Date.now() / 1000 - 10, Date.now() / 1000] }, y: { range: (_u, _low, high) => [0, spec.top || (high > 0 ? high * 1.1 : 1)] } },
-      axes: [{ ...axis, space: 90, size: 26, values: (_u, ticks) => ticks.map(time) }, { ...axis, size: 52, values: (_u, ticks) => ticks.map(spec.show), space: 28 }],
+      scales: { x: { time: true, range: () => range || [Date.now() / 1000 - 10, Date.now() / 1000] }, y: spec.log ? { distr: 3, range: (_u, low, high) => decades(low, high) } : { range: (_u, _low, high) => [0, spec.top || (high > 0 ? high * 1.1 : 1)] } },
+      axes: [{ ...axis, space: 90, size: 26, values: (_u, ticks) => ticks.map(time) }, { ...axis, size: 52, values: (_u, ticks) => ticks.map((each) => each == null ? "" : spec.show(each)), space: 28 }],
       series: [{}, ...spec.lines.map(([label, at, dash, filled]) => ({
         label, stroke: filled ? undefined : colour(at), width: filled ? 0 : 1.75, dash: dash || undefined,
         fill: filled ? colour(at) : undefined, points: { show: false }, spanGaps: true,

@@ -133,12 +133,13 @@
     Charts.draw(data, all.length ? Math.min(all[0], ...(p.length ? [p[0].t] : [])) : null, all.length ? Math.max(x[x.length - 1] || 0, p.length ? p[p.length - 1].t : 0) : null, moments());
     const tail = (list, get) => list.length ? get(list[list.length - 1]) : null;
     const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(sums, (each) => each[3] - 0), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
-    say("strip-tps-title", `Throughput, tps${base ? `; dashed: ${base.of}, n = ${base.n}` : ""}`);
-    say("strip-p99-title", "p99 latency of each second, ms");
-    say("strip-waits-title", sessions == null ? "Active sessions by what they wait for" : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}`);
-    say("strip-cpu-title", cpu == null ? "CPU of the host" : `CPU of the host ${Math.round(100 * cpu)} % busy`);
-    say("strip-disk-title", disk == null ? "Disk" : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy`);
-    say("strip-wal-title", wal == null ? "WAL" : `WAL: ${figure(wal)} MiB/s`);
+    const n = (list) => `; n = ${figure(list.length, 6)} seconds`;
+    say("strip-tps-title", `Throughput, tps${n(s)}${base ? `; dashed: ${base.of}, n = ${base.n} trial${base.n === 1 ? "" : "s"}` : ""}`);
+    say("strip-p99-title", `p99 latency of each second, ms, log axis${n(s)}`);
+    say("strip-waits-title", sessions == null ? "Active sessions by what they wait for" : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}${n(w)}`);
+    say("strip-cpu-title", cpu == null ? "CPU of the host" : `CPU of the host ${Math.round(100 * cpu)} % busy${n(c)}`);
+    say("strip-disk-title", disk == null ? "Disk" : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy${n(d)}`);
+    say("strip-wal-title", wal == null ? "WAL" : `WAL: ${figure(wal)} MiB/s${n(l)}`);
   }
 
   // marks of people, and what the probe counted: checkpoints, vacuums

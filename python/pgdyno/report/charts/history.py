@@ -9,10 +9,11 @@ from pgdyno.analyse.history import Change, History
 from pgdyno.analyse.metric import Metric
 from pgdyno.report import numbers
 from pgdyno.report.charts.labels import Placer, Rect
-from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, y_axis
+from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, y_axis
 from pgdyno.report.comparison import percent
 from pgdyno.report.scale import Scale, linear_ticks
 from pgdyno.report.svg import Drawing, element, line, text, text_width
+from pgdyno.report.texts import later
 
 
 def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Drawing:
@@ -26,6 +27,7 @@ def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Dr
     y = Scale(0, ticks[-1], box.bottom, box.top)
     heading = "transactions a second" if metric is Metric.TPS else f"{metric.words}, ms"
     y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.6g}", heading)
+    n_title(drawing, [len(figures)], later("n = {count} runs"), heading)
     for at, (point, figure) in enumerate(zip(of.points, figures, strict=True)):
         shown = numbers.rounded(figure)
         hint = f"{point.run}: {shown}, {point.started_at:%Y-%m-%d %H:%M}, {numbers.count(point.trials, 'trial')}"

@@ -55,7 +55,7 @@ def latency_chart(
     clients = [point.clients for point, _ in there]
     counts = [point.histogram.count for point, _ in there if point.histogram is not None]
     ticks = log_ticks(min(every), max(every))
-    left = max(least, label_column([_tick(tick) for tick in ticks]))
+    left = max(least, label_column([tick_ms(tick) for tick in ticks]))
     if len({point.series for point, _ in there}) == 1:
         drawing = _one_panel(lines, ticks, clients, left, title, layout)
     else:
@@ -95,7 +95,7 @@ def _one_panel(
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, _tick, say("latency, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, say("latency, ms (log)"))
     clients_axis(drawing, box, x, clients)
     named = [(name, group[0]) for name, group in lines.items()]
     for shape, (name, each) in enumerate(named):
@@ -115,7 +115,7 @@ def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title:
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, _tick, say("p99, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, say("p99, ms (log)"))
     clients_axis(drawing, box, x, clients)
     for each in lines:
         _draw(drawing, each, each.look, x, y, say("{percentile} of {name}", percentile="p99", name=each.name))
@@ -134,7 +134,8 @@ def _draw(drawing: Drawing, each: _Line, look: Look, x: Scale, y: Scale, name: s
         drawing.add(marker(at_x, at_y, look, tooltip, radius))
 
 
-def _tick(milliseconds: float) -> str:
+def tick_ms(milliseconds: float) -> str:
+    """A label of an axis of latency."""
     return f"{milliseconds:,.10g}" if milliseconds < 1000 else f"{milliseconds:,.0f}"
 
 

@@ -10,7 +10,7 @@ from pgdyno.analyse.histogram import LatencyHistogram
 from pgdyno.analyse.latency import SpectrumPoint, axis_of, spectrum
 from pgdyno.report import numbers
 from pgdyno.report.charts.endnames import LineEnd, name_ends, room_for
-from pgdyno.report.charts.latency import LEAST_MS, TRANSACTIONS
+from pgdyno.report.charts.latency import LEAST_MS, TRANSACTIONS, tick_ms
 from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column, n_title, x_title, y_axis
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
@@ -42,11 +42,11 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     names = [each.name if layout is not Layout.NARROW else each.short_name for each in lines]
     room = room_for(names)
     ticks = log_ticks(min(every), max(every))
-    left = label_column([_tick(tick) for tick in ticks])
+    left = label_column([tick_ms(tick) for tick in ticks])
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = Scale(0, end, box.left, box.right)
-    y_axis(drawing, box, y, ticks, _tick, say("latency, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, say("latency, ms (log)"))
     _percentile_axis(drawing, box, x, furthest)
     n_title(drawing, [each.histogram.count for each in lines], TRANSACTIONS, say("latency, ms (log)"))
     ends = []
@@ -75,10 +75,6 @@ def _percentile_axis(drawing: Drawing, box: Box, x: Scale, furthest: float) -> N
     drawing.add(line(box.left, box.bottom, box.right, box.bottom, "axis"))
     drawing.add(text(x(x.high), box.bottom + 19, say("max"), anchor="middle"))
     x_title(drawing, box, say("percentile (HDR axis)"))
-
-
-def _tick(milliseconds: float) -> str:
-    return f"{milliseconds:,.10g}" if milliseconds < 1000 else f"{milliseconds:,.0f}"
 
 
 def _description(lines: Sequence[SpectrumLine]) -> str:

@@ -34,12 +34,13 @@ COLOURS = {
     "Client": "idle",
     "other": "f4",
     "user": "f2",
-    "system": "f0",
-    "irq": "f4",
-    "iowait": "f5",
+    "system": "f4",
+    "irq": "f3",
+    "iowait": "f0",
     "steal": "lock",
 }
 """The same as on the page."""
+WAL_COLOUR = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ class Strip:
     """A dashed line: the processors over the sessions."""
     colour: int | None = None
     """The target's; None: a line has its own."""
+    hz: int | None = None
+    """Looks a second that its steps are means of; None where they are none of looks."""
 
 
 def strip_figures(trial: Mapping[str, Any], cores: int | None) -> list[Figure]:
@@ -97,7 +100,7 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
         most = max(waits, key=lambda name: sum(value or 0 for value in waits[name][skip:]))
         title = say("Active sessions: most in {wait}", wait=say(most))
         title += say("; dashed: {count} processors", count=cores) if cores else ""
-        strips.append(Strip(title, "", waits, stacked=True, rule=cores))
+        strips.append(Strip(title, "", waits, stacked=True, rule=cores, hz=trial.get("hz")))
     if trial.get("cpu"):
         busy = [min(value, 100.0) for value in _sums([v for name, v in trial["cpu"].items() if name != "iowait"])]
         title = say("Processors of the host: {range} % busy", range=span(busy))
@@ -118,7 +121,11 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
     if rates:
         strips.append(Strip(say("Disks: MB a second"), "MB/s", rates))
     if trial.get("wal"):
-        strips.append(Strip(say("WAL: {range} MB a second", range=span(trial["wal"])), "MB/s", {"": trial["wal"]}))
+        strips.append(
+            Strip(
+                say("WAL: {range} MB a second", range=span(trial["wal"])), "MB/s", {"": trial["wal"]}, colour=WAL_COLOUR
+            )
+        )
     return strips
 
 
@@ -143,7 +150,7 @@ def _drawn(
     x = Scale(0, len(trial["tps"]) * trial["step"], box.left, box.right)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10 if strip.log else float)
     _ground(drawing, trial, box, x)
-    drawing.add(text(0, 12, strip.unit, "quiet"))
+    drawing.add(text(0, 12, strip.unit, "quiet"), text(box.right, 12, _n(trial, strip), "quiet", "end"))
     for tick in ticks:
         drawing.add(line(box.left, y(tick), box.right, y(tick), "axis" if tick == 0 else "hair"))
         drawing.add(text(box.left - 8, y(tick) + 4.5, _tick(tick), anchor="end"))
@@ -158,6 +165,17 @@ def _drawn(
         if tick <= x.high:
             drawing.add(text(x(tick), HEIGHT - 3, f"{tick:g} s" if tick == 0 else f"{tick:g}", anchor="middle"))
     return drawing
+
+
+def _n(trial: Mapping[str, Any], strip: Strip) -> str:
+    """How many values stand behind it."""
+    there = sum(any(value is not None for value in step) for step in zip(*strip.lines.values(), strict=True))
+    count = f"{there:,}"
+    if trial["step"] > 1:
+        return say("n = {count} steps of {width} s", count=count, width=f"{trial['step']:g}")
+    if strip.hz:
+        return say("n = {count} seconds, {hz} looks each", count=count, hz=strip.hz)
+    return say("n = {count} seconds", count=count)
 
 
 def _ticks(strip: Strip) -> list[float]:

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from pgdyno.analyse.timeline import Timeline, TimelineSecond
 from pgdyno.report import numbers
 from pgdyno.report.charts.latency import LEAST_MS
-from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column
+from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column, n_title
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.svg import Drawing, element, line, path, shortened, text, text_width
-from pgdyno.report.texts import say
+from pgdyno.report.texts import later, say
 
 GAP = 14.0
 P99_HEIGHT = 96.0
+SECONDS = later("n = {count} seconds a trial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,7 @@ def timeline_chart(
     left = label_column([*(f"{tick:,.0f}" for tick in ticks), *(f"{tick:g}" for tick in p99_ticks)])
     panel = (layout.width - left - GAP * (columns - 1) - 4) / columns
     drawing.add(text(0, 12, say("transactions a second"), "quiet"))
+    n_title(drawing, [len(strip.timeline.seconds) for strip in strips], SECONDS, say("transactions a second"))
     if below:
         drawing.add(text(0, STRIP_HEIGHT + 14, say("p99, ms (log)"), "quiet"))
     longest = max((second.to_s for strip in strips for second in strip.timeline.seconds), default=1.0)

@@ -5,9 +5,9 @@
   if (!place || !source) return;
   var data = JSON.parse(source.textContent);
   if (!data.trials.length) return;
-  var SVG = "http://www.w3.org/2000/svg", HEIGHT = 140, TOP = 12, BOTTOM = 122, RIGHT = 10;
+  var SVG = "http://www.w3.org/2000/svg", HEIGHT = 146, TOP = 18, BOTTOM = 128, RIGHT = 10;
   var COLOUR = { "CPU": "f2", "I/O": "f0", "WAL": "f5", "Lock": "lock", "LWLock": "f3", "Client": "idle", "other": "f4",
-    "user": "f2", "system": "f0", "irq": "f4", "iowait": "f5", "steal": "lock" };
+    "user": "f2", "system": "f4", "irq": "f3", "iowait": "f0", "steal": "lock" };
   var select = document.getElementById("trial"), strips = document.getElementById("strips");
   var output = document.getElementById("cursor"), numbers = document.getElementById("numbers");
   var shown = null, panels = [], at = 0;
@@ -64,17 +64,24 @@
       made.push({ title: say("p99: {range} ms, log axis", { range: range(trial.p99) }), unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
     if (trial.waits && Object.keys(trial.waits).length) {
       var waits = lines(trial.waits), most = waits.slice().sort(function (a, b) { return sum(measured(b.values)) - sum(measured(a.values)); })[0];
-      made.push({ title: say("Active sessions: most in {wait}", { wait: say(most.name) }) + (data.cores ? say("; dashed: {count} processors", { count: data.cores }) : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores });
+      made.push({ title: say("Active sessions: most in {wait}", { wait: say(most.name) }) + (data.cores ? say("; dashed: {count} processors", { count: data.cores }) : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores, hz: trial.hz });
     }
     if (trial.cpu) made.push({ title: say("Processors of the host: {range} % busy", { range: range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) }), unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
     var busy = {}, rate = {};
     Object.keys(trial.disk || {}).forEach(function (name) { (/busy, %$/.test(name) ? busy : rate)[name] = trial.disk[name]; });
     if (Object.keys(busy).length) made.push({ title: say("Disk ({disk}): {range} % of the time busy", { disk: Object.keys(busy)[0].replace(/: busy, %$/, ""), range: range(lines(busy)[0].values) }), unit: "%", lines: lines(busy), high: 100 });
     if (Object.keys(rate).length) made.push({ title: say("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
-    if (trial.wal) made.push({ title: say("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }] });
+    if (trial.wal) made.push({ title: say("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }], colour: "t5" });
     return made;
   }
   function sum(values) { return values.reduce(function (total, value) { return total + value; }, 0); }
+
+  // how many values stand behind a strip
+  function counted(strip) {
+    var there = shown.tps.filter(function (_, step) { return strip.lines.some(function (line) { return typeof line.values[step] === "number"; }); }).length;
+    if (shown.step > 1) return say("n = {count} steps of {width} s", { count: figure(there), width: figure(shown.step) });
+    return strip.hz ? say("n = {count} seconds, {hz} looks each", { count: figure(there), hz: strip.hz }) : say("n = {count} seconds", { count: figure(there) });
+  }
 
   function draw() {
     strips.textContent = "";
@@ -102,6 +109,7 @@
     var svg = make("svg", { viewBox: "0 0 " + width + " " + HEIGHT, height: HEIGHT, role: "img", "aria-label": strip.title });
     if (shown.warm > 0) svg.appendChild(make("rect", { x: left, y: TOP, width: x(Math.min(shown.warm, end)) - left, height: BOTTOM - TOP, "class": "shade" }));
     shown.dips.forEach(function (dip) { svg.appendChild(make("rect", { x: x(dip[0]), y: TOP, width: Math.max(x(dip[1]) - x(dip[0]), 2), height: BOTTOM - TOP, "class": "dip" })); });
+    svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 3, "text-anchor": "end", "class": "quiet" }, counted(strip)));
     ticks.forEach(function (tick) {
       svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(tick), y2: y(tick), "class": tick === 0 ? "axis" : "hair" }));
       svg.appendChild(make("text", { x: left - 7, y: y(tick) + 4, "text-anchor": "end", "class": "tick" }, figure(tick)));

@@ -120,6 +120,9 @@ def _latency(content: Content) -> Iterator[Block]:
     if content["spectrum"]:
         yield figure(content["spectrum"])
         yield table(content["spectrum_table"])
+    if content["loops"]:
+        yield figure(content["loops"][0])
+        yield table(content["loops"][1])
     for picture, _ in content["heats"]:
         yield figure(picture)
 

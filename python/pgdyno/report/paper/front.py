@@ -120,7 +120,8 @@ def _comparison(content: Content) -> Iterator[Block]:
             yield heading(say("Peak and knee of each series"), keep=1)
             yield table(content["peaks"], keep=1)
         return
-    chief = next((each for each in comparisons if each.sentence == content["headline"]), comparisons[0])
+    # of many, the page has the first ones
+    chief = comparisons[content["chief"] if content["chief"] < len(comparisons) else 0]
     yield heading(say("Comparison"), keep=2)
     if chief.figure is not None:
         yield figure(chief.figure, keep=2)

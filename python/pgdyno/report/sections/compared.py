@@ -18,7 +18,7 @@ from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.heard import heard, heard_label
 from pgdyno.report.palette import Look
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import later, said, say, say_count
+from pgdyno.report.texts import later, said, say
 
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
@@ -56,18 +56,6 @@ class Compared:
 def compared(of: Digest, comparisons: Sequence[Comparison]) -> list[Compared]:
     """The first of `comparisons`."""
     return [_compared(of, each, at) for at, each in enumerate(comparisons[:MOST_COMPARISONS])]
-
-
-def verdict_line(comparisons: Sequence[Comparison]) -> tuple[str, str] | None:
-    """The page's first sentence and what stands under it: the comparison of the largest effect; None without any."""
-    told = [(each, chief, chief.interval) for each in comparisons if (chief := each.chief) and chief.interval]
-    if not told:
-        return None
-    settled = [each for each in told if each[1].verdict is not Verdict.INCONCLUSIVE]
-    first = max(settled or told, key=lambda each: abs(each[2].mean))[0]
-    others = len(comparisons) - 1
-    more = [say_count(others, "{count} other comparison below", "{count} other comparisons below")] if others else []
-    return sentence(first), say(". ").join([*([settle] if (settle := settling(first)) else []), *more])
 
 
 def settling(of: Comparison) -> str:

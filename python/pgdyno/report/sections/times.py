@@ -130,6 +130,8 @@ def trial_data(
         made["low"] = low
     if beside is not None:
         made |= _beside(beside, len(tps))
+        if trial.probe is not None and trial.probe.waits_hz:
+            made["hz"] = trial.probe.waits_hz
     return made
 
 

@@ -1,0 +1,133 @@
+"""Open loop against closed loop: p99 by throughput, and its table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pgdyno.analyse.series import Series, label
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.report import numbers
+from pgdyno.report.charts.loops import LoopLine, LoopPoint, loops_chart
+from pgdyno.report.digest import Digest
+from pgdyno.report.figures import Figure, drawn_figure
+from pgdyno.report.palette import MARKERS, Look
+from pgdyno.report.tables import Table
+from pgdyno.report.texts import said, say
+
+NEAR = 0.1
+"""Throughputs that differ by at most so much are beside each other."""
+
+_Load = tuple[Series, bool]
+"""A series without its rate, and whether the load is in open loop."""
+
+
+def loops_figure(of: Digest) -> tuple[Figure, Table] | None:
+    """None without a point in open loop, or with no second point beside it."""
+    points = [point for point in of.points if _drawn(point)]
+    if len(points) < 2 or not any(_is_open(point) for point in points):
+        return None
+    loads: dict[_Load, list[PointSummary]] = {}
+    for point in points:
+        loads.setdefault((replace(point.series, rate=None), _is_open(point)), []).append(point)
+    for there in loads.values():
+        there.sort(key=_tps)
+    title = _title(loads)
+    lines = [_line(of, load, there, at) for at, (load, there) in enumerate(loads.items())]
+    figure = drawn_figure("loops", title, lambda layout: loops_chart(lines, title, layout))
+    return figure, _table(of, loads)
+
+
+def is_closed(of: Digest) -> bool:
+    """Whether every point is known to be in closed loop."""
+    return bool(of.points) and of.manifest.imported is None and not any(_is_open(point) for point in of.points)
+
+
+def _drawn(point: PointSummary) -> bool:
+    return point.tps is not None and point.latency is not None and point.latency.p99_ns is not None
+
+
+def _is_open(point: PointSummary) -> bool:
+    return point.point.rate is not None
+
+
+def _tps(point: PointSummary) -> float:
+    return point.tps.mean if point.tps is not None else 0.0
+
+
+def _p99_ns(point: PointSummary) -> float:
+    return float(point.latency.p99_ns or 0) if point.latency is not None else 0.0
+
+
+def _loop(is_open: bool) -> str:
+    return say("open loop") if is_open else say("closed loop")
+
+
+def _series_name(of: Digest, series: Series) -> str:
+    return label(series, [name for name in of.parameters if name != "rate" and name not in of.following])
+
+
+def _line(of: Digest, load: _Load, points: Sequence[PointSummary], at: int) -> LoopLine:
+    series, is_open = load
+    look = Look(of.named[points[0].series].look.colour, at % len(MARKERS))
+    name = say("{name}, {loop}", name=_series_name(of, series), loop=_loop(is_open))
+    drawn = [
+        LoopPoint(_tps(point), _p99_ns(point) / 1e6, _told(point), point.histogram.count if point.histogram else 0)
+        for point in points
+    ]
+    return LoopLine(name, _loop(is_open), look, drawn)
+
+
+def _told(point: PointSummary) -> str:
+    clients = numbers.count(point.clients, "client")
+    if point.point.rate is None:
+        return clients
+    return say("{clients}, rate {rate}", clients=clients, rate=f"{point.point.rate:,.10g}")
+
+
+def _title(loads: dict[_Load, list[PointSummary]]) -> str:
+    opened = [point for (_, is_open), points in loads.items() if is_open for point in points]
+    closed = [point for (_, is_open), points in loads.items() if not is_open for point in points]
+    if not closed:
+        low, high = min(opened, key=_tps), max(opened, key=_tps)
+        return say(
+            "In open loop p99 is {low} ms at {fewest} transactions a second and {high} ms at {most}",
+            low=numbers.ms(_p99_ns(low)),
+            fewest=numbers.rounded(_tps(low)),
+            high=numbers.ms(_p99_ns(high)),
+            most=numbers.rounded(_tps(high)),
+        )
+    beside = [(one, other) for one in opened for other in closed if abs(_tps(one) - _tps(other)) <= NEAR * _tps(other)]
+    if not beside:
+        return say("p99 in open loop and in closed loop, at different throughputs")
+    one, other = max(beside, key=lambda pair: (_tps(pair[0]), -abs(_tps(pair[0]) - _tps(pair[1]))))
+    return say(
+        "At about {tps} transactions a second p99 is {open} ms in open loop and {closed} ms in closed loop",
+        tps=numbers.rounded(_tps(one), 2),
+        open=numbers.ms(_p99_ns(one)),
+        closed=numbers.ms(_p99_ns(other)),
+    )
+
+
+def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
+    rows = []
+    for (series, is_open), points in loads.items():
+        for point in points:
+            latency = point.latency
+            assert latency is not None
+            rows.append(
+                (
+                    _series_name(of, series),
+                    _loop(is_open),
+                    f"{point.clients:,}",
+                    f"{point.point.rate:,.10g}" if point.point.rate is not None else numbers.NOTHING,
+                    numbers.estimate(point.tps),
+                    numbers.ms(latency.p50_ns),
+                    numbers.ms(latency.p99_ns),
+                    numbers.ms(latency.p999_ns),
+                    f"{point.histogram.count:,}" if point.histogram is not None else numbers.NOTHING,
+                )
+            )
+    headings = (*said("series", "loop", "clients", "rate"), "tps", "p50, ms", "p99, ms", "p99.9, ms")
+    caption = say("Latency by throughput; in open loop it counts from when a transaction was to begin")
+    return Table(caption, (*headings, say("transactions")), tuple(rows), 2)

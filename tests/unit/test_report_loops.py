@@ -1,0 +1,70 @@
+"""Open loop against closed loop: the picture, its sentence, its table, and when there is none."""
+
+from __future__ import annotations
+
+from pgdyno.records import Point
+from pgdyno.report.charts.layout import Layout
+from pgdyno.report.digest import digest
+from pgdyno.report.html import render_html
+from pgdyno.report.numbers import NOTHING
+from pgdyno.report.sections.loops import is_closed, loops_figure
+from tests.told import told
+from tests.unit.report_sample import SampleRun, add_trial, manifest, sweep
+from tests.unit.test_report_html import Page
+
+
+def both(rates: tuple[float, ...] = (300.0, 900.0), clients: tuple[int, ...] = (1, 4)) -> SampleRun:
+    """Two trials of each rate with 8 clients, and of each of `clients` in closed loop; open loop is slower."""
+    run = SampleRun(manifest())
+    for repeat in (1, 2):
+        for rate in rates:
+            point = Point(clients=8, protocol="prepared", rate=rate)
+            add_trial(run, "pg18", 8, rate, 1500, repeat=repeat, seconds=2, point=point)
+        for each in clients:
+            add_trial(run, "pg18", each, 230.0 * each, 800, repeat=repeat, seconds=2)
+    return run
+
+
+def test_both_are_lines_by_throughput_and_said_where_they_meet() -> None:
+    figure, table = told(loops_figure(digest(both())))
+    assert figure.title.startswith("At about 900 transactions a second p99 is ")
+    assert figure.title.endswith(" ms in closed loop")
+    for layout in Layout:
+        drawn = figure.drawn(layout)
+        assert drawn.count("<path") >= 2
+        assert "n = 938 to 3786 transactions a point" in drawn
+        assert "open loop" in drawn
+        assert "closed loop" in drawn
+    assert [row[1:5] for row in table.rows] == [
+        ("open loop", "8", "300", "300"),
+        ("open loop", "8", "900", "900"),
+        ("closed loop", "1", NOTHING, "230"),
+        ("closed loop", "4", NOTHING, "920"),
+    ]
+
+
+def test_of_rates_alone_the_ends_are_told() -> None:
+    figure, table = told(loops_figure(digest(both(clients=()))))
+    assert figure.title.startswith("In open loop p99 is ")
+    assert " at 300 transactions a second and " in figure.title
+    assert len(table.rows) == 2
+
+
+def test_no_throughput_in_common() -> None:
+    figure, _ = told(loops_figure(digest(both(rates=(30.0,), clients=(4,)))))
+    assert figure.title == "p99 in open loop and in closed loop, at different throughputs"
+
+
+def test_without_an_open_loop_the_page_says_so() -> None:
+    run = sweep(clients=(1, 4), repeats=1)
+    of = digest(run)
+    assert loops_figure(of) is None
+    assert is_closed(of)
+    assert "All of it in closed loop" in Page(render_html(run, "here")).text("p")
+
+
+def test_the_page_has_the_picture_and_its_table() -> None:
+    page = Page(render_html(both(), "here"))
+    assert "At about 900 transactions a second" in page.text("h3")
+    assert "Latency by throughput; in open loop" in page.text("caption")
+    assert "All of it in closed loop" not in page.text("p")
