@@ -11,6 +11,7 @@ from pgdyno.audit import Evidence, Finding, Severity
 from pgdyno.records import ErrorCount
 from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.html import render_html
+from pgdyno.report.sections.times import Steps
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
 from pgdyno.store.tables import StatementRow
 from tests.browser.conftest import Opens, serious
@@ -19,13 +20,16 @@ from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest
 EVIL = "</script><script>alert('x')</script><img src=x onerror=\"alert(2)\">'\""
 
 
-def beside(number: int, name: str = "sda") -> Beside:
-    series = [SeriesStep(number, step, "cpu", "user", "", 0.9) for step in range(12)]
-    series += [SeriesStep(number, step, "disk", "utilisation", f"data wal, {name}", 0.4) for step in range(12)]
-    series += [SeriesStep(number, step, "wal_position", "inserted", "", 2e7) for step in range(12)]
+def beside(number: int, name: str = "sda", steps: int = 12, step_s: float = 1.0) -> Beside:
+    every = range(steps)
+    disk = f"data wal, {name}"
+    series = [SeriesStep(number, step, "cpu", kind, "", 0.3003) for step in every for kind in ("user", "system", "irq")]
+    series += [SeriesStep(number, step, "disk", "utilisation", disk, 0.4321) for step in every]
+    series += [SeriesStep(number, step, "disk", kind, disk, 1.234e7) for step in every for kind in ("read", "written")]
+    series += [SeriesStep(number, step, "wal_position", "inserted", "", 2.345e7) for step in every]
     series.append(SeriesStep(number, 5, "checkpoints", "timed", "", 1.0))
-    waits = [WaitStep(number, step, kind, kind, 3.0) for step in range(12) for kind in ("CPU", "IO", "Lock")]
-    return Beside(1.0, series, waits)
+    waits = [WaitStep(number, step, kind, kind, 3.0) for step in every for kind in ("CPU", "IO", "Lock")]
+    return Beside(step_s, series, waits)
 
 
 def extras(run: SampleRun, text: str) -> Extras:
@@ -71,8 +75,9 @@ def test_the_timeline_shows_the_trial_that_is_chosen(opened: Opens, page_text: s
     page = opened(page_text).page
     titles = page.locator("#strips h3").all_inner_texts()
     assert [title.partition(":")[0] for title in titles] == [
-        "Throughput", "p99", "Active sessions", "Processors of the host", "Disk (data wal, pg18)", "WAL",
+        "Throughput", "p99", "Active sessions", "Processors of the host", "Disk (data wal, pg18)", "Disks", "WAL",
     ]  # fmt: skip
+    assert page.locator("#strips text", has_text="n = 12 seconds").count() == len(titles)
     before = page.locator("#strips path").first.get_attribute("d")
     page.locator("#trial").select_option("2")
     assert page.locator("#strips path").first.get_attribute("d") != before
@@ -129,6 +134,19 @@ def test_without_script_the_pictures_of_points_are_there(opened: Opens, page_tex
     assert page.locator("h1").is_visible()
     assert page.locator("#static figure").first.is_visible()
     assert not page.locator("#timeline").is_visible()
+
+
+def test_a_hundred_trials_are_under_3_mb_and_open(opened: Opens) -> None:
+    run = sweep(("pg17", "pg18"), clients=(1, 2, 4, 8, 16, 32, 64, 96, 128, 160), repeats=5, seconds=300)
+    steps = Steps.of(len(run.trials), probed=True)
+    width = steps.width_s(run.trials[0])
+    besides = {trial.number: beside(trial.number, "sda", steps.most, width) for trial in run.trials}
+    text = render_html(run, "here", Extras([], compare(within(run, "target", Metric.TPS)), besides=besides))
+    assert len(run.trials) == 100
+    assert len(text.encode()) < 3_000_000
+    watched = opened(text)
+    assert watched.complaints == []
+    assert watched.page.locator("#strips svg.sw").first.is_visible()
 
 
 def test_names_and_queries_that_are_script_do_nothing(opened: Opens) -> None:

@@ -190,7 +190,9 @@ def _strip(
     def rows(layout: Layout) -> Markup:
         columns = min(COLUMNS[layout], len(strips))
         drawn = [
-            timeline_chart(strips[at : at + columns], look, title, layout, columns=columns, with_p99=with_p99)
+            timeline_chart(
+                strips[at : at + columns], look, title, layout, columns=columns, with_p99=with_p99, among=strips
+            )
             for at in range(0, len(strips), columns)
         ]
         return Markup("").join(_render(each, f"{name}-{row}", layout) for row, each in enumerate(drawn))

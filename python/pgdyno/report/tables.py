@@ -155,4 +155,4 @@ def trial_table(of: Digest) -> Table:
         )
     headings = said("trial", "series", "clients", "repeat", "outcome")
     more = said("max, ms", "errors", "retries")
-    return Table(say("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows))
+    return Table(say("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows), 2)

@@ -64,11 +64,11 @@ def scaling_chart(
     if len(curves) == 1:
         _annotate(drawing, curves[0], x, y, box, placer)
         if bands:
-            drawing.add(text(box.left, box.bottom + 36, say("▒ fitted scalability law, 95 %"), "quiet"))
+            _band_key(drawing, curves[0], named, box)
     else:
         for curve in curves:
             _ring(drawing, curve, named[curve.series].look, x, y)
-        drawing.add(text(box.left, box.bottom + 36, say("○ peak   ▁ knee"), "quiet"))
+        _marks_key(drawing, box)
     if names:
         _names(drawing, curves, named, x, y, box, room)
     return drawing
@@ -134,6 +134,22 @@ def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Bo
         spot = placer.place(words, x(point.clients), y(point.tps.mean), 14)
         if spot is not None:
             drawing.add(text(spot.x, spot.y, words, "name halo", spot.anchor))
+
+
+def _band_key(drawing: Drawing, curve: ScalingCurve, named: Mapping[Series, Named], box: Box) -> None:
+    """What the band is, under the axis; drawn, for fonts that have no such sign."""
+    y, colour = box.bottom + 36, f"f{named[curve.series].look.colour} area"
+    drawing.add(element("rect", x=box.left, y=y - 10, width=16, height=11, class_=colour))
+    drawing.add(text(box.left + 22, y, say("fitted scalability law, 95 %"), "quiet"))
+
+
+def _marks_key(drawing: Drawing, box: Box) -> None:
+    """What a ring and a bar say, under the axis."""
+    y, peak = box.bottom + 36, say("peak")
+    drawing.add(element("circle", cx=box.left + 6, cy=y - 4.5, r=5.5, class_="ring"))
+    drawing.add(text(box.left + 17, y, peak, "quiet"))
+    bar = box.left + 17 + text_width(peak) + 14
+    drawing.add(line(bar, y - 3, bar + 14, y - 3, "ring"), text(bar + 20, y, say("knee"), "quiet"))
 
 
 def _ring(drawing: Drawing, curve: ScalingCurve, look: Look, x: Scale, y: Scale) -> None:

@@ -43,17 +43,27 @@ class TrialStrip:
 
 
 def timeline_chart(
-    strips: Sequence[TrialStrip], look: Look, title: str, layout: Layout, *, columns: int, with_p99: bool
+    strips: Sequence[TrialStrip],
+    look: Look,
+    title: str,
+    layout: Layout,
+    *,
+    columns: int,
+    with_p99: bool,
+    among: Sequence[TrialStrip] = (),
 ) -> Drawing:
     """`strips` side by side, at most `columns`, on one throughput axis from zero; warm-up is shaded.
+
+    `among` are all strips of the point where these are one row of them: rows have the same axes.
 
     Where there are more seconds than half the units of width, the line is the mean of steps of whole seconds,
     and a band behind it reaches from the slowest to the fastest second of each step.
     """
-    p99 = [second.p99_ns for strip in strips for second in strip.timeline.seconds if second.p99_ns is not None]
+    every = [second for strip in among or strips for second in strip.timeline.seconds]
+    p99 = [second.p99_ns for second in every if second.p99_ns is not None]
     below = P99_HEIGHT if with_p99 and p99 else 0.0
     drawing = Drawing(layout.width, STRIP_HEIGHT + 24 + below, title, _description(strips))
-    ticks = linear_ticks(max((second.tps for strip in strips for second in strip.timeline.seconds), default=0.0), 3)
+    ticks = linear_ticks(max((second.tps for second in every), default=0.0), 3)
     p99_ticks = log_ticks(min(p99) / 1e6 or LEAST_MS, max(p99) / 1e6 or LEAST_MS, 3) if below else []
     left = label_column([*(f"{tick:,.0f}" for tick in ticks), *(f"{tick:g}" for tick in p99_ticks)])
     panel = (layout.width - left - GAP * (columns - 1) - 4) / columns
@@ -61,7 +71,7 @@ def timeline_chart(
     n_title(drawing, [len(strip.timeline.seconds) for strip in strips], SECONDS, say("transactions a second"))
     if below:
         drawing.add(text(0, STRIP_HEIGHT + 14, say("p99, ms (log)"), "quiet"))
-    longest = max((second.to_s for strip in strips for second in strip.timeline.seconds), default=1.0)
+    longest = max((second.to_s for second in every), default=1.0)
     for at, strip in enumerate(strips):
         start = left + at * (panel + GAP)
         upper = Box(start, 40, start + panel, STRIP_HEIGHT - 6)
