@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx2
+from markupsafe import escape
 from pypdf import PdfReader
 from rich.cells import cell_len
 
@@ -19,6 +20,10 @@ from pgdyno.target import Home
 from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages
 from tests.postgres.runs import postmasters, the_run
 
+NAME = "<img src=x onerror=alert(1)>'.sql"
+QUERY = "SELECT '<script>alert(2)</script>', \"relname\" FROM pg_class LIMIT 1"
+"""A script's name and its text that would be more than text on a page."""
+
 
 def plan_of(folder: Path, **changes: object) -> Path:
     path = folder / "watched.toml"
@@ -27,7 +32,8 @@ def plan_of(folder: Path, **changes: object) -> Path:
 
 
 def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) -> None:
-    with live_run(warm_home, tmp_path, plan_of(tmp_path)) as run:
+    (tmp_path / NAME).write_text(f"{QUERY};\n")
+    with live_run(warm_home, tmp_path, plan_of(tmp_path, script=f'tpcb-like", "{NAME}')) as run:
         marked, seconds, classes, grids, baselines, feed = False, 0, set(), [], [], []
         for kind, message in messages(run.url):
             if kind == "over":
@@ -66,8 +72,12 @@ def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) ->
 
 
 def every_form_of_its_report(stored: RunData) -> None:
-    """The PDF's first pages stand alone, Markdown has 80 columns, every strip says n."""
+    """The PDF's first pages stand alone, Markdown has 80 columns, every strip says n, names are text."""
     report = whole_report([stored])
+    page = report.html()
+    assert "<img" not in page
+    assert str(escape(NAME)) in page
+    assert str(escape(QUERY)) in page
     first, second, *appendix = [
         re.sub(r"\s+", " ", page.extract_text().replace("\u200b", ""))
         for page in PdfReader(io.BytesIO(report.pdf().pdf)).pages
@@ -78,6 +88,7 @@ def every_form_of_its_report(stored: RunData) -> None:
         assert said in second
     for said in ("Second by second", "n = ", "seconds, 10 looks each", "Settings that differ", "Raw data"):
         assert said in " ".join(appendix)
+    assert QUERY in " ".join(appendix)
     assert max(map(cell_len, report.markdown().splitlines())) <= 80
 
 
