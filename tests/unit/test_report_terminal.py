@@ -172,6 +172,14 @@ def test_the_line_of_a_running_trial() -> None:
     assert view.line().plain == "trial 7/24  select-only 48 clients  ▃▅█  71.3k tps  p99 2.10 ms  11:57 left"
 
 
+def test_80_columns_name_the_whole_point_beside_its_figures() -> None:
+    view = TerminalView(console(width=80), Clock())
+    view.trial_started(16, 36, "pg17 tpcb-like 16 clients", 40.0)
+    for _ in range(30):
+        view.interval(1_440.0, 4.76, "measuring")
+    assert view.line().plain == "trial 16/36  pg17 tpcb-like 16 clients  ████  1.44k tps  p99 4.76 ms  14:00 left"
+
+
 @pytest.mark.parametrize("width", [30, 50, 60, 80, 120])
 def test_the_line_fits_and_keeps_its_figures(width: int) -> None:
     view = TerminalView(console(width=width), Clock())

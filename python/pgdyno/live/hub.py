@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,8 @@ from pgdyno.live.watched import Json, Watched
 EVERY_S = 1.0
 QUEUED = 30
 """Messages that wait for one who is slow; then the line is cut, and the browser comes back for all of it."""
+KEPT_S = 60.0
+"""So long a run is read on when nobody watches: what the probe said of a trial that ended meanwhile is in no file."""
 
 
 class Hub:
@@ -33,42 +36,47 @@ class Hub:
         """All of the run first, then what changes; ends behind the run's end."""
         channel = self._channels.get(run)
         if channel is None:
-            channel = self._channels[run] = _Channel(self._make(run))
+            channel = self._channels[run] = _Channel(self._make(run), lambda: self._forget(run))
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
         channel.queues.add(queue)
         try:
-            if channel.task is None:
+            if channel.task is None or channel.task.done():
                 channel.task = asyncio.create_task(channel.read())
             yield encoded("all", await asyncio.to_thread(channel.watched.whole))
             while (message := await queue.get()) is not None:
                 yield message
         finally:
             channel.queues.discard(queue)
-            if not channel.queues:
-                self._channels.pop(run, None)
-                if channel.task is not None:
-                    channel.task.cancel()
+            channel.left_at = time.monotonic()
+
+    def _forget(self, run: Path) -> None:
+        self._channels.pop(run, None)
 
 
 class _Channel:
     """A run and those who watch it."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: Watched, forget: Callable[[], None]) -> None:
         self.watched = watched
         self.queues: set[asyncio.Queue[bytes | None]] = set()
         self.task: asyncio.Task[None] | None = None
+        self.left_at = time.monotonic()
+        self._forget = forget
 
     async def read(self) -> None:
-        """Reads once a second until the run has ended, or nobody watches."""
-        while True:
+        """Reads once a second until the run has ended, or nobody has watched for a while."""
+        while self.queues or time.monotonic() - self.left_at < KEPT_S:
             new = await asyncio.to_thread(self.watched.poll)
             if new is not None:
                 self._send(encoded("new", new))
             elif self.watched.has_ended or not await asyncio.to_thread(is_running, self.watched.run):
                 self._send(encoded("over", {}))
                 self._send(None)
+                # who reloads the page still finds what was read
+                asyncio.get_running_loop().call_later(KEPT_S, self._forget)
                 return
             await asyncio.sleep(EVERY_S)
+        self._forget()
 
     def _send(self, message: bytes | None) -> None:
         for queue in self.queues:

@@ -98,7 +98,7 @@ class Watched:
         self._new["changed"] = True
         self._ran.heard(kind, line["t"])
         if kind in FED:
-            self._say(line["t"], str(line.get("what", kind)), str(line["text"]))
+            self._say(line["t"], *_worded(str(line.get("what", kind)), str(line["text"])))
         elif kind in _TAKEN:
             _TAKEN[kind](self, line)
 
@@ -200,6 +200,12 @@ _TAKEN = {
     "ended": Watched._ended,
     "end": Watched._end,
 }
+
+
+def _worded(kind: str, text: str) -> tuple[str, str]:
+    """A note that says itself how heavy it is: that is its kind."""
+    word, colon, rest = text.partition(": ")
+    return (word, rest) if kind == "note" and colon and word in ("note", "warning") else (kind, text)
 
 
 def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:

@@ -23,7 +23,9 @@ from pgdyno.units import format_bytes
 
 SPARKLINE = 12
 BAR = 20
-SHORTEST_LABEL = 16
+SHORTEST_PICTURE = 4
+WANTED_LABEL = 30
+"""Columns of a label that come before the picture and the phase."""
 GAP = "  "
 PHASE = "italic"
 EVERY_S = 10.0
@@ -195,20 +197,25 @@ class TerminalView(Alone):
         return line
 
     def _trial_line(self) -> Text:
-        parts = self._figures()
-        # where there is little room the picture goes first, then the phase, then the label is cut: the figures are
-        # what one looks at
-        for style in (ACCENT, PHASE):
-            if self._label_room(parts) < min(len(self._label), SHORTEST_LABEL):
-                parts = [part for part in parts if part.style != style]
+        # where there is little room the picture is shortened, then the phase goes, then the picture, and at last the
+        # label is cut: the figures are what one looks at
+        forms = [(phase, blocks) for phase in (True, False) for blocks in range(SPARKLINE, SHORTEST_PICTURE - 1, -1)]
+        wanted = min(len(self._label), WANTED_LABEL)
+        parts = self._figures(phase=False, blocks=0)
+        for phase, blocks in forms:
+            tried = self._figures(phase=phase, blocks=blocks)
+            if self._label_room(tried) >= wanted:
+                parts = tried
+                break
         label = Text(self._label)
         label.truncate(max(self._label_room(parts), 1), overflow="ellipsis")
         return Text(GAP).join([Text(self._trial, "dim"), label, *parts])
 
-    def _figures(self) -> list[Text]:
-        parts = [Text(self._phase, PHASE)] if self._phase else []
+    def _figures(self, *, phase: bool, blocks: int) -> list[Text]:
+        parts = [Text(self._phase, PHASE)] if phase and self._phase else []
         if self._rates:
-            parts.append(Text(sparkline(list(self._rates), SPARKLINE), ACCENT))
+            shown = list(self._rates)[-blocks:] if blocks else []
+            parts += [Text(sparkline(shown, blocks), ACCENT)] if shown else []
             parts.append(Text(f"{numbers.short(self._rates[-1])} tps", "bold"))
         if self._p99_ms is not None:
             parts.append(Text(f"p99 {numbers.rounded(self._p99_ms)} ms"))

@@ -1,7 +1,7 @@
 // The strips of a live trial: uPlot, one cursor for all, colours from the style sheet.
 "use strict";
 const Charts = (() => {
-  const HEIGHT = 130;
+  const HEIGHT = 134;
   const WAITS = [["CPU", "--t2"], ["I/O", "--t0"], ["WAL", "--t5"], ["lock", "--bad"], ["LWLock", "--t3"], ["client", "--quiet"], ["other", "--t4"]];
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (n) => n == null ? "–" : n >= 1e6 ? `${+(n / 1e6).toPrecision(3)}M` : n >= 1e4 ? `${+(n / 1e3).toPrecision(3)}k` : `${+n.toPrecision(3)}`;
@@ -44,6 +44,8 @@ const Charts = (() => {
     ctx.restore();
   }
 
+  // of a log axis, lines and labels at 1, 2 and 5 of each decade
+  const round = (_u, ticks) => ticks.map((each) => each != null && /^[125]$/.test(each.toExponential(0)[0]) && Math.abs(each - Number(each.toExponential(0))) < 1e-9 * each ? each : null);
   // a log axis has no zero, and at least a decade
   const decades = (low, high) => {
     const least = Math.max(low || 0.1, 1e-4), from = 10 ** Math.floor(Math.log10(least));
@@ -56,7 +58,7 @@ const Charts = (() => {
       width, height: HEIGHT, padding: [8, 28, 0, 0], hooks: { draw: [marked] }, legend: { show: false },
       cursor: { sync: { key: "trial" }, drag: { x: false, y: false }, points: { show: !spec.lines[0][3] } },
       scales: { x: { time: true, range: () => range || [Date.now() / 1000 - 10, Date.now() / 1000] }, y: spec.log ? { distr: 3, range: (_u, low, high) => decades(low, high) } : { range: (_u, _low, high) => [0, spec.top || (high > 0 ? high * 1.1 : 1)] } },
-      axes: [{ ...axis, space: 90, size: 26, values: (_u, ticks) => ticks.map(time) }, { ...axis, size: 52, values: (_u, ticks) => ticks.map((each) => each == null ? "" : spec.show(each)), space: 28 }],
+      axes: [{ ...axis, space: 90, size: 30, gap: 8, values: (_u, ticks) => ticks.map(time) }, { ...axis, ...(spec.log ? { filter: round, grid: { ...axis.grid, filter: round } } : {}), size: 52, values: (_u, ticks) => ticks.map((each) => each == null ? "" : spec.show(each)), space: 28 }],
       series: [{}, ...spec.lines.map(([label, at, dash, filled]) => ({
         label, stroke: filled ? undefined : colour(at), width: filled ? 0 : 1.75, dash: dash || undefined,
         fill: filled ? colour(at) : undefined, points: { show: false }, spanGaps: true,

@@ -74,7 +74,7 @@
     say("tps-base", base ? `baseline ${figure(base.tps)}${change}` : tps == null ? "" : `mean ${figure(tps)}`);
     say("p99-base", base && base.p99 != null ? `baseline ${figure(base.p99)}` : "");
     at("tps-base").title = base ? `${base.of}, n = ${base.n}` : "";
-    state.left = running && now.trial.left_s != null ? now.trial.t + now.trial.left_s : null;
+    state.left = now.trial && now.trial.left_s != null ? now.trial.t + now.trial.left_s : null;
     if (now.end || over) say("left", "0:00"); else tick();
     const rate = Number(body.dataset.rate);
     if (rate) say("money", `${figure(rate * now.ran_s / 3600, 2)} ${body.dataset.currency} so far, ${figure(rate)} an hour`);
@@ -133,13 +133,13 @@
     Charts.draw(data, all.length ? Math.min(all[0], ...(p.length ? [p[0].t] : [])) : null, all.length ? Math.max(x[x.length - 1] || 0, p.length ? p[p.length - 1].t : 0) : null, moments());
     const tail = (list, get) => list.length ? get(list[list.length - 1]) : null;
     const sessions = tail(w, (each) => Object.values(each.waits).reduce((a, b) => a + b, 0)), cpu = tail(sums, (each) => each[3] - 0), disk = tail(d, (each) => each.disk), wal = tail(l, (each) => each.wal);
-    const n = (list) => `; n = ${figure(list.length, 6)} seconds`;
+    const n = (list) => !list.length ? ": nothing yet" : `; n = ${figure(list.length, 6)} second${list.length === 1 ? "" : "s"}`;
     say("strip-tps-title", `Throughput, tps${n(s)}${base ? `; dashed: ${base.of}, n = ${base.n} trial${base.n === 1 ? "" : "s"}` : ""}`);
     say("strip-p99-title", `p99 latency of each second, ms, log axis${n(s)}`);
-    say("strip-waits-title", sessions == null ? "Active sessions by what they wait for" : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}${n(w)}`);
-    say("strip-cpu-title", cpu == null ? "CPU of the host" : `CPU of the host ${Math.round(100 * cpu)} % busy${n(c)}`);
-    say("strip-disk-title", disk == null ? "Disk" : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy${n(d)}`);
-    say("strip-wal-title", wal == null ? "WAL" : `WAL: ${figure(wal)} MiB/s${n(l)}`);
+    say("strip-waits-title", sessions == null ? `Active sessions by what they wait for${n(w)}` : `${figure(sessions)} active sessions${cores ? `, ${cores} cores (dotted)` : ""}${n(w)}`);
+    say("strip-cpu-title", cpu == null ? `CPU of the host${n(c)}` : `CPU of the host ${Math.round(100 * cpu)} % busy${n(c)}`);
+    say("strip-disk-title", disk == null ? `Disk${n(d)}` : `Disk: ${figure(disk[1])} MiB/s written, ${figure(disk[2])} read (dashed), ${Math.round(100 * disk[0])} % of the time busy${n(d)}`);
+    say("strip-wal-title", wal == null ? `WAL${n(l)}` : `WAL: ${figure(wal)} MiB/s${n(l)}`);
   }
 
   // marks of people, and what the probe counted: checkpoints, vacuums
@@ -158,6 +158,7 @@
       when.textContent = moment(each.t);
       kind.textContent = each.kind;
       if (each.kind === "error" || each.kind === "outage") kind.className = "bad";
+      if (each.kind === "warning") kind.className = "amber";
       item.append(when, " ", kind, " ", each.text || "a moment");
       return item;
     }));
