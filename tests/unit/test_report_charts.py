@@ -18,7 +18,7 @@ from pgdyno.report.digest import digest
 from pgdyno.report.figures import Figure, curves_figure, latency_figure, spectrum_figure, timeline_figures
 from pgdyno.report.palette import Theme
 from pgdyno.report.scale import Scale, client_ticks, linear_ticks, log_ticks
-from pgdyno.report.svg import Drawing, element, shortened, text, text_width
+from pgdyno.report.svg import Drawing, element, shortened, squeezed, text, text_width
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -222,3 +222,9 @@ def test_long_names_are_cut_to_fit() -> None:
     cut = shortened(LONG, 100)
     assert cut.endswith("…")
     assert text_width(cut) <= 100
+
+
+def test_a_long_name_keeps_its_end() -> None:
+    assert squeezed("pg18 (rates-172f), rate 200", 180) == "pg18 (rates…f), rate 200"
+    assert squeezed("pg18", 180) == "pg18"
+    assert text_width(squeezed("a" * 80, 180)) <= 180

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pgdyno.records import Point
 from pgdyno.report.charts.layout import Layout
 from pgdyno.report.digest import digest
+from pgdyno.report.extras import Extras
 from pgdyno.report.html import render_html
 from pgdyno.report.numbers import NOTHING
 from pgdyno.report.sections.loops import is_closed, loops_figure
@@ -68,3 +69,11 @@ def test_the_page_has_the_picture_and_its_table() -> None:
     assert "At about 900 transactions a second" in page.text("h3")
     assert "Latency by throughput; in open loop" in page.text("caption")
     assert "All of it in closed loop" not in page.text("p")
+
+
+def test_runs_without_a_common_point_stand_beside_each_other_and_are_not_compared() -> None:
+    run = both()
+    page = Page(render_html(run, "here", Extras(apart=["20261120T101500Z-open-3f9a"])))
+    assert "It has no point in common with the first run" in page.text("li")
+    assert "20261120T101500Z-open-3f9a" in page.text("li")
+    assert "closed loop" in page.text("td")

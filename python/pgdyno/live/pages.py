@@ -17,6 +17,7 @@ from pgdyno.errors import UsageError
 from pgdyno.live.entry import Entry
 from pgdyno.report import numbers, palette
 from pgdyno.report.palette import Theme
+from pgdyno.report.together import short_name
 
 STATIC = {
     "app.js": "text/javascript",
@@ -55,6 +56,7 @@ def _environment() -> Environment:
         "day": _day,
         "tps": lambda value: numbers.NOTHING if value is None else numbers.rounded(value),
         "ms": numbers.ms,
+        "short": short_name,
         "part": lambda text: quote(text, safe=""),
     }
     environment.globals["version"] = __version__

@@ -36,6 +36,8 @@ class Extras:
     comparisons: Sequence[Comparison] = ()
     arms: Mapping[Series, str] = field(default_factory=dict)
     """The arm of the comparisons that each series belongs to."""
+    apart: Sequence[str] = ()
+    """Runs that have no point in common with the first: they stand beside it, and are not compared."""
     published: Published | None = None
     prices: PriceList | None = None
     besides: Mapping[int, Beside] = field(default_factory=dict)

@@ -87,7 +87,7 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         "manifest": of.manifest,
         "name": of.manifest.plan.get("name") or of.manifest.workload,
         "started": of.manifest.started_at.strftime("%Y-%m-%d %H:%M UTC"),
-        "notes": [Note(heard(note.message), note.points) for note in notes(of)],
+        "notes": [*_apart(extras), *(Note(heard(note.message), note.points) for note in notes(of))],
         "trials": of.run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
@@ -178,7 +178,7 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
             if each is not None
         ],
         "settings": settings,
-        "description": of.manifest.plan.get("description"),
+        "description": _described(of.manifest.plan.get("description")),
         "prepared": preparation_line(of.run.trials),
         "disturbances": [*search_lines(of.manifest), *disturbance_lines(of.run.trials)],
         "plan": plan_toml(of.manifest.plan),
@@ -186,6 +186,16 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
         "host": host_facts(of),
         "servers": server_table(of.manifest.targets),
     }
+
+
+def _apart(extras: Extras) -> list[Note]:
+    told = say("it has no point in common with the first run, and is not compared with it")
+    return [Note(told, (run,)) for run in extras.apart]
+
+
+def _described(text: str | None) -> str:
+    """What the plan says of itself, as a sentence."""
+    return "" if not text else text if text.endswith((".", "?", "!")) else f"{text}."
 
 
 def policy(style: str, script: str) -> str:

@@ -69,6 +69,20 @@ def shortened(content: str, width: float) -> str:
     return kept.rstrip(" ,-") + "…"
 
 
+def squeezed(content: str, width: float) -> str:
+    """The same cut in its midst: what tells names of one run apart is often at their end."""
+    if text_width(content) <= width:
+        return content
+    middle, left_out = len(content) // 2, 1
+    while left_out < len(content) - 2:
+        head = content[: middle - left_out // 2].rstrip(" ,-")
+        shown = head + "…" + content[middle + (left_out + 1) // 2 :].lstrip(" ,-")
+        if text_width(shown) <= width:
+            return shown
+        left_out += 1
+    return shortened(content, width)
+
+
 @dataclass(slots=True)
 class Drawing:
     """A picture being made."""

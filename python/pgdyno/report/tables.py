@@ -80,9 +80,10 @@ def parameter_heading(name: str) -> str:
 
 
 def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
-    """Values of `parameters` for `point`; `default` where the plan leaves one open."""
-    values = (point.series.target if name == "target" else point.point.parameter(name) for name in parameters)
-    return tuple(say("default") if value is None else text(value) for value in values)
+    """Values of `parameters` for `point`; `default` where the plan leaves one open, no rate is a closed loop."""
+    values = [(name, point.series.target if name == "target" else point.point.parameter(name)) for name in parameters]
+    left_open = {"rate": say("closed loop")}
+    return tuple(left_open.get(name, say("default")) if value is None else text(value) for name, value in values)
 
 
 def mark(of: Digest, point: PointSummary) -> str:

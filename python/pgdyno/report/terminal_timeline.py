@@ -14,6 +14,7 @@ from rich.text import Text
 
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable, sparkline
+from pgdyno.report.scale import WHOLE_STEPS, linear_ticks
 
 LABELS = 8
 """Columns left of the pictures."""
@@ -128,11 +129,14 @@ def _axis(trial: Mapping[str, Any], wide: int) -> Text:
     count = len(trial["tps"])
     width, seconds = count * wide, count * trial["step"]
     labels = [" "] * (width + 8)
-    for part in range(5 if width >= 60 else 3):
-        share = part / (4 if width >= 60 else 2)
-        text = f"{share * seconds:.0f}" + (" s" if share == 1 else "")
-        start = min(round(share * width), width - len(text))
-        labels[start : start + len(text)] = text
+    end = f"{seconds:g} s"
+    free = width - len(end)
+    labels[free:width] = end
+    # the end is always told; a round second before it where its figure has room
+    for tick in linear_ticks(seconds, 5 if width >= 60 else 2, WHOLE_STEPS):
+        text, start = f"{tick:g}", round(tick / seconds * width)
+        if start + len(text) < free:
+            labels[start : start + len(text)] = text
     return Text().append(" " * LABELS + "".join(labels).rstrip(), "dim")
 
 

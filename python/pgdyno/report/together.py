@@ -100,7 +100,7 @@ def target_names(runs: Sequence[RunSource]) -> list[dict[str, str]]:
     for names in used:
         for name in names:
             counts[name] = counts.get(name, 0) + 1
-    short = [_short(run.manifest.run) for run in runs]
+    short = [short_name(run.manifest.run) for run in runs]
     if len(set(short)) < len(short):
         short = [run.manifest.run for run in runs]
     return [
@@ -109,7 +109,7 @@ def target_names(runs: Sequence[RunSource]) -> list[dict[str, str]]:
     ]
 
 
-def _short(run: str) -> str:
+def short_name(run: str) -> str:
     """A run's name without its time: `quick-3f9a` of `20261120T101500Z-quick-3f9a`."""
     time, dash, rest = run.partition("-")
     return rest if dash and time[:8].isdigit() else run

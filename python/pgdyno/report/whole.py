@@ -102,6 +102,7 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
         findings=_audited(subjects),
         comparisons=_compared(of, gathered),
         arms=_arms(of, gathered),
+        apart=[other.manifest.run for other in gathered[1:] if _is_apart(gathered[0], other)],
         published=asked_for(gathered[0].manifest),
         prices=prices or _planned_prices(gathered, source),
         besides=besides_of(gathered, steps, seen),
@@ -183,7 +184,7 @@ def _of_run(finding: Finding, run: str) -> Finding:
 def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
     """Every further run beside the first; of one run, its arms beside the first of them."""
     if len(runs) > 1:
-        return compare([between(runs[0], other, Metric.TPS) for other in runs[1:]])
+        return compare([between(runs[0], other, Metric.TPS) for other in runs[1:] if not _is_apart(runs[0], other)])
     by = _compared_by(of)
     if by is None:
         return []
@@ -192,6 +193,15 @@ def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
     except UsageError:
         # every trial of all arms but one failed: there is nothing to compare
         return []
+
+
+def _is_apart(base: Gathered, other: Gathered) -> bool:
+    """Whether two runs have no point in common: a load in closed loop and one in open loop, for instance."""
+    try:
+        between(base, other, Metric.TPS)
+    except UsageError:
+        return True
+    return False
 
 
 def _compared_by(of: Digest) -> str | None:

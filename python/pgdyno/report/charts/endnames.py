@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pgdyno.report.charts.labels import spread
 from pgdyno.report.charts.layout import Box
 from pgdyno.report.palette import Look
-from pgdyno.report.svg import Drawing, element, path, shortened, text, text_width
+from pgdyno.report.svg import Drawing, element, path, squeezed, text, text_width
 
 MOST_ROOM = 200.0
-"""At most this wide are names; longer ones are cut, the table has them whole."""
+"""At most this wide are names; longer ones are cut in their midst, the table has them whole."""
 _LEADER = 14.0
 _NEAR = 4.0
 """A name this near to the height of its line needs no leader."""
@@ -41,5 +41,5 @@ def name_ends(drawing: Drawing, ends: Sequence[LineEnd], box: Box, room: float) 
             steps = [(end.x + 6, end.y), (box.right + 2, end.y), (box.right + 8, height), (box.right + 12, height)]
             drawing.add(path(steps, f"w faint t{end.look.colour}"))
         hint = [element("title", end.tooltip)] if end.tooltip is not None else []
-        name = text(box.right + _LEADER, height + 4.5, shortened(end.name, room - _LEADER), "name")
+        name = text(box.right + _LEADER, height + 4.5, squeezed(end.name, room - _LEADER), "name")
         drawing.add(element("g", *hint, name) if hint else name)

@@ -35,7 +35,7 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
         y,
         ticks,
         lambda tick: f"{tick:,.10g}",
-        say("latency, ms (log); the stronger the colour, the larger its share"),
+        _axis_title(drawing.width),
     )
     shares = heat.counts / np.maximum(heat.counts.sum(axis=1, keepdims=True), 1)
     for level in range(LEVELS):
@@ -50,6 +50,12 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
     drawing.add(text(box.left, box.bottom + 36, told, "quiet"))
     x_title(drawing, box, say("seconds since the trial began"))
     return drawing
+
+
+def _axis_title(room: float) -> str:
+    """What stands over the axis; without the word on colours where it has no room."""
+    whole = say("latency, ms (log); the stronger the colour, the larger its share")
+    return whole if text_width(whole) <= room else say("latency, ms (log)")
 
 
 def _cells(shares: NDArray[np.float64], level: int, x: Sequence[float], y: Sequence[float]) -> str:

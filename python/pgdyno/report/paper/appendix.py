@@ -185,7 +185,7 @@ def _plan(content: Content) -> Iterator[Block]:
         files = ", ".join(file.path for file in manifest.imported.files)
         yield line(say("There was none: the figures were imported from {files}.", files=files))
     else:
-        about = f"{content['description']}. " if content["description"] else ""
+        about = f"{content['description']} " if content["description"] else ""
         resolved = say("As resolved: every default filled in. Its source was {file}.", file=manifest.plan_source)
         yield line(f"{about}{resolved}")
     yield from (line(sentence(each), "quiet") for each in content["disturbances"])
