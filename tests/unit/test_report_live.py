@@ -45,7 +45,7 @@ def test_a_log_has_each_step_once() -> None:
     ("width", "line"),
     [
         (60, "trial 3/24  pg18 select…  71.3k tps  p99 2.10 ms  16:00 left"),
-        (80, "trial 3/24  pg18 select-only 16 …  measuring  71.3k tps  p99 2.10 ms  16:00 left"),
+        (80, "trial 3/24  pg18 select-only 16 clients  71.3k tps  p99 2.10 ms  16:00 left"),
         (160, "trial 3/24  pg18 select-only 16 clients  measuring  ████████████  71.3k tps  p99 2.10 ms  16:00 left"),
     ],
 )
