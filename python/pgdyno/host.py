@@ -12,7 +12,7 @@ from pgdyno.records import Host
 def describe_host() -> Host:
     """This machine, as /proc and the system say."""
     return Host(
-        cpu_model=_cpu_model(Path("/proc/cpuinfo")),
+        cpu_model=_own_cpu_model(),
         cores=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         kernel=platform.release(),
@@ -29,17 +29,21 @@ def boot_id() -> str:
         return ""
 
 
-def _cpu_model(cpuinfo: Path) -> str:
-    try:
-        lines = cpuinfo.read_text().splitlines()
-    except OSError:
-        return "unknown"
-    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+def cpu_model(cpuinfo: str) -> str:
+    """What /proc/cpuinfo, whose text is `cpuinfo`, calls the processor."""
+    fields = dict(line.split(":", 1) for line in cpuinfo.splitlines() if ":" in line)
     named = {key.strip(): value.strip() for key, value in fields.items()}
     # arm64 names no model, only numbers of implementer and part
     return (
         named.get("model name") or f"implementer {named.get('CPU implementer', '?')} part {named.get('CPU part', '?')}"
     )
+
+
+def _own_cpu_model() -> str:
+    try:
+        return cpu_model(Path("/proc/cpuinfo").read_text())
+    except OSError:
+        return "unknown"
 
 
 def _os_name() -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tests.aws.refusal import RefusedError
+
 VERSIONS = {
     "postgres": ["12.20", "16.3", "17.2", "17.4", "18.1"],
     "aurora-postgresql": ["12.9", "16.4", "17.4", "18.1"],
@@ -54,8 +56,6 @@ def versions(engine: str | None) -> list[dict[str, Any]]:
 
 def check_version(parameters: dict[str, Any]) -> None:
     """A version that there is not is refused by Amazon, and moto takes it."""
-    from tests.aws.simulator import RefusedError
-
     engine, version = parameters.get("Engine"), parameters.get("EngineVersion")
     if version is not None and version not in VERSIONS[str(engine)]:
         raise RefusedError("InvalidParameterCombination", f"Cannot find version {version} for {engine}")

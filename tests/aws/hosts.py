@@ -21,6 +21,10 @@ class PostgresHosts(Hosts):
         with server.connect() as connection:
             connection.execute("DROP ROLE IF EXISTS rds_superuser")
             connection.execute("CREATE ROLE rds_superuser")
+            # as RDS has it
+            connection.execute("ALTER SYSTEM SET log_line_prefix = '%t:%r:%u@%d:[%p]:'")
+            connection.execute("ALTER SYSTEM SET log_timezone = 'UTC'")
+            connection.execute("SELECT pg_reload_conf()")
             connection.execute("GRANT pg_checkpoint, pg_monitor TO rds_superuser")
 
     def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
@@ -41,6 +45,9 @@ class PostgresHosts(Hosts):
         with self._server.connect() as connection:
             statement = sql.SQL("ALTER ROLE {} PASSWORD {}")
             connection.execute(statement.format(sql.Identifier(user), sql.Literal(password)))
+
+    def log(self) -> str:
+        return (self._server.folder / "log").read_text()
 
     def removed(self, name: str) -> None:
         del name

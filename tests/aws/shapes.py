@@ -210,9 +210,14 @@ def _write(element: ET.Element, shape: Any, value: Any) -> None:
             element.text = str(value)
 
 
+def is_json(service: str) -> bool:
+    """Whether boto3 speaks JSON with it."""
+    return str(service_model(service).resolved_protocol) == "json"
+
+
 def write_error(service: str, code: str, message: str) -> bytes:
     """The body of a refusal."""
-    if service_model(service).metadata["protocol"] == "json":
+    if is_json(service):
         return json.dumps({"__type": code, "message": message}).encode()
     if service_model(service).metadata["protocol"] == "ec2":
         root = ET.Element("Response")

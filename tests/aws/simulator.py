@@ -25,15 +25,18 @@ from moto.moto_api._internal.models import moto_api_backend
 from moto.rds.models import rds_backends
 
 from tests.aws import catalogue
+from tests.aws.refusal import RefusedError
 from tests.aws.shapes import (
     ShapeError,
     checked_json,
+    is_json,
     read_json_request,
     read_reply,
     read_request,
     write_error,
     write_reply,
 )
+from tests.aws.telling import Telling
 
 ACCOUNT = "123456789012"
 REGION = "eu-central-1"
@@ -59,14 +62,6 @@ class Fault:
     when: Callable[[dict[str, Any]], bool] = lambda _parameters: True
 
 
-class RefusedError(Exception):
-    """What the simulator refuses by itself."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.code, self.message = code, message
-
-
 class Hosts:
     """What stands behind the addresses of fake servers; here nothing does."""
 
@@ -80,6 +75,10 @@ class Hosts:
 
     def removed(self, name: str) -> None:
         """It is gone."""
+
+    def log(self) -> str:
+        """What they have written into their logs."""
+        return ""
 
 
 @dataclass
@@ -98,6 +97,7 @@ class Simulator:
     """Actions that the identity may not do."""
     on_call: Callable[[str, int], None] = lambda _action, _number: None
     """Called behind each request that was carried out, before it is answered; with how many such there were."""
+    telling: Telling = field(default_factory=Telling)
     url: str = ""
     _left: dict[tuple[str, str], int] = field(default_factory=dict)
     """Looks that a phase still lasts, by operation that looks and name."""
@@ -137,8 +137,10 @@ class Simulator:
         if scope[1] != KEY_ID:
             raise RefusedError("InvalidClientTokenId", "The security token included in the request is invalid.")
         if "X-Amz-Target" in headers:
-            operation, parameters = read_json_request(scope[3], headers["X-Amz-Target"], body)
-            return scope[3], operation, parameters
+            # CloudWatch signs under the name of before
+            service = {"monitoring": "cloudwatch"}.get(scope[3], scope[3])
+            operation, parameters = read_json_request(service, headers["X-Amz-Target"], body)
+            return service, operation, parameters
         form = dict(parse_qsl(body, keep_blank_values=True))
         operation, parameters = read_request(scope[3], form)
         return scope[3], operation, parameters
@@ -165,8 +167,8 @@ class Simulator:
     def _done(
         self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
     ) -> tuple[int, bytes]:
-        own = getattr(self, f"_{operation}", None)
-        if own is not None and service == "pricing":
+        own = getattr(self, f"_{operation}", None) or self._told(operation)
+        if own is not None and is_json(service):
             return 200, checked_json(service, operation, own(parameters))
         if own is not None:
             return 200, write_reply(service, operation, self._checked(service, operation, own(parameters)))
@@ -179,6 +181,14 @@ class Simulator:
             self._behind(operation, parameters)
             return status, write_reply(service, operation, self._as_phase_allows(operation, found))
         return status, reply
+
+    def _told(self, operation: str) -> Callable[[dict[str, Any]], dict[str, Any]] | None:
+        """What tells of servers beside a load."""
+        answer = getattr(self.telling, operation, None)
+        if answer is None:
+            return None
+        self.telling.log = self.hosts.log()
+        return lambda parameters: answer(parameters, set(self.rds.databases))
 
     def _checked(self, service: str, operation: str, found: dict[str, Any]) -> dict[str, Any]:
         read_reply(service, operation, write_reply(service, operation, found))
@@ -243,6 +253,7 @@ class Simulator:
 
     def _behind(self, operation: str, parameters: dict[str, Any]) -> None:
         """Begins the phase of what was made, and makes what stands behind it."""
+        self.telling.heard(operation, parameters)
         name = str(parameters.get("DBInstanceIdentifier") or parameters.get("DBClusterIdentifier"))
         origin = next((value for key, value in parameters.items() if key in _ORIGINS), None)
         if operation in _MAKE_INSTANCE:
@@ -270,6 +281,7 @@ class Simulator:
         for each in [*found.get("DBInstances", []), *([found["DBInstance"]] if "DBInstance" in found else [])]:
             state = getattr(self.rds.databases.get(each["DBInstanceIdentifier"]), "simulated", "available")
             each["DBInstanceStatus"] = state
+            self.telling.described(each)
             if state == "creating":
                 each.pop("Endpoint", None)
             else:

@@ -16,6 +16,10 @@ from pathlib import Path
 import boto3
 import pytest
 
+from pgdyno.records import CloudSource
+from pgdyno.report.whole import report_html
+from pgdyno.store import RunData, load_run
+from pgdyno.store.cloud import read_cloud
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
 from tests.aws.hosts import PostgresHosts
@@ -89,7 +93,8 @@ def amazon(behind: TlsServer, warm_home: Home, tmp_path: Path) -> Iterator[Amazo
 
 
 def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
-    plan = str(write_plan(amazon.folder, rds(amazon.root, parameters='{ work_mem = "8MB" }')))
+    checkpoint = '[[event]]\nat = "100ms"\ndo = "checkpoint"\n'
+    plan = str(write_plan(amazon.folder, rds(amazon.root, parameters='{ work_mem = "8MB" }'), more=checkpoint))
     assert "servers would be rented, and nobody can be asked" in amazon.pgdyno("target", "up", plan, code=2)
     assert amazon.simulator.left() == []
     said = amazon.pgdyno("target", "up", plan, "--yes", "--for", "3h")
@@ -110,15 +115,53 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     assert manifest.targets[0].facts is not None
     assert [record.outcome for record in the_run(amazon.folder).trials()] == ["finished"]
     assert amazon.simulator.calls.count("rds:CreateDBInstance") == 1
+    _was_told(amazon, load_run(the_run(amazon.folder)))
     amazon.pgdyno("target", "down", plan)
     assert amazon.simulator.left() == []
     assert "nothing of it is up" in amazon.pgdyno("target", "status", plan)
 
 
+def _was_told(amazon: Amazon, run: RunData) -> None:
+    """What Amazon said of the trial is with it, in its time, and in the report."""
+    (trial,) = run.trials
+    assert trial.way is not None
+    assert (trial.way.server_zone, trial.way.instance) == ("eu-central-1a", "db.m7g.large")
+    assert 0 < trial.way.least_us <= trial.way.median_us
+    # both are of this machine's clock
+    assert abs(trial.way.clock_ahead_us) < trial.way.clock_uncertainty_us + 1_000_000
+    told = read_cloud(run, 1)
+    assert told is not None
+    assert {each.source: (each.gaps, each.message) for each in told.sources} == dict.fromkeys(CloudSource, ([], None))
+    rows = run.query("SELECT source, metric, min(t_us), max(t_us), max(value) FROM cloud_series GROUP BY ALL").rows
+    values = {(source, metric): value for source, metric, _, _, value in rows}
+    assert values["cloudwatch", "cpu"] == pytest.approx(0.425)
+    assert values["insights", "load"] == 0.75
+    # samples of seconds lie where the trial was
+    (last_us,) = [last for source, metric, _, last, _ in rows if (source, metric) == ("insights", "load")]
+    (end_us,) = run.query("SELECT max(t_us) FROM events WHERE kind = 'end'").rows[0]
+    assert abs(last_us - end_us) < 5_000_000
+    kinds = run.query("SELECT json_extract_string(detail, '$.phase') FROM cloud_events ORDER BY t_us").rows
+    assert ("completed",) in kinds, amazon.hosts.log()[-2000:]
+    assert "checkpoint starting" in (run.folder.trials_path / trial.slug / "log" / "server.log").read_text()
+    page = report_html([run])
+    assert "Processors (CloudWatch, by the minute): 42.5 % busy" in page
+    assert "Active sessions (Performance Insights): most in CPU" in page
+
+
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
     plan = str(write_plan(amazon.folder, aurora(amazon.root)))
+    amazon.simulator.denied = {"cloudwatch:GetMetricData"}
     said = amazon.pgdyno("run", plan, "--yes", "--no-preflight", "--max-cost", "5")
     assert "0.3002 an hour" in said
+    # one source less: the others are there, and it is said
+    assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
+    told = read_cloud(load_run(the_run(amazon.folder)), 1)
+    assert told is not None
+    assert sorted((each.source, each.figures > 0) for each in told.sources) == [
+        ("cloudwatch", False),
+        ("insights", True),
+        ("log", True),
+    ]
     price = the_run(amazon.folder).manifest.plan["price"]
     assert price["target"]["aurora"]["hourly"][0]["amount"] == 0.3
     assert amazon.simulator.left() == []
@@ -148,6 +191,9 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     loads = [[step.name for step in record.prepare.steps] for record in records if record.prepare]
     assert len(loads) == 2
     assert loads[0] == loads[1]
+    # what was told of each was asked for before it was removed
+    told = [read_cloud(load_run(the_run(amazon.folder)), record.number) for record in records]
+    assert [[each.message for each in of.sources] for of in told if of] == [[None, None, None]] * 2
     # what is not ours stays
     assert amazon.simulator.left() == ["theirs"]
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
+from pgdyno.experiment.cloud import keep_told
 from pgdyno.experiment.hooks import run_level_hook
 from pgdyno.experiment.state import RunState
 from pgdyno.experiment.stop import StopRunError
@@ -55,6 +56,7 @@ def carry_out(state: RunState, todo: Iterable[PlannedTrial]) -> Finished:
                 state.note(state.ground.use.alongside)
             run_level_hook(state, "before_run")
             reason = _trials(state, todo)
+            keep_told(state)
         except (StopRunError, HookError) as stop:
             reason = stopped = stop.message
         if reason is not None:

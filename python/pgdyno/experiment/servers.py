@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 
 from pgdyno.errors import TargetError
+from pgdyno.experiment.cloud import keep_told
 from pgdyno.experiment.conditions import keep_mark, keep_server
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
@@ -46,6 +47,7 @@ def _restore_rented(state: RunState, target: str) -> None:
     if ground.rental is None:
         return
     if ground.rental.wants_restore(target):
+        keep_told(state, target)
         if target in state.opened:
             state.opened.pop(target).close()
             state.servers.pop(target, None)

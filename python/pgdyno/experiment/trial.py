@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pgdyno.experiment.events import clients_environment, injector_for, settle
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
+from pgdyno.experiment.placement import way_of
 from pgdyno.experiment.probing import Probing
 from pgdyno.experiment.replicas import with_replicas
 from pgdyno.experiment.servers import prepare, server_for
@@ -27,6 +28,7 @@ from pgdyno.records import (
     PrepareStep,
     Stage,
     TrialRecord,
+    WayRecord,
 )
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
@@ -39,6 +41,15 @@ from pgdyno.target.signals import signals_deferred
 SHORTEST_SHOWN_S = 0.5
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """What is known just before the load."""
+
+    prepared: Preparation
+    settings: list[Setting]
+    way: WayRecord
 
 
 def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
@@ -67,12 +78,13 @@ def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialR
         prepared = stage(Stage.PREPARE, lambda: prepare(state, trial, server))
         settings = stage(Stage.PREPARE, lambda: _settings(server))
         prepared = stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
+        ready = _Ready(prepared, settings, stage(Stage.PREPARE, lambda: way_of(state, trial, server)))
     except StageFailedError as failed:
         record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
         with signals_deferred():
             writer.commit(record, events=[], settings=[])
         return record
-    return _measured(state, server, trial, prepared, settings, writer)
+    return _measured(state, server, trial, ready, writer)
 
 
 def _before(
@@ -126,13 +138,12 @@ def _measured(
     state: RunState,
     server: Server,
     trial: PlannedTrial,
-    prepared: Preparation,
-    settings: list[Setting],
+    ready: _Ready,
     writer: TrialWriter,
 ) -> TrialRecord:
     logs = LogParts.from_now(server)
     started = datetime.now(UTC)
-    with Probing(state, trial, server, settings, writer) as probe:
+    with Probing(state, trial, server, ready.settings, writer) as probe:
         result, beside = with_replicas(
             state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
         )
@@ -145,7 +156,8 @@ def _measured(
     record = _record(state, trial, started, result).model_copy(
         update={
             "ended_at": ended,
-            "prepare": prepared,
+            "prepare": ready.prepared,
+            "way": ready.way,
             "consistency": consistency,
             "ledger": ledger,
             "replica_load": beside.loads,
@@ -156,7 +168,7 @@ def _measured(
     events = among(result.events, said.events if said else [])
     # it takes no second, and DuckDB would make an error of its own of the signal
     with signals_deferred():
-        writer.commit(record, events=events, settings=settings, probed=said.files if said else ())
+        writer.commit(record, events=events, settings=ready.settings, probed=said.files if said else ())
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)

@@ -41,6 +41,8 @@ class AwsTarget(NetworkTarget):
     """A subnet group that is there already; None: the account's default network."""
     encrypted: bool = True
     """Storage, with the account's own key for the service."""
+    insights: bool = True
+    """Whether Performance Insights is switched on, kept for 7 days, which costs nothing."""
     snapshot: Annotated[str, Field(min_length=1)] | None = None
     """A snapshot that is there already and that the server is restored from; None: an empty server."""
     restore: Literal["once", "each-trial"] = "once"

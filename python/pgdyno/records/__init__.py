@@ -14,6 +14,7 @@ from pgdyno.records.beside import (
     ReplicaFigures,
     ReplicaLag,
 )
+from pgdyno.records.cloud import CloudGap, CloudRecord, CloudSource, CloudTold
 from pgdyno.records.imported import Imported, ImportedClaim, ImportedFile, ImportedLine, ImportRecord, Printed
 from pgdyno.records.machine import (
     Check,
@@ -36,6 +37,7 @@ from pgdyno.records.probe import (
 )
 from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
 from pgdyno.records.trial import TrialRecord
+from pgdyno.records.way import WayRecord
 from pgdyno.records.workloads import StatementCounts, TpccFigures, TpccType
 
 __all__ = [
@@ -45,6 +47,10 @@ __all__ = [
     "Check",
     "CheckVerdict",
     "ClockRecord",
+    "CloudGap",
+    "CloudRecord",
+    "CloudSource",
+    "CloudTold",
     "Consistency",
     "ErrorCount",
     "EventEffect",
@@ -88,4 +94,5 @@ __all__ = [
     "TpccFigures",
     "TpccType",
     "TrialRecord",
+    "WayRecord",
 ]

@@ -12,6 +12,7 @@ from pgdyno.records.beside import EventRecord, LedgerRecord, ReplicaFigures, Rep
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Point, Summary
 from pgdyno.records.probe import ProbeRecord
+from pgdyno.records.way import WayRecord
 
 
 class TrialRecord(Record):
@@ -51,5 +52,12 @@ class TrialRecord(Record):
     """By standby; empty without standbys."""
     probe: ProbeRecord | None = None
     """None without a probe, and in records of earlier versions."""
+    way: WayRecord | None = None
+    """From the load to the server; None where it was not measured, and in records of earlier versions."""
     imported: Imported | None = None
     """None in trials of our own."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether there may be figures of the server besides the engine's: of a probe, or of who rents it out."""
+        return self.probe is not None or (self.way is not None and self.way.instance is not None)

@@ -14,6 +14,7 @@ from pgdyno.audit import Finding
 from pgdyno.fingerprint import Difference
 from pgdyno.published import Published
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep
+from pgdyno.store.cloud import LoggedCheckpoint
 from pgdyno.store.inside import ServerStatementSum, TableSum
 from pgdyno.store.limits import SeenBeside
 
@@ -25,6 +26,12 @@ class Beside:
     step_s: float
     series: Sequence[SeriesStep] = ()
     waits: Sequence[WaitStep] = ()
+    minutes: Sequence[SeriesStep] = ()
+    """Of a rented server: CloudWatch's figures."""
+    load: Sequence[WaitStep] = ()
+    """Likewise: active sessions by Performance Insights."""
+    checkpoints: Sequence[LoggedCheckpoint] = ()
+    """Likewise: in the server's log."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
 from pgdyno.report.sections.about import error_table, failed_table, host_facts, process_table, server_table
 from pgdyno.report.sections.claim import claim
+from pgdyno.report.sections.cloud import rented_count
 from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table
 from pgdyno.report.sections.cost import cost_section
 from pgdyno.report.sections.differences import asked_differences, environment_table, settings_tables
@@ -148,7 +149,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
     """The timeline and the dips."""
     dips = extras.dips if extras.dips is not None else dips_of(of)
     chosen = median_trial(of, of.best.peak.summary).number if of.best is not None else 0
-    steps = Steps.of(len(of.run.trials), probed=bool(extras.besides))
+    steps = Steps.of(len(of.run.trials), probed=bool(extras.besides), rented=rented_count(of.run.trials))
     return {
         "strips": figures.timeline_figures(of),
         "times": timeline_data(of, extras.besides, dips, chosen, steps),

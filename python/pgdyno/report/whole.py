@@ -26,6 +26,7 @@ from pgdyno.report.html import Content, render_content, report_content
 from pgdyno.report.markdown import markdown_of
 from pgdyno.report.paper.typeset import Paper, pdf_of
 from pgdyno.report.published_lines import asked_for
+from pgdyno.report.sections.cloud import rented_count
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.sections.times import Steps
@@ -33,6 +34,7 @@ from pgdyno.report.texts import Language, spoken
 from pgdyno.report.together import Together, target_names
 from pgdyno.store import RunData
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep, process_sums, series_steps, wait_steps
+from pgdyno.store.cloud import told_of
 from pgdyno.store.inside import ServerStatementSum, TableSum, server_statement_sums, table_sums
 from pgdyno.store.limits import seen_beside
 
@@ -92,7 +94,8 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     gathered = [Gathered(run) for run in runs]
     source: RunSource = gathered[0] if len(gathered) == 1 else Together(gathered)
     of = digest(source)
-    steps = Steps.of(len(source.trials), probed=any(trial.probe is not None for trial in source.trials))
+    probed = any(trial.probe is not None for trial in source.trials)
+    steps = Steps.of(len(source.trials), probed=probed, rented=rented_count(source.trials))
     own = _own_numbers(gathered)
     subjects = [Subject(run, _courses(of, own, at)) for at, run in enumerate(gathered)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
@@ -162,7 +165,7 @@ def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | 
 
 def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
     """Trials whose probe's samples are read: all; of a large sweep those that stand for points, and those that dip."""
-    numbers = [trial.number for trial in of.run.trials if trial.probe is not None]
+    numbers = [trial.number for trial in of.run.trials if trial.is_seen]
     if len(numbers) <= MOST_PROBED:
         return set(numbers)
     peaks = [curve.peak.summary for curve in of.curves]
@@ -229,7 +232,7 @@ def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) ->
         numbers = {trial.number: first + at for at, trial in enumerate(run.trials)}
         if len(runs) == 1:
             numbers = {number: number for number in numbers}
-        own = {trial.number: trial for trial in run.trials if trial.probe is not None and numbers[trial.number] in seen}
+        own = {trial.number: trial for trial in run.trials if trial.is_seen and numbers[trial.number] in seen}
         widths = {number: steps.width_s(trial) for number, trial in own.items()}
         widths_us = {number: round(width * 1e6) for number, width in widths.items()}
         series: dict[int, list[SeriesStep]] = {number: [] for number in own}
@@ -238,7 +241,10 @@ def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) ->
             series[each.trial].append(each)
         for wait in wait_steps(run.run, widths_us):
             waits[wait.trial].append(wait)
-        found |= {numbers[number]: Beside(widths[number], series[number], waits[number]) for number in own}
+        told = told_of(run.run, widths_us)
+        found |= {
+            numbers[number]: Beside(widths[number], series[number], waits[number], *told[number]) for number in own
+        }
         first += len(run.trials)
     return found
 

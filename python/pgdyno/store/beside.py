@@ -126,7 +126,7 @@ def rows_of(run: RunData, table: str, query: str, widths_us: Mapping[int, int]) 
 
     Beside it stand `origins` (trial, origin_us) and `widths` (trial, width_us).
     """
-    slugs = {record.number: record.slug for record in run.trials if record.probe is not None}
+    slugs = {record.number: record.slug for record in run.trials if record.is_seen}
     numbers = [number for number in widths_us if number in slugs]
     rows: list[tuple[Any, ...]] = []
     for at in range(0, len(numbers), FILES_AT_ONCE):

@@ -18,6 +18,8 @@ from pgdyno.store.storing import storing
 from pgdyno.store.tables import (
     TABLES,
     TOTAL,
+    CloudEventRow,
+    CloudSeriesRow,
     EventRow,
     HistogramRow,
     IntervalRow,
@@ -167,8 +169,9 @@ def query(sql: str, runs: Sequence[Path | RunFolder]) -> QueryResult:
     """What `sql` (DuckDB's dialect) gives over all `runs`.
 
     Views: `intervals`, `histograms`, `statements`, `events`, `settings`, `series`, `waits`, `server_statements`,
-    `standby_series` and `standby_waits`, each with the run's name as `run` before the columns of run-folder.md, and
-    `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and latencies.
+    `standby_series`, `standby_waits`, `cloud_series` and `cloud_events`, each with the run's name as `run` before the
+    columns of run-folder.md, and `trials`: run, trial, slug, target, the point's parameters, repeat, outcome, tps and
+    latencies.
 
     Raises UsageError for SQL that DuckDB refuses, StoreError for runs that cannot be read.
     """
@@ -203,7 +206,15 @@ def _view(connection: duckdb.DuckDBPyConnection, name: str, row: type[Row], fold
     connection.execute(f"CREATE VIEW {name} AS {' UNION ALL '.join(parts)}")
 
 
-_OF_PROBES = (SeriesRow, WaitRow, ServerStatementRow, StandbySeriesRow, StandbyWaitRow)
+_OF_PROBES = (
+    SeriesRow,
+    WaitRow,
+    ServerStatementRow,
+    StandbySeriesRow,
+    StandbyWaitRow,
+    CloudSeriesRow,
+    CloudEventRow,
+)
 
 
 def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:

@@ -201,6 +201,16 @@ class ServerStatementRow:
     wal_buffers_full: Double | None
 
 
+@dataclass(frozen=True, slots=True)
+class CloudSeriesRow(SeriesRow):
+    """A figure that the service told of a rented server; docs/reference/cloud.md says what it means."""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudEventRow(EventRow):
+    """A gap in these figures, or a checkpoint in the server's log."""
+
+
 Row = IntervalRow | HistogramRow | StatementRow | EventRow | SettingRow | SeriesRow | WaitRow | ServerStatementRow
 
 TABLES: Mapping[str, type[Row]] = MappingProxyType(
@@ -215,6 +225,8 @@ TABLES: Mapping[str, type[Row]] = MappingProxyType(
         "server_statements": ServerStatementRow,
         "standby_series": StandbySeriesRow,
         "standby_waits": StandbyWaitRow,
+        "cloud_series": CloudSeriesRow,
+        "cloud_events": CloudEventRow,
     }
 )
 """Row of each table; `<table>.parquet` is its file in a trial's folder."""

@@ -8,17 +8,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pgdyno.report import numbers
 from pgdyno.report.charts.labels import spread
 from pgdyno.report.charts.latency import LEAST_MS
 from pgdyno.report.charts.layout import Box, Layout, label_column
 from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
+from pgdyno.report.sections.cloud import Values, range_words
 from pgdyno.report.sections.times import BUSY
 from pgdyno.report.svg import Drawing, element, line, path, shortened, text
 from pgdyno.report.texts import say
-
-Values = Sequence[float | None]
 
 HEIGHT = 130.0
 NAMES = 120.0
@@ -77,7 +75,7 @@ def strip_figures(trial: Mapping[str, Any], cores: int | None) -> list[Figure]:
 
 def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
     colour, skip = trial["colour"], math.ceil(trial["warm"] / trial["step"])
-    span = partial(_range, skip=skip)
+    span = partial(range_words, skip=skip)
     strips = [
         Strip(
             say("Throughput: {range} transactions a second", range=span(trial["tps"])),
@@ -126,15 +124,11 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
                 say("WAL: {range} MB a second", range=span(trial["wal"])), "MB/s", {"": trial["wal"]}, colour=WAL_COLOUR
             )
         )
+    strips += [
+        Strip(each["title"], each["unit"], each["lines"], stacked=each.get("stack", False), top=each.get("high"))
+        for each in trial.get("cloud", ())
+    ]
     return strips
-
-
-def _range(values: Values, skip: int) -> str:
-    there = [value for value in values[skip:] if value is not None]
-    if not there:
-        return say("nothing")
-    low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
-    return low if low == high else say("{low} to {high}", low=low, high=high)
 
 
 def _sums(lines: Sequence[Values]) -> list[float]:

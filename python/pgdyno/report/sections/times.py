@@ -19,6 +19,8 @@ from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Beside
 from pgdyno.report.limits import CLASSES, wait_class
+from pgdyno.report.sections.cloud import FIGURES_A_STEP as OF_CLOUD
+from pgdyno.report.sections.cloud import cloud_strips
 from pgdyno.report.texts import Language, later, say, speaking
 from pgdyno.store.beside import SeriesStep
 
@@ -58,10 +60,10 @@ class Steps:
     most: int
 
     @classmethod
-    def of(cls, trials: int, *, probed: bool) -> Steps:
-        """So many that all trials together stay within BYTES."""
-        figures = FIGURES_A_STEP if probed else 3
-        share = BYTES // max(trials * figures * FIGURE_BYTES, 1)
+    def of(cls, trials: int, *, probed: bool, rented: int = 0) -> Steps:
+        """So many that all trials together stay within BYTES; of `rented` ones Amazon told more."""
+        figures = trials * (FIGURES_A_STEP if probed else 3) + rented * OF_CLOUD
+        share = BYTES // max(figures * FIGURE_BYTES, 1)
         return cls(min(max(share, FEWEST_STEPS), MOST_STEPS))
 
     def width_s(self, trial: TrialRecord) -> float:
@@ -132,6 +134,10 @@ def trial_data(
         made |= _beside(beside, len(tps))
         if trial.probe is not None and trial.probe.waits_hz:
             made["hz"] = trial.probe.waits_hz
+        if cloud := cloud_strips(beside, len(tps), math.ceil(timeline.warmup_end_s / width)):
+            made["cloud"] = [
+                each | {"lines": {name: _shorts(of) for name, of in each["lines"].items()}} for each in cloud
+            ]
     return made
 
 
@@ -191,6 +197,13 @@ def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
             for each in beside.series
             if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
+        # the probe's counters have them, too
+        if not any(each.source == "checkpoints" for each in beside.series):
+            marks += [
+                [round(each.at_s, 1), say(MARKS["timed" if each.reason == "time" else "requested"])]
+                for each in beside.checkpoints
+                if each.at_s >= 0
+            ]
     return sorted(marks, key=lambda mark: float(mark[0]))
 
 

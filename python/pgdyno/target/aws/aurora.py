@@ -18,6 +18,7 @@ from pgdyno.target.aws.server import (
     check_snapshot,
     find_release,
     given,
+    insights,
     one,
     place_of,
     wait_for,
@@ -145,6 +146,7 @@ class Aurora:
                 PubliclyAccessible=self.spec.public,
                 AutoMinorVersionUpgrade=False,
                 Tags=self.maker.tags,
+                **insights(self.spec),
                 **given(AvailabilityZone=zone, DBParameterGroupName=groups.instance),
             )
 

@@ -80,6 +80,11 @@ class Rental:
             },
         )
 
+    def observed(self, name: str) -> tuple[Cloud, str]:
+        """Where the database instance of target `name` is, and what it is called there."""
+        maker = self._maker(name)
+        return maker.cloud, maker.name
+
     def wants_restore(self, name: str) -> bool:
         """Whether the server of target `name` is to be made anew from its snapshot before the next trial."""
         spec = rented_targets(self.plan).get(name)

@@ -7,7 +7,9 @@ from typing import Any
 from pgdyno.target.aws.tags import RUN
 
 LOOK = {
+    "cloudwatch": ("GetMetricData",),
     "ec2": ("DescribeInstances", "DescribeSecurityGroups", "DescribeSnapshots", "DescribeVolumes", "DescribeVpcs"),
+    "pi": ("GetResourceMetrics",),
     "pricing": ("GetProducts",),
     "rds": (
         "DescribeDBClusterParameterGroups",
@@ -15,11 +17,13 @@ LOOK = {
         "DescribeDBClusters",
         "DescribeDBEngineVersions",
         "DescribeDBInstances",
+        "DescribeDBLogFiles",
         "DescribeDBParameterGroups",
         "DescribeDBSnapshots",
         "DescribeDBSubnetGroups",
         "DescribeEngineDefaultClusterParameters",
         "DescribeEngineDefaultParameters",
+        "DownloadDBLogFilePortion",
         "ListTagsForResource",
     ),
     "sts": ("GetCallerIdentity",),

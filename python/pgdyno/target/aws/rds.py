@@ -18,6 +18,7 @@ from pgdyno.target.aws.server import (
     check_snapshot,
     find_release,
     given,
+    insights,
     one,
     place_of,
     wait_for_instance,
@@ -81,6 +82,7 @@ class Rds:
                 MasterUserPassword=self.password,
                 BackupRetentionPeriod=self.spec.backup_days,
                 ApplyImmediately=True,
+                **insights(self.spec),
             )
             found = wait_for_instance(self.maker, self.spec, parameters)
         endpoint = found["Endpoint"]
@@ -119,6 +121,7 @@ class Rds:
             "MasterUsername": USER,
             "MasterUserPassword": self.password,
             "Port": PORT,
+            **insights(spec),
         }
         # one that is there already is of our own first attempt, whose answer was lost: names are drawn
         with suppress(ThereAlreadyError):

@@ -29,6 +29,7 @@ _FAILED = (
     "restore-error",
     "storage-full",
 )
+INSIGHTS_DAYS = 7
 T = TypeVar("T")
 
 
@@ -163,6 +164,12 @@ def place_of(instance: dict[str, Any], host: str, port: int, user: str) -> Place
     """Where the server is whose instance is described so."""
     zone = instance.get("AvailabilityZone", "")
     return Place(host, int(port), user, zone, instance["DBInstanceClass"], instance["EngineVersion"])
+
+
+def insights(spec: AwsTarget) -> dict[str, Any]:
+    """What is asked for about Performance Insights; a week of it is free."""
+    kept = {"PerformanceInsightsRetentionPeriod": INSIGHTS_DAYS} if spec.insights else {}
+    return {"EnablePerformanceInsights": spec.insights, **kept}
 
 
 def given(**asked: object) -> dict[str, Any]:

@@ -1,0 +1,188 @@
+"""What Amazon tells of rented servers beside trials, fetched behind them: it comes minutes late."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from pgdyno.experiment.state import RunState
+from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
+from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord
+from pgdyno.store.cloud import has_cloud, write_cloud
+from pgdyno.store.read import RunData
+from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
+from pgdyno.target.aws.cloud import Cloud
+from pgdyno.target.aws.cloudwatch import cloudwatch_figures
+from pgdyno.target.aws.faults import AwsError
+from pgdyno.target.aws.insights import insights_figures
+from pgdyno.target.aws.observed import SECOND_US, Observed, Span
+from pgdyno.target.aws.patience import Patience
+from pgdyno.target.aws.server import instance_of
+from pgdyno.target.aws.server_log import log_part
+from pgdyno.units import format_duration
+
+LATE_S = 300.0
+"""So long behind a trial's end nobody waits any more: CloudWatch is one to three minutes late."""
+_NAMES = {
+    CloudSource.CLOUDWATCH: "CloudWatch's figures",
+    CloudSource.INSIGHTS: "figures of Performance Insights",
+    CloudSource.LOG: "the server's log",
+}
+Ask = Callable[[Cloud, str, Span], Observed]
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """How the server's time becomes the trial's."""
+
+    epoch_us: int
+    """The engine's start since 1970, by the generator's clock."""
+    origin_us: int
+    """Where seconds of the trial count from, since the engine's start."""
+    ahead_us: int
+    """By how much the server's clock is ahead."""
+
+    def engine_us(self, t_us: int) -> int:
+        """Since the engine's start."""
+        return t_us - self.ahead_us - self.epoch_us
+
+    def gap(self, span: Span) -> CloudGap:
+        """The same as seconds of the trial."""
+        begin, end = (
+            round((self.engine_us(each) - self.origin_us) / SECOND_US, 3) for each in (span.from_us, span.to_us)
+        )
+        return CloudGap(from_s=begin, to_s=end)
+
+
+@dataclass(slots=True)
+class _Kept:
+    """What is to be stored with a trial."""
+
+    trial: int
+    clock: _Clock
+    sources: list[CloudTold] = field(default_factory=list)
+    series: list[CloudSeriesRow] = field(default_factory=list)
+    events: list[CloudEventRow] = field(default_factory=list)
+    log: Sequence[str] = ()
+
+    def event(self, t_us: int, kind: str, message: str | None, **detail: object) -> None:
+        at_us = self.clock.engine_us(t_us)
+        text = json.dumps(detail, separators=(",", ":"))
+        self.events.append(CloudEventRow(self.trial, at_us, kind, None, None, None, None, message, text))
+
+
+def keep_told(state: RunState, target: str | None = None) -> None:
+    """Fetches what Amazon tells of the trials so far, of `target` or of all, and stores it with them.
+
+    Waits for what is late, up to LATE_S behind a trial's end. Whatever a source says, the trials stay what they are.
+    Raises StoreError.
+    """
+    rental = state.ground.rental
+    if rental is None:
+        return
+    attempt = len(state.folder.manifest.attempts)
+    for record in state.folder.trials():
+        mine = isinstance(state.plan.target.get(record.target), RdsTarget | AuroraTarget) and record.attempt == attempt
+        if mine and target in (None, record.target) and not has_cloud(state.folder.trials_path / record.slug):
+            _keep(state, record, *rental.observed(record.target))
+
+
+def _keep(state: RunState, record: TrialRecord, cloud: Cloud, instance: str) -> None:
+    clock = _clock(state, record)
+    if clock is None or record.started_at is None or record.ended_at is None:
+        return
+    begin, end = (round(each.timestamp() * SECOND_US) + clock.ahead_us for each in (record.started_at, record.ended_at))
+    span, kept = Span(begin, end), _Kept(record.number, clock)
+    left_s = LATE_S - (datetime.now(UTC) - record.ended_at).total_seconds()
+    asking: list[tuple[CloudSource, Ask, str]] = [(CloudSource.CLOUDWATCH, cloudwatch_figures, instance)]
+    resource, problem = _resource(cloud, instance)
+    if resource is not None:
+        asking.append((CloudSource.INSIGHTS, insights_figures, resource))
+    else:
+        kept.sources.append(CloudTold(source=CloudSource.INSIGHTS, message=problem))
+    # Performance Insights is there first, and CloudWatch is waited for
+    for source, ask, name in reversed(asking):
+        _figures(state, kept, source, lambda ask=ask, name=name: ask(cloud, name, span), left_s)  # type: ignore[misc]
+    _log(kept, cloud, instance, span)
+    for told in kept.sources:
+        _note(state, record, told)
+    record_ = CloudRecord(instance=instance, shift_us=clock.ahead_us, sources=kept.sources)
+    write_cloud(state.folder.trials_path / record.slug, record_, kept.series, kept.events, kept.log)
+
+
+def _clock(state: RunState, record: TrialRecord) -> _Clock | None:
+    """None when the engine never got to its load."""
+    said = {row.kind: json.loads(row.detail) for row in RunData(state.folder, [record]).events(record.number)}
+    if "start" not in said or "connected" not in said:
+        return None
+    ahead_us = record.way.clock_ahead_us if record.way is not None else 0
+    return _Clock(said["start"]["epoch_us"], said["connected"]["origin_us"], ahead_us)
+
+
+def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
+    """The instance's id at Performance Insights; None with the reason."""
+    try:
+        found = instance_of(cloud, instance)
+    except AwsError as error:
+        return None, error.message
+    if not found.get("PerformanceInsightsEnabled"):
+        return None, "Performance Insights is switched off for this server"
+    return str(found["DbiResourceId"]), ""
+
+
+def _figures(state: RunState, kept: _Kept, source: CloudSource, ask: Callable[[], Observed], left_s: float) -> None:
+    patience, waited = Patience(max(left_s, 0.0)), False
+    try:
+        while not (found := ask()).complete and not patience.over():
+            if not waited:
+                state.view.set_up(f"waiting for {_NAMES[source]}, up to {format_duration(max(left_s, 1.0))}")
+            waited = True
+            patience.pause()
+    except AwsError as error:
+        kept.sources.append(CloudTold(source=source, message=error.message))
+        return
+    kept.series += [
+        CloudSeriesRow(
+            kept.trial,
+            kept.clock.engine_us(each.t_us),
+            each.t_us - kept.clock.ahead_us,
+            each.span_us,
+            source.value,
+            each.metric,
+            json.dumps(dict(each.labels), separators=(",", ":")),
+            each.value,
+        )
+        for each in found.figures
+    ]
+    for gap in found.gaps:
+        kept.event(gap.to_us, "cloud_gap", "nothing is told", source=source.value, span_us=gap.to_us - gap.from_us)
+    told = CloudTold(source=source, period_s=found.period_s, figures=len(found.figures))
+    gaps = [kept.clock.gap(each) for each in found.gaps]
+    kept.sources.append(told.model_copy(update={"gaps": gaps}))
+
+
+def _log(kept: _Kept, cloud: Cloud, instance: str, span: Span) -> None:
+    try:
+        part = log_part(cloud, instance, span)
+    except AwsError as error:
+        kept.sources.append(CloudTold(source=CloudSource.LOG, message=error.message))
+        return
+    kept.log = part.lines
+    for t_us, detail in part.checkpoints:
+        kept.event(t_us, "cloud_checkpoint", None, **detail)
+    message = "there was more than is kept" if part.cut else None
+    kept.sources.append(CloudTold(source=CloudSource.LOG, figures=len(part.lines), message=message))
+
+
+def _note(state: RunState, record: TrialRecord, told: CloudTold) -> None:
+    """Says what is missing; the same of every trial once."""
+    text = None
+    if told.message is not None:
+        text = f"not all is known of the rented server {record.target}: {_NAMES[told.source]}: {told.message}"
+    elif told.gaps:
+        missing_s = sum(each.to_s - each.from_s for each in told.gaps)
+        text = f"trial {record.number}: {_NAMES[told.source]} lack {format_duration(missing_s)} of it"
+    if text is not None and text not in state.folder.manifest.notes:
+        state.note(text)

@@ -1,0 +1,125 @@
+"""What Amazon told of a rented server, as strips of the timeline: drawn as they stand here, on page and paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pgdyno.records import TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.extras import Beside
+from pgdyno.report.limits import CLASSES, wait_class
+from pgdyno.report.texts import later, say
+from pgdyno.store.beside import WaitStep
+
+Values = Sequence[float | None]
+FIGURES_A_STEP = 12
+"""Of one trial, about."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """A strip: its lines' metrics with their names, and what they are multiplied with."""
+
+    title: str
+    unit: str
+    lines: Mapping[str, str]
+    factor: float = 1.0
+    high: float | None = None
+
+
+_STRIPS = (
+    _Shown(
+        later("Processors (CloudWatch, by the minute): {range} % busy"),
+        "%",
+        {"cpu": later("processors, %")},
+        100,
+        high=100,
+    ),
+    _Shown(
+        later("Storage (CloudWatch, by the minute): {range} requests a second"),
+        "",
+        {"reads": later("reads"), "writes": later("writes")},
+    ),
+    _Shown(
+        later("Storage and network (CloudWatch, by the minute): {range} MB a second"),
+        "MB/s",
+        {"read": later("read"), "written": later("written"), "received": later("received"), "sent": later("sent")},
+        1e-6,
+    ),
+    _Shown(
+        later("Storage (CloudWatch, by the minute): {range} ms a request"),
+        "ms",
+        {"read_latency": later("read, ms"), "write_latency": later("write, ms")},
+    ),
+    _Shown(
+        later("Storage (CloudWatch, by the minute): {range} requests wait"), "", {"queue": later("requests that wait")}
+    ),
+    _Shown(
+        later("Burst credits (CloudWatch, by the minute): {range} % left"),
+        "%",
+        {
+            "storage_burst": later("volume, %"),
+            "ebs_io_burst": later("requests of the instance, %"),
+            "ebs_byte_burst": later("bytes of the instance, %"),
+        },
+        100,
+        high=100,
+    ),
+)
+
+
+def rented_count(trials: Sequence[TrialRecord]) -> int:
+    """Trials that such strips may be drawn of."""
+    return sum(trial.way is not None and trial.way.instance is not None for trial in trials)
+
+
+def range_words(values: Values, skip: int) -> str:
+    """Lowest and highest of `values` behind the first `skip`: `3 to 7`."""
+    there = [value for value in values[skip:] if value is not None]
+    if not there:
+        return say("nothing")
+    low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
+    return low if low == high else say("{low} to {high}", low=low, high=high)
+
+
+def cloud_strips(beside: Beside, count: int, skip: int) -> list[dict[str, Any]]:
+    """Strips of a trial of `count` steps, of which `skip` are warm-up; none where nothing was told."""
+    return [*_load(beside.load, count, skip), *_minutes(beside, count, skip)]
+
+
+def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
+    told: dict[str, list[float | None]] = {}
+    for each in beside.minutes:
+        if each.step < count:
+            told.setdefault(each.metric, [None] * count)[each.step] = each.value
+    for shown in _STRIPS:
+        lines = {
+            say(name): [None if value is None else shown.factor * value for value in told[metric]]
+            for metric, name in shown.lines.items()
+            if metric in told
+        }
+        if lines:
+            every = [value for values in lines.values() for value in values[skip:]]
+            yield {
+                "title": say(shown.title, range=range_words(every, 0)),
+                "unit": shown.unit,
+                "lines": lines,
+                "high": shown.high,
+            }
+
+
+def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str, Any]]:
+    lines: dict[str, list[float]] = {}
+    for each in load:
+        if each.step < count:
+            lines.setdefault(wait_class(each.wait_type, each.wait), [0.0] * count)[each.step] += each.sessions
+    if lines:
+        most = max(lines, key=lambda name: sum(lines[name][skip:]))
+        yield {
+            "title": say("Active sessions (Performance Insights): most in {wait}", wait=say(most)),
+            "unit": "",
+            "lines": {name: lines[name] for name in CLASSES if name in lines},
+            "stack": True,
+        }

@@ -1,0 +1,115 @@
+"""What the service told of a rented server beside a trial: tables that come once the trial is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.records import CloudRecord, CloudSource
+from pgdyno.store.beside import SeriesStep, WaitStep, rows_of
+from pgdyno.store.parquet import write_tables
+from pgdyno.store.read import RunData
+from pgdyno.store.storing import replace_durably, storing, sync_tree
+from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
+
+RECORD = "cloud.json"
+LOG = "server.log"
+
+_MINUTES = """
+    SELECT trial, metric, t_us - span_us - coalesce(origin_us, 0), t_us - coalesce(origin_us, 0), value
+    FROM {cloud_series} LEFT JOIN origins USING (trial) WHERE source = 'cloudwatch' ORDER BY trial, metric, t_us
+"""
+_LOAD = """
+    WITH placed AS (
+        SELECT s.trial, metric, value, json_extract_string(labels, '$.wait_type') AS wait_type,
+               coalesce(json_extract_string(labels, '$.wait'), '') AS wait,
+               floor((s.t_us - s.span_us / 2 - coalesce(o.origin_us, 0)) / w.width_us)::INTEGER AS step
+        FROM {cloud_series} s JOIN widths w USING (trial) LEFT JOIN origins o USING (trial) WHERE source = 'insights'
+    ), looks AS (SELECT trial, step, count(*) AS looks FROM placed WHERE metric = 'load' GROUP BY ALL)
+    SELECT trial, step, wait_type, wait, sum(value) / any_value(looks)
+    FROM placed JOIN looks USING (trial, step) WHERE metric = 'sessions' AND step >= 0 GROUP BY ALL ORDER BY ALL
+"""
+_CHECKPOINTS = """
+    SELECT trial, (t_us - coalesce(origin_us, 0)) / 1e6, coalesce(json_extract_string(detail, '$.reason'), '')
+    FROM {cloud_events} LEFT JOIN origins USING (trial)
+    WHERE kind = 'cloud_checkpoint' AND json_extract_string(detail, '$.phase') = 'started' ORDER BY ALL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedCheckpoint:
+    """The begin of a checkpoint, as the server's log has it."""
+
+    trial: int
+    at_s: float
+    """Since the first transaction was due, to a second."""
+    reason: str
+    """In the server's words: `time`, `wal`."""
+
+
+Told = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
+"""Minutes of CloudWatch, active sessions of Performance Insights, checkpoints in the log."""
+
+
+def has_cloud(trial: Path) -> bool:
+    """Whether the folder of a trial has it already."""
+    return (trial / RECORD).exists()
+
+
+def write_cloud(
+    trial: Path,
+    record: CloudRecord,
+    series: Sequence[CloudSeriesRow],
+    events: Sequence[CloudEventRow],
+    log: Sequence[str],
+) -> None:
+    """Adds to the folder of a trial that is whole; the record comes last, and says that all is there.
+
+    `log` are lines of the server's log. Raises StoreError.
+    """
+    with storing("write", trial):
+        write_tables(trial, {"cloud_series": series, "cloud_events": events})
+        if log:
+            (trial / "log" / LOG).write_text("\n".join(log) + "\n", encoding="utf-8")
+        sync_tree(trial)
+        replace_durably(trial / RECORD, (record.model_dump_json(indent=2) + "\n").encode())
+
+
+def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
+    """Of trial number `trial`; None where nobody was asked. Raises StoreError."""
+    slug = next(record.slug for record in run.trials if record.number == trial)
+    path = run.folder.trials_path / slug / RECORD
+    with storing("read", path):
+        return CloudRecord.model_validate_json(path.read_bytes()) if path.exists() else None
+
+
+def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]:
+    """CloudWatch's figures of each trial of `widths_us`, in steps so wide. Raises StoreError.
+
+    A step has the figure of the minute that its middle lies in; where there is none, there is no step.
+    """
+    found = []
+    for trial, metric, begin_us, end_us, value in rows_of(run, "cloud_series", _MINUTES, widths_us):
+        width = widths_us[trial]
+        # of the steps whose middles lie in the minute
+        first, behind = (max(0, -int(-(at - width / 2) // width)) for at in (begin_us, end_us))
+        found += [SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, "", value) for at in range(first, behind)]
+    return found
+
+
+def load_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
+    """Active sessions of each trial by what they waited for, as Performance Insights has them. Raises StoreError."""
+    return [WaitStep(*row) for row in rows_of(run, "cloud_series", _LOAD, widths_us)]
+
+
+def told_of(run: RunData, widths_us: Mapping[int, int]) -> dict[int, Told]:
+    """All of it, by trial of `widths_us`. Raises StoreError."""
+    found: dict[int, Told] = {number: ([], [], []) for number in widths_us}
+    for minute in minute_steps(run, widths_us):
+        found[minute.trial][0].append(minute)
+    for wait in load_steps(run, widths_us):
+        found[wait.trial][1].append(wait)
+    for row in rows_of(run, "cloud_events", _CHECKPOINTS, widths_us):
+        found[row[0]][2].append(LoggedCheckpoint(*row))
+    return found

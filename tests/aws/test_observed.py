@@ -1,0 +1,178 @@
+"""What Amazon tells of a server beside a load: read, placed in time, and its gaps left as gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.records import CloudSource
+from pgdyno.target.aws.cloud import Cloud
+from pgdyno.target.aws.cloudwatch import METRICS, cloudwatch_figures
+from pgdyno.target.aws.faults import AwsError
+from pgdyno.target.aws.insights import METRICS as INSIGHTS
+from pgdyno.target.aws.insights import insights_figures
+from pgdyno.target.aws.observed import SECOND_US, Span, missing
+from pgdyno.target.aws.server_log import checkpoint_of, line_us, log_part
+from tests.aws.simulator import REGION, Simulator, simulated
+from tests.aws.telling import PORTION
+
+REFERENCE = Path(__file__).parents[2] / "docs" / "reference" / "cloud.md"
+AT = 1_763_769_600
+"""2025-11-22 00:00:00 UTC."""
+
+
+@pytest.fixture
+def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
+    """An account with one instance, `mine`."""
+    with simulated() as simulator:
+        for name, value in simulator.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        Cloud(REGION).call(
+            "rds",
+            "create_db_instance",
+            DBInstanceIdentifier="mine",
+            DBInstanceClass="db.m7g.large",
+            Engine="postgres",
+            EngineVersion="18.1",
+            AllocatedStorage=20,
+            MasterUsername="pgdyno",
+            MasterUserPassword="a password of theirs",
+        )
+        yield simulator
+
+
+def span(begin_s: float, end_s: float) -> Span:
+    """Seconds behind AT."""
+    return Span(round((AT + begin_s) * SECOND_US), round((AT + end_s) * SECOND_US))
+
+
+def test_cloudwatch_is_asked_for_whole_minutes_and_told_at_their_ends(amazon: Simulator) -> None:
+    found = cloudwatch_figures(Cloud(REGION), "mine", span(30, 200))
+    assert found.complete
+    assert found.gaps == []
+    cpu = [each for each in found.figures if each.metric == "cpu"]
+    assert [(each.t_us // SECOND_US - AT, each.span_us) for each in cpu] == [
+        (end, 60 * SECOND_US) for end in (60, 120, 180, 240)
+    ]
+    assert {round(each.value, 6) for each in cpu} == {0.425}
+    assert {each.value for each in found.figures if each.metric == "read_latency"} == {0.5}
+    # what the instance does not have is not there, and no gap
+    assert "cpu_credits" not in {each.metric for each in found.figures}
+    assert len({each.metric for each in METRICS}) == len({each.name for each in METRICS}) == len(METRICS)
+    assert amazon.calls[-1] == "cloudwatch:GetMetricData"
+
+
+def test_minutes_that_do_not_come_are_gaps_and_late_ones_are_not_there_yet(amazon: Simulator) -> None:
+    amazon.telling.lost, amazon.telling.late = frozenset({1, 2}), 1
+    found = cloudwatch_figures(Cloud(REGION), "mine", span(0, 300))
+    assert not found.complete
+    assert found.gaps == [span(60, 180), span(240, 300)]
+    found = cloudwatch_figures(Cloud(REGION), "mine", span(0, 300))
+    assert found.complete
+    assert found.gaps == [span(60, 180)]
+    nobody = cloudwatch_figures(Cloud(REGION), "theirs", span(0, 60))
+    assert (nobody.figures, nobody.gaps, nobody.complete) == ([], [span(0, 60)], False)
+
+
+def test_performance_insights_tells_each_second_by_wait(amazon: Simulator) -> None:
+    amazon.telling.lost = frozenset({4})
+    # more than is asked for at once
+    found = insights_figures(Cloud(REGION), "db-ABC", span(0.5, 400))
+    assert amazon.calls.count("pi:GetResourceMetrics") == 4
+    assert found.gaps == [span(4, 5), span(304, 305)]
+    load = [each for each in found.figures if each.metric == "load"]
+    assert len(load) == 398
+    assert {each.value for each in load} == {0.75}
+    waits = {each.labels: each.value for each in found.figures if each.metric == "sessions"}
+    # a wait that nobody was in is left out, as the probe does
+    assert waits == {
+        (("wait", ""), ("wait_type", "CPU")): 0.5,
+        (("wait", "WALSync"), ("wait_type", "IO")): 0.25,
+    }
+
+
+def test_the_documented_figures_are_those_that_are_kept() -> None:
+    rows = [f"| `{each.metric}` | `{each.name}` | {each.unit} | {each.meaning} |" for each in METRICS]
+    rows += [f"| `{metric}` | {unit} | {meaning} |" for metric, unit, meaning in INSIGHTS]
+    documented = [line for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
+    assert [line for line in documented if line.split("`")[1] not in set(CloudSource)] == rows
+
+
+LINES = """\
+2025-11-21 23:59:59 UTC::@:[41]:LOG:  checkpoint starting: time
+2025-11-22 00:00:03 UTC::@:[41]:LOG:  checkpoint starting: wal
+2025-11-22 00:00:04 UTC:10.0.0.7(5432):bench@bench:[77]:ERROR:  division by zero
+	in two lines
+2025-11-22 00:00:09 UTC::@:[41]:LOG:  checkpoint complete: wrote 43 buffers (0.3%), wrote 2 SLRU buffers; \
+0 WAL file(s) added, 1 removed, 33 recycled; write=4.221 s, sync=0.003 s, total=4.301 s; sync files=12, \
+longest=0.002 s, average=0.001 s; distance=534013 kB, estimate=534013 kB; lsn=2/8D4F9B38, redo lsn=2/6FA40B98
+2025-11-22 00:00:10 UTC::@:[41]:LOG:  checkpoint starting: time
+"""
+
+
+def test_the_log_of_a_stretch_and_its_checkpoints(amazon: Simulator) -> None:
+    filler = "2025-11-21 23:00:00 UTC::@:[1]:LOG:  what was before\n" * (PORTION // 20)
+    amazon.hosts.log = lambda: filler + LINES  # type: ignore[method-assign]
+    part = log_part(Cloud(REGION), "mine", span(0, 9.5))
+    assert part.lines == LINES.splitlines()[1:5]
+    assert not part.cut
+    (began, started), (ended, completed) = part.checkpoints
+    assert (began // SECOND_US - AT, ended // SECOND_US - AT) == (3, 9)
+    assert started == {"kind": "checkpoint", "phase": "started", "reason": "wal"}
+    assert completed == {
+        "kind": "checkpoint",
+        "phase": "completed",
+        "buffers": 43,
+        "slru_buffers": 2,
+        "wal_added": 0,
+        "wal_removed": 1,
+        "wal_recycled": 33,
+        "write_ms": 4221.0,
+        "sync_ms": 3.0,
+        "total_ms": 4301.0,
+        "sync_files": 12,
+        "longest_sync_ms": 2.0,
+        "average_sync_ms": 1.0,
+        "distance_bytes": 534013 * 1024,
+        "estimate_bytes": 534013 * 1024,
+        "lsn": "2/8D4F9B38",
+        "redo_lsn": "2/6FA40B98",
+    }
+    assert amazon.calls.count("rds:DownloadDBLogFilePortion") > 2
+
+
+def test_lines_of_other_versions_and_of_none() -> None:
+    of_12 = (
+        "2025-11-22 00:00:09.25 UTC::@:[41]:LOG:  checkpoint complete: wrote 1 buffers (0.0%); 0 WAL file(s) added, "
+        "0 removed, 0 recycled; write=0.1 s, sync=0.0 s, total=0.2 s; sync files=1, longest=0.0 s, average=0.0 s; "
+        "distance=1 kB, estimate=2 kB"
+    )
+    assert line_us(of_12) == AT * SECOND_US + 9_250_000
+    found = checkpoint_of(of_12)
+    assert found is not None
+    assert (found["total_ms"], "lsn" in found) == (200.0, False)
+    assert checkpoint_of("2025-11-22 00:00:09 UTC::@:[41]:LOG:  checkpoints are occurring too frequently") is None
+    assert line_us("\tin two lines") is None
+
+
+@pytest.mark.parametrize(
+    ("action", "ask"),
+    [
+        ("cloudwatch:GetMetricData", lambda: cloudwatch_figures(Cloud(REGION), "mine", span(0, 60))),
+        ("pi:GetResourceMetrics", lambda: insights_figures(Cloud(REGION), "db-ABC", span(0, 60))),
+        ("rds:DescribeDBLogFiles", lambda: log_part(Cloud(REGION), "mine", span(0, 60))),
+    ],
+)
+def test_a_permission_that_is_missing_is_named(amazon: Simulator, action: str, ask: object) -> None:
+    amazon.denied = {action}
+    with pytest.raises(AwsError) as caught:
+        ask()  # type: ignore[operator]
+    assert f"the permission {action} is missing" in caught.value.message
+
+
+def test_stretches_without_a_sample() -> None:
+    assert missing(span(0, 5), 1, [AT * SECOND_US + SECOND_US]) == [span(1, 5)]
+    assert missing(span(0, 2), 1, [(AT + each) * SECOND_US for each in (1, 2)]) == []
