@@ -116,6 +116,11 @@ def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
     assert [record.outcome for record in the_run(amazon.folder).trials()] == ["finished"]
     assert amazon.simulator.calls.count("rds:CreateDBInstance") == 1
     _was_told(amazon, load_run(the_run(amazon.folder)))
+    assert any("its gp3 volume of 20 GB does 3,000 IOPS, 125 MB/s, the instance" in each for each in manifest.notes)
+    (rent,) = manifest.rented
+    # it was up before: it is paid by this run while that goes on
+    assert (rent.target, rent.instance, rent.since) == ("rds", "db.m7g.large", manifest.attempts[0].started_at)
+    assert 0 < rent.hours < 1
     amazon.pgdyno("target", "down", plan)
     assert amazon.simulator.left() == []
     assert "nothing of it is up" in amazon.pgdyno("target", "status", plan)
@@ -164,6 +169,11 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     ]
     price = the_run(amazon.folder).manifest.plan["price"]
     assert price["target"]["aurora"]["hourly"][0]["amount"] == 0.3
+    (rent,) = the_run(amazon.folder).manifest.rented
+    assert rent.hourly == pytest.approx(0.3002, abs=1e-4)
+    assert rent.currency == "USD"
+    assert rent.since < the_run(amazon.folder).manifest.attempts[0].started_at
+    assert "aurora: db.r8g.large, rented for" in amazon.pgdyno("show")
     assert amazon.simulator.left() == []
     assert [each.name for each in (amazon.home.root / "aws").iterdir()] == ["prices.json"]
     calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
@@ -187,6 +197,7 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
     assert amazon.hosts.origins == ["loaded", "loaded"]
     records = the_run(amazon.folder).trials()
     assert [record.outcome for record in records] == ["finished", "finished"]
+    assert all("first touch" in [step.name for step in record.prepare.steps] for record in records if record.prepare)
     # each began with what the snapshot has, which is nothing: it loaded anew
     loads = [[step.name for step in record.prepare.steps] for record in records if record.prepare]
     assert len(loads) == 2

@@ -26,6 +26,7 @@ from pgdyno.records import (
     Summary,
     TargetRecord,
     TrialRecord,
+    WayRecord,
 )
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from pgdyno.store.within import Metric, Stretches
@@ -142,6 +143,7 @@ def own(
     cached: tuple[float, float] = (1.0, 1.0),
     asked_b: Mapping[str, Any] | None = None,
     kind_b: str = "embedded",
+    ways: Callable[[int, str], WayRecord] | None = None,
     **manifest: object,
 ) -> FakeRun:
     """Two targets that are alike, each measured `repeats` times; all but what is said is clean."""
@@ -153,6 +155,8 @@ def own(
             _own_trial(number, name, summary or {}, latency or {}, point or {}, floor_ms, length_s, dataset_bytes)
         )
         trials[-1] = _watched(trials[-1], probe or {}, cached[name == "b"])
+        if ways is not None:
+            trials[-1] = trials[-1].model_copy(update={"way": ways(number, name)})
         rates = seconds if seconds is not None else [10_000.0] * int(length_s)
         courses[number] = _course(number, rates, cpu_share, gap_s)
         server[number] = {**SETTINGS, **(settings or {}), **((only_b or {}) if name == "b" else {})}
@@ -166,6 +170,21 @@ def own(
     described = sample_manifest(**{"targets": targets, "workload": workload, **manifest})
     seen = beside or steady_probe(length_s)
     return FakeRun(described, trials, courses, {}, server, workers, seen, looks or quiet_looks(length_s))
+
+
+def way(trip_us: float, load: str | None = None, server: str | None = None, cpu: str | None = None) -> WayRecord:
+    """To a server that is `trip_us` away; with zones one that was rented."""
+    return WayRecord(
+        round_trips=50,
+        least_us=trip_us,
+        median_us=1.2 * trip_us,
+        clock_ahead_us=0,
+        clock_uncertainty_us=round(trip_us / 2),
+        generator_zone=load,
+        server_zone=server,
+        instance="db.m7g.large" if server else None,
+        cpu_model=cpu,
+    )
 
 
 def _watched(trial: TrialRecord, probe: Mapping[str, Any], cached: float) -> TrialRecord:

@@ -12,7 +12,7 @@ import pytest
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Check, CheckVerdict, Fingerprint, HostPrint, ScriptSummary
-from tests.unit.audit_sample import ROW, Row, own, printed, quiet_looks, steady_probe
+from tests.unit.audit_sample import ROW, Row, own, printed, quiet_looks, steady_probe, way
 
 ROOT = Path(__file__).parents[2]
 NOTE, CAUTION, INVALID = Severity.NOTE, Severity.CAUTION, Severity.INVALID
@@ -79,6 +79,25 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("network-floor", INVALID, own(floor_b_ms=1.3, latency={"p50": 1.3}), own(floor_b_ms=0.59)),
     ("network-floor", CAUTION, own(floor_b_ms=0.7), own(floor_b_ms=0.59)),
+    # what was measured stands before what latencies hint at; a statement a transaction
+    (
+        "network-floor",
+        INVALID,
+        own(ways=lambda _, name: way(300 if name == "a" else 1400)),
+        own(floor_b_ms=1.3, latency={"p50": 1.3}, ways=lambda *_: way(300)),
+    ),
+    (
+        "network-floor",
+        CAUTION,
+        own(ways=lambda _, name: way(300 if name == "a" else 850)),
+        own(ways=lambda _, name: way(30 if name == "a" else 300)),
+    ),
+    (
+        "network-floor",
+        CAUTION,
+        own(kind_b="rds", ways=lambda number, name: way(1500 if (number, name) == (4, "b") else 300)),
+        own(ways=lambda number, _: way(1500 if number == 3 else 300)),
+    ),
     ("generator-limited", CAUTION, own(cpu_share=0.75), own(cpu_share=0.69)),
     ("generator-limited", INVALID, own(cpu_share=0.95), own(cpu_share=0.69)),
     ("generator-on-server", NOTE, own(), own(targets=[])),
@@ -174,6 +193,19 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         CAUTION,
         own(kind_b="dsn", asked_b={"dsn": "postgresql://bench@db.example:5433/x"}),
         own(kind_b="local", asked_b={"bin": "/opt/pg/bin"}),
+    ),
+    (
+        "placement-differs",
+        CAUTION,
+        own(kind_b="rds", ways=lambda _, name: way(300, "1a", "1a" if name == "a" else "1b")),
+        own(kind_b="rds", ways=lambda *_: way(300, "1a", "1a")),
+    ),
+    ("placement-differs", CAUTION, own(ways=lambda *_: way(300, "1b", "1a")), own(ways=lambda *_: way(300))),
+    (
+        "hardware-differs",
+        CAUTION,
+        own(ways=lambda number, _: way(300, None, "1a", "Xeon 8175M" if number < 3 else "Xeon 8259CL")),
+        own(ways=lambda *_: way(300, None, "1a", "Xeon 8175M")),
     ),
     ("placement-differs", CAUTION, own(asked_b={"connect": "tcp"}), own(asked_b={"connect": "unix"})),
     (

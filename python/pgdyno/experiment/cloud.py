@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -67,7 +67,7 @@ class _Kept:
     events: list[CloudEventRow] = field(default_factory=list)
     log: Sequence[str] = ()
 
-    def event(self, t_us: int, kind: str, message: str | None, **detail: object) -> None:
+    def event(self, t_us: int, kind: str, message: str | None, /, **detail: object) -> None:
         at_us = self.clock.engine_us(t_us)
         text = json.dumps(detail, separators=(",", ":"))
         self.events.append(CloudEventRow(self.trial, at_us, kind, None, None, None, None, message, text))
@@ -156,11 +156,32 @@ def _figures(state: RunState, kept: _Kept, source: CloudSource, ask: Callable[[]
         )
         for each in found.figures
     ]
+    for text in _spent(found):
+        state.note(f"trial {kept.trial}: {text}")
     for gap in found.gaps:
         kept.event(gap.to_us, "cloud_gap", "nothing is told", source=source.value, span_us=gap.to_us - gap.from_us)
     told = CloudTold(source=source, period_s=found.period_s, figures=len(found.figures))
     gaps = [kept.clock.gap(each) for each in found.gaps]
     kept.sources.append(told.model_copy(update={"gaps": gaps}))
+
+
+_CREDITS = {
+    "storage_burst": ("burst credits of the volume", 100.0, " %"),
+    "ebs_io_burst": ("the instance's burst credits for requests to storage", 100.0, " %"),
+    "ebs_byte_burst": ("the instance's burst credits for bytes to storage", 100.0, " %"),
+    "cpu_credits": ("CPU credits", 1.0, ""),
+}
+LEAST_SPENT = 0.02
+"""Of what was there when the trial began."""
+
+
+def _spent(found: Observed) -> Iterator[str]:
+    """Credits that a trial lived on: a longer one would have been slower."""
+    for metric, (words, factor, unit) in _CREDITS.items():
+        values = [each.value for each in found.figures if each.metric == metric]
+        if values and min(values) < (1 - LEAST_SPENT) * values[0]:
+            fell = f"fell from {factor * values[0]:.3g} to {factor * min(values):.3g}{unit}"
+            yield f"{words} {fell}: when they are used up, the server is slower"
 
 
 def _log(kept: _Kept, cloud: Cloud, instance: str, span: Span) -> None:

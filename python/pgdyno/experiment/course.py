@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
 from pgdyno.experiment.cloud import keep_told
 from pgdyno.experiment.hooks import run_level_hook
+from pgdyno.experiment.rented import rent_of
 from pgdyno.experiment.state import RunState
 from pgdyno.experiment.stop import StopRunError
 from pgdyno.experiment.trial import one_trial
@@ -131,7 +132,8 @@ def _write_end(state: RunState, ended: str, outcome: Outcome) -> None:
     now = datetime.now(UTC)
     attempts = state.folder.manifest.attempts
     last = attempts[-1].model_copy(update={"ended_at": now, "ended": ended})
-    state.folder.update_manifest(ended_at=now, outcome=outcome, attempts=[*attempts[:-1], last])
+    rented = [*state.folder.manifest.rented, *rent_of(state, now)]
+    state.folder.update_manifest(ended_at=now, outcome=outcome, attempts=[*attempts[:-1], last], rented=rented)
     state.view.run_ended(ended, outcome)
 
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pgdyno.errors import TargetError
 from pgdyno.experiment.cloud import keep_told
 from pgdyno.experiment.conditions import keep_mark, keep_server
+from pgdyno.experiment.rented import note_limits, touch_first
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.scripts import scripts_that_run
@@ -64,6 +65,7 @@ def note_rented(state: RunState) -> None:
     rental = state.ground.rental
     for name, place in (rental.journal.ready if rental is not None else {}).items():
         state.note(f"target {name} is a {place['instance']} in {place['zone']}, version {place['version']}")
+    note_limits(state)
 
 
 def _start(state: RunState, target: str) -> Server:
@@ -117,6 +119,7 @@ def prepare(state: RunState, trial: PlannedTrial, server: Server) -> Preparation
     asked = {**state.plan.target[trial.target].settings, **trial.point.settings}
     if asked != server.plan_settings:
         steps.do("configure", "changing settings", lambda: _configure(server, asked))
+    touch_first(state, trial, server, steps)
     prepared = _dataset(state, trial)
     return prepared.model_copy(
         update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}

@@ -47,6 +47,9 @@ class AwsTarget(NetworkTarget):
     """A snapshot that is there already and that the server is restored from; None: an empty server."""
     restore: Literal["once", "each-trial"] = "once"
     """When `snapshot` is restored: at the start of the run, or before every trial."""
+    first_touch: Literal["read", "none"] = "read"
+    """What is done with the pages of a restored server before its first trial, which fetch their blocks from far
+    when they are first touched: read all, or leave that to the trials."""
     tls_root: str | None = None
     """Certificates to check the server's with; None: Amazon's bundle, which is fetched."""
     ready_within: Annotated[str, AfterValidator(_lasting)] = "90m"

@@ -35,6 +35,7 @@ from pgdyno.records.probe import (
     ProbeRecord,
     StandbyProbeRecord,
 )
+from pgdyno.records.rent import RentRecord
 from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
 from pgdyno.records.trial import TrialRecord
 from pgdyno.records.way import WayRecord
@@ -80,6 +81,7 @@ __all__ = [
     "Printed",
     "ProbeRecord",
     "Record",
+    "RentRecord",
     "ReplicaFigures",
     "ReplicaLag",
     "ScriptSummary",

@@ -11,6 +11,7 @@ from pgdyno.records.base import FORMAT, Outcome, Record
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, TargetRecord
 from pgdyno.records.measured import Point
+from pgdyno.records.rent import RentRecord
 
 
 class SearchRecord(Record):
@@ -108,5 +109,7 @@ class Manifest(Record):
     """The conditions as they were before the first trial; empty when nobody looked."""
     fingerprint: Fingerprint | None = None
     """None in folders of earlier versions."""
+    rented: list[RentRecord] = Field(default_factory=list)
+    """What its rented servers were paid for, by attempt; empty without any, and in folders of earlier versions."""
     imported: ImportRecord | None = None
     """None of a run of our own."""

@@ -20,6 +20,7 @@ from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.heard import heard
 from pgdyno.report.prices import capacity_of, price_lines, priced_curves
+from pgdyno.report.rent import rent_lines, rents
 from pgdyno.report.texts import say
 
 
@@ -170,6 +171,7 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
 def _price_lines(found: RunAnalysis) -> Iterator[str]:
     if found.prices is not None:
         yield from price_lines(priced_curves(found.of, found.prices, found.latency), found.prices)
+    yield from rent_lines(found.of.manifest, found.of.run.trials)
 
 
 def analysis_json(found: RunAnalysis) -> dict[str, Any]:
@@ -196,6 +198,9 @@ def analysis_json(found: RunAnalysis) -> dict[str, Any]:
                 "price_at_capacity": _price_json(each.price_at_capacity),
             }
             for each in found.curves
+        ],
+        "rented": [
+            {**asdict(each), "per_million": each.per_million} for each in rents(found.of.manifest, found.of.run.trials)
         ],
         "prices": None if found.prices is None else found.prices.model_dump(mode="json"),
     }

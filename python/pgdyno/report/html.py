@@ -28,6 +28,7 @@ from pgdyno.report.heard import heard
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.preparation import preparation_line
+from pgdyno.report.rent import rent_table
 from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
 from pgdyno.report.sections.about import error_table, failed_table, host_facts, process_table, server_table
@@ -169,6 +170,7 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
         "growth": [growth_table(number, sums) for number, sums in extras.tables.items()],
         "cost": cost_section(of, extras.prices) if extras.prices is not None else None,
         "priced": extras.prices is not None,
+        "rent": rent_table(of.manifest, of.run.trials),
         "differences": [
             each
             for each in (

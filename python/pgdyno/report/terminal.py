@@ -20,6 +20,7 @@ from pgdyno.report.findings import finding_lines
 from pgdyno.report.preparation import preparation_line
 from pgdyno.report.prices import price_lines, priced_curves
 from pgdyno.report.published_lines import published_lines
+from pgdyno.report.rent import rent_lines
 from pgdyno.report.replicas import replica_lines
 from pgdyno.report.searches import search_lines
 from pgdyno.report.tables import PointRow, point_rows
@@ -110,9 +111,10 @@ def report_lines(
 
 def _prices(of: Digest, room: int) -> list[Text]:
     prices = prices_of(of.manifest)
-    if prices is None:
+    told = list(price_lines(priced_curves(of, prices), prices)) if prices is not None else []
+    told += rent_lines(of.manifest, of.run.trials)
+    if not told:
         return []
-    told = price_lines(priced_curves(of, prices), prices)
     return [Text(""), *(Text(line) for each in told for line in _wrapped(each, room, indent=4))]
 
 

@@ -75,6 +75,11 @@ class Together:
             for at, manifest in enumerate(manifests)
             for target in manifest.targets
         ]
+        rented = [
+            each.model_copy(update={"target": self._names[at].get(each.target, each.target)})
+            for at, manifest in enumerate(manifests)
+            for each in manifest.rented
+        ]
         notes = [f"{manifest.run}: {note}" for manifest in manifests for note in manifest.notes]
         workloads = list(dict.fromkeys(manifest.workload for manifest in manifests))
         ended = [manifest.outcome for manifest in manifests]
@@ -82,6 +87,7 @@ class Together:
             update={
                 "run": " and ".join(manifest.run for manifest in manifests),
                 "targets": targets,
+                "rented": rented,
                 "notes": notes,
                 "workload": " beside ".join(workloads),
                 "trials_planned": sum(manifest.trials_planned for manifest in manifests),

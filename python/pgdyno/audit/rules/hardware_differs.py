@@ -9,6 +9,7 @@ from pgdyno.audit.subject import Subject
 
 
 def _check(subject: Subject) -> Iterator[Said]:
+    yield from _of_one_class(subject)
     hosts = _told(subject) if subject.imported else _attempts(subject)
     if not hosts:
         raise MissingError("nobody tells what the targets ran on")
@@ -21,6 +22,26 @@ def _check(subject: Subject) -> Iterator[Said]:
             [Evidence(at=at, figures={"machine": host}) for at, host in hosts.items()],
             "compare only what ran on the same, unless the machine is what is compared",
         )
+
+
+def _of_one_class(subject: Subject) -> Iterator[Said]:
+    """Rented servers of one class whose processors differ: the name of a class is no promise."""
+    found: dict[str, dict[str, list[int]]] = {}
+    for samples in subject.by_target.values():
+        for sample in samples:
+            way = sample.trial.way
+            if way is not None and way.instance is not None and way.cpu_model is not None:
+                found.setdefault(way.instance, {}).setdefault(way.cpu_model, []).append(sample.number)
+    for instance, models in found.items():
+        if len(models) > 1:
+            named = ", ".join(f"{model} in trials {', '.join(map(str, numbers))}" for model, numbers in models.items())
+            yield Said(
+                Severity.CAUTION,
+                f"servers of the class {instance} have not all the same processor: {named}",
+                [number for numbers in models.values() for number in numbers],
+                [Evidence(at=f"trial {numbers[0]}", figures={"processor": model}) for model, numbers in models.items()],
+                "compare trials of the same processor, or rent until it is the same",
+            )
 
 
 def _told(subject: Subject) -> dict[str, str]:
@@ -43,7 +64,8 @@ def _attempts(subject: Subject) -> dict[str, str]:
 
 RULE = Rule(
     "hardware-differs",
-    "machines that the document names for its tables; of our own runs, the machine of each attempt",
+    "machines that the document names for its tables; of our own runs, the machine of each attempt, and the processors "
+    "that rented servers of one class see",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

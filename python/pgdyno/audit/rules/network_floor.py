@@ -1,11 +1,13 @@
-"""The least latency of targets that are compared: what the network between load and server costs."""
+"""What the way between load and server costs: the round trip before each trial, or the least latency."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.records import WayRecord
 
 RATIO, LEAST_MS = 1.5, 0.5
 """Smaller differences come from processors and luck."""
@@ -13,6 +15,90 @@ FAR_RATIO, FAR_MS = 2.0, 1.0
 
 
 def _check(subject: Subject) -> Iterator[Said]:
+    ways = _ways(subject)
+    if ways is None:
+        yield from _by_latency(subject)
+        return
+    near = {target.name for target in subject.manifest.targets if target.kind in HERE}
+    yield from _moved({target: of for target, of in ways.items() if target not in near})
+    if len(ways) > 1:
+        yield from _apart(subject, {target: min(of, key=_least_us) for target, of in ways.items()})
+
+
+_Way = tuple[int, WayRecord]
+"""Number of a trial, and what was measured before it."""
+
+
+def _ways(subject: Subject) -> dict[str, list[_Way]] | None:
+    """By target; None unless it was measured before each trial."""
+    found = {
+        target: [(sample.number, sample.trial.way) for sample in samples if sample.trial.way is not None]
+        for target, samples in subject.by_target.items()
+    }
+    whole = all(len(found[target]) == len(samples) for target, samples in subject.by_target.items())
+    return found if found and whole else None
+
+
+def _least_us(way: _Way) -> float:
+    return way[1].least_us
+
+
+def _median_us(way: _Way) -> float:
+    return way[1].median_us
+
+
+def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
+    """Between trials of one target: another path, or a neighbour that is loud."""
+    for target, of in ways.items():
+        low, high = min(of, key=_median_us), max(of, key=_median_us)
+        apart_ms = (_median_us(high) - _median_us(low)) / 1e3
+        if _median_us(high) > RATIO * _median_us(low) and apart_ms > LEAST_MS:
+            yield Said(
+                Severity.CAUTION,
+                f"a round trip to {target} took {_median_us(low) / 1e3:.3g} ms before trial {low[0]} and "
+                f"{_median_us(high) / 1e3:.3g} ms before trial {high[0]}",
+                [low[0], high[0]],
+                [_evidence(target, each) for each in (low, high)],
+                "the way between load and server changed during the run: measure again",
+            )
+
+
+def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[Said]:
+    low, high = (pick(floors, key=lambda target: _least_us(floors[target])) for pick in (min, max))
+    ratio = _least_us(floors[high]) / max(_least_us(floors[low]), 1.0)
+    statements = max((_statements(subject, target) for target in (low, high)), default=1.0)
+    apart_ms = (_least_us(floors[high]) - _least_us(floors[low])) / 1e3 * statements
+    if ratio <= RATIO or apart_ms <= LEAST_MS:
+        return
+    yield Said(
+        Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION,
+        f"a round trip takes {_least_us(floors[low]) / 1e3:.3g} ms to {low} and {_least_us(floors[high]) / 1e3:.3g} ms "
+        f"to {high}, {apart_ms:.3g} ms a transaction of {statements:.0f} statements: load and server are not equally "
+        "far from each other",
+        [sample.number for samples in subject.by_target.values() for sample in samples],
+        [_evidence(target, way) for target, way in floors.items()],
+        "compare only targets at the same distance, or measure again with the load at the same distance",
+    )
+
+
+def _evidence(target: str, way: _Way) -> Evidence:
+    at, told = way
+    figures: dict[str, float | str] = {
+        "target": target,
+        "round_trip_us": told.least_us,
+        "round_trip_median_us": told.median_us,
+    }
+    return Evidence(at=f"trial {at}", figures=figures)
+
+
+def _statements(subject: Subject, target: str) -> float:
+    """Of a transaction, each of which is a round trip: executions over transactions."""
+    sample = subject.by_target[target][0]
+    executions = sum(row.executions or 0 for row in subject.statements(sample.number))
+    return max(1.0, round(executions / sample.summary.succeeded)) if sample.summary.succeeded else 1.0
+
+
+def _by_latency(subject: Subject) -> Iterator[Said]:
     floors: dict[str, Sample] = {}
     for target, samples in subject.by_target.items():
         known = [sample for sample in samples if "latency_min_ms" in sample.figures]
@@ -57,8 +143,9 @@ def _round_trips(sample: Sample) -> float | None:
 
 RULE = Rule(
     "network-floor",
-    "least latency of each target: caution from 1.5 times and 0.5 ms apart, invalid from 2 times and 1 ms; "
-    "a transaction of n statements waits for n round trips",
+    "the round trip to each target before its trials, times the statements of a transaction: caution from 1.5 times "
+    "and 0.5 ms apart, also between trials of one target, invalid from 2 times and 1 ms; where none was measured, "
+    "least latencies likewise",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

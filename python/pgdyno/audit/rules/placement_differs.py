@@ -29,10 +29,39 @@ def _check(subject: Subject) -> Iterator[Said]:
                 [Evidence(at="manifest", figures={"target": name, what: value}) for name, value in found.items()],
                 advice,
             )
+    yield from _across_zones(subject)
+
+
+def _across_zones(subject: Subject) -> Iterator[Said]:
+    """A load in another zone than the server: further away, and by a way that others use, too."""
+    for target, samples in subject.by_target.items():
+        ways = [(each.number, each.trial.way) for each in samples if each.trial.way is not None]
+        apart = [
+            (number, way)
+            for number, way in ways
+            if way.generator_zone and way.server_zone and way.generator_zone != way.server_zone
+        ]
+        if apart:
+            _, way = apart[0]
+            yield Said(
+                Severity.CAUTION,
+                f"the load on {target} came from {way.generator_zone}, and the server is in {way.server_zone}: "
+                f"a round trip of {way.least_us / 1e3:.3g} ms",
+                [number for number, _ in apart],
+                [
+                    Evidence(
+                        at=f"trial {number}",
+                        figures={"load": way.generator_zone or "", "server": way.server_zone or ""},
+                    )
+                    for number, way in apart
+                ],
+                "put the load into the server's zone, or the server into the load's: zones = [...]",
+            )
 
 
 _ADVICE: Mapping[str, str] = {
     "machine": "measure both from one place that is as far from the one as from the other",
+    "availability zone": "put all servers into one zone, the load's: zones = [...]",
     "connection": 'give both the same: connect = "unix" or "tcp"',
     "storage of data": "put the data of both on the same storage, one after the other",
     "storage of WAL": "put the WAL of both on the same storage, one after the other",
@@ -42,6 +71,10 @@ _ADVICE: Mapping[str, str] = {
 
 def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
     """What is known; over the network a server does not tell what its storage is."""
+    zones = {each.trial.way.server_zone for each in subject.by_target[target.name] if each.trial.way is not None}
+    if zones - {None}:
+        # machines of their own, each of them; what counts is how far apart they are
+        return {"availability zone": ", ".join(sorted(each for each in zones if each))}
     if target.kind not in HERE:
         match = _HOST.search(str(target.asked.get("dsn", "")))
         return {"machine": (match["host"] or match["of_uri"]) if match is not None else "where libpq finds it"}
@@ -58,7 +91,8 @@ def _place(subject: Subject, target: TargetRecord) -> dict[str, str]:
 
 RULE = Rule(
     "placement-differs",
-    "the machine of each target that is compared, the way to it (socket or TCP), and what its data and WAL lie on",
+    "the machine of each target that is compared, the way to it (socket or TCP), and what its data and WAL lie on; "
+    "of rented ones the availability zone, beside that of the load",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

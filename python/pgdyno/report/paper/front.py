@@ -43,6 +43,7 @@ def second_page(content: Content) -> list[Block]:
             command="pgdyno report RUN --price FILE",
         )
         blocks.append(line(nobody))
+    blocks += [table(content["rent"])] if content["rent"] is not None else []
     return blocks
 
 

@@ -38,6 +38,11 @@ def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
     return {name: spec for name, spec in plan.target.items() if isinstance(spec, AwsTarget)}
 
 
+def is_restored(spec: AwsTarget) -> bool:
+    """Whether its data come from elsewhere: from a snapshot, or another's storage."""
+    return spec.snapshot is not None or getattr(spec, "clone_of", None) is not None
+
+
 def digest_of(plan: Plan) -> str:
     """Of what is made for `plan`: equal where the same servers are."""
     asked = {name: spec.model_dump(mode="json") for name, spec in rented_targets(plan).items()}
@@ -57,10 +62,19 @@ class Rental:
     """By region."""
     fresh: set[str] = field(default_factory=set)
     """Targets that nothing was done to since they were made or restored."""
+    since: dict[str, datetime] = field(default_factory=dict)
+    """When each target's server was asked for; without those that were up before."""
+    unread: set[str] = field(default_factory=set)
+    """Targets whose pages were not read since they were restored."""
+
+    def __post_init__(self) -> None:
+        """What is up already may have been restored just now, too."""
+        self.unread |= {name for name, spec in rented_targets(self.plan).items() if is_restored(spec)}
 
     def up(self) -> None:
         """Makes all of it, one target after the other. Raises TargetError; what was made is then still there."""
         for name in rented_targets(self.plan):
+            self.since[name] = datetime.now(UTC)
             try:
                 self._ready(name, self._server(name, new_password()))
             except TargetError as error:
@@ -100,6 +114,7 @@ class Rental:
         if left:
             raise AwsError(f"cannot restore {name}: {left[0].resource.words} is still there: {left[0].why}")
         self._ready(name, self._server(name, new_password()), restore=True)
+        self.unread.add(name)
 
     def down(self) -> list[Left]:
         """Removes all of it; what could not be removed. Without that, the journal goes, too. Raises TargetError."""

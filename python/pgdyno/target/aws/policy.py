@@ -8,7 +8,14 @@ from pgdyno.target.aws.tags import RUN
 
 LOOK = {
     "cloudwatch": ("GetMetricData",),
-    "ec2": ("DescribeInstances", "DescribeSecurityGroups", "DescribeSnapshots", "DescribeVolumes", "DescribeVpcs"),
+    "ec2": (
+        "DescribeInstances",
+        "DescribeInstanceTypes",
+        "DescribeSecurityGroups",
+        "DescribeSnapshots",
+        "DescribeVolumes",
+        "DescribeVpcs",
+    ),
     "pi": ("GetResourceMetrics",),
     "pricing": ("GetProducts",),
     "rds": (

@@ -1,0 +1,70 @@
+"""What a rented server needs before its first trial, and what should be known of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pgdyno.analyse.price import prices_of
+from pgdyno.experiment.state import RunState
+from pgdyno.plan import PlannedTrial
+from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
+from pgdyno.prepare.first_touch import read_every_page
+from pgdyno.prepare.steps import Steps
+from pgdyno.records import RentRecord
+from pgdyno.records.price import HOURS_A_YEAR, PriceList
+from pgdyno.target import Server
+from pgdyno.target.aws.faults import AwsError
+from pgdyno.target.aws.life import Rental
+from pgdyno.target.aws.limits import instance_limit, storage_words
+
+
+def touch_first(state: RunState, trial: PlannedTrial, server: Server, steps: Steps) -> None:
+    """Reads every page of a server that was restored, once; the plan may say not. Raises TargetError, psycopg.Error."""
+    rental, spec = state.ground.rental, state.plan.target[trial.target]
+    if rental is None or trial.target not in rental.unread or not isinstance(spec, RdsTarget | AuroraTarget):
+        return
+    if spec.first_touch == "read":
+        steps.do("first touch", "reading every page once", lambda: read_every_page(server))
+    else:
+        text = f"target {trial.target} was restored and not read: first touches of its pages are in its figures"
+        if text not in state.folder.manifest.notes:
+            state.note(text)
+    rental.unread.discard(trial.target)
+
+
+def rent_of(state: RunState, until: datetime) -> list[RentRecord]:
+    """What the servers of this attempt are paid for, up to `until`."""
+    rental = state.ground.rental
+    if rental is None:
+        return []
+    prices = prices_of(state.folder.manifest)
+    return [_rent(state, rental, name, until, prices) for name in rental.journal.ready]
+
+
+def _rent(state: RunState, rental: Rental, name: str, until: datetime, prices: PriceList | None) -> RentRecord:
+    place = rental.journal.ready[name]
+    costs = prices.target.get(name) if prices is not None else None
+    return RentRecord(
+        target=name,
+        instance=place["instance"],
+        zone=place["zone"],
+        since=rental.since.get(name, state.folder.manifest.attempts[-1].started_at),
+        until=until,
+        hourly=costs.total(prices.years) / (prices.years * HOURS_A_YEAR) if costs is not None and prices else None,
+        currency=prices.currency if prices is not None else None,
+    )
+
+
+def note_limits(state: RunState) -> None:
+    """Keeps with the run how much each rented server's storage gives. Raises StoreError."""
+    rental = state.ground.rental
+    for name, place in (rental.journal.ready if rental is not None else {}).items():
+        spec = state.plan.target[name]
+        if rental is None or not isinstance(spec, RdsTarget):
+            continue
+        cloud, _ = rental.observed(name)
+        try:
+            text = storage_words(spec, place["instance"], instance_limit(cloud, place["instance"]))
+        except AwsError as error:
+            text = f"the limits of its storage are not known: {error.message}"
+        state.note(f"target {name}: {text}")

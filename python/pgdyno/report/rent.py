@@ -1,0 +1,97 @@
+"""What a run's rented servers have really cost, by their hours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
+from pgdyno.report import numbers
+from pgdyno.report.tables import Table
+from pgdyno.report.texts import say
+from pgdyno.units import format_duration
+
+
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """Of one target, all attempts together."""
+
+    target: str
+    instances: str
+    hours: float
+    amount: float | None
+    """None: nobody says what it costs an hour."""
+    currency: str
+    transactions: int
+    """That succeeded in the measured parts of its finished trials."""
+
+    @property
+    def per_million(self) -> float | None:
+        """What a million of them has cost, with all that is around the trials; None without any, or without a price."""
+        return None if self.amount is None or not self.transactions else 1e6 * self.amount / self.transactions
+
+
+def rents(manifest: Manifest, trials: Sequence[TrialRecord]) -> list[Rent]:
+    """By target, in the manifest's order; empty where nothing was rented."""
+    found: dict[str, list[RentRecord]] = {}
+    for each in manifest.rented:
+        found.setdefault(each.target, []).append(each)
+    return [_rent(target, records, trials) for target, records in found.items()]
+
+
+def _rent(target: str, records: Sequence[RentRecord], trials: Sequence[TrialRecord]) -> Rent:
+    amounts = [each.amount for each in records]
+    known = [each for each in amounts if each is not None]
+    done = [trial for trial in trials if trial.target == target and trial.outcome is Outcome.FINISHED]
+    return Rent(
+        target=target,
+        instances=", ".join(dict.fromkeys(each.instance for each in records)),
+        hours=math.fsum(each.hours for each in records),
+        amount=math.fsum(known) if len(known) == len(amounts) else None,
+        currency=next((each.currency for each in records if each.currency), ""),
+        transactions=sum(trial.summary.succeeded or 0 for trial in done if trial.summary is not None),
+    )
+
+
+def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[str]:
+    """A line a target."""
+    for each in rents(manifest, trials):
+        paid = "nobody says what that costs" if each.amount is None else f"{each.amount:,.4f} {each.currency}"
+        million = (
+            "" if each.per_million is None else f", {numbers.rounded(each.per_million)} for a million transactions"
+        )
+        yield (
+            f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}; "
+            f"{each.transactions:,} transactions were measured{million}"
+        )
+
+
+def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | None:
+    """The same for a report; None where nothing was rented."""
+    found = rents(manifest, trials)
+    if not found:
+        return None
+    currency = next((each.currency for each in found if each.currency), "USD")
+    headings = (
+        say("target"),
+        say("instance"),
+        say("rented for"),
+        say("paid, {currency}", currency=currency),
+        say("transactions measured"),
+        say("a million transactions, {currency}", currency=currency),
+    )
+    rows = tuple(
+        (
+            each.target,
+            each.instances,
+            format_duration(each.hours * 3600),
+            numbers.NOTHING if each.amount is None else f"{each.amount:,.4f}",
+            f"{each.transactions:,}",
+            numbers.NOTHING if each.per_million is None else numbers.rounded(each.per_million),
+        )
+        for each in found
+    )
+    return Table(
+        say("What this run has really cost, from the first request to the last trial's end"), headings, rows, 2
+    )

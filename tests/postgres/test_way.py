@@ -1,0 +1,34 @@
+"""How far a server is, and that all pages of a restored one are read."""
+
+from __future__ import annotations
+
+import platform
+
+from pgdyno.host import describe_host
+from pgdyno.prepare.first_touch import read_every_page
+from pgdyno.prepare.relations import dataset_relations
+from pgdyno.target import Server
+from pgdyno.target.way import LEAST_TRIPS, TRIPS, measure_way
+
+
+def test_the_way_to_a_server_of_this_machine(server: Server) -> None:
+    way = measure_way(server)
+    assert LEAST_TRIPS <= way.round_trips <= TRIPS
+    assert 0 < way.least_us <= way.median_us
+    # it is the same clock
+    assert abs(way.clock_ahead_us) <= way.clock_uncertainty_us
+    assert way.cpu_model == describe_host().cpu_model or platform.machine() != "x86_64"
+    assert (way.generator_zone, way.server_zone, way.instance) == (None, None, None)
+
+
+def test_every_page_is_read_and_no_extension_is_left(server: Server) -> None:
+    with server.connect() as connection:
+        connection.execute("DROP TABLE IF EXISTS touched")
+        connection.execute("CREATE TABLE touched AS SELECT g, repeat('x', 500) AS x FROM generate_series(1, 2000) g")
+        connection.execute("CREATE INDEX ON touched (g)")
+        before = connection.execute("SELECT count(*) FROM pg_extension").fetchone()
+        blocks = sum(each.main_bytes // 8192 for each in dataset_relations(server))
+        said = read_every_page(server)
+        assert said == f"{server.dbname}: {blocks:,} blocks"
+        assert connection.execute("SELECT count(*) FROM pg_extension").fetchone() == before
+        connection.execute("DROP TABLE touched")
