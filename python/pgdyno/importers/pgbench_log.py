@@ -6,31 +6,29 @@ Logging", and the same pages of earlier releases.
 
 from __future__ import annotations
 
-import base64
 import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import Enum
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import duckdb
-from hdrh.histogram import HdrHistogram
 
 from pgdyno.errors import StoreError
+from pgdyno.importers.log_counts import LogCounts, by_key
 from pgdyno.records import Latency, Summary
 from pgdyno.store import HistogramRow, IntervalRow, TrialTables
 from pgdyno.store.tables import TOTAL
 
-LONGEST_NS = 3_600_000_000_000
-"""Longer latencies are put into the last bucket, as the engine does."""
-DIGITS = 3
-"""Significant ones, as in the engine's histograms."""
-_QUANTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
-
+MEMORY_LIMIT = "1GB"
+"""What DuckDB may take; more goes to the disk."""
+AT_ONCE = 200
+"""Seconds of a log whose counts are looked at together."""
 _TRANSACTION = re.compile(
     rb"\d{1,7} \d+ (?:\d+|skipped|failed|serialization|deadlock) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}\s*"
 )
@@ -81,18 +79,27 @@ def read_log(paths: Sequence[Path], trial: int, kind: LogKind) -> LogTrial:
 
     Of each second, script and latency (to three digits) a count is kept, not the transactions.
     """
-    with duckdb.connect(
-        config={"autoinstall_known_extensions": False, "threads": 2, "memory_limit": "2GB"}
-    ) as connection:
+    with (
+        TemporaryDirectory(prefix="pgdyno-import-") as folder,
+        duckdb.connect(
+            config={
+                "autoinstall_known_extensions": False,
+                "threads": 2,
+                "memory_limit": MEMORY_LIMIT,
+                # a log of many seconds and latencies has more of them than that
+                "temp_directory": folder,
+            }
+        ) as connection,
+    ):
         try:
             if kind is LogKind.AGGREGATES:
                 return _aggregates(connection, paths, trial)
             return _transactions(connection, paths, trial)
         except duckdb.Error as error:
             reason = str(error).strip().split("\n", 1)[0]
-            raise StoreError(
-                f"cannot read the log {paths[0]}: {reason}", hint="a line that was cut, or that pgbench did not write"
-            ) from error
+            is_ours = isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException)
+            hint = f"free space in {folder}" if is_ours else "a line that was cut, or that pgbench did not write"
+            raise StoreError(f"cannot read the log {paths[0]}: {reason}", hint=hint) from error
 
 
 def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
@@ -126,7 +133,16 @@ FROM (SELECT *, CASE WHEN ns < 2048 THEN 0 ELSE floor(log2(ns))::INTEGER - 10 EN
 GROUP BY epoch, script, lost, shift, bucket
 """
 _LOST_WORDS = ("skipped", "failed", "serialization", "deadlock")
-_SUCCEEDED = "SELECT epoch, script, shift, bucket, n, sum_ns, squares_ms, least, most FROM grouped WHERE lost IS NULL"
+_SUCCEEDED = """
+SELECT epoch, script, shift, bucket, n, sum_ns, squares_ms, least, most FROM grouped
+WHERE lost IS NULL AND epoch BETWEEN $1 AND $2 ORDER BY epoch, script, bucket
+"""
+_SUMS = """
+sum(n)::BIGINT AS n, sum(sum_ns)::DOUBLE AS sum_ns, sum(squares_ms) AS squares_ms, min(least) AS least,
+max(most) AS most FROM grouped WHERE lost IS NULL
+"""
+_TOTALS = f"SELECT script, shift, bucket, {_SUMS} GROUP BY script, shift, bucket ORDER BY script, bucket"
+_EVERY = f"SELECT shift, bucket, {_SUMS} GROUP BY shift, bucket ORDER BY bucket"
 _LOST = """
 SELECT epoch, script, coalesce(sum(n) FILTER (lost = 'skipped'), 0)::BIGINT,
        coalesce(sum(n) FILTER (lost <> 'skipped'), 0)::BIGINT
@@ -151,84 +167,34 @@ def _transactions(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path], 
         )
     lost = {(epoch, script): counts for epoch, script, *counts in connection.execute(_LOST).fetchall()}
     skipped, failed = (sum(counts[at] for counts in lost.values()) for at in (0, 1))
-    seconds = _seconds(connection)
     tables = TrialTables()
     first = start_us // 1_000_000
-    for epoch, script in sorted(seconds.keys() | lost.keys()):
-        second = seconds.get((epoch, script)) or _Counts()
-        bounds = (max(epoch * 1_000_000, start_us) - start_us, min((epoch + 1) * 1_000_000, end_us) - start_us)
-        gone = lost.get((epoch, script), (0, 0))
-        tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, gone, clients))
-        if second.n:
-            tables.histograms.append(_histogram(trial, epoch - first, script, second))
-    totals: dict[int, _Counts] = defaultdict(_Counts)
-    for (_, script), second in seconds.items():
-        totals[script].add(second)
-    tables.histograms += [_histogram(trial, TOTAL, script, total) for script, total in sorted(totals.items())]
-    every = _Counts()
-    for total in totals.values():
-        every.add(total)
+    for seconds in _slices(connection, lost):
+        for (epoch, script), second in seconds.items():
+            bounds = (max(epoch * 1_000_000, start_us) - start_us, min((epoch + 1) * 1_000_000, end_us) - start_us)
+            gone = lost.get((epoch, script), (0, 0))
+            tables.intervals.append(_interval(trial, epoch - first, bounds, script, second, gone, clients))
+            if second.n:
+                tables.histograms.append(HistogramRow(trial, epoch - first, "measure", script, second.histogram()))
+    for (script,), total in by_key(connection.execute(_TOTALS).fetchnumpy(), ("script",)):
+        tables.histograms.append(HistogramRow(trial, TOTAL, "measure", script, total.histogram()))
+    every = LogCounts.of(connection.execute(_EVERY).fetchnumpy(), slice(None))
     summary = _summary((end_us - start_us) / 1e6, every.n, skipped, failed, every.latency())
     return LogTrial(summary, tables, clients, lines, _instant(start_us), _instant(end_us))
 
 
-class _Counts:
-    """Transactions by latency."""
-
-    def __init__(self) -> None:
-        self.n = 0
-        self.sum_ns = 0
-        self.squares_ms = 0.0
-        self.least: int | None = None
-        self.most: int | None = None
-        self.buckets: dict[int, tuple[int, int]] = {}
-        """Lowest latency of a bucket: log2 of its width, and how many are in it."""
-
-    def add(self, other: _Counts) -> None:
-        """Counts those of `other`, too."""
-        self.n += other.n
-        self.sum_ns += other.sum_ns
-        self.squares_ms += other.squares_ms
-        self.least = min((each for each in (self.least, other.least) if each is not None), default=None)
-        self.most = max((each for each in (self.most, other.most) if each is not None), default=None)
-        for bucket, (shift, n) in other.buckets.items():
-            self.buckets[bucket] = (shift, n + self.buckets.get(bucket, (shift, 0))[1])
-
-    def percentiles(self, wanted: Sequence[float]) -> list[int | None]:
-        """The highest latency of the bucket in which each of `wanted` (ascending) lies."""
-        ranks = [max(1, math.ceil(round(each / 100 * self.n, 6))) for each in wanted]
-        found: list[int | None] = [None] * len(ranks)
-        reached, at = 0, 0
-        for bucket in sorted(self.buckets):
-            shift, n = self.buckets[bucket]
-            reached += n
-            while at < len(ranks) and reached >= ranks[at]:
-                found[at] = bucket + (1 << shift) - 1
-                at += 1
-        return found
-
-    def latency(self) -> Latency | None:
-        """All figures; None when nothing succeeded."""
-        if self.n == 0:
-            return None
-        mean_ms = self.sum_ns / 1e6 / self.n
-        variance = max(self.squares_ms / self.n - mean_ms * mean_ms, 0.0)
-        percentiles = dict(zip(_QUANTILES, self.percentiles(list(_QUANTILES.values())), strict=True))
-        return Latency(
-            mean=mean_ms * 1e6, stddev=math.sqrt(variance) * 1e6, min=self.least, max=self.most, **percentiles
-        )
-
-
-def _seconds(connection: duckdb.DuckDBPyConnection) -> dict[tuple[int, int], _Counts]:
-    found: dict[tuple[int, int], _Counts] = defaultdict(_Counts)
-    result = connection.execute(_SUCCEEDED)
-    while rows := result.fetchmany(100_000):
-        for epoch, script, shift, bucket, n, sum_ns, squares_ms, least, most in rows:
-            part = _Counts()
-            part.n, part.sum_ns, part.squares_ms, part.least, part.most = n, sum_ns, squares_ms, least, most
-            part.buckets[bucket] = (shift, n)
-            found[epoch, script].add(part)
-    return dict(found)
+def _slices(
+    connection: duckdb.DuckDBPyConnection, more: Iterable[tuple[int, int]]
+) -> Iterator[dict[tuple[int, int], LogCounts]]:
+    """Counts by second and script, some seconds at a time; `more` are those in which nothing succeeded."""
+    epochs = [epoch for (epoch,) in connection.execute("SELECT DISTINCT epoch FROM grouped ORDER BY 1").fetchall()]
+    for begin in range(0, len(epochs), AT_ONCE):
+        batch = epochs[begin : begin + AT_ONCE]
+        columns = connection.execute(_SUCCEEDED, [batch[0], batch[-1]]).fetchnumpy()
+        nothing = LogCounts.of(columns, slice(0))
+        found = {key: nothing for key in more if batch[0] <= key[0] <= batch[-1]}
+        found |= {(epoch, script): counts for (epoch, script), counts in by_key(columns, ("epoch", "script"))}
+        yield dict(sorted(found.items()))
 
 
 def _interval(
@@ -236,7 +202,7 @@ def _interval(
     second: int,
     bounds: tuple[int, int],
     script: int,
-    counts: _Counts,
+    counts: LogCounts,
     lost: Sequence[int],
     clients: int,
 ) -> IntervalRow:
@@ -266,13 +232,6 @@ def _row(**given: int | float | str | None) -> IntervalRow:
     known = {"phase": "measure", "retried": 0, "retries": 0, "in_flight": None, "worker_cpu_us": None}
     known |= dict.fromkeys(("p50_ns", "p95_ns", "p99_ns", "p999_ns"))
     return IntervalRow(**{**known, **given})  # type: ignore[arg-type]
-
-
-def _histogram(trial: int, second: int, script: int, counts: _Counts) -> HistogramRow:
-    histogram = HdrHistogram(1, LONGEST_NS, DIGITS)
-    for bucket, (_, n) in counts.buckets.items():
-        histogram.record_value(min(bucket, LONGEST_NS), n)
-    return HistogramRow(trial, second, "measure", script, base64.b64decode(histogram.encode()))
 
 
 # ---- aggregate logs ----
