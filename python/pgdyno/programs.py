@@ -45,6 +45,13 @@ class Engine:
 
     path: Path
     version: str
+    through: tuple[str, ...] = ()
+    """Words before it where it runs on another host; none: here."""
+
+    @property
+    def command(self) -> list[str]:
+        """What starts it."""
+        return [*self.through, str(self.path)]
 
 
 def find_engine() -> Engine:
@@ -58,3 +65,14 @@ def find_engine() -> Engine:
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
     return Engine(path, answer.stdout.split()[-1])
+
+
+ENGINES = "PGDYNO_ENGINES"
+"""Environment variable with the folder of programs for other machines: `aarch64/pgdrive` and so on."""
+
+
+def for_machine(program: str, machine: str) -> Path | None:
+    """`program` as it was built for hosts whose `uname -m` is `machine`; None where nobody has."""
+    folder = Path(os.environ.get(ENGINES) or Path(sys.prefix) / "share" / "pgdyno" / "engines")
+    found = folder / machine / program
+    return found if found.is_file() else None

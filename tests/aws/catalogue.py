@@ -37,10 +37,19 @@ _PRICES = (
     ("Database Storage", "PostgreSQL", "", "RDS:GP3-Storage", "GB-Mo", 0.1),
     ("Database Storage", "Aurora PostgreSQL", "", "Aurora:StorageUsage", "GB-Mo", 0.12),
     ("Database Storage", "Any", "", "Aurora:IO-OptimizedStorageUsage", "GB-Mo", 0.25),
+    ("Compute Instance", "", "m7g.large", "BoxUsage:m7g.large", "Hrs", 0.1),
+    ("Storage", "", "", "EBS:VolumeUsage.gp3", "GB-Mo", 0.09),
+    ("Storage", "", "", "EBS:VolumeUsage.io2", "GB-Mo", 0.14),
+    ("System Operation", "", "", "EBS:VolumeP-IOPS.gp3", "IOPS-Mo", 0.006),
+    ("System Operation", "", "", "EBS:VolumeP-IOPS.io2", "IOPS-Mo", 0.07),
+    ("System Operation", "", "", "EBS:VolumeP-IOPS.io2.tier2", "IOPS-Mo", 0.05),
+    ("Provisioned Throughput", "", "", "EBS:VolumeP-Throughput.gp3", "GiBps-mo", 51.2),
     ("Provisioned IOPS", "PostgreSQL", "", "RDS:GP3-PIOPS", "IOPS-Mo", 0.02),
     ("Provisioned Throughput", "PostgreSQL", "", "RDS:GP3-Throughput", "MBPS-Mo", 0.08),
 )
 """Family, engine, instance class, usage type, unit, and USD of no real price."""
+_PLAIN = ("operatingSystem", "tenancy", "preInstalledSw", "capacitystatus")
+"""What this list has one value of."""
 _CLUSTER = {"autovacuum": ("boolean", True), "rds.logical_replication": ("boolean", True), "ssl": ("boolean", False)}
 
 
@@ -82,6 +91,7 @@ def products(wanted: dict[str, str]) -> list[str]:
         attributes = {"regionCode": "eu-central-1", "databaseEngine": engine, "usagetype": f"EUC1-{usage}"}
         if instance:
             attributes["instanceType"] = instance
+        wanted = {name: value for name, value in wanted.items() if name not in _PLAIN}
         if all({**attributes, "productFamily": family}.get(name) == value for name, value in wanted.items()):
             dimension = {"unit": unit, "pricePerUnit": {"USD": f"{amount:.10f}"}}
             terms = {"OnDemand": {"A.B": {"priceDimensions": {"A.B.C": dimension}}}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg import sql
 
-from tests.aws.simulator import Hosts
+from tests.aws.behind import Hosts
 from tests.postgres.tls_server import TlsServer
 
 DATABASES = ("pgdyno", "pgdyno_template")

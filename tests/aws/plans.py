@@ -19,6 +19,12 @@ def aurora(root: Path, **more: str) -> str:
     return _target("aurora", keys)
 
 
+def ec2(**more: str) -> str:
+    """Likewise of kind ec2."""
+    keys = {"version": '"18"', "instance": '"m7g.large"', "allow": ALLOW} | more
+    return _target("ec2", keys)
+
+
 def _target(kind: str, keys: dict[str, str]) -> str:
     lines = [f"[target.{kind}]", f'kind = "{kind}"', *(f"{name} = {value}" for name, value in keys.items())]
     return "\n".join(lines) + "\n"

@@ -183,8 +183,14 @@ def _unknown(element: ET.Element, shape: Any, path: str, *, ec2: bool) -> Iterat
 
 
 def write_reply(service: str, operation: str, found: dict[str, Any]) -> bytes:
-    """The XML of a reply with what is `found`; of the protocol "query" alone."""
+    """The XML of a reply with what is `found`."""
     shape = service_model(service).operation_model(operation).output_shape
+    if service_model(service).metadata["protocol"] == "ec2":
+        plain = ET.Element(f"{operation}Response", xmlns="http://ec2.amazonaws.com/doc/2016-11-15/")
+        ET.SubElement(plain, "requestId").text = "simulated"
+        if shape is not None:
+            _write(plain, shape, found)
+        return bytes(ET.tostring(plain, encoding="utf-8", xml_declaration=True))
     root = ET.Element(f"{operation}Response", xmlns="http://rds.amazonaws.com/doc/2014-10-31/")
     if shape is not None:
         result = ET.SubElement(root, shape.serialization["resultWrapper"])

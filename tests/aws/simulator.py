@@ -21,10 +21,13 @@ from urllib.parse import parse_qsl
 from botocore.awsrequest import AWSPreparedRequest
 from botocore.compat import HTTPHeaders
 from moto.core.botocore_stubber import BotocoreStubber
+from moto.ec2.models import ec2_backends
 from moto.moto_api._internal.models import moto_api_backend
 from moto.rds.models import rds_backends
 
 from tests.aws import catalogue
+from tests.aws.behind import Hosts
+from tests.aws.ec2 import Machines, references
 from tests.aws.refusal import RefusedError
 from tests.aws.shapes import (
     ShapeError,
@@ -62,25 +65,6 @@ class Fault:
     when: Callable[[dict[str, Any]], bool] = lambda _parameters: True
 
 
-class Hosts:
-    """What stands behind the addresses of fake servers; here nothing does."""
-
-    host, port = "127.0.0.1", 1
-
-    def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
-        """A server was made with the `parameters` of its group, or restored from `origin`."""
-
-    def changed(self, name: str, user: str, password: str) -> None:
-        """Its first user has another password."""
-
-    def removed(self, name: str) -> None:
-        """It is gone."""
-
-    def log(self) -> str:
-        """What they have written into their logs."""
-        return ""
-
-
 @dataclass
 class Simulator:
     """One account of Amazon's."""
@@ -99,10 +83,18 @@ class Simulator:
     """Called behind each request that was carried out, before it is answered; with how many such there were."""
     telling: Telling = field(default_factory=Telling)
     url: str = ""
+    machines: Machines = field(init=False)
     _left: dict[tuple[str, str], int] = field(default_factory=dict)
     """Looks that a phase still lasts, by operation that looks and name."""
     _counts: Counter[str] = field(default_factory=Counter)
     _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        """Has no hosts yet."""
+        self.machines = Machines(RefusedError, self.hosts.booted, self.hosts.ended, self._zone)
+
+    def _zone(self, subnet: str) -> str:
+        return str(ec2_backends[ACCOUNT][REGION].get_subnet(subnet).availability_zone)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -167,11 +159,12 @@ class Simulator:
     def _done(
         self, service: str, operation: str, parameters: dict[str, Any], headers: dict[str, str], body: str
     ) -> tuple[int, bytes]:
-        own = getattr(self, f"_{operation}", None) or self._told(operation)
-        if own is not None and is_json(service):
-            return 200, checked_json(service, operation, own(parameters))
-        if own is not None:
-            return 200, write_reply(service, operation, self._checked(service, operation, own(parameters)))
+        own = getattr(self, f"_{operation}", None) or self._told(operation) or getattr(self.machines, operation, None)
+        found = None if own is None else own(parameters)
+        if found is not None and is_json(service):
+            return 200, checked_json(service, operation, found)
+        if found is not None:
+            return 200, write_reply(service, operation, self._checked(service, operation, found))
         self._before(operation, parameters)
         status, reply = self._by_moto(service, headers, body)
         if status >= 300:
@@ -242,7 +235,9 @@ class Simulator:
 
     def _refuse_while_used(self, group: str) -> None:
         users = [*self.rds.databases.values(), *self.rds.clusters.values()]
-        if any(group in each.vpc_security_group_ids for each in users):
+        known = {key: each for of in ec2_backends[ACCOUNT][REGION].groups.values() for key, each in of.items()}
+        used = any(group in each.vpc_security_group_ids for each in users) or any(references(known, group))
+        if used or any(group in each.groups for each in self.machines.there()):
             raise RefusedError("DependencyViolation", f"resource {group} has a dependent object")
 
     def _refuse_group_in_use(self, name: str) -> None:
@@ -335,10 +330,9 @@ class Simulator:
 
     def left(self) -> list[str]:
         """Everything that is paid for, or bears a name of ours."""
-        from moto.ec2.models import ec2_backends
-
         groups = ec2_backends[ACCOUNT][REGION].groups.values()
         return [
+            *(each.tags["Name"] for each in self.machines.there()),
             *self.rds.databases,
             *self.rds.clusters,
             *(each for each in self.rds.db_parameter_groups if not each.startswith("default.")),

@@ -12,7 +12,8 @@ import pytest
 from pgdyno.commands.cost import Consent, agree, lines
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.target.aws.cost import HOURS_A_MONTH, estimate, price_list
+from pgdyno.target.aws.cost import estimate, price_list
+from pgdyno.target.aws.item import HOURS_A_MONTH
 from pgdyno.target.aws.prices import Prices
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated

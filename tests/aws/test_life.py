@@ -354,7 +354,7 @@ def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_pa
 
     known = {
         f"{service}:{each}"
-        for service in ("rds", "ec2", "sts", "pricing", "cloudwatch", "pi")
+        for service in ("rds", "ec2", "ssm", "sts", "pricing", "cloudwatch", "pi")
         for each in get_session().get_service_model(service).operation_names
     }
     assert actions() <= known

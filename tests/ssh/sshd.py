@@ -74,9 +74,6 @@ def running_sshd(
 
     `within` is what it is started by, such as `ip netns exec NAME`.
     """
-    if os.geteuid() == 0:
-        # as its init script does
-        Path("/run/sshd").mkdir(exist_ok=True)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("host", "user"):
         keygen(folder / name)
@@ -84,6 +81,26 @@ def running_sshd(
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
+    me = getpass.getuser()
+    (folder / "config").write_text(f"Host *\n  User {me}\n  IdentityFile {folder / 'user'}\n  IdentitiesOnly yes\n")
+    (folder / "known_hosts").write_text("")
+    process = start_sshd(folder, address, port, lines, within)
+    sshd = Sshd(folder, address, port, process)
+    sshd.know(port)
+    try:
+        yield sshd
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def start_sshd(
+    folder: Path, address: str, port: int, lines: Sequence[str] = (), within: Sequence[str] = ()
+) -> subprocess.Popen[bytes]:
+    """An sshd that listens, with the key `host` of the folder, for those whose keys are in `authorized`."""
+    if os.geteuid() == 0:
+        # as its init script does
+        Path("/run/sshd").mkdir(exist_ok=True)
     (folder / "sshd_config").write_text(
         "\n".join(
             [
@@ -100,24 +117,11 @@ def running_sshd(
             ]
         )
     )
-    me = getpass.getuser()
-    (folder / "config").write_text(f"Host *\n  User {me}\n  IdentityFile {folder / 'user'}\n  IdentitiesOnly yes\n")
-    (folder / "known_hosts").write_text("")
-    with (folder / "log").open("wb") as log:
+    with (folder / "sshd.log").open("wb") as log:
         process = subprocess.Popen([*within, SSHD, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
-    sshd = Sshd(folder, address, port, process)
-    sshd.know(port)
-    try:
-        _wait(sshd)
-        yield sshd
-    finally:
-        process.terminate()
-        process.wait()
-
-
-def _wait(sshd: Sshd) -> None:
     deadline = time.monotonic() + 30
-    while "Server listening" not in (sshd.folder / "log").read_text():
-        assert sshd.process.poll() is None, (sshd.folder / "log").read_text()
+    while "Server listening" not in (said := (folder / "sshd.log").read_text()):
+        assert process.poll() is None, said
         assert time.monotonic() < deadline
         time.sleep(0.02)
+    return process

@@ -32,7 +32,7 @@ def refused(spec: SshSpec, file: Path | None = None) -> RemoteError:
 
 
 def let_in(sshd: Sshd) -> int:
-    return (sshd.folder / "log").read_text().count("Accepted publickey")
+    return (sshd.folder / "sshd.log").read_text().count("Accepted publickey")
 
 
 def test_the_probe_is_copied_once_and_again_when_it_is_not_whole(sshd: Sshd) -> None:
@@ -124,7 +124,7 @@ def test_what_may_pass_is_told_from_what_stays(sshd: Sshd, tmp_path: Path) -> No
 
 def test_a_folder_that_cannot_be_written_is_named(sshd: Sshd) -> None:
     error = refused(sshd.spec(folder="/proc/pgdyno"))
-    assert error.message.startswith("cannot copy the probe to /proc/pgdyno on 127.0.0.1: mkdir: ")
+    assert error.message.startswith("cannot copy to /proc/pgdyno on 127.0.0.1: mkdir: ")
     assert "target.NAME.ssh.folder" in (error.hint or "")
 
 

@@ -24,7 +24,7 @@ MAY_IMPORT = {
     "plans": set(),
     "published": set(),
     "importers": {"store"},
-    "target": {"plan"},
+    "target": {"plan", "remote"},
     "run": {"plan"},
     "prepare": {"plan", "run", "target"},
     "remote": {"plan"},

@@ -12,6 +12,7 @@ from pgdyno.commands.cost import Consent, agree
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.target import Home
+from pgdyno.target.aws.journal import GENERATOR
 from pgdyno.target.aws.life import Rental, begin, left_of, rented_targets, standing
 from pgdyno.target.aws.policy import policy
 from pgdyno.target.aws.reaper import left_lines
@@ -82,7 +83,9 @@ def print_policy() -> None:
 def _rented_plan(source: str, overrides: Sequence[str]) -> Plan:
     loaded = load_plan(source, overrides)
     if not rented_targets(loaded.plan):
-        raise UsageError(f"plan {loaded.source} rents no servers", hint='targets of kind "rds" or "aurora" are rented')
+        raise UsageError(
+            f"plan {loaded.source} rents no servers", hint='targets of kind "ec2", "rds" and "aurora" are rented'
+        )
     return loaded.plan
 
 
@@ -111,9 +114,22 @@ def _say_where(rental: Rental) -> None:
     console = Console(highlight=False, soft_wrap=True)
     journal = rental.journal
     for name, place in journal.ready.items():
+        if name == GENERATOR:
+            console.print(
+                f"the generator: {place['instance']} in {place['zone']}, {_login(rental, place)}", markup=False
+            )
+            continue
         console.print(f"{name}: {rental.connection(name).dsn}", markup=False)
-        console.print(f"  {place['instance']} in {place['zone']}, version {place['version']}", markup=False)
+        over_ssh = f", {_login(rental, place)}" if place["login"] else ""
+        console.print(f"  {place['instance']} in {place['zone']}, version {place['version']}{over_ssh}", markup=False)
     console.print(f"up until {stamp(journal.expires)}; pgdyno target down removes them", markup=False)
+
+
+def _login(rental: Rental, place: dict[str, Any]) -> str:
+    """How people get there, too."""
+    keys = rental.journal.keys
+    options = f"-F {keys / 'config'} -o UserKnownHostsFile={keys / 'known_hosts'} -p {place['ssh_port']}"
+    return f"ssh {options} {place['login']}@{place['host']}"
 
 
 def _row(rental: Rental) -> dict[str, Any]:

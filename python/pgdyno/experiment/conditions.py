@@ -22,7 +22,10 @@ def look_first(
     """Fields of the manifest; with `check_first` the machine is looked at. Raises PreflightError."""
     needs = needs_of_plan(loaded, ground.home, scripts_of(loaded))
     checks = []
-    if check_first:
+    if ground.engine.through:
+        # it would tell of this machine, where nothing of the load runs
+        view.note("the load comes from another host: the checks of this machine are left out")
+    elif check_first:
         checks = preflight(needs, ground.engine, environments(ground.found), view.note, view.set_up)
     return {"preflight": checks, "fingerprint": take_fingerprint(loaded, ground.engine, seed, needs)}
 

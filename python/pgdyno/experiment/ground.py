@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pgdyno.experiment.disk import DiskGuard
 from pgdyno.experiment.renting import Renting, connected, rented
@@ -95,4 +95,6 @@ def prepared_ground(
         }
         majors = {name: each.major for name, each in found.items()}
         check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
+        if rental is not None:
+            engine = replace(engine, through=rental.through())
         yield Ground(engine, home, targets, found, guard, progress, use, rental)

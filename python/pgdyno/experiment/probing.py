@@ -35,9 +35,10 @@ class Probing:
     ) -> None:
         """Of `server`, whose pg_settings are `settings`; lines and logs go to the places of `writer`."""
         self._state, self._trial, self._lines = state, trial, writer.probe_lines
-        spec, target = state.plan.probe, state.plan.target[trial.target]
+        spec, target = state.plan.probe, state.ground.targets[trial.target]
         data = server.machine.data_directory if server.machine else None
-        self._near = Beside(spec, server.environment(), data, self._lines, writer.log / "probe.log")
+        through = state.ground.engine.through
+        self._near = Beside(spec, server.environment(), data, self._lines, writer.log / "probe.log", through)
         names = server.replica_names() if spec.enabled and spec.server else []
         self._standbys = StandbyProbes(
             spec, names, server.replica_environments() if names else [], self._lines, writer.log

@@ -59,7 +59,8 @@ def note_limits(state: RunState) -> None:
     """Keeps with the run how much each rented server's storage gives. Raises StoreError."""
     rental = state.ground.rental
     for name, place in (rental.journal.ready if rental is not None else {}).items():
-        spec = state.plan.target[name]
+        # the generator is none of the targets
+        spec = state.plan.target.get(name)
         if rental is None or not isinstance(spec, RdsTarget):
             continue
         cloud, _ = rental.observed(name)

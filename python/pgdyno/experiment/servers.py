@@ -16,6 +16,7 @@ from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
 from pgdyno.target import Server, fetch_target, open_target
+from pgdyno.target.aws.journal import GENERATOR
 from pgdyno.units import parse_bytes
 
 
@@ -64,6 +65,9 @@ def note_rented(state: RunState) -> None:
     """Keeps with the run what its rented servers are, and where. Raises StoreError."""
     rental = state.ground.rental
     for name, place in (rental.journal.ready if rental is not None else {}).items():
+        if name == GENERATOR:
+            state.note(f"the load comes from a {place['instance']} in {place['zone']}")
+            continue
         state.note(f"target {name} is a {place['instance']} in {place['zone']}, version {place['version']}")
     note_limits(state)
 

@@ -1,14 +1,16 @@
-"""What cannot be had of RDS and Aurora, as far as that is known without asking them."""
+"""What cannot be had of RDS, Aurora and EC2, as far as that is known without asking them."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import Problem
 from pgdyno.plan.aws_parameters import in_own_unit, parameter_refusal
-from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, RdsTarget
+from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, DatabaseTarget, RdsTarget
+from pgdyno.plan.ec2_checks import check_ec2
+from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.problems import Document
 from pgdyno.plan.reserved import SETTING_NAME
 from pgdyno.units import parse_bytes
@@ -25,6 +27,15 @@ _Where = tuple[str | int, ...]
 
 def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
     """Everything of `target` that its service would refuse."""
+    yield from check_networks(where, target.allow, document)
+    yield from _places(where, target, document)
+    if isinstance(target, DatabaseTarget):
+        yield from _database(where, target, document)
+    elif isinstance(target, Ec2Target):
+        yield from check_ec2(where, target, document)
+
+
+def _database(where: _Where, target: DatabaseTarget, document: Document) -> Iterator[Problem]:
     service = "aurora" if isinstance(target, AuroraTarget) else "rds"
     yield from _parameters((*where, "parameters"), service, target.parameters, document)
     if isinstance(target, AuroraTarget):
@@ -33,8 +44,6 @@ def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[
             yield document.problem((*where, "clone_of"), "excludes snapshot", "remove one of them")
     if isinstance(target, RdsTarget):
         yield from _storage(where, target, document)
-    yield from _networks(where, target, document)
-    yield from _places(where, target, document)
     origin = target.snapshot or getattr(target, "clone_of", None)
     if target.restore == "each-trial" and origin is None:
         yield document.problem((*where, "restore"), "there is nothing to restore from", "name a snapshot")
@@ -76,8 +85,9 @@ def _storage(where: _Where, target: RdsTarget, document: Document) -> Iterator[P
             yield document.problem((*where, key), message, "remove it, or use more storage")
 
 
-def _networks(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
-    for place, text in enumerate(target.allow):
+def check_networks(where: _Where, allow: Sequence[str], document: Document) -> Iterator[Problem]:
+    """Networks that none of ours may be open to."""
+    for place, text in enumerate(allow):
         path = (*where, "allow", place)
         try:
             network = ipaddress.ip_network(text)

@@ -1,4 +1,4 @@
-"""The plan's targets that are rented from Amazon for a run: RDS and Aurora."""
+"""The plan's targets that are rented from Amazon for a run; those of EC2 have a module of their own."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.version_words import Version
 from pgdyno.units import parse_duration_s
 
+InstanceClass = Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]
+
 
 def _lasting(text: str) -> str:
     if parse_duration_s(text) <= 0:
@@ -18,31 +20,43 @@ def _lasting(text: str) -> str:
     return text
 
 
+Lasting = Annotated[str, AfterValidator(_lasting)]
+
+
 class AwsTarget(NetworkTarget):
-    """What RDS and Aurora have in common. A database server is made for the run and removed behind it."""
+    """What all of them have in common. A server is made for the run and removed behind it."""
 
     version: Version
     """PostgreSQL's, a major or an exact one that the service has; of a snapshot, the snapshot's."""
-    instance: Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]
-    """The instance class: `db.r8g.4xlarge`."""
-    instead: list[Annotated[str, Field(pattern=r"^db\.[a-z0-9-]+\.[a-z0-9]+$")]] = Field(default_factory=list)
-    """Classes to take, in this order, where Amazon has no capacity for `instance`."""
+    instance: str
+    instead: list[str] = Field(default_factory=list)
     region: str | None = None
     """None: what boto3's own configuration says."""
     zones: list[str] = Field(default_factory=list)
     """Availability zones, tried in this order; none: Amazon chooses."""
     parameters: dict[str, Setting] = Field(default_factory=dict)
-    """Of the instance's parameter group."""
+    """The server's settings: of the instance's parameter group, or lines of postgresql.conf."""
     allow: list[str] = Field(default_factory=list)
     """Networks (CIDR) from which the server may be reached; none: the address of this machine alone."""
     public: bool = True
     """Whether it has a public address; false where this machine is in the same network."""
-    subnet_group: str | None = None
-    """A subnet group that is there already; None: the account's default network."""
     encrypted: bool = True
     """Storage, with the account's own key for the service."""
+    ready_within: Lasting = "90m"
+    """How long the service may take to make, restore or remove it."""
+
+
+class DatabaseTarget(AwsTarget):
+    """What RDS and Aurora have in common: no host to be seen."""
+
+    instance: InstanceClass
+    """The instance class: `db.r8g.4xlarge`."""
+    instead: list[InstanceClass] = Field(default_factory=list)
+    """Classes to take, in this order, where Amazon has no capacity for `instance`."""
     insights: bool = True
     """Whether Performance Insights is switched on, kept for 7 days, which costs nothing."""
+    subnet_group: str | None = None
+    """A subnet group that is there already; None: the account's default network."""
     snapshot: Annotated[str, Field(min_length=1)] | None = None
     """A snapshot that is there already and that the server is restored from; None: an empty server."""
     restore: Literal["once", "each-trial"] = "once"
@@ -52,11 +66,9 @@ class AwsTarget(NetworkTarget):
     when they are first touched: read all, or leave that to the trials."""
     tls_root: str | None = None
     """Certificates to check the server's with; None: Amazon's bundle, which is fetched."""
-    ready_within: Annotated[str, AfterValidator(_lasting)] = "90m"
-    """How long the service may take to make, restore or remove it."""
 
 
-class RdsTarget(AwsTarget):
+class RdsTarget(DatabaseTarget):
     """A single instance of RDS for PostgreSQL."""
 
     kind: Literal["rds"]
@@ -69,7 +81,7 @@ class RdsTarget(AwsTarget):
     """How long automatic backups are kept; 0: none are made."""
 
 
-class AuroraTarget(AwsTarget):
+class AuroraTarget(DatabaseTarget):
     """A cluster of Aurora PostgreSQL with one instance, its writer."""
 
     kind: Literal["aurora"]

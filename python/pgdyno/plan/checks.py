@@ -14,7 +14,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.dataset_checks import check_size
+from pgdyno.plan.ec2_target import Ec2Generator
 from pgdyno.plan.event_checks import check_events, check_ledger
+from pgdyno.plan.generator_checks import SECTION as GENERATOR
+from pgdyno.plan.generator_checks import check_generator
 from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,
     EventSpec,
@@ -62,6 +65,7 @@ class Sections:
     reset: Reset | None = None
     search: SearchSpec | None = None
     replica_load: ReplicaLoad | None = None
+    generator: Ec2Generator | None = None
 
 
 def read_sections(document: Document) -> Sections:
@@ -85,6 +89,7 @@ def read_sections(document: Document) -> Sections:
         _readable(Reset.model_validate, document.data.get("reset", {})),
         _readable(SearchSpec.model_validate, document.data.get("search")),
         _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
+        _readable(Ec2Generator.model_validate, document.data.get(GENERATOR)),
     )
 
 
@@ -151,13 +156,19 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
+    yield from _beside_the_load(sections, document, folder)
+    if sections.reset is not None:
+        dataset = sections.workload.dataset if sections.workload is not None else None
+        yield from check_reset(sections.reset, dataset, sections.targets, document)
+
+
+def _beside_the_load(sections: Sections, document: Document, folder: Path) -> Iterator[Problem]:
     if sections.replica_load is not None:
         on = sections.workload.dataset if sections.workload is not None else "pgbench"
         yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
         yield from check_replica_load(sections.replica_load, sections.targets, document)
-    if sections.reset is not None:
-        dataset = sections.workload.dataset if sections.workload is not None else None
-        yield from check_reset(sections.reset, dataset, sections.targets, document)
+    if sections.generator is not None:
+        yield from check_generator(sections.generator, sections.targets, sections.workload, document)
 
 
 def _price(document: Document) -> Iterator[Problem]:

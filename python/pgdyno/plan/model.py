@@ -20,7 +20,15 @@ from pgdyno.plan.replica_load import ReplicaLoad
 from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.snapshot_words import SnapshotWay, snapshot_way
 from pgdyno.plan.sweep import Sweep
-from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
+from pgdyno.plan.targets import (
+    BuildTarget,
+    DsnTarget,
+    EmbeddedTarget,
+    GeneratorSpec,
+    LocalTarget,
+    OwnTarget,
+    TargetSpec,
+)
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
 from pgdyno.units import parse_duration_s
@@ -304,6 +312,8 @@ class Plan(Model):
     name: Name
     description: str = ""
     target: Annotated[dict[Name, TargetSpec], Field(min_length=1)]
+    generator: GeneratorSpec = None
+    """A host that is rented for the load to come from; None ("here"): this machine."""
     workload: Workload
     sweep: Sweep
     trial: TrialSpec
@@ -362,7 +372,7 @@ class Plan(Model):
         for target in resolved["target"].values():
             if target.get("ssh", ...) is None:
                 del target["ssh"]
-        for name in ("phase", "published", "search", "replica_load", "price"):
+        for name in ("phase", "published", "search", "replica_load", "price", "generator"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:

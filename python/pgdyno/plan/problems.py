@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
 from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
+from pgdyno.plan.ec2_target import DataVolume, Ec2Generator, Ec2Target, Volume
 from pgdyno.plan.lines import Path, dotted, nearest
 from pgdyno.plan.model import (
     EventSpec,
@@ -24,6 +25,7 @@ from pgdyno.plan.model import (
 )
 from pgdyno.plan.near import near
 from pgdyno.plan.probe_words import ProbeSpec
+from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
 from pgdyno.plan.targets import (
     BuildTarget,
@@ -37,6 +39,7 @@ from pgdyno.records.price import PriceList
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
+    "generator": Ec2Generator,
     "workload": Workload,
     "sweep": Sweep,
     "trial": TrialSpec,
@@ -54,17 +57,25 @@ TARGET_KINDS: dict[str, type[BaseModel]] = {
     "local": LocalTarget,
     "build": BuildTarget,
     "dsn": DsnTarget,
+    "ec2": Ec2Target,
     "rds": RdsTarget,
     "aurora": AuroraTarget,
 }
-TARGET_TABLES: dict[str, type[BaseModel]] = {"environment": Environment, "replicas": Replicas}
+TARGET_TABLES: dict[str, type[BaseModel]] = {
+    "environment": Environment,
+    "replicas": Replicas,
+    "ssh": SshSpec,
+    "root": Volume,
+    "data": DataVolume,
+    "wal": DataVolume,
+}
 """Tables inside of a target's."""
 
 _EXAMPLES = {
     "name": 'such as name = "quick"',
     "target": 'such as [target.pg18] with kind = "embedded" and version = "18"',
     "kind": 'kind = "embedded" (fetched by pgdyno), "local" (installed on this machine), "build" (from a source tree),'
-    ' "dsn" (reached over the network), "rds" or "aurora" (rented from Amazon)',
+    ' "dsn" (reached over the network), "ec2", "rds" or "aurora" (rented from Amazon)',
     "source": 'such as source = "/src/postgres"',
     "dsn": 'such as dsn = "host=db.example.net user=bench"',
     "count": "such as count = 1",

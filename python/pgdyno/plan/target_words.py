@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, RdsTarget
+from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, DatabaseTarget, RdsTarget
+from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.targets import BuildTarget, DsnTarget, EmbeddedTarget, LocalTarget, OwnTarget, TargetSpec
 
 
@@ -16,6 +17,8 @@ def describe_target(target: TargetSpec) -> str:
             return ", ".join(
                 [f"RDS for PostgreSQL {target.version}", _rented(target), f"{target.storage} of {target.storage_type}"]
             )
+        case Ec2Target():
+            return ", ".join([f"PostgreSQL {target.version} on {target.system}", _rented(target), *_volumes(target)])
         case AuroraTarget():
             return ", ".join([f"Aurora PostgreSQL {target.version}", _rented(target), f"{target.storage_type} storage"])
         case EmbeddedTarget():
@@ -28,9 +31,16 @@ def describe_target(target: TargetSpec) -> str:
 
 
 def _rented(target: AwsTarget) -> str:
-    origin = target.snapshot or getattr(target, "clone_of", None)
-    restored = "" if origin is None else f", from {origin}, {target.restore.replace('-', ' ')}"
+    restored = ""
+    if isinstance(target, DatabaseTarget):
+        origin = target.snapshot or getattr(target, "clone_of", None)
+        restored = "" if origin is None else f", from {origin}, {target.restore.replace('-', ' ')}"
     return f"{target.instance} in {', '.join(target.zones) or target.region or 'the configured region'}{restored}"
+
+
+def _volumes(target: Ec2Target) -> list[str]:
+    named = (("data", target.data), ("WAL", target.wal))
+    return [f"{name} on {each.size} of {each.type}" for name, each in named if each is not None]
 
 
 def _places(target: OwnTarget) -> list[str]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
 from pgdyno.plan.base import Model, Positive, Setting, Size
+from pgdyno.plan.ec2_target import Ec2Generator, Ec2Target
 from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.plan.version_words import Version
@@ -91,6 +92,17 @@ class DsnTarget(NetworkTarget):
     """How to get to its host, for the probe; None: it is sampled over SQL alone."""
 
 
+def _generator(value: object) -> object:
+    if value is None or value == "here":
+        return None
+    if isinstance(value, (dict, Ec2Generator)):
+        return value
+    raise ValueError('write "here", or a table with kind = "ec2" and an instance')
+
+
 OwnTarget = EmbeddedTarget | LocalTarget | BuildTarget
 """Targets whose servers pgdyno makes, starts and stops itself."""
-TargetSpec = Annotated[OwnTarget | DsnTarget | RdsTarget | AuroraTarget, Field(discriminator="kind")]
+TargetSpec = Annotated[OwnTarget | DsnTarget | Ec2Target | RdsTarget | AuroraTarget, Field(discriminator="kind")]
+GeneratorSpec = Annotated[
+    Ec2Generator | None, BeforeValidator(_generator, json_schema_input_type=Literal["here"] | Ec2Generator)
+]

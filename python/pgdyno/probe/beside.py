@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -33,15 +33,16 @@ class Beside:
         data_directory: Path | None,
         lines: Path,
         log: Path,
+        through: Sequence[str] = (),
     ) -> None:
-        """Writes to `lines`, and what goes wrong to `log`.
+        """Writes to `lines`, and what goes wrong to `log`; `through` are words before it where it runs elsewhere.
 
         `environment` are libpq's variables of the server; a server over the network has no `data_directory`.
         """
         self.options = _options(spec, data_directory)
         """Of pgprobe; None when nothing is to be sampled."""
         self._environment = environment
-        self._lines, self._log = lines, log
+        self._lines, self._log, self._through = lines, log, through
         self._process: subprocess.Popen[bytes] | None = None
         self._broke_off = False
         self.problem: str | None = None
@@ -55,7 +56,7 @@ class Beside:
             program = locate(PROGRAM, ENVIRONMENT, "the probe")
             with ExitStack() as files:
                 self._process = subprocess.Popen(
-                    [program, *self.options],
+                    [*self._through, program, *self.options],
                     stdin=subprocess.PIPE,
                     stdout=files.enter_context(self._lines.open("wb")),
                     stderr=files.enter_context(self._log.open("wb")),

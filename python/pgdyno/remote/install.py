@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncssh
 
+from pgdyno.programs import ENGINES, for_machine
 from pgdyno.remote.problem import RemoteError
 
 MACHINES = {62: ("x86_64", "amd64"), 183: ("aarch64", "arm64")}
@@ -40,17 +42,11 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
 
     It is written beside its place and renamed, so that two who copy at once do not meet.
     """
-    try:
-        content = program.read_bytes()
-    except OSError as error:
-        raise RemoteError(f"cannot read {program}: {error}") from error
+    program, content = await _suiting(connection, program, host)
     digest = hashlib.sha256(content).hexdigest()
     place = _quoted(f"{folder.rstrip('/')}/{program.name}-{digest[:16]}")
-    look = f"uname -s; uname -m; sha256sum < {place} 2>/dev/null; {place} --version"
-    there = await _shell(connection, look)
-    lines = there.out.splitlines()
-    _check_machine(lines[:2], program, content, host)
-    if lines[2:] and lines[2].split()[:1] == [digest]:
+    there = await _shell(connection, f"sha256sum < {place} 2>/dev/null && {place} --version")
+    if there.out.split()[:1] == [digest]:
         if there.code == 0:
             return Installed(place, copied=False)
         raise _cannot_run(program, folder, host, there)
@@ -59,6 +55,20 @@ async def install(connection: asyncssh.SSHClientConnection, program: Path, folde
     if tried.code != 0:
         raise _cannot_run(program, folder, host, tried)
     return Installed(place, copied=True)
+
+
+async def put(connection: asyncssh.SSHClientConnection, files: Mapping[str, bytes], folder: str, host: str) -> str:
+    """Brings `files`, by their places, into a folder of their own below `folder`, quoted. Raises RemoteError."""
+    listed = sorted(files.items())
+    digest = hashlib.sha256(repr(listed).encode()).hexdigest()
+    base = f"{folder.rstrip('/')}/files-{digest[:16]}"
+    made = await _shell(connection, f"umask 077 && mkdir -p {_quoted(base)}")
+    if made.code != 0:
+        raise RemoteError(f"cannot make {base} on {host}: {_last(made)}")
+    for place, content in listed:
+        inner, _, _ = f"{base}/{place}".rpartition("/")
+        await _copy(connection, content, hashlib.sha256(content).hexdigest(), _quoted(f"{base}/{place}"), inner, host)
+    return _quoted(base)
 
 
 async def _copy(
@@ -71,21 +81,40 @@ async def _copy(
     command = f"{write} && {{ {same} || {{ rm -f {partial}; exit {NOT_WHOLE}; }}; }} && mv -f {partial} {place}"
     done = await _shell(connection, f"{{ {command}; }} || {{ e=$?; rm -f {partial}; exit $e; }}", content)
     if done.code == NOT_WHOLE:
-        raise RemoteError(f"the copy of the probe on {host} is not whole, or there is no sha256sum", passing=True)
+        raise RemoteError(f"a copy on {host} is not whole, or there is no sha256sum", passing=True)
     if done.code != 0:
         hint = "name another folder of that host: target.NAME.ssh.folder"
-        raise RemoteError(f"cannot copy the probe to {folder} on {host}: {_last(done)}", hint=hint)
+        raise RemoteError(f"cannot copy to {folder} on {host}: {_last(done)}", hint=hint)
 
 
-def _check_machine(names: list[str], program: Path, content: bytes, host: str) -> None:
-    """Raises RemoteError when the host is of another kind than `program` was built for."""
+async def _suiting(connection: asyncssh.SSHClientConnection, program: Path, host: str) -> tuple[Path, bytes]:
+    """`program`, or the one of that name for the host's kind of machine, and its content. Raises RemoteError."""
+    names = (await _shell(connection, "uname -s; uname -m")).out.splitlines()
     if len(names) < 2 or names[0] != "Linux":
         raise RemoteError(f"{host} is not Linux: uname says {' '.join(names) or 'nothing'}")
-    is_elf = content[:4] == b"\x7fELF"
-    built_for = MACHINES.get(int.from_bytes(content[18:20], "little"), ("unknown",)) if is_elf else (names[1],)
-    if names[1] not in built_for:
+    built_for, content = _read(program)
+    if not built_for or names[1] in built_for:
+        return program, content
+    other = for_machine(program.name, names[1])
+    if other is None:
         message = f"{host} is {names[1]}, and {program.name} here was built for {built_for[0]}"
-        raise RemoteError(message, hint=f"run pgdyno on a machine that is {names[1]}, or leave target.NAME.ssh out")
+        hint = f"make engines builds it for {names[1]}, too; {ENGINES} names the folder of such programs"
+        raise RemoteError(message, hint=hint)
+    other_for, content = _read(other)
+    if names[1] not in other_for:
+        raise RemoteError(f"{host} is {names[1]}, and {other} was built for {other_for[0] if other_for else 'nothing'}")
+    return other, content
+
+
+def _read(program: Path) -> tuple[tuple[str, ...], bytes]:
+    """What machines it was built for, none for a script, and its content. Raises RemoteError."""
+    try:
+        content = program.read_bytes()
+    except OSError as error:
+        raise RemoteError(f"cannot read {program}: {error}") from error
+    if content[:4] != b"\x7fELF":
+        return (), content
+    return MACHINES.get(int.from_bytes(content[18:20], "little"), ("unknown",)), content
 
 
 def _cannot_run(program: Path, folder: str, host: str, said: _Reply) -> RemoteError:

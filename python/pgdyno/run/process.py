@@ -31,7 +31,7 @@ def running_engine(
     because it was told to, whatever ended the block.
     """
     process = subprocess.Popen(
-        [str(engine.path), *options],
+        [*engine.command, *options],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=errors,

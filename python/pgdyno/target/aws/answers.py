@@ -6,6 +6,7 @@ import ipaddress
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 import psycopg
 
@@ -18,6 +19,16 @@ from pgdyno.target.aws.place import Place
 from pgdyno.target.aws.tags import RUN
 from pgdyno.target.aws.vpc import own_network
 
+
+class Reachable(Protocol):
+    """What the plan says of who may reach it."""
+
+    @property
+    def public(self) -> bool: ...  # noqa: D102 - as the plan has them
+    @property
+    def ready_within(self) -> str: ...  # noqa: D102
+
+
 WITHIN_S = 180.0
 """A name may take a while to be known, and a new password to be taken."""
 CONNECT_S = 10
@@ -27,6 +38,7 @@ def wait_until_it_answers(maker: Maker, spec: AwsTarget, place: Place, passwords
     """Returns when its first user gets in, the server's certificate checked. Raises TargetError with the reason."""
     patience = Patience(WITHIN_S)
     while True:
+        maker.stop.check()
         try:
             psycopg.connect(place.dsn(passwords, root), connect_timeout=CONNECT_S).close()
         except psycopg.OperationalError as error:
@@ -47,14 +59,14 @@ def _reason(maker: Maker, spec: AwsTarget, place: Place, said: str) -> TargetErr
         hint = "a server with public = false has a name inside of its network alone"
         return TargetError(f"{what}: its name is not known: {error}", hint=hint)
     except OSError as error:
-        why, hint = _in_the_way(maker.cloud, maker.journal.run, spec, place)
+        why, hint = in_the_way(maker.cloud, maker.journal.run, spec, place.port)
         return TargetError(f"{what}: {why} ({error})", hint=hint)
     return TargetError(f"the server of target {maker.target} answers, and lets nobody in: {said}")
 
 
-def _in_the_way(cloud: Cloud, run: str, spec: AwsTarget, place: Place) -> tuple[str, str]:
-    """The security group or the route, and what to do about it."""
-    allowed = sorted({str(each) for each in _allowed(cloud, run, place.port)})
+def in_the_way(cloud: Cloud, run: str, spec: Reachable, port: int) -> tuple[str, str]:
+    """The security group or the route, and what to do about it. Raises AwsError."""
+    allowed = sorted({str(each) for each in _allowed(cloud, run, port)})
     try:
         own = ipaddress.ip_network(own_network())
     except TargetError:

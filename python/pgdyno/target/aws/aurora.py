@@ -94,7 +94,12 @@ class Aurora:
             self._request_cluster(release, groups)
         self._wait()
         maker.note(Kind.DB_INSTANCE)
-        with_choices(maker, self.spec, lambda instance, zone: self._request_instance(groups, instance, zone))
+        with_choices(
+            maker,
+            self.spec,
+            lambda instance, zone: self._request_instance(groups, instance, zone),
+            self.spec.zones,
+        )
         writer = wait_for_instance(maker, self.spec, groups.instance)
         if self._copied:
             maker.cloud.call(

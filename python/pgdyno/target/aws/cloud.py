@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -21,6 +22,7 @@ class Cloud:
         self._session = _session(region)
         self.region: str = self._session.region_name
         self._clients: dict[str, Any] = {}
+        self._lock = threading.Lock()
 
     @property
     def partition(self) -> str:
@@ -62,7 +64,8 @@ class Cloud:
                 read_timeout=60,
                 user_agent_extra=f"pgdyno/{__version__}",
             )
-            with explained(service, "a first request"):
+            # a session makes one client at a time
+            with explained(service, "a first request"), self._lock:
                 self._clients[service] = self._session.client(service, config=config)
         return self._clients[service]
 

@@ -6,44 +6,23 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
-from typing import Literal
 
-from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, RdsTarget
+from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, DatabaseTarget, RdsTarget
 from pgdyno.plan.costs import dataset_bytes, needed_s, trial_count
+from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.model import Plan
-from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR, Costs, Hourly, Monthly, PriceList
+from pgdyno.records.price import Costs, Hourly, Monthly, PriceList
+from pgdyno.target.aws.cost_ec2 import host_items, part_items
+from pgdyno.target.aws.item import Item
 from pgdyno.target.aws.kinds import Kind, Resource
 from pgdyno.target.aws.life import rented_targets
-from pgdyno.target.aws.prices import CURRENCY, INSTANCES, Prices, Rate, Usage
+from pgdyno.target.aws.prices import CURRENCY, INSTANCES, Prices, Usage
 from pgdyno.target.aws.rds import gibibytes
 
 COMING_H = 0.5
-"""What a server takes to come, to go, or to be restored; more often less. Servers come one after the other."""
-HOURS_A_MONTH = HOURS_A_YEAR / MONTHS_A_YEAR
-LEFT_OUT = ("traffic", "backups and snapshots")
+"""What servers take to come, to go, or one to be restored; more often less. They come side by side."""
+LEFT_OUT = ("traffic", "public addresses", "backups and snapshots")
 IO_LEFT_OUT = "I/O of Aurora's standard storage"
-
-Unit = Literal["hour", "GB", "IOPS", "MB/s"]
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One thing that is paid for."""
-
-    target: str
-    what: str
-    count: float
-    unit: Unit
-    """Instances are paid by the hour, all else by the month."""
-    rate: Rate | None
-    """Of one; None: nobody says."""
-
-    @property
-    def hourly(self) -> float | None:
-        """USD."""
-        if self.rate is None:
-            return None
-        return self.count * self.rate.amount / (1.0 if self.unit == "hour" else HOURS_A_MONTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +61,9 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
     `hours` are those for which it is rented; None: as long as the planned trials take. Raises TargetError.
     """
     items = [item for name, spec in rented_targets(plan).items() for item in _items(plan, name, spec, prices, region)]
+    if plan.generator is not None:
+        where = next(iter(rented_targets(plan).values())).region or region
+        items += host_items("generator", plan.generator.instance, [plan.generator.root], prices, where)
     standard = any(isinstance(each, AuroraTarget) and each.storage_type == "standard" for each in plan.target.values())
     left_out = (*LEFT_OUT, IO_LEFT_OUT) if standard else LEFT_OUT
     return Estimate(tuple(items), hours_of(plan) if hours is None else hours, left_out)
@@ -94,14 +76,15 @@ def hours_of(plan: Plan) -> float | None:
         return None
     rented = rented_targets(plan).values()
     each = trial_count(plan, plan.points()) / len(plan.target)
-    restores = sum(each - 1 for spec in rented if spec.restore == "each-trial")
-    return trials_s / 3600 + COMING_H * (len(rented) + 1 + 2 * restores)
+    restored = [spec for spec in rented if isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"]
+    return trials_s / 3600 + COMING_H * (2 + 2 * (each - 1) * len(restored))
 
 
 def price_list(plan: Plan, found: Estimate) -> PriceList | None:
     """The same as a plan has it, for the run's reports; None unless every target has a price."""
     if found.unknown or found.asked is None or rented_targets(plan).keys() != plan.target.keys():
         return None
+    # the generator is no part of what a server costs
     costs = {name: _costs([each for each in found.items if each.target == name]) for name in plan.target}
     return PriceList(currency=CURRENCY, date=found.asked, years=1.0, left_out=found.left_out, target=costs)
 
@@ -122,7 +105,10 @@ def _costs(items: list[Item]) -> Costs:
 
 def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: str) -> Iterator[Item]:
     region = spec.region or configured
-    if isinstance(spec, RdsTarget):
+    if isinstance(spec, Ec2Target):
+        volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
+        yield from host_items(name, spec.instance, volumes, prices, region)
+    elif isinstance(spec, RdsTarget):
         engine = "PostgreSQL"
         usage = Usage(region, engine, INSTANCES, f"InstanceUsage:{spec.instance}")
         yield Item(name, spec.instance, 1, "hour", prices.rate(usage))
@@ -182,5 +168,7 @@ def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
         if kind in _VOLUMES:
             usage = Usage(each.region, engine, _STORAGE, _VOLUMES[kind])
             yield Item(each.name, kind, int(size), "GB", prices.rate(usage))
+    elif each.kind in (Kind.INSTANCE, Kind.VOLUME):
+        yield from part_items(each, prices)
     elif each.kind not in (Kind.DB_CLUSTER, Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP):
         yield Item(each.name, each.words, 1, "hour", None)

@@ -116,7 +116,8 @@ def refused(action: str, response: dict[str, Any]) -> AwsError:
     if "Quota" in code or code.endswith("LimitExceeded"):
         hint = "remove what is not needed, or ask Amazon for more in the console under Service Quotas"
         return AwsError(f"a quota of the account is used up ({code}, {action}): {said}", code=code, hint=hint)
-    if code.startswith("Insufficient") and "Capacity" in code:
+    elsewhere = code == "Unsupported" and "Availability Zone" in said
+    if elsewhere or (code.startswith("Insufficient") and "Capacity" in code):
         hint = "name further zones, or further instance types by instead = [...]"
         return CapacityError(f"Amazon has no capacity for it now ({code}): {said}", code=code, hint=hint)
     for kind, words in ((ThereAlreadyError, _THERE_ALREADY), (NotThereError, _NOT_THERE)):

@@ -10,6 +10,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,6 +22,8 @@ from pgdyno.target.aws.tags import moment_of, stamp
 from pgdyno.target.storage import ensure_folder, storing
 
 FOLDER = "aws"
+GENERATOR = "@generator"
+"""In the place of a target's name, of which it can be none."""
 
 
 def new_run() -> str:
@@ -51,7 +54,7 @@ class Journal:
     expires: datetime
     noted: list[Noted] = field(default_factory=list)
     ready: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """Where each target's server is, by the target's name; once it is there."""
+    """Where each target's server is, by the target's name, and the generator; once it is there."""
     _held: int | None = field(default=None, repr=False)
 
     @classmethod
@@ -94,6 +97,11 @@ class Journal:
         """The password file (libpq's form) of its servers; closed to others."""
         return self.path.with_suffix(".pgpass")
 
+    @property
+    def keys(self) -> Path:
+        """The folder with its hosts' keys; closed to others."""
+        return self.path.with_suffix(".keys")
+
     def hold(self) -> bool:
         """Keeps others from closing it, up to the end of this process; False when another holds it."""
         if self._held is not None:
@@ -120,6 +128,8 @@ class Journal:
         """Removes it: all is gone. Raises TargetError."""
         with storing(self.path, "cannot remove"):
             self.passwords.unlink(missing_ok=True)
+            if self.keys.is_dir():
+                shutil.rmtree(self.keys)
             self.path.unlink(missing_ok=True)
         self.release()
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, RdsTarget
+from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, DatabaseTarget, RdsTarget
+from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.model import Plan
 from pgdyno.plan.targets import DsnTarget
 from pgdyno.target.aws.answers import wait_until_it_answers
@@ -18,18 +22,26 @@ from pgdyno.target.aws.aurora import Aurora
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.inventory import Search, by_name
-from pgdyno.target.aws.journal import Journal, journals
+from pgdyno.target.aws.journal import GENERATOR, Journal, journals
+from pgdyno.target.aws.key_ring import KeyRing
 from pgdyno.target.aws.kinds import Kind, Resource
 from pgdyno.target.aws.make import Maker
 from pgdyno.target.aws.place import Place, keep_password
 from pgdyno.target.aws.rds import Rds
 from pgdyno.target.aws.removal import Left, remove_all
 from pgdyno.target.aws.server import new_password
+from pgdyno.target.aws.side_by_side import Stop, side_by_side
 from pgdyno.target.aws.tags import EXPIRES, stamp
 from pgdyno.target.aws.trust import tls_root
+from pgdyno.target.storage import storing
 from pgdyno.units import parse_duration_s
 
+if TYPE_CHECKING:
+    from pgdyno.target.aws.ec2 import Ec2
+    from pgdyno.target.aws.generator import RentedGenerator
+
 Say = Callable[[str], None]
+_ZONE = "name one for all: zones = [...]"
 _DATABASES = (Kind.DB_INSTANCE, Kind.DB_CLUSTER)
 
 
@@ -40,12 +52,19 @@ def rented_targets(plan: Plan) -> dict[str, AwsTarget]:
 
 def is_restored(spec: AwsTarget) -> bool:
     """Whether its data come from elsewhere: from a snapshot, or another's storage."""
-    return spec.snapshot is not None or getattr(spec, "clone_of", None) is not None
+    return isinstance(spec, DatabaseTarget) and (spec.snapshot or getattr(spec, "clone_of", None)) is not None
+
+
+def wanted_names(plan: Plan) -> set[str]:
+    """Of all that is ready when all is up."""
+    return rented_targets(plan).keys() | (set() if plan.generator is None else {GENERATOR})
 
 
 def digest_of(plan: Plan) -> str:
     """Of what is made for `plan`: equal where the same servers are."""
-    asked = {name: spec.model_dump(mode="json") for name, spec in rented_targets(plan).items()}
+    asked: dict[str, object] = {name: spec.model_dump(mode="json") for name, spec in rented_targets(plan).items()}
+    if plan.generator is not None:
+        asked[GENERATOR] = plan.generator.model_dump(mode="json")
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -66,19 +85,77 @@ class Rental:
     """When each target's server was asked for; without those that were up before."""
     unread: set[str] = field(default_factory=set)
     """Targets whose pages were not read since they were restored."""
+    generator_group: str | None = None
+    """Its security group, while servers are made."""
+    stop: Stop = field(default_factory=Stop)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         """What is up already may have been restored just now, too."""
         self.unread |= {name for name, spec in rented_targets(self.plan).items() if is_restored(spec)}
 
     def up(self) -> None:
-        """Makes all of it, one target after the other. Raises TargetError; what was made is then still there."""
-        for name in rented_targets(self.plan):
-            self.since[name] = datetime.now(UTC)
-            try:
-                self._ready(name, self._server(name, new_password()))
-            except TargetError as error:
-                raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
+        """Makes all of it, its servers side by side. Raises TargetError; what was made is then still there."""
+        # what is read, or made for all, is not to be so by each
+        if self._has_hosts:
+            KeyRing(self.journal).own()
+        generator = self._generator()
+        if generator is not None:
+            self.generator_group = generator.group()
+        side_by_side({name: partial(self._up, name) for name in rented_targets(self.plan)}, self.stop)
+        if generator is not None:
+            self._generator_up(generator)
+
+    @property
+    def _has_hosts(self) -> bool:
+        specs = rented_targets(self.plan).values()
+        return self.plan.generator is not None or any(isinstance(spec, Ec2Target) for spec in specs)
+
+    def _generator(self) -> RentedGenerator | None:
+        if self.plan.generator is None:
+            return None
+        # SSH takes a while to load
+        from pgdyno.target.aws.generator import RentedGenerator
+
+        region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
+        maker = Maker(self.clouds[region], self.journal, GENERATOR, 0, self.say, self.stop)
+        return RentedGenerator(maker, self.plan.generator)
+
+    def _generator_up(self, generator: RentedGenerator) -> None:
+        from pgdyno.target.aws.generator import check_reach
+
+        assert self.generator_group is not None
+        zones = {name: place["zone"] for name, place in self.journal.ready.items()}
+        if len(set(zones.values())) > 1:
+            listed = ", ".join(f"{name} in {zone}" for name, zone in sorted(zones.items()))
+            raise TargetError(
+                f"the servers are in several zones ({listed}), and the generator can be in one", hint=_ZONE
+            )
+        try:
+            place = generator.up(self.generator_group, next(iter(zones.values())))
+        except TargetError as error:
+            raise type(error)(f"the generator: {error.message}", hint=error.hint) from error
+        self.journal.is_ready(GENERATOR, place.as_kept())
+        check_reach(generator.maker.cloud, self.journal)
+
+    def through(self) -> tuple[str, ...]:
+        """Words before a program that is to run on the generator; none: here. Raises TargetError."""
+        if self.plan.generator is None:
+            return ()
+        from pgdyno.remote.there import through
+        from pgdyno.target.aws.generator import there
+
+        file = self.journal.keys / "generator.json"
+        with storing(file, "cannot write"):
+            there(self.journal).write(file)
+        return through(file)
+
+    def _up(self, name: str) -> None:
+        self.since[name] = datetime.now(UTC)
+        try:
+            self._ready(name, self._server(name, new_password()))
+        except TargetError as error:
+            raise type(error)(f"target {name}: {error.message}", hint=error.hint) from error
 
     def connection(self, name: str) -> DsnTarget:
         """How the server of target `name` is reached. Raises TargetError."""
@@ -86,7 +163,8 @@ class Rental:
         place = Place(**self.journal.ready[name])
         return DsnTarget(
             kind="dsn",
-            dsn=place.dsn(self.journal.passwords, tls_root(spec, self.root)),
+            dsn=place.dsn(self.journal.passwords, self._tls_root(name)),
+            ssh=KeyRing(self.journal).ssh(place),
             **{
                 key: getattr(spec, key)
                 for key in ("database", "allow_existing", "settings")
@@ -102,7 +180,7 @@ class Rental:
     def wants_restore(self, name: str) -> bool:
         """Whether the server of target `name` is to be made anew from its snapshot before the next trial."""
         spec = rented_targets(self.plan).get(name)
-        return spec is not None and spec.restore == "each-trial" and name not in self.fresh
+        return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial" and name not in self.fresh
 
     def restore(self, name: str) -> None:
         """Removes the server of target `name` and makes it anew from its snapshot. Raises TargetError."""
@@ -141,16 +219,30 @@ class Rental:
         for each in self.there():
             _retag(self.clouds[each.region], each, self.journal.account, tag)
 
-    def _ready(self, name: str, server: Rds | Aurora, *, restore: bool = False) -> None:
-        place = server.restore() if restore else server.up()
+    def _tls_root(self, name: str) -> Path:
+        """What the certificate of the server of target `name` is checked with. Raises TargetError."""
+        spec = rented_targets(self.plan)[name]
+        return (
+            tls_root(spec, self.root) if isinstance(spec, DatabaseTarget) else KeyRing(self.journal).certificate(name)
+        )
+
+    def _ready(self, name: str, server: Rds | Aurora | Ec2, *, restore: bool = False) -> None:
+        # only databases have a snapshot to be restored from
+        place = server.restore() if restore and isinstance(server, (Rds, Aurora)) else server.up()
         spec, passwords = rented_targets(self.plan)[name], self.journal.passwords
-        keep_password(passwords, place, server.password)
-        wait_until_it_answers(server.maker, spec, place, passwords, tls_root(spec, self.root))
+        with self._lock:
+            keep_password(passwords, place, server.password)
+        wait_until_it_answers(server.maker, spec, place, passwords, self._tls_root(name))
         self.journal.is_ready(name, place.as_kept())
         self.fresh.add(name)
 
-    def _server(self, name: str, password: str) -> Rds | Aurora:
+    def _server(self, name: str, password: str) -> Rds | Aurora | Ec2:
         spec, maker = self.plan.target[name], self._maker(name)
+        if isinstance(spec, Ec2Target):
+            # SSH takes a while to load
+            from pgdyno.target.aws.ec2 import Ec2
+
+            return Ec2(maker, spec, password)
         if isinstance(spec, RdsTarget):
             return Rds(maker, spec, password)
         assert isinstance(spec, AuroraTarget)
@@ -159,7 +251,8 @@ class Rental:
     def _maker(self, name: str) -> Maker:
         spec = rented_targets(self.plan)[name]
         cloud = self.clouds[_region(self.clouds, spec)]
-        return Maker(cloud, self.journal, name, 1 + list(self.plan.target).index(name), self.say)
+        place = 1 + list(self.plan.target).index(name)
+        return Maker(cloud, self.journal, name, place, self.say, self.stop, self.generator_group)
 
 
 def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]) -> None:
@@ -172,7 +265,8 @@ def _retag(cloud: Cloud, each: Resource, account: str, tag: list[dict[str, str]]
     if each.kind in names:
         arn = f"arn:{cloud.partition}:rds:{cloud.region}:{account}:{names[each.kind]}:{each.id}"
         cloud.call("rds", "add_tags_to_resource", ResourceName=arn, Tags=tag)
-    elif each.kind is Kind.SECURITY_GROUP:
+    elif each.kind in (Kind.SECURITY_GROUP, Kind.INSTANCE, Kind.VOLUME):
+        # a host looks at its own tag
         cloud.call("ec2", "create_tags", Resources=[each.id], Tags=tag)
 
 
@@ -208,7 +302,7 @@ def standing(plan: Plan, root: Path, say: Say) -> Rental | None:
         if journal.digest != digest_of(plan):
             message = f"servers of a plan {plan.name} are up (run {journal.run}), and its targets were others then"
             raise AwsError(message, hint=f"remove them: pgdyno reap --run {journal.run}")
-        if journal.ready.keys() != rented_targets(plan).keys():
+        if journal.ready.keys() != wanted_names(plan):
             continue
         rental = _own(Rental(plan, root, journal, say, _clouds(plan)))
         if not journal.hold():
@@ -231,7 +325,7 @@ def _own(rental: Rental) -> Rental:
 
 def is_standing(plan: Plan, root: Path) -> bool:
     """Whether `standing` would give the servers of `plan`, or say why not."""
-    names = rented_targets(plan).keys()
+    names = wanted_names(plan)
     ready = [each for each in journals(root) if each.plan == plan.name and each.ready]
     return any(each.digest != digest_of(plan) or each.ready.keys() == names for each in ready)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.inventory import PREFIX
 from pgdyno.target.aws.journal import Journal
 from pgdyno.target.aws.kinds import Kind
+from pgdyno.target.aws.side_by_side import Stop
 from pgdyno.target.aws.tags import tags
 
 
@@ -22,6 +23,10 @@ class Maker:
     place: int
     """Of the target in the plan, from 1: names at Amazon are short, and targets' names may hold what those may not."""
     say: Callable[[str], None]
+    stop: Stop = field(default_factory=Stop)
+    """Set when what it makes is wanted no more."""
+    generator_group: str | None = None
+    """The security group of the run's generator, which servers let in; None: there is none."""
 
     @property
     def name(self) -> str:
@@ -33,7 +38,12 @@ class Maker:
         """Likewise."""
         return tags(self.journal.run, self.journal.expires, self.target, self.name)
 
-    def note(self, kind: Kind) -> None:
-        """Notes what is asked for next; that is on the disk then. Raises TargetError."""
-        self.journal.making(kind, self.name, self.cloud.region, self.target)
-        self.say(f"making the {kind} {self.name}")
+    def note(self, kind: Kind, name: str | None = None) -> None:
+        """Notes what is asked for next, by `name` where that is another; it is on the disk then.
+
+        Raises TargetError.
+        """
+        self.stop.check()
+        name = name or self.name
+        self.journal.making(kind, name, self.cloud.region, self.target)
+        self.say(f"making the {kind} {name}")

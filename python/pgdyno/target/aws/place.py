@@ -27,17 +27,25 @@ class Place:
     """The instance class that it has: of `instead`, perhaps."""
     version: str
     """As the service says it."""
+    tls: str = "verify-full"
+    """libpq's sslmode: `verify-ca` where the server's certificate is its own authority, `disable` without one."""
+    inner: str = ""
+    """The address in its own network, where that is another; else empty."""
+    login: str = ""
+    """The account of the host; empty where there is no host to be seen."""
+    ssh_port: int = 0
 
     def dsn(self, passwords: Path, tls_root: Path) -> str:
-        """Connection string without a password; the server's certificate is checked."""
+        """Connection string without a password; the server's certificate is checked if there is one."""
+        checked = {} if self.tls == "disable" else {"sslrootcert": str(tls_root)}
         return make_conninfo(
             host=self.host,
             port=str(self.port),
             user=self.user,
             dbname="postgres",
             passfile=str(passwords),
-            sslmode="verify-full",
-            sslrootcert=str(tls_root),
+            sslmode=self.tls,
+            **checked,
         )
 
     def as_kept(self) -> dict[str, Any]:

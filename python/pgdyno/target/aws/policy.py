@@ -9,10 +9,12 @@ from pgdyno.target.aws.tags import RUN
 LOOK = {
     "cloudwatch": ("GetMetricData",),
     "ec2": (
-        "DescribeInstances",
+        "DescribeImages",
         "DescribeInstanceTypes",
+        "DescribeInstances",
         "DescribeSecurityGroups",
         "DescribeSnapshots",
+        "DescribeSubnets",
         "DescribeVolumes",
         "DescribeVpcs",
     ),
@@ -33,11 +35,12 @@ LOOK = {
         "DownloadDBLogFilePortion",
         "ListTagsForResource",
     ),
+    "ssm": ("GetParameter",),
     "sts": ("GetCallerIdentity",),
 }
 """What is read; Amazon takes no conditions for most of it."""
 MAKE = {
-    "ec2": ("CreateSecurityGroup", "CreateTags"),
+    "ec2": ("CreateSecurityGroup", "CreateTags", "RunInstances"),
     "rds": (
         "AddTagsToResource",
         "CreateDBCluster",

@@ -40,9 +40,10 @@ class Usage:
 
     region: str
     engine: str
-    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`."""
+    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes."""
     family: str
-    """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`."""
+    """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`; of EC2 `Compute Instance`,
+    `Storage`, `System Operation`."""
     kind: str
     """The end of Amazon's usage type, behind the region: `InstanceUsage:db.m7g.large`."""
 
@@ -94,10 +95,14 @@ class Prices:
         if self._cloud is None:
             self._cloud = Cloud(ENDPOINT)
         filters = {"regionCode": usage.region, "productFamily": usage.family}
+        instance = usage.kind.partition(":")[2]
         if usage.family == INSTANCES:
-            filters |= {"databaseEngine": usage.engine, "instanceType": usage.kind.partition(":")[2]}
+            filters |= {"databaseEngine": usage.engine, "instanceType": instance}
+        elif usage.family == HOSTS:
+            filters |= {"instanceType": instance, **_PLAIN_LINUX}
+        service = "AmazonEC2" if usage.engine == EC2 else "AmazonRDS"
         asked = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
-        for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode="AmazonRDS", Filters=asked):
+        for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode=service, Filters=asked):
             product = json.loads(text) if isinstance(text, str) else text
             if _is(product["product"]["attributes"], usage):
                 for amount in _amounts(product):
@@ -105,7 +110,9 @@ class Prices:
         return None
 
 
-INSTANCES = "Database Instance"
+EC2 = "EC2"
+INSTANCES, HOSTS = "Database Instance", "Compute Instance"
+_PLAIN_LINUX = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 _ANY = ("Any", "")
 
 
@@ -121,7 +128,9 @@ def _amounts(product: Mapping[str, Any]) -> Iterator[float]:
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
             if CURRENCY in dimension["pricePerUnit"]:
-                yield float(dimension["pricePerUnit"][CURRENCY])
+                amount = float(dimension["pricePerUnit"][CURRENCY])
+                # of gp3's throughput, which everything else counts in MB/s
+                yield amount / 1024 if str(dimension.get("unit", "")).startswith("GiBps") else amount
 
 
 def _read(file: Path) -> dict[str, Rate]:

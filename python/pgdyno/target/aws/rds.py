@@ -73,7 +73,7 @@ class Rds:
             return wait_for_instance(self.maker, self.spec, parameters)
 
         self.maker.note(Kind.DB_INSTANCE)
-        found = with_choices(self.maker, self.spec, make)
+        found = with_choices(self.maker, self.spec, make, self.spec.zones)
         if self.spec.snapshot is not None:
             self.maker.cloud.call(
                 "rds",

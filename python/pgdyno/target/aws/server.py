@@ -6,9 +6,9 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
-from pgdyno.plan.aws_targets import AwsTarget
+from pgdyno.plan.aws_targets import DatabaseTarget
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.faults import AwsError, CapacityError, NotThereError
 from pgdyno.target.aws.make import Maker
@@ -78,7 +78,19 @@ def instance_of(cloud: Cloud, name: str) -> dict[str, Any]:
     return one(found, f"database instance {name}")
 
 
-def wait_for(maker: Maker, spec: AwsTarget, look: Callable[[], tuple[str, T]], what: str) -> T:
+class _Patient(Protocol):
+    @property
+    def ready_within(self) -> str: ...
+
+
+class _Choosing(Protocol):
+    @property
+    def instance(self) -> str: ...
+    @property
+    def instead(self) -> list[str]: ...
+
+
+def wait_for(maker: Maker, spec: _Patient, look: Callable[[], tuple[str, T]], what: str) -> T:
     """What `look` says beside a state, once that is "available" and stays so.
 
     Raises AwsError when the state is one that does not end well, or takes longer than the plan allows.
@@ -86,6 +98,7 @@ def wait_for(maker: Maker, spec: AwsTarget, look: Callable[[], tuple[str, T]], w
     patience = Patience(parse_duration_s(spec.ready_within))
     told = ""
     while True:
+        maker.stop.check()
         state, found = look()
         if state == "available":
             return found
@@ -101,15 +114,13 @@ def wait_for(maker: Maker, spec: AwsTarget, look: Callable[[], tuple[str, T]], w
         patience.pause()
 
 
-def choices(spec: AwsTarget) -> Sequence[tuple[str, str | None]]:
-    """Instance class and zone, as they are to be tried."""
-    zones: list[str | None] = [*spec.zones] or [None]
-    return [(each, zone) for each in (spec.instance, *spec.instead) for zone in zones]
+def with_choices(maker: Maker, spec: _Choosing, make: Callable[[str, str | None], T], zones: Sequence[str] = ()) -> T:
+    """What `make` gives for the first instance class and zone that there is capacity for.
 
-
-def with_choices(maker: Maker, spec: AwsTarget, make: Callable[[str, str | None], T]) -> T:
-    """What `make` gives for the first choice that there is capacity for. Raises AwsError; the last one's without."""
-    tried = choices(spec)
+    Raises AwsError; the last one's without.
+    """
+    places: Sequence[str | None] = [*zones] or [None]
+    tried = [(each, zone) for each in (spec.instance, *spec.instead) for zone in places]
     for place, (instance, zone) in enumerate(tried):
         try:
             return make(instance, zone)
@@ -121,7 +132,7 @@ def with_choices(maker: Maker, spec: AwsTarget, make: Callable[[str, str | None]
     raise AssertionError("there is a first choice")
 
 
-def wait_for_instance(maker: Maker, spec: AwsTarget, parameters: str | None) -> dict[str, Any]:
+def wait_for_instance(maker: Maker, spec: DatabaseTarget, parameters: str | None) -> dict[str, Any]:
     """The instance once it is available with all that it was asked for. Raises AwsError."""
     rebooted = False
 
@@ -149,7 +160,7 @@ def _waits_for(instance: dict[str, Any], group: str | None) -> str | None:
     return _REBOOT if any(each.get("ParameterApplyStatus") == _REBOOT for each in ours) else None
 
 
-def check_snapshot(found: dict[str, Any], spec: AwsTarget, engine: str) -> None:
+def check_snapshot(found: dict[str, Any], spec: DatabaseTarget, engine: str) -> None:
     """Raises AwsError for a snapshot that the plan's server cannot be made of."""
     name, version = spec.snapshot, found["EngineVersion"]
     if found["Engine"] != engine:
@@ -166,7 +177,7 @@ def place_of(instance: dict[str, Any], host: str, port: int, user: str) -> Place
     return Place(host, int(port), user, zone, instance["DBInstanceClass"], instance["EngineVersion"])
 
 
-def insights(spec: AwsTarget) -> dict[str, Any]:
+def insights(spec: DatabaseTarget) -> dict[str, Any]:
     """What is asked for about Performance Insights; a week of it is free."""
     kept = {"PerformanceInsightsRetentionPeriod": INSIGHTS_DAYS} if spec.insights else {}
     return {"EnablePerformanceInsights": spec.insights, **kept}

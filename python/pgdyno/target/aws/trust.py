@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.aws_targets import AwsTarget
+from pgdyno.plan.aws_targets import DatabaseTarget
 from pgdyno.target.aws.journal import FOLDER
 from pgdyno.target.storage import ensure_folder, write_whole
 from pgdyno.target.web import Patience, fetch_text
@@ -16,7 +16,7 @@ GOOD_FOR_S = 30 * 86_400.0
 """After so long it is fetched anew: Amazon adds authorities to it."""
 
 
-def tls_root(spec: AwsTarget, root: Path) -> Path:
+def tls_root(spec: DatabaseTarget, root: Path) -> Path:
     """The file of certificates for `spec`: its own, or Amazon's bundle, kept in the home `root`. Raises TargetError."""
     if spec.tls_root is not None:
         return Path(spec.tls_root).expanduser().absolute()

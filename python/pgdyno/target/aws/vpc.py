@@ -25,7 +25,7 @@ KNOWN_WITHIN_S = 30.0
 def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequence[int]) -> str:
     """A group that lets `allowed` (CIDR) in at `ports`, and its own members among each other; its id.
 
-    Raises AwsError.
+    The members of the group of the run's generator, if there is one, are let in at `ports`, too. Raises AwsError.
     """
     cloud = maker.cloud
     maker.note(Kind.SECURITY_GROUP)
@@ -42,6 +42,9 @@ def security_group(maker: Maker, vpc: str, allowed: Sequence[str], ports: Sequen
         # our own first attempt, whose answer was lost: names are drawn
         group = group_named(cloud, maker.name)
     rules = [_rule(port, network) for port in ports for network in allowed]
+    if maker.generator_group is not None:
+        pair = [{"GroupId": maker.generator_group}]
+        rules += [{"IpProtocol": "tcp", "FromPort": port, "ToPort": port, "UserIdGroupPairs": pair} for port in ports]
     rules.append({"IpProtocol": "-1", "UserIdGroupPairs": [{"GroupId": group}]})
     _open(cloud, group, rules)
     return str(group)

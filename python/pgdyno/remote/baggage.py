@@ -1,0 +1,84 @@
+"""What goes with a program to another host: the files that its options and libpq's variables name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from pgdyno.remote.problem import RemoteError
+
+_NAMING = ("--phases=", "--file=")
+"""Options whose value is a file."""
+_SEEN_BY_ALL = "PGPASSWORD"
+_FILES = ("PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL")
+_HOSTS = ("PGHOST", "PGHOSTADDR")
+
+
+@dataclass(slots=True)
+class Baggage:
+    """For one start of a program."""
+
+    options: list[str] = field(default_factory=list)
+    """As the program gets them there, in the folder of its files."""
+    environment: dict[str, str] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+    """Contents, by their place in that folder."""
+
+
+def pack(options: Sequence[str], environ: Mapping[str, str], hosts: Mapping[str, str]) -> Baggage:
+    """What `options` and the variables of libpq in `environ` need; `hosts` are servers' addresses there, by ours.
+
+    Raises RemoteError for a file that cannot be read, and for a password that everybody there could see.
+    """
+    baggage = Baggage()
+    for before, option in zip(("", *options), options, strict=False):
+        baggage.options.append(_option(option, before, baggage))
+    for name, value in environ.items():
+        if not name.startswith("PG") or name.startswith("PGDYNO"):
+            continue
+        if name == _SEEN_BY_ALL:
+            message = "a password in the environment would be in the other host's list of processes"
+            raise RemoteError(message, hint="use a password file")
+        baggage.environment[name] = _variable(name, value, baggage, hosts)
+    return baggage
+
+
+def _variable(name: str, value: str, baggage: Baggage, hosts: Mapping[str, str]) -> str:
+    if name in _HOSTS:
+        return ",".join(hosts.get(each, each) for each in value.split(","))
+    if name in _FILES and value:
+        return _take(Path(value), baggage, hosts if name == "PGPASSFILE" else {})
+    return value
+
+
+def _option(option: str, before: str, baggage: Baggage) -> str:
+    if before == "-f":
+        name, at, weight = option.rpartition("@")
+        name = name if at else option
+        return _take(Path(name), baggage) + (f"@{weight}" if at else "")
+    for naming in _NAMING:
+        if option.startswith(naming):
+            return naming + _take(Path(option.removeprefix(naming)), baggage)
+    if option.startswith("--lua="):
+        raise RemoteError("a Lua script cannot run on another host", hint='use generator = "here"')
+    return option
+
+
+def _take(file: Path, baggage: Baggage, hosts: Mapping[str, str] | None = None) -> str:
+    """Its place there: where it is, below the folder of files."""
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise RemoteError(f"cannot read {file}: {error}") from error
+    for ours, theirs in (hosts or {}).items():
+        lines = content.splitlines(keepends=True)
+        begin = f"{ours}:".encode()
+        content = b"".join(_renamed(each, begin, f"{theirs}:".encode()) for each in lines)
+    place = PurePosixPath(*("up" if part == ".." else part for part in file.parts if part != file.anchor))
+    baggage.files[str(place)] = content
+    return str(place)
+
+
+def _renamed(line: bytes, begin: bytes, instead: bytes) -> bytes:
+    return instead + line.removeprefix(begin) if line.startswith(begin) else line

@@ -1,0 +1,141 @@
+"""A program of ours on another host, as if it ran here: `python -m pgdyno.remote.relay THERE PROGRAM OPTION...`.
+
+Standard input, output and error, signals and the exit code are the program's; libpq's variables go with it. It is
+copied there when it is not there, and so are the files that options and variables name. When the connection is gone,
+its standard input closes, which ends it; and it holds a lease besides, for connections that nobody sees the end of.
+THERE is a file of JSON (`There`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import asyncssh
+from asyncssh.process import SSHClientProcess
+
+from pgdyno.errors import PgdynoError
+from pgdyno.remote.baggage import Baggage, pack
+from pgdyno.remote.connect import connected
+from pgdyno.remote.install import install, put
+from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.there import There
+
+ATTEMPTS = 3
+AGAIN_S = 2.0
+BEAT_S = 10.0
+LEASE_S = 60
+CODE = 2
+"""Exit code when the program could not be run, or its end is not known."""
+_CHUNK = 1 << 16
+_SIGNALS = {signal.SIGINT: "INT", signal.SIGTERM: "TERM", signal.SIGHUP: "HUP"}
+_WITHOUT_LEASE = ("--initialize", "--tpcc-check")
+"""These end by themselves, and ask for nothing but an open standard input."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs the program; its exit code."""
+    there, program, options = There.read(Path(arguments[0])), Path(arguments[1]), arguments[2:]
+    try:
+        return asyncio.run(_run(there, program, options))
+    except (PgdynoError, asyncssh.Error, OSError) as error:
+        message = error.message if isinstance(error, PgdynoError) else f"the connection broke: {error}"
+        hint = f" ({error.hint})" if isinstance(error, PgdynoError) and error.hint else ""
+        print(f"{program.name}: error: {there.ssh.host}: {message}{hint}", file=sys.stderr)
+        return CODE
+
+
+async def _run(there: There, program: Path, options: Sequence[str]) -> int:
+    baggage = pack(options, os.environ, there.hosts)
+    for attempt in range(1, ATTEMPTS + 1):
+        try:
+            async with connected(there.ssh) as connection:
+                installed = await install(connection, program, there.ssh.folder, there.ssh.host)
+                place = await put(connection, baggage.files, there.ssh.folder, there.ssh.host)
+                return await _relayed(connection, _command(installed.command, place, baggage, options))
+        except RemoteError as error:
+            # nothing has run yet
+            if not error.passing or attempt == ATTEMPTS:
+                raise
+            await asyncio.sleep(AGAIN_S)
+    raise AssertionError
+
+
+def _command(program: str, place: str, baggage: Baggage, options: Sequence[str]) -> str:
+    """For a shell: in the folder of its files, with the server's variables and no others of libpq's."""
+    variables = " ".join(shlex.quote(f"{name}={value}") for name, value in baggage.environment.items())
+    words = " ".join(map(shlex.quote, baggage.options))
+    run = f"exec env {variables} {program}"
+    plain = f"cd {place} && {run} {words}"
+    if any(each in options for each in _WITHOUT_LEASE):
+        return plain
+    # an older program has no lease
+    return f"cd {place} && {program} --help | grep -q -e --lease && {run} --lease={LEASE_S} {words} || {plain}"
+
+
+async def _relayed(connection: asyncssh.SSHClientConnection, command: str) -> int:
+    process: SSHClientProcess[bytes] = await connection.create_process(
+        f"exec sh -c {shlex.quote(command)}", encoding=None, request_pty=False
+    )
+    loop = asyncio.get_running_loop()
+    for number, name in _SIGNALS.items():
+        loop.add_signal_handler(number, _hand_on, process, name)
+    talking = asyncio.create_task(_talk(process))
+    try:
+        await asyncio.gather(_pump(process.stdout, sys.stdout.fileno()), _pump(process.stderr, sys.stderr.fileno()))
+        await process.wait_closed()
+    finally:
+        talking.cancel()
+        process.close()
+    if process.exit_signal is not None:
+        return 128 + int(signal.Signals[f"SIG{process.exit_signal[0]}"])
+    if process.exit_status is None:
+        raise RemoteError("the connection broke")
+    return process.exit_status
+
+
+def _hand_on(process: SSHClientProcess[bytes], name: str) -> None:
+    with suppress(OSError, asyncssh.Error):
+        process.send_signal(name)
+
+
+async def _talk(process: SSHClientProcess[bytes]) -> None:
+    """Hands on what is said here, a line at least now and then, and the end of it."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    with suppress(OSError, asyncssh.Error):
+        while True:
+            try:
+                said = await asyncio.wait_for(reader.read(_CHUNK), BEAT_S)
+            except TimeoutError:
+                process.stdin.write(b"\n")
+                continue
+            if not said:
+                process.stdin.write_eof()
+                return
+            process.stdin.write(said)
+
+
+async def _pump(stream: asyncssh.SSHReader[bytes], to: int) -> None:
+    while chunk := await stream.read(_CHUNK):
+        with suppress(BrokenPipeError):
+            await asyncio.to_thread(_write, to, chunk)
+
+
+def _write(to: int, chunk: bytes) -> None:
+    while chunk:
+        chunk = chunk[os.write(to, chunk) :]
+
+
+if __name__ == "__main__":
+    # asyncio's threads may wait in a write that nobody reads
+    code = main(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)

@@ -1,0 +1,66 @@
+"""What hosts and volumes of EC2 cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from pgdyno.plan.ec2_checks import GP3_IOPS, GP3_MBS
+from pgdyno.plan.ec2_target import Volume
+from pgdyno.target.aws.item import Item
+from pgdyno.target.aws.kinds import Kind, Resource
+from pgdyno.target.aws.prices import EC2, HOSTS, Prices, Usage
+from pgdyno.target.aws.rds import gibibytes
+
+_NAMES = {"gp3": "gp3", "io1": "piops", "io2": "io2"}
+"""Of types of volumes, at the end of usage types."""
+_IO2_TIERS = ((32_000, "io2"), (64_000, "io2.tier2"), (None, "io2.tier3"))
+"""Up to how many IOPS a price counts."""
+
+
+def host_items(name: str, instance: str, volumes: Iterable[Volume], prices: Prices, region: str) -> Iterator[Item]:
+    """An instance with its volumes, for the target `name`."""
+    yield _instance(name, instance, prices, region)
+    for each in volumes:
+        yield _storage(name, each.type, gibibytes(each.size), prices, region)
+        yield from _iops(name, each, prices, region)
+        more = max(0, (each.throughput or 0) - GP3_MBS)
+        if more:
+            usage = Usage(region, EC2, "Provisioned Throughput", "EBS:VolumeP-Throughput.gp3")
+            yield Item(name, "gp3 throughput", more, "MB/s", prices.rate(usage))
+
+
+def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
+    """Of a host or a volume that is there; what a volume has beyond its size is not told of it."""
+    if each.kind is Kind.INSTANCE:
+        yield _instance(each.name, each.detail, prices, each.region)
+        return
+    size, _, kind = each.detail.partition(" GB ")
+    if kind in _NAMES:
+        yield _storage(each.name, kind, int(size), prices, each.region)
+    else:
+        yield Item(each.name, each.words, 1, "hour", None)
+
+
+def _instance(name: str, instance: str, prices: Prices, region: str) -> Item:
+    return Item(name, instance, 1, "hour", prices.rate(Usage(region, EC2, HOSTS, f"BoxUsage:{instance}")))
+
+
+def _storage(name: str, kind: str, size: int, prices: Prices, region: str) -> Item:
+    usage = Usage(region, EC2, "Storage", f"EBS:VolumeUsage.{_NAMES[kind]}")
+    return Item(name, kind, size, "GB", prices.rate(usage))
+
+
+def _iops(name: str, volume: Volume, prices: Prices, region: str) -> Iterator[Item]:
+    if volume.iops is None:
+        return
+    if volume.type == "io2":
+        tiers: Iterable[tuple[int | None, str]] = _IO2_TIERS
+    else:
+        tiers = [(None, _NAMES[volume.type])]
+    paid = GP3_IOPS if volume.type == "gp3" else 0
+    for up_to, tier in tiers:
+        count = (volume.iops if up_to is None else min(volume.iops, up_to)) - paid
+        if count > 0:
+            usage = Usage(region, EC2, "System Operation", f"EBS:VolumeP-IOPS.{tier}")
+            yield Item(name, f"{volume.type} IOPS", count, "IOPS", prices.rate(usage))
+            paid += count

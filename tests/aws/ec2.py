@@ -1,0 +1,228 @@
+"""Hosts of the simulated account: what EC2 says of instances, their types, images and volumes, and Systems Manager."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+TYPES = {"m7g.large": "arm64", "m8g.large": "arm64", "t4g.micro": "arm64", "c7i.large": "x86_64"}
+"""A few of the real ones, with their architecture."""
+IMAGES = {
+    f"/aws/service/debian/release/{release}/latest/{name}": (f"ami-{release}{architecture[:3]}", architecture)
+    for release in (12, 13)
+    for name, architecture in (("arm64", "arm64"), ("amd64", "x86_64"))
+}
+"""Image and architecture, by public parameter."""
+POLLS = 1
+"""For how many looks a phase lasts."""
+LARGEST = 16_384
+Answer = dict[str, Any]
+
+
+@dataclass
+class Machine:
+    """An instance."""
+
+    number: int
+    asked: Answer
+    """As RunInstances was asked for it."""
+    zone: str
+    tags: dict[str, str]
+    state: str = "pending"
+    left: int = POLLS
+    """Looks that its phase still lasts."""
+    address: str = ""
+    reason: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"i-{self.number:017x}"
+
+    @property
+    def user_data(self) -> Answer:
+        """What cloud-init makes of it."""
+        head, _, body = base64.b64decode(self.asked["UserData"]).decode().partition("\n")
+        assert head == "#cloud-config"
+        read: Answer = json.loads(body)
+        return read
+
+    @property
+    def files(self) -> dict[str, str]:
+        """What is written, by path."""
+        return {each["path"]: each["content"] for each in self.user_data["write_files"]}
+
+    @property
+    def groups(self) -> list[str]:
+        """Its security groups."""
+        groups: list[str] = self.asked["NetworkInterfaces"][0]["Groups"]
+        return groups
+
+    @property
+    def volumes(self) -> list[Answer]:
+        """As they were asked for."""
+        return [each["Ebs"] for each in self.asked["BlockDeviceMappings"]]
+
+
+@dataclass
+class Machines:
+    """All of them, with what is asked about them."""
+
+    refuse: Callable[[str, str], Exception]
+    boot: Callable[[Machine], str]
+    """Makes what stands behind its address, which is answered."""
+    ended: Callable[[Machine], None]
+    zone_of: Callable[[str], str]
+    """Of a subnet."""
+    all: dict[str, Machine] = field(default_factory=dict)
+    _tokens: dict[str, str] = field(default_factory=dict)
+
+    def shut_down(self, machine: Machine) -> None:
+        """The host does so by itself."""
+        behaviour = machine.asked["InstanceInitiatedShutdownBehavior"]
+        machine.state = "terminated" if behaviour == "terminate" else "stopped"
+        machine.reason = "Client.InstanceInitiatedShutdown"
+        self.ended(machine)
+
+    def there(self) -> list[Machine]:
+        """Those that are paid for."""
+        return [each for each in self.all.values() if each.state != "terminated"]
+
+    # ---- what is asked ----
+
+    def RunInstances(self, asked: Answer) -> Answer:  # noqa: N802 - Amazon's names, here and below
+        token = asked["ClientToken"]
+        if token in self._tokens:
+            return {"Instances": [self._described(self.all[self._tokens[token]])]}
+        architecture = next((each for id_, each in IMAGES.values() if id_ == asked["ImageId"]), None)
+        if architecture is None:
+            raise self.refuse("InvalidAMIID.NotFound", f"The image id '[{asked['ImageId']}]' does not exist")
+        if TYPES[asked["InstanceType"]] != architecture:
+            raise self.refuse("InvalidParameterValue", f"the architecture {architecture} of the image does not match")
+        if len(base64.b64decode(asked["UserData"])) > LARGEST:
+            raise self.refuse("InvalidParameterValue", "User data is limited to 16384 bytes")
+        for each in asked["BlockDeviceMappings"]:
+            if each["Ebs"]["VolumeType"] in ("io1", "io2") and "Iops" not in each["Ebs"]:
+                raise self.refuse("MissingParameter", "The parameter iops must be specified")
+        tags = {
+            each["Key"]: each["Value"]
+            for spec in asked["TagSpecifications"]
+            if spec["ResourceType"] == "instance"
+            for each in spec["Tags"]
+        }
+        zone = self.zone_of(asked["NetworkInterfaces"][0]["SubnetId"])
+        machine = Machine(len(self.all) + 1, asked, zone, tags)
+        self.all[machine.id] = machine
+        self._tokens[token] = machine.id
+        machine.address = self.boot(machine)
+        return {"Instances": [self._described(machine)]}
+
+    def DescribeInstances(self, asked: Answer) -> Answer:  # noqa: N802
+        self._step()
+        ids = asked.get("InstanceIds")
+        for each in ids or ():
+            if each not in self.all:
+                raise self.refuse("InvalidInstanceID.NotFound", f"The instance ID '{each}' does not exist")
+        found = [each for each in self.all.values() if (ids is None or each.id in ids) and _passes(each, asked)]
+        return {"Reservations": [{"Instances": [self._described(each)]} for each in found]}
+
+    def TerminateInstances(self, asked: Answer) -> Answer:  # noqa: N802
+        for each in asked["InstanceIds"]:
+            machine = self.all[each]
+            if machine.state != "terminated":
+                machine.state, machine.left = "shutting-down", POLLS
+        return {}
+
+    def DescribeVolumes(self, asked: Answer) -> Answer:  # noqa: N802
+        volumes = [
+            {
+                "VolumeId": f"vol-{machine.id[2:-1]}{number}",
+                "Size": volume["VolumeSize"],
+                "VolumeType": volume["VolumeType"],
+                "State": "in-use",
+                "Tags": [{"Key": key, "Value": value} for key, value in machine.tags.items()],
+            }
+            for machine in self.there()
+            if _passes(machine, asked)
+            for number, volume in enumerate(machine.volumes)
+        ]
+        return {"Volumes": volumes}
+
+    def DescribeImages(self, asked: Answer) -> Answer:  # noqa: N802
+        return {
+            "Images": [
+                {"ImageId": id_, "Architecture": architecture, "RootDeviceName": "/dev/xvda"}
+                for id_, architecture in IMAGES.values()
+                if id_ in asked["ImageIds"]
+            ]
+        }
+
+    def GetParameter(self, asked: Answer) -> Answer:  # noqa: N802
+        if asked["Name"] not in IMAGES:
+            raise self.refuse("ParameterNotFound", asked["Name"])
+        return {"Parameter": {"Name": asked["Name"], "Type": "String", "Value": IMAGES[asked["Name"]][0]}}
+
+    def CreateTags(self, asked: Answer) -> Answer | None:  # noqa: N802
+        """None: these are no hosts."""
+        changed = {each["Key"]: each["Value"] for each in asked["Tags"]}
+        for id_ in asked["Resources"]:
+            if id_.startswith("vol-"):
+                continue
+            if id_ not in self.all:
+                return None
+            self.all[id_].tags |= changed
+        return {}
+
+    def _step(self) -> None:
+        for each in self.all.values():
+            if each.state not in ("pending", "shutting-down"):
+                continue
+            each.left -= 1
+            if each.left >= 0:
+                continue
+            if each.state == "pending":
+                each.state = "running"
+            else:
+                each.state = "terminated"
+                self.ended(each)
+
+    def _described(self, machine: Machine) -> Answer:
+        described: Answer = {
+            "InstanceId": machine.id,
+            "InstanceType": machine.asked["InstanceType"],
+            "State": {"Code": 16, "Name": machine.state},
+            "Placement": {"AvailabilityZone": machine.zone},
+            "LaunchTime": datetime.now(UTC),
+            "ClientToken": machine.asked["ClientToken"],
+            "Tags": [{"Key": key, "Value": value} for key, value in machine.tags.items()],
+        }
+        if machine.reason:
+            described["StateReason"] = {"Code": machine.reason, "Message": machine.reason}
+        if machine.state in ("running", "shutting-down"):
+            described["PrivateIpAddress"] = machine.address
+            if machine.asked["NetworkInterfaces"][0]["AssociatePublicIpAddress"]:
+                described["PublicIpAddress"] = machine.address
+        return described
+
+
+def _passes(machine: Machine, asked: Answer) -> bool:
+    """Whether it passes the request's filters."""
+    return all(_has(machine, each["Name"], each["Values"]) for each in asked.get("Filters", ()))
+
+
+def _has(machine: Machine, name: str, values: list[str]) -> bool:
+    if name == "tag-key":
+        return any(each in machine.tags for each in values)
+    if name == "client-token":
+        return machine.asked["ClientToken"] in values
+    raise AssertionError(f"the simulator knows no filter {name}")
+
+
+def references(groups: dict[str, Any], group: str) -> Iterator[str]:
+    """Other security groups that let the members of `group` in."""
+    for each in groups.values():
+        if each.id != group and any(group == rule.source_group.get("GroupId") for rule in each.ingress_rules):
+            yield each.id

@@ -1,0 +1,141 @@
+"""A real sshd and a real PostgreSQL behind the address of every simulated host, made of its user data."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.target.installation import Installation
+from tests.aws.behind import Hosts
+from tests.aws.ec2 import Machine
+from tests.postgres.tls_server import OWNER
+from tests.ssh.sshd import start_sshd
+
+_HERE = count(2)
+
+
+def free_port() -> int:
+    """One that nobody listens on now, at any address."""
+    with socket.socket() as free:
+        free.bind(("0.0.0.0", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+@dataclass
+class RealHost:
+    """What stands behind one address."""
+
+    folder: Path
+    address: str
+    sshd: subprocess.Popen[bytes]
+    server: subprocess.Popen[bytes] | None = None
+    port: int = 0
+
+    @property
+    def home(self) -> Path:
+        """Of the account for SSH."""
+        return self.folder / "home"
+
+    def connect(self) -> psycopg.Connection[tuple[Any, ...]]:
+        """As the superuser, who is trusted on the host itself."""
+        return psycopg.connect(host=str(self.folder), port=self.port, user="postgres", autocommit=True)
+
+    def stop(self) -> None:
+        """Ends it all."""
+        for process in (self.server, self.sshd):
+            if process is not None:
+                process.send_signal(signal.SIGQUIT if process is self.server else signal.SIGTERM)
+                process.wait()
+
+
+@dataclass
+class Ec2Hosts(Hosts):
+    """Hosts on loopback addresses of their own, 127.0.0.2 and so on."""
+
+    installed: Installation
+    folder: Path
+    path: str = ""
+    """Folders in front of a session's PATH: what the host has other programs for."""
+    known: dict[str, RealHost] = field(default_factory=dict)
+
+    def booted(self, machine: Machine) -> str:
+        data, files = machine.user_data, machine.files
+        number = next(_HERE)
+        address, folder = f"127.0.{number // 250}.{number % 250 + 2}", self.folder / machine.id
+        (folder / "home").mkdir(parents=True)
+        folder.chmod(0o755)
+        (folder / "host").write_text(data["ssh_keys"]["ed25519_private"])
+        (folder / "host").chmod(0o600)
+        (folder / "authorized").write_text("\n".join(data["users"][0]["ssh_authorized_keys"]))
+        told = files["/etc/ssh/sshd_config.d/10-pgdyno.conf"].splitlines()
+        port = next(int(line.split()[1]) for line in told if line.startswith("Port "))
+        lines = [line for line in told if not line.startswith(("Port ", "Password"))]
+        path = f"{self.path}:" if self.path else ""
+        lines += [f"SetEnv HOME={folder / 'home'} PATH={path}/usr/local/bin:/usr/bin:/bin"]
+        host = RealHost(folder, address, start_sshd(folder, address, port, lines))
+        self.known[machine.id] = host
+        if "ROLE=server" in files["/etc/pgdyno/host.env"]:
+            self._serve(host, files)
+        (folder / "home" / "state").write_text("ready\n")
+        return address
+
+    def ended(self, machine: Machine) -> None:
+        self.known.pop(machine.id).stop()
+
+    def kept(self, machine: Machine) -> list[Path]:
+        """What was put on the host, also when it is gone."""
+        return sorted((self.folder / machine.id / "home").rglob("*"))
+
+    def stop(self) -> None:
+        """Ends all."""
+        for each in self.known.values():
+            each.stop()
+        self.known.clear()
+
+    def _serve(self, host: RealHost, files: dict[str, str]) -> None:
+        """As setup.sh does with packages: initdb, the configuration that the host was told, the role."""
+        told = dict(line.split("=", 1) for line in files["/etc/pgdyno/host.env"].splitlines())
+        host.port, data, own = int(told["PORT"]), host.folder / "data", host.folder / "own"
+        own.mkdir()
+        for name in ("hba.conf", "settings.conf", "server.key", "server.crt"):
+            if f"/etc/pgdyno/{name}" in files:
+                text = files[f"/etc/pgdyno/{name}"].replace(f"/etc/postgresql/{told['VERSION']}/main", str(own))
+                (own / name).write_text(text)
+                (own / name).chmod(0o600)
+        if OWNER:
+            for path in (host.folder, own, *own.iterdir()):
+                shutil.chown(path, OWNER["user"], OWNER["group"])
+        environment = self.installed.environment()
+        initdb = [self.installed.program("initdb"), "-N", "-E", "UTF8", "-U", "postgres", "-D", str(data)]
+        subprocess.run(initdb, **OWNER, env=environment, cwd=host.folder, check=True, capture_output=True)
+        with (data / "postgresql.conf").open("a") as config:
+            config.write(f"include = '{own / 'settings.conf'}'\nfsync = off\nport = {host.port}\n")
+            config.write(f"listen_addresses = '{host.address}'\nunix_socket_directories = '{host.folder}'\n")
+            config.write(f"hba_file = '{own / 'hba.conf'}'\n")
+        # who is on the host itself need not be postgres here
+        hba = (own / "hba.conf").read_text()
+        (own / "hba.conf").write_text(hba.replace("local all all peer", "local all all trust"))
+        with (host.folder / "log").open("w") as log:
+            host.server = subprocess.Popen(
+                [self.installed.program("postgres"), "-D", str(data)],
+                **OWNER, env=environment, cwd=host.folder, stderr=log,
+            )  # fmt: skip
+        deadline = time.monotonic() + 60
+        while True:
+            with suppress(psycopg.OperationalError), host.connect() as connection:
+                connection.execute(files["/etc/pgdyno/role.sql"].encode())
+                return
+            assert host.server.poll() is None, (host.folder / "log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)

@@ -1,0 +1,334 @@
+"""Hosts of EC2, from nothing to nothing: how they are asked for, what they are told, what may go wrong."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+from datetime import UTC, datetime, timedelta
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.target.aws import life
+from pgdyno.target.aws.cost import estimate
+from pgdyno.target.aws.faults import CapacityError
+from pgdyno.target.aws.journal import journals
+from pgdyno.target.aws.kinds import Kind
+from pgdyno.target.aws.policy import actions
+from pgdyno.target.aws.prices import Prices
+from pgdyno.target.aws.reaper import Reaper, Wanted
+from pgdyno.target.aws.scram import verifier
+from pgdyno.target.aws.tags import stamp
+from tests.aws.plans import ec2, write_plan
+from tests.aws.simulator import REGION, Fault, Simulator
+from tests.aws.test_life import SAID, amazon, failed, kill_at, plan, rental
+
+__all__ = ["amazon"]
+VOLUMES = {
+    "data": '{ size = "200GB", iops = 6000, throughput = 500, file_system = "xfs", mount_options = ["noatime"] }',
+    "wal": '{ size = "50GB", type = "io2", iops = 40000 }',
+}
+
+
+@pytest.fixture(autouse=True)
+def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
+    """Nothing stands behind the addresses of hosts."""
+    del amazon
+    monkeypatch.setattr("pgdyno.target.aws.ec2.wait_until_set_up", lambda *_: None)
+
+
+def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:
+    parameters = """{ shared_buffers = "8GB", search_path = "a'b\\\\c" }"""
+    rented = rental(
+        tmp_path,
+        ec2(**VOLUMES, parameters=parameters, huge_pages="true", zones='["eu-central-1b"]', initdb='["-k", "a b"]'),
+    )
+    rented.up()
+    (machine,) = amazon.machines.all.values()
+    assert (machine.zone, machine.asked["ImageId"]) == ("eu-central-1b", "ami-12arm")
+    assert [
+        (each["VolumeSize"], each["VolumeType"], each.get("Iops"), each.get("Throughput")) for each in machine.volumes
+    ] == [(10, "gp3", None, None), (200, "gp3", 6000, 500), (50, "io2", 40000, None)]
+    assert all(each["DeleteOnTermination"] and each["Encrypted"] for each in machine.volumes)
+    assert machine.asked["NetworkInterfaces"][0]["DeleteOnTermination"]
+    assert machine.asked["InstanceInitiatedShutdownBehavior"] == "terminate"
+    assert machine.asked["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
+    told = machine.files
+    assert "shared_buffers = '8GB'\nsearch_path = 'a''b\\\\c'\n" in told["/etc/pgdyno/settings.conf"]
+    assert "huge_pages = 'on'\n" in told["/etc/pgdyno/settings.conf"]
+    assert told["/etc/pgdyno/expires"].strip() == stamp(rented.journal.expires)
+    source = 'source "$0"; printf "%s|" "$DATA_DEVICE" "$WAL_OPTIONS" "$HUGE_PAGES" "${INITDB[@]}"'
+    (tmp_path / "host.env").write_text(told["/etc/pgdyno/host.env"])
+    said = subprocess.run(["bash", "-uc", source, tmp_path / "host.env"], capture_output=True, text=True, check=True)
+    assert said.stdout == "/dev/sdf|noatime|yes|-k|a b|"
+    # keys of both sides, and the password only as the server keeps it
+    keys = rented.journal.keys
+    assert {each.stat().st_mode & 0o077 for each in keys.iterdir() if each.name != "known_hosts"} == {0}
+    password = rented.journal.passwords.read_text().strip().rpartition(":")[2]
+    assert password not in base64.b64decode(machine.asked["UserData"]).decode()
+    public = machine.user_data["ssh_keys"]["ed25519_public"].split()[1]
+    assert f"{machine.address} ssh-ed25519 {public}\n" == (keys / "known_hosts").read_text()
+    connection = rented.connection("ec2")
+    assert "sslmode=verify-ca" in connection.dsn
+    assert connection.ssh is not None
+    assert (connection.ssh.host, connection.ssh.user) == (machine.address, "pgdyno")
+    # opened to this machine and to its own members
+    (opened,) = [each for each in amazon.parameters if "IpPermissions" in each]
+    assert [(each.get("FromPort"), each.get("IpRanges")) for each in opened["IpPermissions"]] == [
+        (5432, [{"CidrIp": "203.0.113.7/32"}]),
+        (22, [{"CidrIp": "203.0.113.7/32"}]),
+        (None, None),
+    ]
+    # what is put off is put off for the host, too
+    until = datetime.now(UTC) + timedelta(hours=9)
+    rented.prolong(until)
+    assert machine.tags["pgdyno:expires"] == stamp(until)
+    assert rented.down() == []
+    assert amazon.left() == []
+    assert list((tmp_path / "home" / "aws").iterdir()) == []
+
+
+def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_path: Path) -> None:
+    rented = rental(tmp_path, ec2())
+    rented.up()
+    assert rented.down() == []
+    assert set(amazon.calls) <= actions()
+
+
+def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulator, tmp_path: Path) -> None:
+    assert Reaper(tmp_path / "home").find(Wanted()) == []
+    killed: dict[str, set[Kind]] = {}
+    made = {Kind.SECURITY_GROUP}
+    for call in ("ec2:CreateSecurityGroup", "ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances"):
+        rented = rental(tmp_path, ec2(**VOLUMES))
+        rented.journal.release()
+        kill_at(amazon, call, rented.up)
+        killed[rented.journal.run] = made | ({Kind.INSTANCE, Kind.VOLUME} if call == "ec2:RunInstances" else set())
+    amazon.on_call = lambda _action, _number: None
+    for home in ("home", "another home"):
+        reaper = Reaper(tmp_path / home)
+        for run, kinds in killed.items():
+            assert {each.kind for each in reaper.find(Wanted(run))} == kinds
+    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
+    assert amazon.left() == []
+    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
+    assert list(journals(tmp_path / "home")) == []
+
+
+def test_a_host_that_has_ended_itself_is_no_more_of_it(amazon: Simulator, tmp_path: Path) -> None:
+    rented = rental(tmp_path, ec2())
+    rented.up()
+    (machine,) = amazon.machines.all.values()
+    amazon.machines.shut_down(machine)
+    assert {each.kind for each in rented.there()} == {Kind.SECURITY_GROUP}
+    assert rented.down() == []
+
+
+def test_without_capacity_the_next_zone_and_type_are_tried(amazon: Simulator, tmp_path: Path) -> None:
+    def taken(parameters: dict[str, object]) -> bool:
+        return parameters["InstanceType"] == "m7g.large"
+
+    amazon.faults = [
+        Fault("RunInstances", "InsufficientInstanceCapacity", when=taken),
+        Fault("RunInstances", "Unsupported", "not supported in your requested Availability Zone", when=taken),
+    ]
+    zones = '["eu-central-1a", "eu-central-1b"]'
+    rented = rental(tmp_path, ec2(zones=zones, instead='["m8g.large"]'))
+    rented.up()
+    assert [each for each in SAID if "no capacity" in each] == [
+        "no capacity for m7g.large in eu-central-1a (InsufficientInstanceCapacity): the next one is tried",
+        "no capacity for m7g.large in eu-central-1b (Unsupported): the next one is tried",
+    ]
+    assert rented.journal.ready["ec2"]["instance"] == "m8g.large"
+    assert rented.down() == []
+    amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity", times=9)]
+    error = failed(tmp_path, ec2())
+    assert isinstance(error, CapacityError)
+    assert amazon.left() == []
+
+
+def test_an_instance_that_ends_while_it_starts_says_why(amazon: Simulator, tmp_path: Path) -> None:
+    def end(action: str, _number: int) -> None:
+        if action == "ec2:RunInstances":
+            machine = list(amazon.machines.all.values())[-1]
+            machine.state, machine.reason = "terminated", "Client.VolumeLimitExceeded"
+
+    amazon.on_call = end
+    assert "is terminated: Client.VolumeLimitExceeded" in failed(tmp_path, ec2()).message
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"instead": '["c7i.large"]'}, "c7i.large is x86_64, and m7g.large is arm64"),
+        ({"architecture": '"x86_64"'}, "m7g.large is arm64, and the plan says x86_64"),
+        ({"instance": '"x9z.large"'}, "types do not exist: [x9z.large]"),
+        ({"zones": '["eu-central-1z"]'}, "the default network has no subnet in eu-central-1z"),
+        ({"subnet": '"subnet-0"'}, "subnet-0"),
+        ({"system": '"ubuntu-24.04"'}, "Amazon knows no image of ubuntu-24.04 for arm64"),
+        ({"parameters": f'{{ search_path = "{"x" * 16_000}" }}'}, "EC2 takes 16,384"),
+    ],
+)
+def test_what_cannot_be_had_makes_nothing(
+    amazon: Simulator,
+    tmp_path: Path,
+    more: dict[str, str],
+    said: str,
+) -> None:
+    assert said in failed(tmp_path, ec2(**more)).message
+    assert not [each for each in amazon.calls if "Create" in each or "Run" in each]
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (Fault("RunInstances", "VcpuLimitExceeded", "64 vCPUs"), "a quota of the account is used up"),
+        (Fault("RunInstances", "UnauthorizedOperation", "no"), "the permission ec2:RunInstances is missing"),
+        (Fault("RunInstances", "InvalidParameterValue", "the architecture"), "Amazon refuses ec2:RunInstances"),
+    ],
+)
+def test_a_refusal_is_said_and_leaves_nothing(
+    amazon: Simulator,
+    tmp_path: Path,
+    fault: Fault,
+    said: str,
+) -> None:
+    amazon.faults = [fault]
+    assert said in failed(tmp_path, ec2()).message
+    assert amazon.left() == []
+
+
+def test_an_answer_that_is_lost_makes_nothing_twice(amazon: Simulator, tmp_path: Path) -> None:
+    amazon.faults = [
+        Fault("RunInstances", "RequestLimitExceeded", status=503),
+        Fault("RunInstances", "InternalError", status=500, done=True),
+        Fault("DescribeInstances", "InvalidInstanceID.NotFound"),
+    ]
+    rented = rental(tmp_path, ec2())
+    rented.up()
+    assert amazon.calls.count("ec2:RunInstances") == 3
+    assert len(amazon.machines.all) == 1
+    assert rented.down() == []
+
+
+def test_servers_come_up_side_by_side_and_one_failure_ends_all(amazon: Simulator, tmp_path: Path) -> None:
+    both = ec2() + ec2(instance='"m8g.large"').replace("target.ec2", "target.other")
+    rented = rental(tmp_path, both)
+    rented.up()
+    asked = [each for each in amazon.calls if each in ("ec2:CreateSecurityGroup", "ec2:DescribeInstances")]
+    # neither waits for the other
+    assert asked.count("ec2:CreateSecurityGroup") == 2
+    assert rented.journal.ready.keys() == {"ec2", "other"}
+    assert rented.down() == []
+
+    def first(parameters: dict[str, object]) -> bool:
+        return parameters["InstanceType"] == "m7g.large"
+
+    amazon.faults = [Fault("RunInstances", "VcpuLimitExceeded", when=first)]
+    assert "target ec2: a quota" in failed(tmp_path, both).message
+    assert amazon.left() == []
+
+
+def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> None:
+    del amazon
+    found = estimate(plan(tmp_path, ec2(**VOLUMES)), Prices(tmp_path), REGION, 1.0)
+    assert [(each.what, each.count, each.rate.amount if each.rate else None) for each in found.items] == [
+        ("m7g.large", 1, 0.1),
+        ("gp3", 10, 0.09),
+        ("gp3", 200, 0.09),
+        ("gp3 IOPS", 3000, 0.006),
+        ("gp3 throughput", 375, 0.05),
+        ("io2", 50, 0.14),
+        ("io2 IOPS", 32000, 0.07),
+        ("io2 IOPS", 8000, 0.05),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"version": '"17.4"'}, "packages come in their newest minor version"),
+        ({"packages": '"distribution"'}, "debian-12 brings PostgreSQL 15, not 18"),
+        ({"root": '{ size = "4GB" }'}, "8GB are the least"),
+        ({"data": '{ size = "20GB", type = "io2" }'}, "io2 has as many as are paid for"),
+        ({"data": '{ size = "20GB", mount_options = ["a b"] }'}, "target.ec2.data.mount_options"),
+        ({"parameters": '{ port = "1" }'}, "the target's key port says it"),
+        ({"huge_pages": "true", "version": '"14"'}, "PostgreSQL 14 does not say how many it needs"),
+        ({"allow": '["0.0.0.0/0"]'}, "opens the server to the world"),
+    ],
+)
+def test_the_plans_mistakes(tmp_path: Path, more: dict[str, str], said: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        load_plan(write_plan(tmp_path, ec2(**more)))
+    assert said in "\n".join(f"{each.path} {each.message}" for each in caught.value.problems)
+
+
+def test_a_password_as_the_server_keeps_it() -> None:
+    # RFC 7677's example
+    salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    assert verifier("pencil", salt) == (
+        "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$"
+        "WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU="
+    )
+
+
+@pytest.mark.parametrize("script", ["setup.sh", "expiry.sh"])
+def test_scripts_are_scripts(script: str) -> None:
+    text = files("pgdyno.target.aws").joinpath(script).read_text()
+    subprocess.run(["bash", "-n"], input=text, text=True, check=True)
+
+
+def test_a_host_ends_itself_at_the_expiry_of_its_tag(tmp_path: Path) -> None:
+    text = files("pgdyno.target.aws").joinpath("expiry.sh").read_text()
+    (tmp_path / "expiry.sh").write_text(text.replace("/etc/pgdyno/expires", str(tmp_path / "expires")))
+    (tmp_path / "expires").write_text("2001-01-01T00:00:00Z\n")
+    later = (datetime.now(UTC) + timedelta(seconds=500)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    did = tmp_path / "did"
+    for name, body in {
+        # the token first, then the tag, which the second look finds in the past
+        "curl": f'case "$*" in *token*PUT*|*PUT*) echo T;; *) cat {tmp_path}/tag;; esac',
+        "sleep": f'echo "slept $1" >> {did}; echo 2001-01-01T00:00:00Z > {tmp_path}/tag',
+        "systemctl": f'echo "systemctl $*" >> {did}',
+    }.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "tag").write_text(f"{later}\n")
+    path = {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run(["bash", tmp_path / "expiry.sh"], env=path, check=True, timeout=60)
+    slept, off = did.read_text().splitlines()
+    assert 0 < int(slept.split()[1]) <= 500
+    assert off == "systemctl poweroff"
+
+
+def test_a_host_that_cannot_be_set_up(
+    amazon: Simulator,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from pgdyno.remote import RemoteError
+    from pgdyno.target.aws import host
+
+    monkeypatch.undo()
+    for name, value in amazon.environment.items():
+        monkeypatch.setenv(name, value)
+    said = iter(["starting", "working: packages of the system", "failed: volumes: there is no volume /dev/sdf"])
+    monkeypatch.setattr(host, "ask", lambda *_: next(said))
+    monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
+    assert "could not be set up: volumes: there is no volume /dev/sdf" in failed(tmp_path, ec2()).message
+
+    def unreachable(*_: object) -> str:
+        raise RemoteError("no route to host", passing=True)
+
+    monkeypatch.setattr(host, "ask", unreachable)
+    monkeypatch.setattr(host, "REACHED_WITHIN_S", 0.0)
+    monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.7")
+    error = failed(tmp_path, ec2())
+    assert "so it is the route" in error.message
+    monkeypatch.setenv("PGDYNO_ADDRESS", "203.0.113.8")
+    error = failed(tmp_path, ec2())
+    assert "the security group lets in 203.0.113.7/32, and this machine is 203.0.113.8/32" in error.message
+    assert amazon.left() == []

@@ -1,0 +1,156 @@
+"""Whole plans on "EC2": the simulator, with a real sshd and a real PostgreSQL behind each host's address."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pgdyno.target import Home
+from pgdyno.target.installation import Installation
+from tests.aws.ec2_hosts import Ec2Hosts, free_port
+from tests.aws.plans import ec2, write_plan
+from tests.aws.simulator import Simulator, simulated
+from tests.postgres.runs import PGDYNO, environment, the_run
+
+HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
+"""Types of this machine's architecture, and of another."""
+
+
+@dataclass
+class Rented:
+    """The account with its hosts, and pgdyno as it is started against it."""
+
+    simulator: Simulator
+    hosts: Ec2Hosts
+    home: Home
+    folder: Path
+    ssh_port: int
+    port: int
+
+    def pgdyno(self, *args: str, code: int = 0, **more: str) -> str:
+        """What it printed; `code` is how it is to end, `more` are variables of its own."""
+        done = subprocess.run(
+            [PGDYNO, *args],
+            cwd=self.folder,
+            env={**environment(self.home), **self.simulator.environment, "PGDYNO_ADDRESS": "203.0.113.7", **more},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    def target(self, **more: str) -> str:
+        """Its account and ports are this machine's."""
+        own = {"login": f'"{getpass.getuser()}"', "ssh_port": str(self.ssh_port), "port": str(self.port)}
+        return ec2(**own, **more)
+
+    def generator(self, **more: str) -> str:
+        """Likewise for the load."""
+        keys = {"kind": '"ec2"', "instance": f'"{HERE}"', "login": f'"{getpass.getuser()}"'} | more
+        lines = [f"{name} = {value}" for name, value in keys.items()]
+        return "\n".join(["[generator]", *lines, f"ssh_port = {self.ssh_port}", 'allow = ["203.0.113.7/32"]', ""])
+
+
+@pytest.fixture
+def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator[Rented]:
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    hosts = Ec2Hosts(installed, folder)
+    try:
+        with simulated(hosts) as simulator:
+            yield Rented(simulator, hosts, warm_home, tmp_path, free_port(), free_port())
+    finally:
+        hosts.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def put_before(rented: Rented, name: str, body: str) -> None:
+    """Gives hosts another program of that name."""
+    folder = rented.folder / "bin"
+    folder.mkdir()
+    (folder / name).write_text(f"#!/bin/sh\n{body}\n")
+    (folder / name).chmod(0o755)
+    rented.hosts.path = str(folder)
+
+
+def test_up_status_run_and_down_on_a_host(rented: Rented) -> None:
+    plan = str(write_plan(rented.folder, rented.target(parameters='{ work_mem = "8MB" }')))
+    said = rented.pgdyno("target", "up", plan, "--yes", "--for", "3h")
+    assert "m7g.large in eu-central-1a, version 18" in said
+    assert "sslmode=verify-ca" in said
+    # people get there by what it says
+    line = next(line for line in said.splitlines() if "ssh -F" in line)
+    command = ["ssh", *line.partition(", ssh ")[2].split(), "cat", "~/state"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout == "ready\n"
+    (row,) = json.loads(rented.pgdyno("target", "status", plan, "--json"))
+    assert [each.split(" pgdyno-")[0] for each in row["there"]] == ["instance", "volume", "security group"]
+    said = rented.pgdyno("run", plan, "--no-preflight")
+    assert "taking the servers that are up" in said
+    run = the_run(rented.folder)
+    (record,) = run.trials()
+    assert record.outcome == "finished"
+    # the host was sampled over SSH
+    assert record.probe is not None
+    assert record.probe.over_ssh is not None
+    assert record.probe.over_ssh.message is None
+    assert record.probe.over_ssh.clock is not None
+    rented.pgdyno("target", "down", plan)
+    assert rented.simulator.left() == []
+    assert rented.hosts.known == {}
+    assert [each.name for each in (rented.home.root / "aws").iterdir()] == ["prices.json"]
+
+
+def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
+    (rented.folder / "own.sql").write_text("SELECT abalance FROM pgbench_accounts WHERE aid = 7;\n")
+    plan = write_plan(rented.folder, rented.target(), more=rented.generator())
+    plan.write_text(plan.read_text().replace('"select-only"', '"own.sql@2", "select-only"'))
+    said = rented.pgdyno("run", str(plan), "--yes")
+    assert f"the load comes from a {HERE} in eu-central-1a" in the_run(rented.folder).manifest.notes
+    assert "the load comes from another host" in said
+    run = the_run(rented.folder)
+    (record,) = run.trials()
+    assert (record.outcome, record.failure) == ("finished", None)
+    assert record.summary is not None
+    assert {each.name for each in record.summary.scripts} == {"own.sql", "<builtin: select only>"}
+    assert record.probe is not None
+    assert record.probe.server
+    assert record.probe.over_ssh is not None
+    server, generator = list(rented.simulator.machines.all.values())
+    assert (server.zone, generator.asked["InstanceType"]) == (generator.zone, HERE)
+    # both programs were copied there and run there
+    assert rented.simulator.left() == []
+    copied = {each.name.rpartition("-")[0] for each in rented.hosts.kept(generator) if each.is_file()}
+    assert {"pgdrive", "pgprobe"} <= copied
+    # and nothing of it goes on
+    assert rented.pgdyno("report", str(run.path))
+
+
+def test_a_generator_that_cannot_reach_the_server_says_what_is_in_the_way(rented: Rented) -> None:
+    # all hosts are one here: that a packet is lost on its way is simulated
+    put_before(rented, "timeout", "echo connection timed out >&2; exit 124")
+    plan = str(write_plan(rented.folder, rented.target(), more=rented.generator()))
+    said = rented.pgdyno("target", "up", plan, "--yes", code=4)
+    assert "does not reach the server of target ec2" in said
+    assert "the security group lets it in, so it is the route" in said
+    assert rented.simulator.left() == []
+
+
+def test_a_generator_of_another_architecture_wants_programs_for_it(rented: Rented, tmp_path: Path) -> None:
+    other = rented.generator(instance=f'"{ELSEWHERE}"')
+    plan = str(write_plan(rented.folder, rented.target(), more=other))
+    said = rented.pgdyno("target", "up", plan, "--yes", PGDYNO_ENGINES=str(tmp_path / "none"), code=4)
+    assert f"the generator {ELSEWHERE} is" in said
+    assert "has no pgdrive for it" in said
+    assert "make engines" in said
+    assert "ec2:RunInstances" not in rented.simulator.calls
