@@ -7,6 +7,7 @@ the report: they stay as they are. A test keeps the catalogues complete.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ class Language(StrEnum):
     CHINESE = "zh"
 
 
+_A_NAME = re.compile(r"[_/.:\d]")
 _speaking: ContextVar[Language] = ContextVar("_speaking", default=Language.ENGLISH)
 
 
@@ -74,8 +76,9 @@ def sentence(text: str) -> str:
 
 
 def capital(text: str) -> str:
-    """A sentence's first letter large, unless it begins with a name such as synchronous_commit."""
-    return text if "_" in text.partition(" ")[0] else text[:1].upper() + text[1:]
+    """A sentence's first letter large, unless it begins with a name: synchronous_commit, pg17, a path, an address."""
+    first = text.partition(" ")[0].rstrip(".,:;")
+    return text if _A_NAME.search(first) else text[:1].upper() + text[1:]
 
 
 @cache

@@ -15,11 +15,11 @@ from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.sections.cloud import Values, range_words
 from pgdyno.report.sections.times import BUSY
-from pgdyno.report.svg import Drawing, element, line, path, shortened, text
+from pgdyno.report.svg import Drawing, element, line, path, shortened, squeezed, text
 from pgdyno.report.texts import say
 
 HEIGHT = 130.0
-NAMES = 120.0
+NAMES = 134.0
 """Room at the right for the names of lines."""
 MOST_MARKS = 12
 """Marks that get a word; all get a line."""
@@ -105,7 +105,9 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
         strips.append(Strip(title, "%", trial["cpu"], stacked=True, top=100))
     disks = trial.get("disk") or {}
     shares = {name.removesuffix(f": {BUSY}"): disks[name] for name in disks if name.endswith(f": {BUSY}")}
-    rates = {name.removesuffix(", MB/s"): disks[name] for name in disks if not name.endswith(f": {BUSY}")}
+    rates = {name: disks[name] for name in disks if not name.endswith(f": {BUSY}")}
+    if len({name.rpartition(": ")[0] for name in rates}) == 1:
+        rates = {name.rpartition(": ")[2]: of for name, of in rates.items()}
     if shares:
         name = next(iter(shares))
         strips.append(
@@ -226,7 +228,7 @@ def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: floa
     heights = spread([y for _, y, _ in ends], 20, HEIGHT - 16)
     for (name, _, class_), height in zip(ends, heights, strict=True):
         drawing.add(element("rect", x=right + 8, y=height - 5, width=9, height=9, class_=class_))
-        drawing.add(text(right + 22, height + 4.5, shortened(say(name), NAMES - 26)))
+        drawing.add(text(right + 22, height + 4.5, squeezed(say(name), NAMES - 26)))
 
 
 def _marks(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale, *, named: bool) -> None:
