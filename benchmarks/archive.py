@@ -1,7 +1,8 @@
 """The archive's list of a thousand runs: milliseconds of a page, the first time and afterwards.
 
 Makes the runs by the store (figures made up; the tables of all are one file), starts `pgdyno serve` and asks it for the
-list and for a search. The first page reads every run; what was read is kept. Take figures on an idle machine.
+list and for a search. The server reads every run when it starts, and keeps what it read. Take figures on an idle
+machine.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from pgdyno.records import Manifest
 from pgdyno.store import RunFolder
 
 GOAL_MS = 300
+START_S = 3
+"""Between the server's start and the first page."""
 
 
 def make_runs(parent: Path, number: int) -> None:
@@ -64,6 +67,7 @@ def main() -> None:
         try:
             assert server.stdout is not None
             url = next(found[0] for line in server.stdout if (found := re.search(r"http://[\d.:]+", line)))
+            time.sleep(START_S)
             first_ms, text = page_ms(url)
             assert text.count('name="run"') == options.runs
             print(f"{options.runs:,} runs, the first page: {first_ms:,.0f} ms, {len(text) / 1e6:.2f} MB")
@@ -73,7 +77,7 @@ def main() -> None:
             server.terminate()
             server.wait(60)
     print(f"the list: {list_ms:.0f} ms; a search: {search_ms:.0f} ms")
-    reached = "reached" if max(list_ms, search_ms) <= GOAL_MS else "not reached"
+    reached = "reached" if max(first_ms, list_ms, search_ms) <= GOAL_MS else "not reached"
     print(f"goal: a list of {options.runs:,} runs in at most {GOAL_MS} ms: {reached}")
 
 

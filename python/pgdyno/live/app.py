@@ -41,8 +41,9 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
     enter = _Enter(access.token)
     index = Index(runs)
     experiments = Experiments(index, form_token)
+    archive = Archive(index)
     routes = [
-        *Archive(index).routes(),
+        *archive.routes(),
         *Histories(index).routes(),
         *experiments.routes(),
         Route(ENTER, enter.form, methods=["GET"]),
@@ -51,7 +52,7 @@ def make_app(runs: Path, access: Access | None = None) -> Starlette:
     ]
     guard = Middleware(Guard, names=access.names, token=access.token, form_token=form_token)
     app = Starlette(routes=routes, middleware=[guard], exception_handlers=EXPLAINED)
-    app.state.hub = experiments.hub
+    app.state.hub, app.state.archive = experiments.hub, archive
     return app
 
 

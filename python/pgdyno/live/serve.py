@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -27,7 +28,9 @@ def serve(runs: Path, address: Address, say: Callable[[str], None]) -> None:
         access = access_of(address)
         url = url_of(listening)
         say(url if access.token is None else f"{url}{ENTER}#{access.token}")
-        server = uvicorn.Server(config_of(make_app(runs, access)))
+        app = make_app(runs, access)
+        threading.Thread(target=app.state.archive.read_ahead, daemon=True).start()
+        server = uvicorn.Server(config_of(app))
         # that is how it is meant to end
         with suppress(KeyboardInterrupt, SystemExit):
             server.run(sockets=[listening])
