@@ -107,11 +107,12 @@ class FakeRun:
         }
         return {at: (len({row.t_us for row in rows}), rows) for at, rows in within.items() if rows}
 
-    def settings(self) -> Sequence[SettingRow]:
+    def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
         return [
             SettingRow(trial, name, value, None, None)
             for trial, settings in self.server.items()
             for name, value in settings.items()
+            if not names or name in names
         ]
 
 

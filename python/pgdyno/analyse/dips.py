@@ -96,7 +96,10 @@ def rolling_median(values: Array, window: int = WINDOW) -> Array:
     half = window // 2
     if len(values) <= window:
         padded = np.concatenate([np.full(half, np.nan), values, np.full(half, np.nan)])
-        return np.asarray(np.nanmedian(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1))
+        # what is not there is sorted behind what is; nanmedian takes twenty times as long
+        ordered = np.sort(np.lib.stride_tricks.sliding_window_view(padded, 2 * half + 1), axis=1)
+        rows, there = np.arange(len(values)), np.sum(~np.isnan(ordered), axis=1)
+        return np.asarray((ordered[rows, (there - 1) // 2] + ordered[rows, there // 2]) / 2)
     # within, no window lacks a value, which is a lot faster than where some do
     within = np.median(np.lib.stride_tricks.sliding_window_view(values, 2 * half + 1), axis=1)
     begin = rolling_median(values[: 2 * half], window)[:half]

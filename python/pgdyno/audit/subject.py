@@ -36,8 +36,8 @@ class AuditRun(Protocol):
     def statements(self) -> Sequence[StatementRow]:
         """Statements of all trials."""
 
-    def settings(self) -> Sequence[SettingRow]:
-        """Settings of the server as they were, at each trial."""
+    def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
+        """Settings of the server as they were, at each trial; those called `names` where some are."""
 
     def events(self) -> Sequence[EventRow]:
         """What else the engine said, at each trial."""
@@ -52,6 +52,10 @@ class AuditRun(Protocol):
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         """Looks, and what sessions waited for added up over them, by trial and number of its stretch."""
+
+
+ASKED_SETTINGS = ("autovacuum", "checkpoint_timeout", "fsync", "full_page_writes", "synchronous_commit")
+"""By all rules together: of a large sweep, hundreds at each trial would take a while to read."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,9 +188,9 @@ class Subject:
 
     @cached_property
     def settings(self) -> Mapping[int, Mapping[str, str]]:
-        """Settings of the server by trial of our own and name."""
+        """Settings of the server that rules ask for, by trial of our own and name."""
         found: dict[int, dict[str, str]] = {sample.number: {} for sample in self.samples}
-        for row in self.run.settings():
+        for row in self.run.settings(names=ASKED_SETTINGS):
             if row.trial in found:
                 found[row.trial][row.name] = row.setting or ""
         return found

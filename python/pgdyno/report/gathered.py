@@ -58,9 +58,9 @@ class Gathered:
         """Statements of a trial, or of all."""
         return self._said if trial is None else self._statements.get(trial, ())
 
-    def settings(self) -> Sequence[SettingRow]:
-        """Settings of the server at each trial."""
-        return self.run.settings()
+    def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
+        """Settings of the server at each trial, of `names` only where some are named."""
+        return self.run.settings(names=names)
 
     def events(self) -> Sequence[EventRow]:
         """What else the engine said, at each trial."""

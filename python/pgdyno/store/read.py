@@ -72,14 +72,16 @@ class RunData:
         """Everything else that the engine said, as it came. Raises StoreError."""
         return self._rows(EventRow, trial, order="trial, t_us")
 
-    def settings(self, trial: int | None = None) -> list[SettingRow]:
-        """The server's settings, by name. Raises StoreError."""
+    def settings(self, trial: int | None = None, names: Sequence[str] = ()) -> list[SettingRow]:
+        """The server's settings, by name; of `names` only where some are named. Raises StoreError."""
+        where = f"name IN ({', '.join(map(quoted, names))})" if names else "true"
         if trial is not None or not self._paths:
-            return self._rows(SettingRow, trial, order="trial, name")
+            return self._rows(SettingRow, trial, order="trial, name", where=where)
         # hundreds of lines that are alike at every trial: each is read once, with the trials that have it
         paths = [path / "settings.parquet" for path in self._paths.values()]
         fields = "name, setting, unit, source"
-        sql = f"SELECT list(trial), {fields} FROM {_parquet(paths, SettingRow)} GROUP BY ALL ORDER BY name"  # noqa: S608
+        rows = f"{_parquet(paths, SettingRow)} WHERE {where}"
+        sql = f"SELECT list(trial), {fields} FROM {rows} GROUP BY ALL ORDER BY name"  # noqa: S608
         with storing("read", self.folder.path), connect() as connection:
             found = connection.execute(sql).fetchall()
         by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
