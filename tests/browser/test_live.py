@@ -20,6 +20,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.live.address import Address, url_of
 from pgdyno.live.app import Access, make_app
 from pgdyno.live.serve import config_of
+from pgdyno.report.svg import FONT_SIZE
 from pgdyno.target import Home
 from tests.browser.conftest import serious
 from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home
@@ -181,6 +182,9 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
         page.click("text=History")
         expect(page.locator("h1")).to_have_text("Throughput over 2 runs")
         expect(page.locator(".chart.wide")).to_be_visible()
+        # labels have the size that their room was reckoned for
+        size = "getComputedStyle(document.querySelector('.chart.wide text')).fontSize"
+        assert page.evaluate(size) == f"{FONT_SIZE:g}px"
         seen_in_both_lights(page)
         page.set_viewport_size({"width": 400, "height": 900})
         expect(page.locator(".chart.narrow")).to_be_visible()

@@ -94,7 +94,7 @@ def _style() -> str:
         f":root{{{light}color-scheme:light}}\n"
         f"@media (prefers-color-scheme:dark){{:root:not([data-theme=light]){{{dark}color-scheme:dark}}}}\n"
         f":root[data-theme=dark]{{{dark}color-scheme:dark}}\n"
-        f"{palette.chart_css()}\n{own}"
+        f"{palette.fonts()}{palette.chart_css()}\n{own}"
     )
 
 
