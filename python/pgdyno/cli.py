@@ -36,6 +36,14 @@ SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan, e.g. trial.duration=5s. Repeatable."),
 ]
+OnOption = Annotated[
+    str | None,
+    typer.Option(
+        "--on",
+        metavar="NAME",
+        help="Other targets: [on.NAME] of the plan; embedded: a server of this machine; dsn: where PGHOST leads.",
+    ),
+]
 RunsOption = Annotated[
     Path,
     typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders."),
@@ -96,6 +104,7 @@ def run(
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
     overrides: SetOption = None,
+    on: OnOption = None,
     budget: BudgetOption = None,
     resume: Annotated[
         str | None,
@@ -155,10 +164,11 @@ def run(
             check_first=not no_preflight,
             metrics=metrics,
             rent=rent,
+            on=on,
         )
         raise typer.Exit(code)
-    if plan is not None or overrides or budget:
-        raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set and --budget")
+    if plan is not None or overrides or on or budget:
+        raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set, --on and --budget")
     code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics, rent=rent)
     raise typer.Exit(code)
 
@@ -167,6 +177,7 @@ def run(
 def doctor(
     plan: Annotated[str | None, typer.Argument(metavar="[PLAN]", help="The plan that is to be run.")] = None,
     overrides: SetOption = None,
+    on: OnOption = None,
     budget: BudgetOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -176,7 +187,7 @@ def doctor(
     """
     from pgdyno.commands.doctor import doctor as look
 
-    raise typer.Exit(look(plan, overrides or [], budget, json=json))
+    raise typer.Exit(look(plan, overrides or [], budget, json=json, on=on))
 
 
 @app.command()
@@ -416,29 +427,35 @@ def history(
 
 
 @plan_app.command("check")
-def plan_check(plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None) -> None:
+def plan_check(
+    plan: PlanArgument, overrides: SetOption = None, on: OnOption = None, budget: BudgetOption = None
+) -> None:
     """Say everything that is wrong with a plan, with lines; exit with 3 if anything is."""
     from pgdyno.commands.plan import check
 
-    check(plan, overrides or [], budget=budget)
+    check(plan, overrides or [], budget=budget, on=on)
 
 
 @plan_app.command("show")
 def plan_show(
-    plan: PlanArgument, overrides: SetOption = None, budget: BudgetOption = None, json: JsonOption = False
+    plan: PlanArgument,
+    overrides: SetOption = None,
+    on: OnOption = None,
+    budget: BudgetOption = None,
+    json: JsonOption = False,
 ) -> None:
     """List the trials of a plan in order, and the time they need."""
     from pgdyno.commands.plan import show
 
-    show(plan, overrides or [], json=json, budget=budget)
+    show(plan, overrides or [], json=json, budget=budget, on=on)
 
 
 @plan_app.command("cost")
-def plan_cost(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
+def plan_cost(plan: PlanArgument, overrides: SetOption = None, on: OnOption = None, json: JsonOption = False) -> None:
     """Say what a plan's rented servers cost, by Amazon's price list."""
     from pgdyno.commands.cost import cost
 
-    cost(plan, overrides or [], json=json)
+    cost(plan, overrides or [], json=json, on=on)
 
 
 @plan_app.command("list")

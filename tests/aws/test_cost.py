@@ -99,6 +99,23 @@ def test_the_plan_says_for_how_long(amazon: Simulator, tmp_path: Path) -> None:
     assert 3.0 < often.hours < 3.2
 
 
+def test_a_volume_by_its_size_and_one_by_its_iops_as_in_a_published_report(amazon: Simulator, tmp_path: Path) -> None:
+    """500 GB for its 1,500 IOPS, or 100 GB with these: 2 and 4.17 USD a day, of months of 30 days (PGECons, 2019)."""
+    amazon.denied = {"pricing:GetProducts"}
+    told = {"RDS:GP2-Storage": 0.12, "RDS:PIOPS-Storage": 0.142, "RDS:PIOPS": 0.074, "InstanceUsage:db.m7g.large": 0.0}
+    rates = {f"{REGION} PostgreSQL {kind}": {"amount": rate, "asked": "2020-02-01"} for kind, rate in told.items()}
+    (tmp_path / "aws").mkdir()
+    (tmp_path / "aws" / "prices.json").write_text(json.dumps(rates))
+    root = tmp_path / "root.pem"
+    months_a_day = {"size": 2.0, "iops": 4.17}
+    for by, more in (
+        ("size", {"storage": '"500GB"', "storage_type": '"gp2"'}),
+        ("iops", {"storage": '"100GB"', "storage_type": '"io1"', "iops": "1500"}),
+    ):
+        found = estimate(plan(tmp_path, rds(root, **more)), Prices(tmp_path), REGION, 24.0)
+        assert found.total == pytest.approx(months_a_day[by] * 30 / (365 / 12), rel=0.002)
+
+
 def test_consent(amazon: Simulator, tmp_path: Path) -> None:
     one = plan(tmp_path, rds(tmp_path / "root.pem"))
     assert agree(one, Consent(yes=True, max_cost=1.0)).total is not None

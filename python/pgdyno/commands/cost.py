@@ -29,9 +29,9 @@ class Consent:
     """USD."""
 
 
-def cost(source: str, overrides: Sequence[str], *, json: bool) -> None:
+def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
     """Prints what a plan's rented servers cost. Raises PgdynoError."""
-    plan = load_plan(source, overrides).plan
+    plan = load_plan(source, overrides, on).plan
     if not rented_targets(plan):
         print("[]" if json else "the plan rents no servers: pgdyno knows no price of it")
         return
@@ -96,13 +96,14 @@ def lines(found: Estimate, prices: Prices) -> list[str]:
         counted = "" if each.unit == "hour" else f"{each.count:,.0f} {each.unit} of "
         price = "unknown" if each.hourly is None else f"{each.hourly:.4f} {CURRENCY} an hour"
         said.append(f"{each.target}: {counted}{each.what}: {price}")
+    lasts = None if found.hours is None else format_duration(found.hours * 3600)
     if found.unknown:
         why = prices.why_not or "Amazon's price list has no such line"
         said.append(f"at least {found.hourly:.4f} {CURRENCY} an hour; the rest is unknown: {why}")
+        said += [f"rented for about {lasts}"] if lasts is not None else []
     elif found.hours is None or found.total is None:
         said.append(f"{found.hourly:.4f} {CURRENCY} an hour; the plan does not say for how long")
     else:
-        lasts = format_duration(found.hours * 3600)
         said.append(f"about {found.total:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
     if found.asked is not None:
         said.append(f"prices are those of Amazon's price list on {found.asked}; without {', '.join(found.left_out)}")

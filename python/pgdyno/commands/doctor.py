@@ -25,15 +25,19 @@ CLIENTS_A_CORE = 2
 """What the generator is tried with when no plan says how many."""
 
 
-def doctor(source: str | None, overrides: Sequence[str], budget: str | None = None, *, json: bool) -> ExitCode:
+def doctor(
+    source: str | None, overrides: Sequence[str], budget: str | None = None, *, json: bool, on: str | None = None
+) -> ExitCode:
     """Looks at the machine, for the plan `source` within `budget` or for itself, and prints what it finds.
 
     Raises PgdynoError.
     """
     if source is None and budget is not None:
         raise UsageError("--budget goes only with a plan", hint="name the plan that is to fit into it")
+    if source is None and on is not None:
+        raise UsageError("--on goes only with a plan", hint="name the plan whose other targets are meant")
     engine, home = find_engine(), Home.locate()
-    loaded = None if source is None else within_budget(load_plan(source, overrides), budget)
+    loaded = None if source is None else within_budget(load_plan(source, overrides, on), budget)
     gave_up = () if loaded is None else loaded.gave_up
     if loaded is None:
         needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))

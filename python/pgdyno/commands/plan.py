@@ -17,9 +17,9 @@ from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
 
 
-def check(source: str, overrides: Sequence[str], *, budget: str | None = None) -> None:
+def check(source: str, overrides: Sequence[str], *, budget: str | None = None, on: str | None = None) -> None:
     """Says that a plan is good; raises PlanError with all its problems when it is not."""
-    loaded = within_budget(load_plan(source, overrides), budget)
+    loaded = within_budget(load_plan(source, overrides, on), budget)
     scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
     check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
     console = Console(highlight=False)
@@ -28,9 +28,11 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None) -
         console.print(line, markup=False)
 
 
-def show(source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None) -> None:
+def show(
+    source: str, overrides: Sequence[str], *, json: bool, budget: str | None = None, on: str | None = None
+) -> None:
     """Prints the trials in order and the time they need. Raises PlanError."""
-    loaded = within_budget(load_plan(source, overrides), budget)
+    loaded = within_budget(load_plan(source, overrides, on), budget)
     if json:
         print(show_json(loaded))
     else:

@@ -89,12 +89,13 @@ def run_plan(
     check_first: bool = True,
     metrics: str | None = None,
     rent: Rent | None = None,
+    on: str | None = None,
 ) -> ExitCode:
     """Runs a plan, shows what it measured, writes the reports; the exit code says how it went.
 
     Raises PgdynoError when nothing could be run.
     """
-    loaded = within_budget(load_plan(source, overrides), budget)
+    loaded = within_budget(load_plan(source, overrides, on), budget)
     use = Use(loaded.plan.name, when_busy)
     renting = (rent or Rent()).agreed(loaded.plan)
 

@@ -14,6 +14,7 @@ from pgdyno.plan.extends import EXTENDS, read_with_bases
 from pgdyno.plan.files import find_plan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.one_form import moved_in_plan, one_form
+from pgdyno.plan.other_targets import on_others
 from pgdyno.plan.overrides import apply_overrides
 from pgdyno.plan.problems import Document, in_order, schema_problems
 
@@ -35,20 +36,20 @@ class LoadedPlan:
     """What a budget took from it, a sentence each."""
 
 
-def load_plan(source: str | Path, overrides: Sequence[str] = ()) -> LoadedPlan:
+def load_plan(source: str | Path, overrides: Sequence[str] = (), on: str | None = None) -> LoadedPlan:
     """The plan in the file `source`, or of that name in the catalogue, with `overrides` (`path=value`) applied.
 
-    Overrides come last, behind what the plan extends. Raises UsageError when there is no such plan or an
-    override makes no sense, PlanError with every problem of the plan otherwise.
+    `on` names other targets, in place of the plan's. Overrides come last, behind them and what the plan extends.
+    Raises UsageError when there is no such plan or an override makes no sense, PlanError with every problem of the
+    plan otherwise.
     """
     file = find_plan(str(source))
     read = read_with_bases(file)
-    data, overridden = apply_overrides(read.document.data, overrides)
+    chosen = on_others(read.document, on)
+    data, overridden = apply_overrides(chosen.data, overrides)
     if any(path[:1] == (EXTENDS,) for path in overridden):
         raise UsageError("cannot apply --set extends: it is read before", hint=f"write {EXTENDS} into the file")
-    document = replace(
-        read.document, data=one_form(data)[0], overridden=frozenset(moved_in_plan(path) for path in overridden)
-    )
+    document = replace(chosen, data=one_form(data)[0], overridden=frozenset(moved_in_plan(path) for path in overridden))
     plan = _validate(file.source, file.folder, document, read.problems)
     return LoadedPlan(plan, file.source, read.text, file.folder, document)
 

@@ -314,6 +314,8 @@ class Plan(Model):
     target: Annotated[dict[Name, TargetSpec], Field(min_length=1)]
     generator: GeneratorSpec = None
     """A host that is rented for the load to come from; None ("here"): this machine."""
+    on: dict[Name, dict[Name, dict[str, Any]]] = Field(default_factory=dict)
+    """Other targets, by the name that `--on` gives them: [on.embedded.here] is a target of the plan on embedded."""
     workload: Workload
     sweep: Sweep
     trial: TrialSpec
@@ -367,7 +369,8 @@ class Plan(Model):
     def as_resolved(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in: what a manifest keeps."""
         resolved = self.model_dump(mode="json")
-        del resolved["extends"]
+        # others are no part of what runs
+        del resolved["extends"], resolved["on"]
         resolved["trial"]["order"] = self.order()
         for target in resolved["target"].values():
             if target.get("ssh", ...) is None:

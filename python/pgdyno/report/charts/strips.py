@@ -56,6 +56,8 @@ class Strip:
     """A dashed line: the processors over the sessions."""
     colour: int | None = None
     """The target's; None: a line has its own."""
+    n: str | None = None
+    """How many values stand behind it, where that is not a step each."""
     hz: int | None = None
     """Looks a second that its steps are means of; None where they are none of looks."""
 
@@ -127,7 +129,14 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
             )
         )
     strips += [
-        Strip(each["title"], each["unit"], each["lines"], stacked=each.get("stack", False), top=each.get("high"))
+        Strip(
+            each["title"],
+            each["unit"],
+            each["lines"],
+            stacked=each.get("stack", False),
+            top=each.get("high"),
+            n=each.get("n"),
+        )
         for each in trial.get("cloud", ())
     ]
     return strips
@@ -165,6 +174,8 @@ def _drawn(
 
 def _n(trial: Mapping[str, Any], strip: Strip) -> str:
     """How many values stand behind it."""
+    if strip.n is not None:
+        return strip.n
     there = sum(any(value is not None for value in step) for step in zip(*strip.lines.values(), strict=True))
     count = f"{there:,}"
     if trial["step"] > 1:

@@ -73,7 +73,7 @@
     if (Object.keys(rate).length) made.push({ title: say("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
     if (trial.wal) made.push({ title: say("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }], colour: "t5" });
     // of a rented server: titles and names come in the page's language
-    (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, lines: lines(each.lines) }); });
+    (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, n: each.n, lines: lines(each.lines) }); });
     return made;
   }
   function sum(values) { return values.reduce(function (total, value) { return total + value; }, 0); }
@@ -81,6 +81,7 @@
   // how many values stand behind a strip
   function counted(strip) {
     var there = shown.tps.filter(function (_, step) { return strip.lines.some(function (line) { return typeof line.values[step] === "number"; }); }).length;
+    if (strip.n) return strip.n;
     if (shown.step > 1) return say("n = {count} steps of {width} s", { count: figure(there), width: figure(shown.step) });
     return strip.hz ? say("n = {count} seconds, {hz} looks each", { count: figure(there), hz: strip.hz }) : say("n = {count} seconds", { count: figure(there) });
   }

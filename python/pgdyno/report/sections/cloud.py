@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.extras import Beside
 from pgdyno.report.limits import CLASSES, wait_class
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import later, say, say_count
 from pgdyno.store.beside import WaitStep
 
 Values = Sequence[float | None]
@@ -101,12 +102,15 @@ def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
             if metric in told
         }
         if lines:
+            there = sum(any(value is not None for value in step) for step in zip(*lines.values(), strict=True))
+            minutes = math.ceil(there * beside.step_s / 60)
             every = [value for values in lines.values() for value in values[skip:]]
             yield {
                 "title": say(shown.title, range=range_words(every, 0)),
                 "unit": shown.unit,
                 "lines": lines,
                 "high": shown.high,
+                "n": say_count(minutes, "n = {count} minute", "n = {count} minutes"),
             }
 
 
