@@ -126,6 +126,12 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert record.probe is not None
     assert record.probe.server
     assert record.probe.over_ssh is not None
+    # what a transaction waits for is measured from there
+    assert record.way is not None
+    assert (record.way.generator_zone, record.way.server_zone) == ("eu-central-1a", "eu-central-1a")
+    assert record.way.round_trips == 50
+    assert 0 < record.way.least_us <= record.way.median_us
+    assert {each.target for each in run.manifest.rented} == {"ec2", "generator"}
     server, generator = list(rented.simulator.machines.all.values())
     assert (server.zone, generator.asked["InstanceType"]) == (generator.zone, HERE)
     # both programs were copied there and run there

@@ -133,6 +133,8 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
     assert (trial.way.server_zone, trial.way.instance) == ("eu-central-1a", "db.m7g.large")
     assert 0 < trial.way.least_us <= trial.way.median_us
     # both are of this machine's clock
+    assert trial.way.clock_ahead_us is not None
+    assert trial.way.clock_uncertainty_us is not None
     assert abs(trial.way.clock_ahead_us) < trial.way.clock_uncertainty_us + 1_000_000
     told = read_cloud(run, 1)
     assert told is not None

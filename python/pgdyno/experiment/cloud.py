@@ -117,7 +117,7 @@ def _clock(state: RunState, record: TrialRecord) -> _Clock | None:
     said = {row.kind: json.loads(row.detail) for row in RunData(state.folder, [record]).events(record.number)}
     if "start" not in said or "connected" not in said:
         return None
-    ahead_us = record.way.clock_ahead_us if record.way is not None else 0
+    ahead_us = (record.way.clock_ahead_us or 0) if record.way is not None else 0
     return _Clock(said["start"]["epoch_us"], said["connected"]["origin_us"], ahead_us)
 
 

@@ -2,22 +2,53 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.experiment.events import clients_environment
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import WayRecord
+from pgdyno.run.process import running_engine
 from pgdyno.target import Server
-from pgdyno.target.way import measure_way
+from pgdyno.target.aws.journal import GENERATOR
+from pgdyno.target.way import TRIPS, measure_way
+
+_OPTIONS = ("--events=-", "--parent-lease", "--no-vacuum", "--client=1", "--jobs=1", f"--transactions={TRIPS}")
 
 
 def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
-    """From here to the `server` of `trial`. Raises TargetError."""
+    """From where the load comes from to the `server` of `trial`. Raises TargetError."""
+    ready = state.ground.rental.journal.ready if state.ground.rental is not None else {}
+    place, generator = ready.get(trial.target), ready.get(GENERATOR)
     way = measure_way(server)
-    rental = state.ground.rental
-    place = rental.journal.ready.get(trial.target) if rental is not None else None
+    if place is not None:
+        way = way.model_copy(update={"server_zone": place["zone"], "instance": place["instance"]})
+    if generator is not None:
+        trips, least_us, median_us = _from_generator(state, server)
+        # Amazon's hosts have one clock, as far as seconds go; ours is none of theirs
+        there = {"round_trips": trips, "least_us": least_us, "median_us": median_us, "clock_ahead_us": None}
+        return way.model_copy(update={**there, "clock_uncertainty_us": None, "generator_zone": generator["zone"]})
     if place is None and server.machine is not None:
         return way
     # boto3's room takes a while to load, this part of it does not
     from pgdyno.target.aws.here import own_zone
 
-    told = {} if place is None else {"server_zone": place["zone"], "instance": place["instance"]}
-    return way.model_copy(update={"generator_zone": own_zone(), **told})
+    return way.model_copy(update={"generator_zone": own_zone()})
+
+
+def _from_generator(state: RunState, server: Server) -> tuple[int, float, float]:
+    """Round trips by pgdrive on the rented generator: how many, the quickest and the median, in microseconds."""
+    with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder, tempfile.TemporaryFile() as errors:
+        script = Path(folder) / "round-trip.sql"
+        script.write_text("SELECT 1;\n", encoding="utf-8")
+        options = [*_OPTIONS, "-f", str(script)]
+        with running_engine(state.ground.engine, options, clients_environment(state, server), errors) as (_, events):
+            end = next((each for each in events if each["event"] == "end"), None)
+        errors.seek(0)
+        said = errors.read().decode(errors="replace").strip()
+    latency = end.get("latency_ns") if end is not None else None
+    if end is None or latency is None:
+        raise TargetError(f"the generator cannot measure a round trip to the server: {said or 'it says nothing'}")
+    return int(end["succeeded"]), round(latency["min"] / 1e3, 1), round(latency["p50"] / 1e3, 1)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.experiment.state import RunState
@@ -13,9 +16,12 @@ from pgdyno.prepare.steps import Steps
 from pgdyno.records import RentRecord
 from pgdyno.records.price import HOURS_A_YEAR, PriceList
 from pgdyno.target import Server
+from pgdyno.target.aws.cost_ec2 import host_items
 from pgdyno.target.aws.faults import AwsError
+from pgdyno.target.aws.journal import GENERATOR
 from pgdyno.target.aws.life import Rental
 from pgdyno.target.aws.limits import instance_limit, storage_words
+from pgdyno.target.aws.prices import CURRENCY, Prices
 
 
 def touch_first(state: RunState, trial: PlannedTrial, server: Server, steps: Steps) -> None:
@@ -43,6 +49,8 @@ def rent_of(state: RunState, until: datetime) -> list[RentRecord]:
 
 def _rent(state: RunState, rental: Rental, name: str, until: datetime, prices: PriceList | None) -> RentRecord:
     place = rental.journal.ready[name]
+    if name == GENERATOR:
+        return _generators_rent(state, place, until)
     costs = prices.target.get(name) if prices is not None else None
     return RentRecord(
         target=name,
@@ -52,6 +60,24 @@ def _rent(state: RunState, rental: Rental, name: str, until: datetime, prices: P
         until=until,
         hourly=costs.total(prices.years) / (prices.years * HOURS_A_YEAR) if costs is not None and prices else None,
         currency=prices.currency if prices is not None else None,
+    )
+
+
+def _generators_rent(state: RunState, place: Mapping[str, Any], until: datetime) -> RentRecord:
+    """Its price is in none of the targets'."""
+    assert state.ground.rental is not None
+    rental, spec = state.ground.rental, state.plan.generator
+    volumes = [spec.root] if spec is not None else []
+    items = list(host_items("generator", place["instance"], volumes, Prices(rental.root), place["zone"][:-1]))
+    known = [each.hourly for each in items if each.hourly is not None]
+    return RentRecord(
+        target="generator",
+        instance=place["instance"],
+        zone=place["zone"],
+        since=rental.since.get(GENERATOR, state.folder.manifest.attempts[-1].started_at),
+        until=until,
+        hourly=math.fsum(known) if len(known) == len(items) else None,
+        currency=CURRENCY,
     )
 
 

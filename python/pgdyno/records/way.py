@@ -13,10 +13,10 @@ class WayRecord(Record):
     least_us: float
     """The quickest of them: there and back, and a server that only answers."""
     median_us: float
-    clock_ahead_us: int
-    """By how much the server's clock was ahead of the generator's; negative: behind."""
-    clock_uncertainty_us: int
-    """Half of the quickest round trip in which it was asked for."""
+    clock_ahead_us: int | None = None
+    """By how much the server's clock was ahead of the generator's; negative: behind. None with a rented generator."""
+    clock_uncertainty_us: int | None = None
+    """Half of the quickest round trip in which it was asked for; likewise."""
     generator_zone: str | None = None
     """Availability zone of the machine that the load came from; None: it is none of Amazon's, or does not tell."""
     server_zone: str | None = None

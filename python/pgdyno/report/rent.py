@@ -61,10 +61,9 @@ def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[st
         million = (
             "" if each.per_million is None else f", {numbers.rounded(each.per_million)} for a million transactions"
         )
-        yield (
-            f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}; "
-            f"{each.transactions:,} transactions were measured{million}"
-        )
+        # the generator serves none
+        measured = f"; {each.transactions:,} transactions were measured{million}" if each.transactions else ""
+        yield f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}{measured}"
 
 
 def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | None:

@@ -125,6 +125,7 @@ class Rental:
         from pgdyno.target.aws.generator import check_reach
 
         assert self.generator_group is not None
+        self.since[GENERATOR] = datetime.now(UTC)
         zones = {name: place["zone"] for name, place in self.journal.ready.items()}
         if len(set(zones.values())) > 1:
             listed = ", ".join(f"{name} in {zone}" for name, zone in sorted(zones.items()))
