@@ -65,9 +65,10 @@ class Interval:
 
 
 def paired_interval(differences: Sequence[float], level: float, resamples: int = RESAMPLES) -> Interval | None:
-    """Interval of the mean of `differences`, one a pair: t below ten, the wider ends of t and BCa from ten on. None for fewer than two.
+    """Interval of the mean of `differences`, one a pair: t below ten, the wider ends of t and BCa from ten on.
 
-    The same for any order of the pairs; that of the negated differences is its negation, exactly.
+    None for fewer than two. The same for any order of the pairs; that of the negated differences is its negation,
+    exactly.
     """
     values = np.sort(np.asarray(differences, dtype=np.float64))
     if len(values) < 2:
@@ -129,7 +130,10 @@ def t_quantile(level: float, freedom: float) -> float:
 
 
 def _by_bca(by_t: Interval, samples: tuple[Array, ...], expansion: float, resamples: int) -> Interval:
-    """From the lower to the higher end of `by_t` and the BCa interval at expanded percentiles; `by_t` where resamples cannot resolve these."""
+    """From the lower to the higher end of `by_t` and the BCa interval at expanded percentiles.
+
+    `by_t` where resamples cannot resolve these.
+    """
     from scipy import special
 
     tail = float(special.ndtr(-expansion * t_quantile(by_t.level, by_t.freedom)))
