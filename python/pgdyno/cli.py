@@ -132,6 +132,13 @@ def run(
     no_preflight: Annotated[
         bool, typer.Option("--no-preflight", help="Begin without looking at the machine as `pgdyno doctor` does.")
     ] = False,
+    generators: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Make the load there: local:3, ssh://host1,host2, ray://address:10001. Repeatable.",
+        ),
+    ] = None,
     live: Annotated[bool, typer.Option("--live", help="Serve a page that shows the run, and can stop it.")] = False,
     keep: Annotated[
         str | None, typer.Option(metavar="TIME", help="Keep rented servers for so long behind the run, such as 2h.")
@@ -144,7 +151,7 @@ def run(
     Every trial is stored as soon as it ends; Ctrl-C, a crash or a power cut loses at most the one in flight.
     """
     from pgdyno.commands.cost import Consent
-    from pgdyno.commands.run import Output, Rent, resume_run, run_plan, when_busy
+    from pgdyno.commands.run import Output, Rent, generators_override, resume_run, run_plan, when_busy
 
     output = Output(html=html, csv=csv, quiet=quiet, json=json, live=live)
     busy = when_busy(wait=wait, alongside=alongside)
@@ -156,7 +163,7 @@ def run(
             raise UsageError("--redo-failed goes only with --resume")
         code = run_plan(
             plan,
-            overrides or [],
+            [*(overrides or []), *generators_override(generators)],
             runs,
             output,
             budget,
@@ -167,8 +174,9 @@ def run(
             on=on,
         )
         raise typer.Exit(code)
-    if plan is not None or overrides or on or budget:
-        raise UsageError("--resume takes the plan from the run itself", hint="leave out PLAN, --set, --on and --budget")
+    if plan is not None or overrides or on or budget or generators:
+        hint = "leave out PLAN, --set, --on, --generators and --budget"
+        raise UsageError("--resume takes the plan from the run itself", hint=hint)
     code = resume_run(resume, runs, output, redo_failed=redo_failed, when_busy=busy, metrics=metrics, rent=rent)
     raise typer.Exit(code)
 

@@ -29,6 +29,7 @@ MAY_IMPORT = {
     "prepare": {"plan", "run", "target"},
     "remote": {"plan"},
     "doctor": {"plan", "probe", "remote", "run", "target"},
+    "cluster": {"analyse", "doctor", "plan", "remote", "run"},
     "fingerprint": {"doctor", "plan", "prepare", "run", "target"},
     "probe": {"plan", "remote", "run"},
     "store": set(),

@@ -92,6 +92,8 @@ pub struct Client {
     id: usize,
     vars: Vars,
     rng: Rng,
+    /// Chooses its scripts; None: its worker does.
+    choice: Option<Rng>,
     script: usize,
     /// The record of the transaction: the script's, in a run with phases the script's of its phase.
     record: usize,
@@ -160,6 +162,7 @@ impl Client {
             id,
             vars,
             rng: Rng::seed(spec.seeds.clients[id]),
+            choice: spec.seeds.choice_of_clients.get(id).copied().map(Rng::seed),
             script: 0,
             record: 0,
             at: 0,

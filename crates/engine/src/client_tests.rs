@@ -52,6 +52,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         mode,
         pipelining: Pipelining::Explicit,
         clients: 1,
+        part: None,
         workers: 1,
         scaling: Scaling::Fixed,
         limit,

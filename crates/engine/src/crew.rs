@@ -1,7 +1,7 @@
 //! The workers of a run, seen from the thread that merges what they say; and how they become more.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel};
 use std::thread::{self, Scope};
 
@@ -40,6 +40,8 @@ pub struct Stage<'a> {
     pub clock: Clock,
     /// Ends all.
     pub stop: &'a AtomicBool,
+    /// How much later than meant a worker began, at most; nanoseconds.
+    pub late: &'a AtomicU64,
 }
 
 /// How one worker is spoken to.

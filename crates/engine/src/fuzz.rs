@@ -287,6 +287,7 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
         initial: vec![],
         mode,
         clients: 1,
+        part: None,
         workers: 1,
         scaling: Scaling::Fixed,
         limit: Limit::Transactions(MOST_TRANSACTIONS),

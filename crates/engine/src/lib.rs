@@ -29,6 +29,7 @@ pub mod lull;
 mod message;
 pub mod outage;
 pub mod pacing;
+pub mod part;
 pub mod phase_report;
 pub mod phases;
 pub mod poller;

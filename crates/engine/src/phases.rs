@@ -101,6 +101,17 @@ impl Phases {
         Self { specs, places }
     }
 
+    /// The same phases at this fraction of their rates.
+    #[must_use]
+    pub fn at_fraction(&self, fraction: f64) -> Self {
+        let mut specs = self.specs.clone();
+        for rate in specs.iter_mut().filter_map(|spec| spec.rate_per_s.as_mut()) {
+            rate.from *= fraction;
+            rate.to *= fraction;
+        }
+        Self::new(specs)
+    }
+
     /// Every phase, in order.
     #[must_use]
     pub fn specs(&self) -> &[PhaseSpec] {

@@ -52,6 +52,8 @@ pub struct Report {
     pub measured: Nanos,
     /// From the first connection's begin to the last one's end.
     pub connecting: Nanos,
+    /// How much later than meant a worker began, at most.
+    pub start_late: Nanos,
     /// Errors by SQLSTATE, most frequent first.
     pub errors: Vec<ErrorCount>,
     /// Stretches without connections; None when a client whose connection is lost gives up.
@@ -233,6 +235,7 @@ impl<'a> Totals<'a> {
             clients_aborted: end.clients_aborted,
             measured: length,
             connecting: end.connecting,
+            start_late: end.start_late,
             errors,
             outages: None,
             ledger: None,
@@ -256,6 +259,8 @@ pub struct End {
     pub measured: Nanos,
     /// Time to connect.
     pub connecting: Nanos,
+    /// See [`Report::start_late`].
+    pub start_late: Nanos,
     /// See [`Report::fairness`].
     pub fairness: Moments,
 }

@@ -9,7 +9,7 @@ use pgdyno_script::Rng;
 
 use crate::clock::Nanos;
 use crate::phases::Phases;
-use crate::spec::{Spec, share_of};
+use crate::spec::Spec;
 
 /// One worker's view of the phases.
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub struct Roster<'a> {
     workers: usize,
     /// Number of its first client.
     first: usize,
+    /// Number of the engine among those that make the load, and how many they are.
+    engine: (usize, usize),
     /// The first transaction's instant.
     origin: Nanos,
     /// The client that waits for the next start.
@@ -43,7 +45,8 @@ impl<'a> Roster<'a> {
             scripts: spec.programs.len(),
             worker,
             workers: spec.workers,
-            first: share_of(spec.clients, spec.workers, worker).start,
+            first: spec.clients_of(worker).start,
+            engine: spec.part.map_or((0, 1), |part| (part.number, part.of)),
             origin: 0,
             waiting: None,
             standing_by: VecDeque::new(),
@@ -81,10 +84,12 @@ impl<'a> Roster<'a> {
         self.phases.specs()[self.phase_of_record(record)].result
     }
 
-    /// Place of a client in the order in which clients are taken into use: workers take turns, so
-    /// that each has its share at any number.
+    /// Place of a client in the order in which clients are taken into use: engines take turns, and
+    /// workers in each, so that each has its share at any number.
     fn rank(&self, client: usize) -> usize {
-        (client - self.first) * self.workers + self.worker
+        let here = (client - self.first) * self.workers + self.worker;
+        let (number, engines) = self.engine;
+        here * engines + number
     }
 
     /// When `client` is in use, from `now` on; None when not again.

@@ -3,15 +3,16 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 use std::thread;
+use std::time::Duration;
 
 use pgdyno_connect::ConnectError;
 use pgdyno_wire::EncodeError;
 
 use crate::client::Client;
-use crate::clock::{Clock, Nanos};
+use crate::clock::{Clock, Nanos, SECOND};
 use crate::connecting::connect_clients;
 pub use crate::crew::Added;
 use crate::crew::{Beginning, Crew, Hired, LastWord, Stage, hired, links};
@@ -25,18 +26,30 @@ use crate::reconnect::{Connector, Returning};
 use crate::recorder::{Moments, ScriptRecord};
 use crate::report::{End, Outcome, Report, Totals};
 use crate::shared::Shared;
-use crate::spec::{Limit, OnLoss, Sessions, Spec, share_of};
+use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::timetable::{Planned, Timetable};
 use crate::worker::{Connections, Links, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
 const WORDS_IN_FLIGHT: usize = 256;
 
+/// How long a worker that waits for its start sleeps before it looks whether it is to stop.
+const LONGEST_SLEEP: Nanos = SECOND / 10;
+
 /// Sets of records that a worker of a run with phases has in hand.
 const SPARE_RECORDS: usize = 2;
 
 /// Is told what happens, as it happens.
 pub trait Observer {
+    /// All clients are connected, which took so long: when is the load to begin? At once, unless
+    /// others have to be waited for.
+    ///
+    /// # Errors
+    /// When it is not to begin.
+    fn ready(&mut self, clock: Clock, _connecting: Nanos) -> Result<Nanos, RunError> {
+        Ok(clock.now())
+    }
+
     /// All clients are connected; the load begins at `origin`.
     fn connected(&mut self, connected: &Connected);
 
@@ -82,7 +95,9 @@ pub enum RunError {
     Statement(EncodeError),
     /// The system refused a thread, a descriptor or the poller.
     System(io::Error),
-    /// Stopped before all clients were connected.
+    /// The word to begin could not be followed.
+    Start(String),
+    /// Stopped before the load began.
     Interrupted,
 }
 
@@ -95,6 +110,7 @@ impl std::fmt::Display for RunError {
             ),
             Self::Statement(error) => write!(f, "could not send a statement: {error}"),
             Self::System(error) => write!(f, "could not run the load: {error}"),
+            Self::Start(why) => f.write_str(why),
             Self::Interrupted => f.write_str("interrupted while connecting"),
         }
     }
@@ -106,7 +122,7 @@ impl std::error::Error for RunError {
             Self::Connect { error, .. } => Some(error),
             Self::Statement(error) => Some(error),
             Self::System(error) => Some(error),
-            Self::Interrupted => None,
+            Self::Start(_) | Self::Interrupted => None,
         }
     }
 }
@@ -135,11 +151,13 @@ pub fn run(
         poller::Kind::Epoll => (work::<Epoll>, hired::<Epoll>, Epoll::NAME),
         poller::Kind::IoUring => (work::<Uring>, hired::<Uring>, Uring::NAME),
     };
+    let late = AtomicU64::new(0);
     let stage = Stage {
         spec,
         templates: &templates,
         clock,
         stop,
+        late: &late,
     };
     let returning = returning(spec);
     let (words, heard) = sync_channel(WORDS_IN_FLIGHT);
@@ -166,7 +184,7 @@ pub fn run(
         }
         drop(ready);
         let connecting = await_all(&readiness, spec.workers, stop)?;
-        let timetable = timetable(spec, clock.now());
+        let timetable = timetable(spec, observer.ready(clock, connecting)?);
         for start in &starts {
             // a worker that is gone has said why
             let _ = start.send(timetable.clone());
@@ -181,6 +199,7 @@ pub fn run(
             timetable: timetable.clone(),
             connecting,
             clock,
+            late: &late,
             outages: returning.as_ref().map(|r| Arc::clone(&r.outages)),
         };
         let beginning = Beginning {
@@ -250,8 +269,9 @@ fn work<P: Poller>(
         templates,
         clock,
         stop,
+        late,
     } = stage;
-    let share = share_of(spec.clients, spec.workers, number);
+    let share = spec.clients_of(number);
     let from = clock.now();
     let connections: Connections<P> = match connect_all(spec, share.clone(), stop) {
         Ok(connections) => connections,
@@ -267,7 +287,21 @@ fn work<P: Poller>(
     };
     let shared = Shared::new(number, spec, templates, clock, stop);
     let clients = share.clone().map(|id| Client::new(id, &shared)).collect();
-    Worker::new(number, clients, connections, shared, timetable, links).run();
+    let origin = timetable.origin;
+    let worker = Worker::new(number, clients, connections, shared, timetable, links);
+    late.fetch_max(await_instant(origin, clock, stop), Ordering::Relaxed);
+    worker.run();
+}
+
+/// Sleeps until `instant`, or until the load is to stop; how late it woke.
+fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
+    loop {
+        let now = clock.now();
+        if now >= instant || stop.load(Ordering::Relaxed) {
+            return now.saturating_sub(instant);
+        }
+        thread::sleep(Duration::from_nanos((instant - now).min(LONGEST_SLEEP)));
+    }
 }
 
 fn connect_all<P: Poller>(
@@ -313,17 +347,19 @@ fn await_all(
     failure.map_or(Ok(last.saturating_sub(first)), Err)
 }
 
-struct Begun {
+struct Begun<'a> {
     timetable: Timetable,
     connecting: Nanos,
     clock: Clock,
+    /// How much later than meant a worker began, at most.
+    late: &'a AtomicU64,
     outages: Option<Arc<OutageTracker>>,
 }
 
 /// Merges what workers say until the last of them has ended.
 fn listen(
     spec: &Spec,
-    begun: &Begun,
+    begun: &Begun<'_>,
     mut crew: Crew<'_, '_>,
     stop: &AtomicBool,
     observer: &mut impl Observer,
@@ -403,7 +439,7 @@ fn pages(ends: &mut [WorkerEnd]) -> Vec<Page> {
 }
 
 /// What the tracker of outages has to tell; losses count as errors, too.
-fn tell(note: &OutageNote, begun: &Begun, totals: &mut Totals, observer: &mut impl Observer) {
+fn tell(note: &OutageNote, begun: &Begun<'_>, totals: &mut Totals, observer: &mut impl Observer) {
     if let OutageNote::Lost { note, clients } = note
         && begun.timetable.counts(note)
     {
@@ -413,7 +449,7 @@ fn tell(note: &OutageNote, begun: &Begun, totals: &mut Totals, observer: &mut im
 }
 
 /// What is known of each phase only now, `now` being the end of the run.
-fn phases_end(spec: &Spec, ends: &[WorkerEnd], begun: &Begun, now: Nanos) -> Vec<PhaseEnd> {
+fn phases_end(spec: &Spec, ends: &[WorkerEnd], begun: &Begun<'_>, now: Nanos) -> Vec<PhaseEnd> {
     let scripts = spec.programs.len();
     let numbered = begun.timetable.planned.iter().enumerate();
     numbered
@@ -441,7 +477,7 @@ fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
     }
 }
 
-fn sum_up(ends: &[WorkerEnd], begun: &Begun) -> End {
+fn sum_up(ends: &[WorkerEnd], begun: &Begun<'_>) -> End {
     let last_end = ends.iter().map(|end| end.last_end).max().unwrap_or(0);
     let mut fairness = Moments::default();
     for ended in ends.iter().flat_map(|end| &end.ended) {
@@ -454,5 +490,6 @@ fn sum_up(ends: &[WorkerEnd], begun: &Begun) -> End {
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
         measured: last_end.saturating_sub(begun.timetable.measure),
         connecting: begun.connecting,
+        start_late: begun.late.load(Ordering::Relaxed),
     }
 }

@@ -28,6 +28,22 @@ pub enum Arrivals {
     Phased(Spacing),
 }
 
+impl Arrivals {
+    /// The same at this fraction of the rate; those of phases have it in the phases.
+    #[must_use]
+    pub fn at_fraction(self, fraction: f64) -> Self {
+        match self {
+            Self::Closed | Self::Phased(_) => self,
+            Self::Regular { rate_per_s } => Self::Regular {
+                rate_per_s: rate_per_s * fraction,
+            },
+            Self::Poisson { rate_per_s } => Self::Poisson {
+                rate_per_s: rate_per_s * fraction,
+            },
+        }
+    }
+}
+
 /// How starts are spaced at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
@@ -68,6 +84,8 @@ pub struct Schedule<'a> {
     drawn: f64,
     next: f64,
     rng: Rng,
+    /// How much of a gap of the whole engine's its starts come later: see [`Schedule::behind`].
+    behind: f64,
 }
 
 impl<'a> Schedule<'a> {
@@ -94,9 +112,19 @@ impl<'a> Schedule<'a> {
             drawn: 0.0,
             next: 0.0,
             rng,
+            behind: 0.0,
         };
         schedule.set_part(1.0 / workers as f64);
         schedule
+    }
+
+    /// Evenly spaced starts come so much of a gap of the whole engine's later, that several engines
+    /// take turns.
+    #[must_use]
+    pub fn behind(mut self, turn: f64) -> Self {
+        self.behind = turn;
+        self.turn += turn / self.workers as f64;
+        self
     }
 
     fn set_part(&mut self, part: f64) {
@@ -212,7 +240,7 @@ impl<'a> Schedule<'a> {
     fn next_of_phases(&mut self, spacing: Spacing) -> Nanos {
         let starts = match spacing {
             Spacing::Regular => {
-                let turn = self.drawn * self.workers as f64 + self.worker as f64;
+                let turn = self.drawn * self.workers as f64 + self.worker as f64 + self.behind;
                 self.drawn += 1.0;
                 turn
             }
@@ -332,6 +360,22 @@ mod tests {
         assert_eq!(starts[0], 50);
         for pair in starts.windows(2) {
             assert!((pair[1] - pair[0]).abs_diff(SECOND / 1000) <= 1, "{pair:?}");
+        }
+    }
+
+    #[test]
+    fn engines_take_turns_as_workers_do() {
+        let mut starts: Vec<Nanos> = vec![];
+        for (engine, worker) in [(0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1)] {
+            let arrivals = Arrivals::Regular { rate_per_s: 100.0 };
+            let schedule = Schedule::new(arrivals, None, (worker, 2), Rng::seed(1));
+            let mut schedule = schedule.behind(f64::from(engine) / 3.0);
+            schedule.begin(50);
+            starts.extend((0..50).map(|_| schedule.next_start(0)));
+        }
+        starts.sort_unstable();
+        for pair in starts.windows(2) {
+            assert!((pair[1] - pair[0]).abs_diff(SECOND / 300) <= 1, "{pair:?}");
         }
     }
 

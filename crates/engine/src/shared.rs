@@ -17,6 +17,7 @@ use crate::lull::Lulls;
 use crate::message::Template;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
+use crate::part::Part;
 use crate::recorder::Recorder;
 use crate::roster::Roster;
 use crate::schedule::Schedule;
@@ -119,7 +120,8 @@ impl<'a> Shared<'a> {
                 spec.phases.as_ref(),
                 (worker, spec.workers),
                 Rng::seed(spec.seeds.arrivals[worker]),
-            ),
+            )
+            .behind(spec.part.map_or(0.0, Part::turn)),
             roster: Roster::of(worker, spec),
             recorder: Recorder::new(&timed, spec.phase_count()),
             notes: Vec::new(),
@@ -159,12 +161,13 @@ impl<'a> Shared<'a> {
         self.firsts[script] + statement
     }
 
-    /// Draws a script by weight.
-    pub fn choose_script(&mut self) -> usize {
+    /// Draws a script by weight, by the sequence of a client that has its `own`.
+    pub fn choose_script(&mut self, own: Option<&mut Rng>) -> usize {
         if self.spec.programs.len() == 1 {
             return 0;
         }
-        let drawn = self.choice.range_i64(0, self.total_weight as i64 - 1) as u64;
+        let rng = own.unwrap_or(&mut self.choice);
+        let drawn = rng.range_i64(0, self.total_weight as i64 - 1) as u64;
         let mut sum = 0;
         self.spec
             .programs
@@ -186,13 +189,13 @@ impl<'a> Shared<'a> {
 
     /// Draws a script for a transaction that is meant to begin at `intended`, by the weights of that
     /// phase; its number and that of its record.
-    pub fn choose_script_at(&mut self, intended: Nanos) -> (usize, usize) {
+    pub fn choose_script_at(&mut self, intended: Nanos, own: Option<&mut Rng>) -> (usize, usize) {
         let Some(roster) = &self.roster else {
-            let script = self.choose_script();
+            let script = self.choose_script(own);
             return (script, script);
         };
         let phase = roster.phase(intended);
-        let script = roster.choose_script(phase, &mut self.choice);
+        let script = roster.choose_script(phase, own.unwrap_or(&mut self.choice));
         (script, roster.record(phase, script))
     }
 

@@ -10,6 +10,7 @@ use crate::driver::Drivers;
 use crate::ledger::Ledger;
 use crate::log::LogSpec;
 use crate::pacing::Pacing;
+use crate::part::Part;
 use crate::phases::Phases;
 use crate::scaling::Scaling;
 use crate::schedule::{Arrivals, Spacing};
@@ -149,6 +150,8 @@ pub struct Spec {
     pub pipelining: Pipelining,
     /// Sessions; at least one.
     pub clients: usize,
+    /// Whose clients they are, of a load that several generators make; None: there is no other.
+    pub part: Option<Part>,
     /// Threads in the beginning; from one to `clients`.
     pub workers: usize,
     /// Whether it becomes more.
@@ -197,6 +200,20 @@ pub struct Spec {
 }
 
 impl Spec {
+    /// Number of the first client.
+    #[must_use]
+    pub fn first_client(&self) -> usize {
+        self.part.map_or(0, |part| part.range().start)
+    }
+
+    /// Numbers of the clients that worker number `worker` has in the beginning.
+    #[must_use]
+    pub fn clients_of(&self, worker: usize) -> std::ops::Range<usize> {
+        let share = share_of(self.clients, self.workers, worker);
+        let first = self.first_client();
+        first + share.start..first + share.end
+    }
+
     /// Whether starts at a rate are evenly spaced.
     #[must_use]
     pub fn arrivals_are_regular(&self) -> bool {
@@ -218,8 +235,10 @@ impl Spec {
 /// Seeds of all random sequences.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seeds {
-    /// One a client, for the functions of scripts.
+    /// One a client, for the functions of scripts; in a part of a load, of all of its clients.
     pub clients: Vec<u64>,
+    /// Likewise, for the choice of scripts, in a part of a load; else empty: workers choose.
+    pub choice_of_clients: Vec<u64>,
     /// One for each of the most workers there may be, for the choice of scripts.
     pub choice: Vec<u64>,
     /// Likewise, for the gaps of an open loop.
@@ -242,16 +261,38 @@ impl Seeds {
         let default_seed = draw_default_seed.then(|| base.next_u64());
         let mut seeds = Self {
             clients: of_clients,
+            choice_of_clients: Vec::new(),
             choice: Vec::new(),
             arrivals: Vec::new(),
             sampling: Vec::new(),
         };
-        for _ in 0..workers {
-            seeds.choice.push(base.next_u64());
-            seeds.arrivals.push(base.next_u64());
-            seeds.sampling.push(base.next_u64());
-        }
+        seeds.draw_for_workers(base, workers);
         (seeds, default_seed)
+    }
+
+    /// The same for a part of a load. What clients draw is the same in every part, what workers draw
+    /// is apart from one to the other.
+    #[must_use]
+    pub fn draw_of_part(
+        base: &mut pgdyno_script::Rng,
+        part: Part,
+        workers: usize,
+        draw_default_seed: bool,
+    ) -> (Self, Option<u64>) {
+        let (mut seeds, default_seed) = Self::draw(base, part.clients, 0, draw_default_seed);
+        seeds.choice_of_clients = (0..part.clients).map(|_| base.next_u64()).collect();
+        let of_parts: Vec<u64> = (0..part.of).map(|_| base.next_u64()).collect();
+        let mut own = pgdyno_script::Rng::seed(of_parts[part.number]);
+        seeds.draw_for_workers(&mut own, workers);
+        (seeds, default_seed)
+    }
+
+    fn draw_for_workers(&mut self, base: &mut pgdyno_script::Rng, workers: usize) {
+        for _ in 0..workers {
+            self.choice.push(base.next_u64());
+            self.arrivals.push(base.next_u64());
+            self.sampling.push(base.next_u64());
+        }
     }
 }
 
@@ -294,5 +335,26 @@ mod tests {
         assert_eq!(seeds.choice, [order[3], order[6]]);
         assert_eq!(seeds.arrivals, [order[4], order[7]]);
         assert_eq!(seeds.sampling, [order[5], order[8]]);
+    }
+
+    #[test]
+    fn what_clients_draw_does_not_depend_on_the_generators() {
+        let draw = |number, of, workers| {
+            let part = Part {
+                number,
+                of,
+                clients: 5,
+            };
+            Seeds::draw_of_part(&mut pgdyno_script::Rng::seed(7), part, workers, true)
+        };
+        let (alone, default_seed) = draw(0, 1, 4);
+        let parts: Vec<_> = (0..3).map(|number| draw(number, 3, 1)).collect();
+        for (seeds, seed) in &parts {
+            assert_eq!(seeds.clients, alone.clients);
+            assert_eq!(seeds.choice_of_clients, alone.choice_of_clients);
+            assert_eq!(*seed, default_seed);
+        }
+        assert_ne!(parts[0].0.arrivals, parts[1].0.arrivals);
+        assert_ne!(parts[1].0.arrivals, parts[2].0.arrivals);
     }
 }

@@ -71,8 +71,10 @@ const NOWHERE: u32 = u32::MAX;
 
 /// The clients, as the poller sees them.
 struct Load<'a> {
-    /// By client's number: its token, which counts from 0 in each worker, or [`NOWHERE`].
+    /// By client: its token, which counts from 0 in each worker, or [`NOWHERE`].
     tokens: Vec<u32>,
+    /// Number of the engine's first client, whose token comes first.
+    first_client: usize,
     /// By token; None where a client went to another worker.
     clients: Vec<Option<Client>>,
     /// Between them and the poller.
@@ -95,7 +97,7 @@ impl Load<'_> {
 
     /// The token of client number `client`, if this worker has it.
     fn token(&self, client: usize) -> Option<usize> {
-        let token = *self.tokens.get(client)?;
+        let token = *self.tokens.get(client - self.first_client)?;
         (token != NOWHERE).then_some(token as usize)
     }
 
@@ -215,15 +217,17 @@ impl<'a, P: Poller> Worker<'a, P> {
             roster.begin(timetable.origin);
         }
         let run_queue = RunQueue::of_this_thread();
+        let first_client = shared.spec.first_client();
         let mut tokens = vec![NOWHERE; shared.spec.clients];
         for (token, client) in clients.iter().enumerate() {
-            tokens[client.id()] = token as u32;
+            tokens[client.id() - first_client] = token as u32;
         }
         Self {
             number,
             poller: connections.poller,
             load: Load {
                 tokens,
+                first_client,
                 running: clients.len(),
                 clients: clients.into_iter().map(Some).collect(),
                 channels: connections.channels,

@@ -48,6 +48,7 @@ fn spec(server: &Server, io: Io) -> Spec {
         mode,
         pipelining: Pipelining::Explicit,
         clients: CLIENTS,
+        part: None,
         workers: 1,
         scaling: Scaling::Automatic(Rule {
             most: WORKERS,

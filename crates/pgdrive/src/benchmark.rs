@@ -4,12 +4,14 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::Receiver;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use pgdyno_connect::{Env, Params, Sources};
 use pgdyno_engine::RunError;
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::part::Part;
 use pgdyno_engine::report::Outcome;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
@@ -69,9 +71,9 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
             );
         }
     };
-    if options.parent_lease {
-        lease.end_with_parent();
-    }
+    let words = options
+        .parent_lease
+        .then(|| lease.hear_parent(options.lease));
     let clock = Clock::start();
     let mut events = match Events::open(options.events.as_ref(), clock) {
         Ok(events) => events,
@@ -82,8 +84,9 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
             );
         }
     };
+    let start = words.filter(|_| options.await_start);
     match prepare(options, messages, &mut events, &lease) {
-        Ok(load) => measure(options, load, messages, &mut events, clock, &lease),
+        Ok(load) => measure(options, load, messages, &mut events, clock, (&lease, start)),
         Err(failure) => {
             // the reader of events learns of it as well; if it is gone, standard error says it
             let _ = end_without_report(&mut events, &failure);
@@ -138,12 +141,13 @@ fn prepare(
         .workers
         .scaling(options.clients, &params, options.busy_share);
     let most_workers = scaling.most(options.workers.first());
-    let (seeds, default_seed) = Seeds::draw(
-        &mut Rng::seed(seed),
-        options.clients,
-        most_workers,
-        !defined("default_seed"),
-    );
+    let base = &mut Rng::seed(seed);
+    let draws_default = !defined("default_seed");
+    let (seeds, default_seed) = match options.part {
+        None => Seeds::draw(base, options.clients, most_workers, draws_default),
+        Some(part) => Seeds::draw_of_part(base, part, most_workers, draws_default),
+    };
+    let fraction = options.part.map_or(1.0, Part::fraction);
     let workload = lua::open(options, &seeds, &lease.stop, messages)?;
     let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
     events
@@ -223,14 +227,18 @@ fn prepare(
         mode: options.mode,
         pipelining: options.pipelining,
         clients: options.clients,
+        part: options.part,
         workers: options.workers.first(),
         scaling,
         limit: options.limit,
         drain_limit: options.drain_limit,
         warmup: options.warmup,
-        arrivals: options.arrivals,
+        arrivals: options.arrivals.at_fraction(fraction),
         pacing,
-        phases: options.phases.clone(),
+        phases: options
+            .phases
+            .as_ref()
+            .map(|phases| phases.at_fraction(fraction)),
         timer_tick: options.timer_tick,
         latency_limit: options.latency_limit,
         tries: options.tries,
@@ -361,7 +369,7 @@ fn measure(
     messages: &Messages,
     events: &mut Events,
     clock: Clock,
-    lease: &Lease,
+    (lease, start): (&Lease, Option<Receiver<String>>),
 ) -> Exit {
     let tpcc = load.tpcc.take();
     let script = load.workload.as_ref().zip(options.progress_s);
@@ -404,6 +412,7 @@ fn measure(
         load: &load,
         tpcc: tpcc.as_ref(),
         stop: &lease.stop,
+        start,
         broken: None,
     };
     let before_bytes = peak_resident_bytes();

@@ -55,6 +55,11 @@ pub fn start_event(
         "pgdrive": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
         "clients": options.clients,
+        "part": options.part.map(|part| json!({
+            "number": part.number + 1,
+            "of": part.of,
+            "clients": part.clients,
+        })),
         "workers": options.workers.first(),
         "max_workers": match scaling {
             Scaling::Fixed => None,
@@ -163,6 +168,7 @@ pub fn end_event(
         "phases": phase_events::ended(report, events),
         "errors": errors,
         "ledger": report.ledger.as_deref().map(ledger::end_field),
+        "start_late_us": report.start_late / 1000,
         "cpu_us": cpu_us(),
         "workers": health::totals(&report.health),
         "steal_us": footprint.steal_us,
@@ -207,6 +213,10 @@ fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) 
                 "retries": record.retries,
                 "latency_ns": events::latency(&record.latency),
             });
+            // who merges parts cannot merge percentiles
+            if spec.part.is_some() && record.latency.moments.count > 0 {
+                statement["histogram"] = json!(events.histogram(&record.latency.histogram));
+            }
             // a statement that no `start` could tell of
             if command.line == 0 {
                 statement["text"] = json!(command.text);

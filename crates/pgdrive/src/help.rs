@@ -306,6 +306,20 @@ pub const BENCHMARK: &[Opt] = &[
     ),
     long("check", "read and compile the scripts, then exit"),
     long("parent-lease", "stop when standard input closes"),
+    long_arg(
+        "lease",
+        "SECONDS",
+        "likewise, and when no line has come for so long",
+    ),
+    long_arg(
+        "part",
+        "K/N",
+        "be generator K of N that make one load together: of\n-c clients and of the rate take that part",
+    ),
+    long(
+        "await-start",
+        "when connected, wait for a line \"start EPOCH\" on\nstandard input, the instant in microseconds since 1970",
+    ),
 ];
 
 /// Options of TPC-C.
@@ -348,17 +362,20 @@ pub const TPCC: &[Opt] = &[
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results,
 /// and loads no pgbench loads.
-const NOT_PGBENCHS: [&str; 17] = [
+const NOT_PGBENCHS: [&str; 20] = [
     "arrivals",
     "auto-pipeline",
+    "await-start",
     "dataset",
     "keying-time",
+    "lease",
     "ledger",
     "load-chunk",
     "load-workers",
     "lua",
     "lua-command",
     "lua-opt",
+    "part",
     "phases",
     "resume",
     "table-size",

@@ -1,14 +1,20 @@
 //! When the engine is to stop before its time: signals, and a parent that is gone.
 
-use std::io::{self, Read};
+use std::io::{self, BufRead as _};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use pgdyno_connect::Interrupt;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::exit::Exit;
+
+/// How long a load whose lease has run out may take to end: its writer may be kept by a pipe that
+/// nobody empties.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether to stop, and why.
 #[derive(Debug, Default)]
@@ -35,13 +41,37 @@ impl Lease {
 
     /// Ends the lease when standard input closes, too.
     pub fn end_with_parent(&self) {
+        let _ = self.hear_parent(None);
+    }
+
+    /// Ends the lease when standard input closes and, with a `limit`, when no line has come for so
+    /// long; its lines.
+    #[must_use]
+    pub fn hear_parent(&self, limit: Option<Duration>) -> Receiver<String> {
+        let (tell, lines) = mpsc::channel();
+        let (renew, renewed) = mpsc::channel();
         let stop = Arc::clone(&self.stop);
         thread::spawn(move || {
-            let mut ignored = [0; 256];
             let mut input = io::stdin().lock();
-            while matches!(input.read(&mut ignored), Ok(count) if count > 0) {}
+            let mut line = String::new();
+            while matches!(input.read_line(&mut line), Ok(bytes) if bytes > 0) {
+                // without a limit nobody counts, and lines may be of no use to anybody
+                let _ = renew.send(());
+                let _ = tell.send(std::mem::take(&mut line));
+            }
             stop.store(true, Ordering::Relaxed);
         });
+        if let Some(limit) = limit {
+            let stop = Arc::clone(&self.stop);
+            thread::spawn(move || {
+                if runs_out(&renewed, limit) {
+                    stop.store(true, Ordering::Relaxed);
+                    thread::sleep(GRACE);
+                    std::process::exit(1);
+                }
+            });
+        }
+        lines
     }
 
     /// Ends waits for a server when the load is to end.
@@ -57,5 +87,30 @@ impl Lease {
             0 => Exit::Signalled(SIGHUP),
             signal => Exit::Signalled(signal as i32),
         }
+    }
+}
+
+/// Whether nothing came for so long; false when there is nobody left from whom something could come.
+fn runs_out(renewed: &Receiver<()>, limit: Duration) -> bool {
+    loop {
+        match renewed.recv_timeout(limit) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_lasts_as_long_as_it_is_renewed() {
+        let (renew, renewed) = mpsc::channel();
+        renew.send(()).expect("it is open");
+        assert!(runs_out(&renewed, Duration::from_millis(1)));
+        drop(renew);
+        assert!(!runs_out(&renewed, Duration::from_secs(60)));
     }
 }

@@ -87,6 +87,7 @@ pub fn without_server(
     }
     let seeds = Seeds {
         clients: vec![0],
+        choice_of_clients: vec![],
         choice: vec![],
         arrivals: vec![],
         sampling: vec![],

@@ -29,6 +29,7 @@ mod phases_file;
 mod progress;
 mod scripts;
 mod setup;
+mod start;
 mod summary;
 mod tpcc;
 mod watcher;

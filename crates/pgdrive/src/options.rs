@@ -13,6 +13,7 @@ mod values;
 use std::time::Duration;
 
 use pgdyno_dataset::{Step, Way};
+use pgdyno_engine::part::Part;
 use pgdyno_engine::phases::Phases;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, OnLoss, Pipelining, Sessions, Tries};
@@ -152,8 +153,14 @@ pub struct Benchmark {
     pub seed: Seed,
     /// --events
     pub events: Option<EventSink>,
-    /// --parent-lease
+    /// --parent-lease, --lease
     pub parent_lease: bool,
+    /// --lease
+    pub lease: Option<Duration>,
+    /// --part; `clients` are those of the part
+    pub part: Option<Part>,
+    /// --await-start
+    pub await_start: bool,
     /// --check
     pub check: bool,
     /// --lua, --workload

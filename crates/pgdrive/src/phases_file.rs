@@ -67,8 +67,9 @@ pub fn apply(options: &Benchmark) -> Result<Benchmark, Failure> {
                 weight,
             })
             .collect(),
-        clients: options.clients,
-        workers: options.workers.first(),
+        clients: options.part.map_or(options.clients, |part| part.clients),
+        // each of its generators has some
+        workers: options.workers.first() * options.part.map_or(1, |part| part.of),
     };
     let text = scripts::read(path)?;
     let phases = parse(path, &text, &around)?;

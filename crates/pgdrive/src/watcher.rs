@@ -2,13 +2,14 @@
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
 
-use pgdyno_engine::clock::Nanos;
+use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::run::Added;
 use pgdyno_engine::spec::{OnLoss, Spec};
-use pgdyno_engine::{Connected, Observer};
+use pgdyno_engine::{Connected, Observer, RunError};
 use serde_json::{Value, json};
 
 use crate::benchmark::Load;
@@ -20,6 +21,7 @@ use crate::messages::Messages;
 use crate::outages::OutageTeller;
 use crate::progress::Progress;
 use crate::scripts;
+use crate::start::{self, Refusal};
 use crate::tpcc::prepare::Ready;
 
 /// Hands what happens to the events, the progress line and standard error.
@@ -38,6 +40,8 @@ pub struct Watcher<'a> {
     /// What runs beside TPC-C's clients.
     pub tpcc: Option<&'a Ready>,
     pub stop: &'a AtomicBool,
+    /// Lines, one of which says when to begin; None: as soon as may be.
+    pub start: Option<Receiver<String>>,
     /// The first failure to write events: a load that nobody hears of is stopped.
     pub broken: Option<io::Error>,
 }
@@ -52,6 +56,20 @@ impl Watcher<'_> {
 }
 
 impl Observer for Watcher<'_> {
+    fn ready(&mut self, clock: Clock, connecting: Nanos) -> Result<Nanos, RunError> {
+        let Some(lines) = self.start.take() else {
+            return Ok(clock.now());
+        };
+        let written = self
+            .events
+            .write("ready", json!({ "connect_us": connecting / 1000 }));
+        self.check(written);
+        start::awaited(&lines, clock, self.stop).map_err(|refusal| match refusal {
+            Refusal::Interrupted => RunError::Interrupted,
+            Refusal::Because(why) => RunError::Start(why),
+        })
+    }
+
     fn connected(&mut self, connected: &Connected) {
         self.events.set_origin(connected.origin);
         self.outages.begin(connected.origin);

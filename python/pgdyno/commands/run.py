@@ -78,6 +78,11 @@ class Rent:
         return Renting(keep_s, agree_for_run(plan, self.consent))
 
 
+def generators_override(places: Sequence[str] | None) -> list[str]:
+    """--generators as --set has it."""
+    return [f"generators={json_module.dumps(list(places))}"] if places else []
+
+
 def run_plan(
     source: str,
     overrides: Sequence[str],

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from pgdyno.experiment.disk import DiskGuard
+from pgdyno.experiment.generators import brought_up
 from pgdyno.experiment.renting import Renting, connected, rented
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
@@ -15,6 +17,9 @@ from pgdyno.report.live import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 from pgdyno.target.aws.life import Rental
+
+if TYPE_CHECKING:
+    from pgdyno.cluster.cluster import Cluster
 
 
 class Preparing:
@@ -58,6 +63,8 @@ class Ground:
     progress: Preparing
     use: Use
     """What to do where another pgdyno measures."""
+    cluster: Cluster | None = None
+    """The generators, where the plan names some; None: the engine here."""
     rental: Rental | None = None
     """The servers that were rented for the run; None: it has no such targets."""
 
@@ -97,4 +104,5 @@ def prepared_ground(
         check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
         if rental is not None:
             engine = replace(engine, through=rental.through())
-        yield Ground(engine, home, targets, found, guard, progress, use, rental)
+        with brought_up(loaded.plan, progress.step) as cluster:
+            yield Ground(engine, home, targets, found, guard, progress, use, cluster, rental)

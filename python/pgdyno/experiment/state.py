@@ -37,6 +37,8 @@ class RunState:
     unavailable: dict[str, PgdynoError] = field(default_factory=dict)
     """Targets that could not be started, and are not tried again."""
     contexts: ExitStack = field(default_factory=ExitStack)
+    done_again: dict[int, int] = field(default_factory=dict)
+    """How often each trial, by number, was begun anew because a generator was lost."""
     opened: dict[str, ExitStack] = field(default_factory=dict)
     """What ends with each target that is up; `contexts` ends all of them."""
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pgdyno.experiment.events import clients_environment, injector_for, settle
+from pgdyno.experiment.generators import way_to_run
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
 from pgdyno.experiment.placement import way_of
 from pgdyno.experiment.probing import Probing
+from pgdyno.experiment.redo import GeneratorLostError, with_generators
 from pgdyno.experiment.replicas import with_replicas
 from pgdyno.experiment.servers import prepare, server_for
 from pgdyno.experiment.stage import StageFailedError, stage
@@ -58,14 +60,19 @@ def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
     Raises StopRunError when the run must end, StoreError when the trial cannot be stored; then, as with
     whatever else ends it, nothing of it is left.
     """
-    writer = state.folder.begin_trial(trial.slug)
     # what is the matter with such a target has been said
     was_unavailable = trial.target in state.unavailable
-    try:
-        record = _stored(state, trial, writer)
-    except BaseException:
-        writer.abandon()
-        raise
+    record = None
+    while record is None:
+        writer = state.folder.begin_trial(trial.slug)
+        try:
+            record = _stored(state, trial, writer)
+        except GeneratorLostError as lost:
+            writer.abandon()
+            state.note(f"trial {trial.number} is done again: {lost.message}")
+        except BaseException:
+            writer.abandon()
+            raise
     if record.failure is not None and not was_unavailable:
         state.view.note(_why(record))
     return record
@@ -145,7 +152,11 @@ def _measured(
     started = datetime.now(UTC)
     with Probing(state, trial, server, ready.settings, writer) as probe:
         result, beside = with_replicas(
-            state, trial, server, writer, lambda must_stop: _load(state, server, trial, writer, must_stop)
+            state,
+            trial,
+            server,
+            writer,
+            lambda stop: with_generators(state, trial, lambda: _load(state, server, trial, writer, stop)),
         )
         ended = datetime.now(UTC)
     said = probe.said(result.events)
@@ -203,6 +214,7 @@ def _load(
         injector_for(state, server, writer.log / "events.log"),
         must_stop,
         state.view.heard,
+        way_to_run(state.ground.cluster),
     )
     return with_marks(state, result)
 

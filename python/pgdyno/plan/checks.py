@@ -13,6 +13,7 @@ from typing import TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from pgdyno.errors import Problem
+from pgdyno.plan.cluster_checks import check_generators
 from pgdyno.plan.dataset_checks import check_size
 from pgdyno.plan.ec2_target import Ec2Generator
 from pgdyno.plan.event_checks import check_events, check_ledger
@@ -153,6 +154,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_events(sections.events, sections.trial, measured_s, sections.targets, document)
     if sections.trial is not None and sections.workload is not None:
         yield from check_ledger(sections.trial, sections.workload, document, folder)
+    yield from check_generators(sections.workload, sections.trial, sections.events, document)
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)

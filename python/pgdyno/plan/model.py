@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 
 from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
+from pgdyno.plan.generators import Generators
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import Space, expand
 from pgdyno.plan.probe_words import ProbeSpec
@@ -333,6 +334,8 @@ class Plan(Model):
     """What runs on the standbys meanwhile; None: nothing."""
     price: PriceList | None = None
     """What the targets cost; None: nobody says."""
+    generators: Generators = Field(default_factory=list)
+    """Where the load is made; empty: by one engine on this machine."""
 
     @model_validator(mode="before")
     @classmethod
@@ -375,7 +378,7 @@ class Plan(Model):
         for target in resolved["target"].values():
             if target.get("ssh", ...) is None:
                 del target["ssh"]
-        for name in ("phase", "published", "search", "replica_load", "price", "generator"):
+        for name in ("phase", "published", "search", "replica_load", "price", "generator", "generators"):
             if not resolved[name]:
                 del resolved[name]
         if not self.hooks.given:

@@ -26,7 +26,16 @@ from pgdyno.records.machine import (
     ServerPrint,
     TargetRecord,
 )
-from pgdyno.records.measured import ErrorCount, Failure, Generator, Latency, Point, ScriptSummary, Summary
+from pgdyno.records.measured import (
+    ErrorCount,
+    Failure,
+    Generator,
+    GeneratorHost,
+    Latency,
+    Point,
+    ScriptSummary,
+    Summary,
+)
 from pgdyno.records.probe import (
     ALIGNED_US,
     ClockRecord,
@@ -60,6 +69,7 @@ __all__ = [
     "Failure",
     "Fingerprint",
     "Generator",
+    "GeneratorHost",
     "Host",
     "HostPrint",
     "ImportRecord",

@@ -113,6 +113,42 @@ class Failure(Record):
     sqlstate: str | None = None
 
 
+class GeneratorHost(Record):
+    """One of several generators that made the load together."""
+
+    name: str
+    """Of the node."""
+    host: str
+    """As the host calls itself."""
+    boot: str = ""
+    """Of the machine; generators with the same share it."""
+    cores: int
+    cpu_model: str
+    pgdyno: str
+    pgdrive: str
+    clients: int | None
+    """None when it was lost before it had said so."""
+    clock_ahead_us: int
+    """How far its clock was ahead of ours before the load; as exact as half of the round trip."""
+    clock_round_trip_us: int
+    clock_ahead_after_us: int | None
+    """None when the load was not whole; likewise what follows."""
+    heard_late_us: int
+    """From the end of an interval until it was here, at most."""
+    ray_cpu_us: dict[str, int] | None
+    """What Ray took there beside the engine, `user` and `system`; the load's figure has it in it."""
+    start_late_us: int | None = None
+    """How much later than the agreed instant a worker began, at most."""
+    workers: int | None = None
+    busiest_cpu_share: float | None = None
+    """Of the measured part, as a share of a core, of its busiest worker."""
+    succeeded: int | None = None
+    tps: float | None = None
+    cpu_us: dict[str, int] | None = None
+    ceiling_tps: float | None = None
+    """Against a server that answers at once, before the first trial; None where nobody looked."""
+
+
 class Generator(Record):
     """The engine that made the load, as it resolved itself."""
 
@@ -123,3 +159,5 @@ class Generator(Record):
     exit_code: int | None
     cpu_user_us: int | None = None
     cpu_system_us: int | None = None
+    hosts: list[GeneratorHost] = Field(default_factory=list)
+    """Where several made the load together; the figures above are of all of them."""

@@ -5,16 +5,37 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from pgdyno.programs import Engine
 from pgdyno.run.stream import Event, read_events
 
 STOP_S = 10.0
 """How long an engine that was told to stop may take before it is killed."""
+
+
+class Load(Protocol):
+    """What makes a load: the engine as a process, or several of them on other hosts."""
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code once it was waited for."""
+
+    def send_signal(self, sig: int, /) -> None:
+        """Tells it to stop (SIGINT): it still says what it measured."""
+
+    def wait(self) -> int:
+        """Until it has ended; its exit code."""
+
+
+Running = Callable[
+    [Engine, Sequence[str], Mapping[str, str], IO[bytes], Path | None],
+    AbstractContextManager[tuple[Load, Iterator[Event]]],
+]
+"""As `running_engine`."""
 
 
 @contextmanager

@@ -14,6 +14,7 @@ from pgdyno.records import (
     EventRecord,
     Failure,
     Generator,
+    GeneratorHost,
     Latency,
     Outcome,
     ScriptSummary,
@@ -22,7 +23,7 @@ from pgdyno.records import (
 )
 from pgdyno.run.effects import with_effects
 from pgdyno.run.inject import Injector, failure_of_events
-from pgdyno.run.process import running_engine
+from pgdyno.run.process import Running, running_engine
 from pgdyno.run.stream import Event
 from pgdyno.run.workload_figures import statement_counts, tpcc_figures
 
@@ -65,21 +66,22 @@ def run_trial(
     injector: Injector | None = None,
     must_stop: Callable[[], bool] = lambda: False,
     heard: Callable[[Event], None] = lambda _event: None,
+    running: Running = running_engine,
 ) -> TrialResult:
     """Runs the engine in `folder` with `options` and the server's `environment`; its standard error goes to `log`.
 
-    `on_interval` is called once a second, `heard` for every event; `injector` makes the plan's events happen. After
-    more than `max_errors` failed transactions the engine is told to stop, and the trial has failed; those that an
-    outage cost are not counted. It is told to stop, too, when `must_stop` says so, which is asked once a second; what
-    that means is the caller's to say. When anything is raised meanwhile, Ctrl-C among it, engine and events are
-    stopped before the exception goes on.
+    `running` starts it: one engine here, or several elsewhere. `on_interval` is called once a second, `heard` for
+    every event; `injector` makes the plan's events happen. After more than `max_errors` failed transactions the
+    engine is told to stop, and the trial has failed; those that an outage cost are not counted. It is told to stop,
+    too, when `must_stop` says so, which is asked once a second; what that means is the caller's to say. When anything
+    is raised meanwhile, Ctrl-C among it, engine and events are stopped before the exception goes on.
     """
     events: list[Event] = []
     failed, stopped, told = 0, False, False
     injector = injector or Injector([], lambda _event, _cutoff: None)
     with (
         log.open("wb") as errors,
-        running_engine(engine, options, environment, errors, folder) as (process, stream),
+        running(engine, options, environment, errors, folder) as (process, stream),
         injector,
     ):
         for event in stream:
@@ -97,8 +99,8 @@ def run_trial(
                     process.send_signal(signal.SIGINT)
                     told = True
                 on_interval(interval)
-        process.wait()
-    result = judge(events, process.returncode, log)
+        code = process.wait()
+    result = judge(events, code, log)
     if stopped:
         assert max_errors is not None
         result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
@@ -197,6 +199,7 @@ def _generator(start: Event, connected: Event | None, end: Event | None, exit_co
         exit_code=exit_code,
         cpu_user_us=cpu.get("user"),
         cpu_system_us=cpu.get("system"),
+        hosts=[GeneratorHost.model_validate(host) for host in (end or {}).get("generators") or ()],
     )
 
 

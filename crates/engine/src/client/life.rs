@@ -22,7 +22,7 @@ impl Client {
             return self.depart(shared);
         }
         self.transaction = Transaction::default();
-        self.script = shared.choose_script();
+        self.script = shared.choose_script(self.choice.as_mut());
         self.record = self.script;
         shared.debug(|| {
             let name = &shared.spec.programs[self.script].program.name;

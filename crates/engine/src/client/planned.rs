@@ -72,7 +72,7 @@ impl Client {
 
     /// Draws a script by the weights of the phase in which `intended` lies.
     fn take_script(&mut self, intended: Nanos, shared: &mut Shared<'_>) {
-        (self.script, self.record) = shared.choose_script_at(intended);
+        (self.script, self.record) = shared.choose_script_at(intended, self.choice.as_mut());
     }
 
     /// Whoever stands by takes the next start.

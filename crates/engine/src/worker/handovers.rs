@@ -134,7 +134,7 @@ impl Load<'_> {
     /// Takes a client in; its token.
     fn add(&mut self, client: crate::client::Client) -> usize {
         let token = self.clients.len();
-        self.tokens[client.id()] = token as u32;
+        self.tokens[client.id() - self.first_client] = token as u32;
         self.running += usize::from(!client.stopped());
         self.clients.push(Some(client));
         token
@@ -143,7 +143,7 @@ impl Load<'_> {
     /// Lets a client go.
     fn remove(&mut self, token: usize) -> Option<crate::client::Client> {
         let client = self.clients.get_mut(token)?.take()?;
-        self.tokens[client.id()] = NOWHERE;
+        self.tokens[client.id() - self.first_client] = NOWHERE;
         self.running -= usize::from(!client.stopped());
         Some(client)
     }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pgdyno_dataset::Step;
 use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
+use pgdyno_engine::part::Part;
 use pgdyno_engine::scaling::BUSY_SHARE;
 use pgdyno_engine::schedule::{Arrivals, Spacing};
 use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
@@ -15,8 +16,8 @@ use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::tpcc::TpccOptions;
 use super::values::{
-    I32, arrivals, definition, io, partition_method, positive, protocol, sampling_rate, script,
-    seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
+    I32, arrivals, definition, io, part, partition_method, positive, protocol, sampling_rate,
+    script, seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
 };
 use super::{
     Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, TpccCheck,
@@ -79,6 +80,9 @@ pub(super) struct Given {
     pub(super) random_seed_option: bool,
     pub(super) events: Option<EventSink>,
     pub(super) parent_lease: bool,
+    pub(super) lease: Option<Duration>,
+    pub(super) part: Option<(usize, usize)>,
+    pub(super) await_start: bool,
     pub(super) check: bool,
     pub(super) steps: Option<Vec<Step>>,
     pub(super) fillfactor: Option<u32>,
@@ -198,6 +202,9 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
             })
         }
         "parent-lease" => given.parent_lease = true,
+        "lease" => given.lease = Some(seconds(&value, "--lease")?),
+        "part" => given.part = Some(part(&value)?),
+        "await-start" => given.await_start = true,
         "check" => given.check = true,
         "dbname" => given.connection.dbname = Some(value),
         "host" => given.connection.overrides.push(("host", value)),
@@ -385,6 +392,34 @@ fn against_lua(given: &Given) -> [(bool, &'static str, &'static str); 4] {
     ]
 }
 
+/// -c
+fn all_clients(given: &Given) -> usize {
+    given.clients.unwrap_or(1) as usize
+}
+
+/// --part, and what goes with it.
+fn whose(given: &Given) -> Result<Option<Part>, Failure> {
+    if given.await_start && !given.parent_lease && given.lease.is_none() {
+        return Err(Failure::new(
+            "--await-start needs --parent-lease or --lease=SECONDS",
+        ));
+    }
+    let Some((number, of)) = given.part else {
+        return Ok(None);
+    };
+    let clients = all_clients(given);
+    if clients < of {
+        return Err(Failure::new(format!(
+            "{clients} clients (-c) cannot be shared out to {of} generators (--part)"
+        )));
+    }
+    Ok(Some(Part {
+        number,
+        of,
+        clients,
+    }))
+}
+
 fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let against = against_lua(&given);
     let lua = std::mem::take(&mut given.lua).resolve(&given.load, &against)?;
@@ -395,6 +430,11 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         given.tries = given.tries.or(Some(Tries::Unlimited));
     }
     let tpcc = given.tpcc.load();
+    if given.part.is_some() && (lua.is_some() || tpcc.is_some()) {
+        return Err(Failure::new(
+            "--part cannot be used with --lua and --workload",
+        ));
+    }
     if let Some(tpcc) = &tpcc {
         if !given.scripts.is_empty() {
             return Err(Failure::new(
@@ -451,7 +491,8 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     if let Some(tpcc) = &tpcc {
         tpcc.agree(arrivals, given.phases_file.is_some())?;
     }
-    let clients = given.clients.unwrap_or(1) as usize;
+    let part = whose(&given)?;
+    let clients = part.map_or(all_clients(&given), |part| part.range().len());
     let number = |given: Option<i64>| given.map(|number| number as usize);
     let fixing = match (&given.phases_file, &given.reconnect) {
         (Some(_), _) => Some("--phases"),
@@ -524,7 +565,10 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         io: given.io.unwrap_or(Io::Auto),
         seed: given.seed.unwrap_or(Seed::Default),
         events: given.events,
-        parent_lease: given.parent_lease,
+        parent_lease: given.parent_lease || given.lease.is_some(),
+        lease: given.lease,
+        part,
+        await_start: given.await_start,
         check: given.check,
         lua,
     })

@@ -147,6 +147,18 @@ pub(super) fn script(text: &str, origin: fn(String) -> Origin) -> Result<ScriptC
     })
 }
 
+/// Number of a generator, from 0, and of how many.
+pub(super) fn part(text: &str) -> Result<(usize, usize), Failure> {
+    let numbers = text
+        .split_once('/')
+        .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    match numbers {
+        Some((number, of)) if (1..=of).contains(&number) => Ok((number - 1, of)),
+        _ => Err(Failure::new(format!("invalid part of a load: \"{text}\""))
+            .hint("Write the number of this generator and how many there are, as 1/3, 2/3, 3/3.")),
+    }
+}
+
 pub(super) fn shorthand(option: &str) -> ScriptChoice {
     let name = if option == "select-only" {
         "select-only"

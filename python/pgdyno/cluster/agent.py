@@ -1,0 +1,189 @@
+"""What works on the host of a generator: starts pgdrive, hands on what it says, and lets it go on only while asked.
+
+Everything here is called from the driver's machine, through Ray. A call of `listen` is heartbeat, renewal of the
+lease and delivery in one: an engine whose driver is gone, frozen or cut off hears nothing more and stops by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from pgdyno import __version__
+from pgdyno.cluster.processes import tree_cpu_us
+from pgdyno.doctor.generator import drive, null_server, round_trip_us
+from pgdyno.host import boot_id, describe_host
+from pgdyno.programs import find_engine
+from pgdyno.run.process import without_libpq
+
+LEASE_S = 4.0
+"""An engine that was not spoken to for so long stops."""
+GONE_S = 5.0
+MOST_LINES = 5_000
+"""Handed over in one answer."""
+RENEWAL = b"alive\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What an engine said since the last time."""
+
+    lines: list[bytes]
+    code: int | None
+    """Its exit code, once it has ended and all of its lines are told."""
+    errors: str
+    """Its standard error, once it has ended."""
+
+
+class Agent:
+    """One generator's host."""
+
+    def __init__(self) -> None:
+        """Finds the engine. Raises EngineError."""
+        self._engine = find_engine()
+        self._process: subprocess.Popen[bytes] | None = None
+        self._folder: Path | None = None
+        self._errors: IO[bytes] | None = None
+        self._lines: deque[bytes] = deque()
+        self._news = threading.Condition()
+        self._ended_reading = False
+        self._ray_before = {"user": 0, "system": 0}
+
+    def facts(self) -> dict[str, Any]:
+        """What is to be known of this host."""
+        host = describe_host()
+        return {
+            "host": os.uname().nodename,
+            "boot": boot_id(),
+            "cores": host.cores,
+            "cpu_model": host.cpu_model,
+            "pgdyno": __version__,
+            "pgdrive": self._engine.version,
+        }
+
+    def clock_us(self) -> int:
+        """This host's wall clock, microseconds since 1970."""
+        return time.time_ns() // 1000
+
+    def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
+        """Transactions a second of the engine here against a server that answers at once. Raises EngineError."""
+        cores = len(os.sched_getaffinity(0))
+        workers = min(max(cores // 2, 1), clients)
+        with null_server(self._engine, max(cores - workers, 1), tcp=False) as environment:
+            options = [f"--client={clients}", f"--jobs={workers}", f"--protocol={protocol}", "-b", "select-only"]
+            return float(drive(self._engine, options, environment, seconds)["tps"])
+
+    def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
+        """Median of the shortest statement from here to the server of `environment`. Raises EngineError."""
+        return round_trip_us(self._engine, environment, protocol)
+
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        """Starts the engine; `files` are put where it runs. One that still runs is ended before."""
+        self.end()
+        self._folder = Path(tempfile.mkdtemp(prefix="pgdyno-generator-"))
+        for name, content in files.items():
+            (self._folder / name).write_bytes(content)
+        self._errors = (self._folder / "engine.log").open("w+b")
+        self._lines.clear()
+        self._ended_reading = False
+        self._ray_before = _ray_cpu_us()
+        self._process = subprocess.Popen(
+            [str(self._engine.path), f"--lease={LEASE_S:g}", "--await-start", *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=self._folder,
+            env=without_libpq(os.environ) | dict(environment),
+            start_new_session=True,
+        )
+        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+
+    def start(self, epoch_us: int) -> None:
+        """Tells the engine when to begin, by this host's clock."""
+        self._say(f"start {epoch_us}\n".encode())
+
+    def listen(self, wait_s: float) -> Heard:
+        """Renews the lease, and waits up to `wait_s` for something new."""
+        self._say(RENEWAL)
+        with self._news:
+            self._news.wait_for(lambda: self._lines or self._ended_reading, wait_s)
+            lines = [self._lines.popleft() for _ in range(min(len(self._lines), MOST_LINES))]
+            all_told = self._ended_reading and not self._lines
+        process = self._process
+        if process is None or not all_told:
+            return Heard(lines, None, "")
+        return Heard(lines, process.wait(), self._said())
+
+    def interrupt(self) -> None:
+        """Ctrl-C for the engine: it still says what it measured."""
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+
+    def ray_cpu_us(self) -> dict[str, int]:
+        """CPU time that Ray's processes of this node took since the engine was started."""
+        now = _ray_cpu_us()
+        return {name: max(0, now[name] - self._ray_before[name]) for name in now}
+
+    def end(self) -> None:
+        """Ends the engine, if there is one, and removes what was put here for it."""
+        process, self._process = self._process, None
+        if process is not None:
+            if process.poll() is None:
+                process.send_signal(signal.SIGINT)
+                try:
+                    process.wait(GONE_S)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+            assert process.stdin is not None
+            process.stdin.close()
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _say(self, line: bytes) -> None:
+        process = self._process
+        if process is None or process.stdin is None:
+            return
+        try:
+            process.stdin.write(line)
+            process.stdin.flush()
+        except (BrokenPipeError, ValueError):
+            # it has ended: the next answer says so
+            return
+
+    def _read(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        with process.stdout as lines:
+            for line in lines:
+                with self._news:
+                    self._lines.append(line)
+                    self._news.notify_all()
+        with self._news:
+            if process is self._process:
+                self._ended_reading = True
+            self._news.notify_all()
+
+    def _said(self) -> str:
+        if self._errors is None:
+            return ""
+        self._errors.seek(0)
+        return self._errors.read().decode(errors="replace")
+
+
+def _ray_cpu_us() -> dict[str, int]:
+    """Of Ray's daemon on this node and all of its other children; this process is one of them."""
+    return tree_cpu_us(os.getppid())

@@ -1,0 +1,183 @@
+"""The generators of a run: brought up before its first trial, looked after between trials, gone behind it."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+from pgdyno.cluster import ray_generators
+from pgdyno.cluster.load import ClusterLoad, LostError
+from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, local_node
+from pgdyno.cluster.merge import Event
+from pgdyno.cluster.node_script import Node
+from pgdyno.cluster.parts import shared_out
+from pgdyno.cluster.ray_generators import RayGenerator
+from pgdyno.errors import EngineError
+from pgdyno.plan.generators import Places
+from pgdyno.programs import Engine
+
+LOOPBACK = "127.0.0.1"
+
+
+class Cluster:
+    """Generators that are up."""
+
+    def __init__(self, count: int, mend: Callable[[], None]) -> None:
+        """`count` nodes make load; `mend` brings back those of ours that have ended."""
+        self._count = count
+        self._mend = mend
+        self.generators: list[RayGenerator] = []
+
+    def gather(self) -> None:
+        """An agent on every node that makes load, anew where it does not answer. Raises EngineError."""
+        try:
+            self._mend()
+            known = {generator.name: generator for generator in self.generators if _answers(generator)}
+            for generator in self.generators:
+                if generator.name not in known:
+                    generator.abandon()
+            self.generators = [
+                known.get(name) or RayGenerator(name, node_id) for name, node_id in ray_generators.nodes()
+            ]
+        except LostError as lost:
+            raise EngineError(f"a generator does not come up: {lost}") from lost
+        if len(self.generators) < self._count:
+            raise EngineError(
+                f"only {len(self.generators)} of {self._count} generators are there",
+                hint="look at the hosts that are missing; a load of fewer generators would be another one",
+            )
+        self._same_programs()
+
+    def _same_programs(self) -> None:
+        versions = {(each.facts["pgdyno"], each.facts["pgdrive"]) for each in self.generators}
+        if len(versions) > 1:
+            said = ", ".join(f"{each.name} has pgdrive {each.facts['pgdrive']}" for each in self.generators)
+            raise EngineError(f"the generators are not of one version: {said}", hint="install one release on all")
+
+    @contextmanager
+    def running(
+        self,
+        engine: Engine,
+        options: Sequence[str],
+        environment: Mapping[str, str],
+        errors: IO[bytes],
+        folder: Path | None = None,
+    ) -> Iterator[tuple[ClusterLoad, Iterator[Event]]]:
+        """In place of `run.process.running_engine`: all generators as one engine.
+
+        There are no more of them than clients. Raises EngineError when they cannot be had.
+        """
+        del engine
+        shared = shared_out(options, folder or Path())
+        self.gather()
+        try:
+            load = ClusterLoad(self.generators[: shared.clients], shared, errors)
+            load.begin(environment)
+        except LostError as lost:
+            raise EngineError(f"the generators could not begin: {lost}") from lost
+        try:
+            yield load, load.events()
+        except BaseException:
+            load.send_signal(2)
+            raise
+        finally:
+            load.close()
+
+
+def _answers(generator: RayGenerator) -> bool:
+    try:
+        generator.clock_us()
+    except LostError:
+        return False
+    return True
+
+
+@contextmanager
+def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
+    """The generators at `places`; `say` is told what is being done. Raises EngineError."""
+    if places.ray is not None:
+        with ray_generators.joined(places.ray, None):
+            found = len(ray_generators.nodes())
+            if not found:
+                hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
+                raise EngineError(f"no node of {places.ray} makes load", hint=hint)
+            with _gathered(Cluster(found, lambda: None)) as cluster:
+                yield cluster
+        return
+    with ExitStack() as stack:
+        nodes = _OwnNodes(places, stack, say)
+        say(f"starting {nodes.count} generators")
+        nodes.start()
+        stack.enter_context(ray_generators.joined(nodes.address, nodes.token))
+        nodes.wait()
+        yield stack.enter_context(_gathered(Cluster(nodes.count, nodes.mend)))
+
+
+@contextmanager
+def _gathered(cluster: Cluster) -> Iterator[Cluster]:
+    try:
+        cluster.gather()
+        yield cluster
+    finally:
+        for generator in cluster.generators:
+            generator.end()
+
+
+class _OwnNodes:
+    """Nodes that we start."""
+
+    def __init__(self, places: Places, stack: ExitStack, say: Callable[[str], None]) -> None:
+        """All of them end with `stack`."""
+        self._stack, self._say = stack, say
+        self.count = places.local + len(places.ssh)
+        self.token = secrets.token_hex(32)
+        self._logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgdyno-ray-log-")))
+        self.address = f"{LOOPBACK}:{free_port(LOOPBACK)}"
+        folder = stack.enter_context(head_folder())
+        self._nodes = [
+            Node(f"generator-{number}", self.address, LOOPBACK, number == 1, makes_load=True, folder=folder)
+            for number in range(1, places.local + 1)
+        ]
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self) -> None:
+        """The head, and beside it all others: they wait for it."""
+        for node in self._nodes:
+            self._start(node)
+
+    def _start(self, node: Node) -> None:
+        self._processes[node.name] = self._stack.enter_context(local_node(node, self.token, self._log(node.name)))
+
+    def _log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def _ended(self) -> EngineError | None:
+        for name, process in self._processes.items():
+            if process.poll() is not None:
+                return EngineError(f"Ray's node {name} did not start: {last_words(self._log(name))}")
+        return None
+
+    def wait(self) -> None:
+        """Until all have joined. Raises EngineError."""
+        ray_generators.wait_for_nodes(self.count, self._ended)
+
+    def mend(self) -> None:
+        """Starts those anew that have ended, or that Ray has given up. Raises EngineError."""
+        there = {name for name, _ in ray_generators.nodes()}
+        missing = [node for node in self._nodes if node.name not in there]
+        for node in missing:
+            if node.is_head:
+                raise EngineError("the head of the generators' cluster has ended", hint="run again")
+            self._say(f"starting {node.name} again")
+            before = self._processes[node.name]
+            assert before.stdin is not None
+            if not before.stdin.closed:
+                before.stdin.close()
+            self._start(node)
+        if missing:
+            self.wait()

@@ -1,0 +1,124 @@
+"""Figures of several generators as those of one: counts are added, histograms merged, percentiles never averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import sqrt
+from typing import Any
+
+from hdrh.histogram import HdrHistogram
+
+from pgdyno.analyse.histogram import merge
+
+Event = dict[str, Any]
+
+HIGHEST_NS, DIGITS = 3_600_000_000_000, 3
+"""An hour: what longer one there is makes the histogram larger."""
+COUNTS = ("succeeded", "failed", "lost", "skipped", "late", "retried", "retries")
+INTERVAL_PERCENTILES = {"p50": 50.0, "p95": 95.0, "p99": 99.0, "p999": 99.9}
+PERCENTILES = {"p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0, "p99": 99.0, "p999": 99.9, "p9999": 99.99}
+
+
+def added(parts: Iterable[Event], names: Iterable[str]) -> Event:
+    """The sum of each of `names` over `parts`; what a part does not have is 0."""
+    each = list(parts)
+    return {name: sum(part.get(name) or 0 for part in each) for name in names}
+
+
+def scripts_of_interval(parts: Sequence[Event]) -> list[Event]:
+    """The `scripts` of an interval, of those of several."""
+    return [_script(number, same, INTERVAL_PERCENTILES) for number, same in _by(parts, "script")]
+
+
+def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
+    """The `scripts` of an `end` or of a phase, of those of several."""
+    scripts = []
+    for number, same in _by(parts, "script"):
+        script = _script(number, same, PERCENTILES)
+        for pause in ("keying_time", "think_time"):
+            if pause in same[0]:
+                script[pause] = _pauses([each[pause] for each in same if each.get(pause)])
+        statements = [statement for each in same for statement in each.get("statements") or ()]
+        if any("statements" in each for each in same):
+            script["statements"] = [_statement(id_, those) for id_, those in _by(statements, "id")]
+        scripts.append(script)
+    return scripts
+
+
+def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
+    """`latency_ns` and `histogram` over `parts` that have them; without one the latency is None."""
+    measured = [part for part in parts if part.get("latency_ns") and part.get("histogram")]
+    if not measured:
+        return {"latency_ns": None}
+    if len(measured) == 1:
+        return {name: measured[0][name] for name in ("latency_ns", "histogram")}
+    blobs = [part["histogram"] for part in measured]
+    merged = merge(blobs)
+    assert merged is not None
+    each = [part["latency_ns"] for part in measured]
+    figures: Event = added(each, ("sum", "sum_of_squares"))
+    figures |= {"min": min(one["min"] for one in each), "max": max(one["max"] for one in each)}
+    figures |= dict(zip(percentiles, merged.percentiles_ns(percentiles.values()), strict=True))
+    if percentiles is PERCENTILES:
+        mean = figures["sum"] / merged.count
+        figures |= {"mean": mean, "stddev": sqrt(max(0.0, figures["sum_of_squares"] / merged.count - mean * mean))}
+    return {"latency_ns": figures, "histogram": one_histogram(blobs)}
+
+
+def one_histogram(blobs: Sequence[str]) -> str:
+    """The histogram of all transactions of `blobs`, as each of them is written."""
+    decoded = [HdrHistogram.decode(blob) for blob in blobs]
+    highest = max(HIGHEST_NS, *(int(each.get_max_value()) for each in decoded))
+    total = HdrHistogram(1, highest, DIGITS)
+    for each in decoded:
+        # one that cannot be added would be a hole in the figures
+        assert total.add(each) is not False
+    encoded: bytes = total.encode()
+    return encoded.decode()
+
+
+def lag(parts: Sequence[Event]) -> Event | None:
+    """`lag_ns` over `parts`, weighted by what succeeded; None in a closed loop."""
+    open_ = [part for part in parts if part.get("lag_ns")]
+    if not open_:
+        return None
+    weights = [max(1, part.get("succeeded") or 0) for part in open_]
+    mean = sum(part["lag_ns"]["mean"] * weight for part, weight in zip(open_, weights, strict=True)) / sum(weights)
+    return {"mean": mean, "max": max(part["lag_ns"]["max"] for part in open_)}
+
+
+def _by(parts: Iterable[Event], key: str) -> list[tuple[int, list[Event]]]:
+    found: dict[int, list[Event]] = {}
+    for part in parts:
+        found.setdefault(part[key], []).append(part)
+    return sorted(found.items())
+
+
+def _script(number: int, same: Sequence[Event], percentiles: dict[str, float]) -> Event:
+    script = {"script": number, **added(same, COUNTS), "lag_ns": lag(same)}
+    measured = latencies(same, percentiles)
+    if percentiles is INTERVAL_PERCENTILES and measured["latency_ns"] is None:
+        # as the engine: absent where none succeeded
+        return script
+    return script | measured
+
+
+def _statement(id_: int, same: Sequence[Event]) -> Event:
+    statement = {"id": id_, **added(same, ("executions", "failures", "retries"))}
+    statement["latency_ns"] = latencies(same, PERCENTILES)["latency_ns"]
+    return statement | {key: same[0][key] for key in ("text",) if key in same[0]}
+
+
+def _pauses(same: Sequence[Event]) -> Event | None:
+    if not same:
+        return None
+    merged = {**same[0], **added(same, ("count",))}
+    spent = [(each["count"], each["spent_ns"]) for each in same if each.get("spent_ns")]
+    count = sum(number for number, _ in spent)
+    if count:
+        merged["spent_ns"] = {
+            "mean": sum(number * each["mean"] for number, each in spent) / count,
+            "min": min(each["min"] for _, each in spent),
+            "max": max(each["max"] for _, each in spent),
+        }
+    return merged

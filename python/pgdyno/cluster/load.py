@@ -1,0 +1,251 @@
+"""One load of several generators while it goes on: begun at one instant, listened to, failed when one is lost."""
+
+from __future__ import annotations
+
+import queue
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Any, Protocol
+
+from pgdyno.cluster.agent import Heard
+from pgdyno.cluster.clocks import Offset, measure_offset
+from pgdyno.cluster.merge import Event, Merger
+from pgdyno.cluster.parts import Shared
+from pgdyno.run.stream import read_events
+
+HEARTBEAT_S = 1.0
+SILENCE_S = 3.0
+"""A generator that says nothing for so long is lost."""
+LEAD_US = 1_000_000
+"""From the word to begin to the instant itself."""
+LAST_WORDS_S = 5.0
+"""For what engines that were told to stop still say."""
+
+
+class LostError(Exception):
+    """A generator that does not answer, in words."""
+
+
+class Generator(Protocol):
+    """An agent on its host, as the driver calls it; each call raises LostError."""
+
+    name: str
+    facts: Mapping[str, Any]
+
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        """Starts its engine."""
+
+    def start(self, epoch_us: int) -> None:
+        """Says when to begin."""
+
+    def listen(self, wait_s: float) -> Heard:
+        """Renews its lease, and hears what there is."""
+
+    def clock_us(self) -> int:
+        """Its wall clock."""
+
+    def ray_cpu_us(self) -> Mapping[str, int]:
+        """What Ray took there since the engine was started."""
+
+    def interrupt(self) -> None:
+        """Tells its engine to stop; waits for nothing."""
+
+
+@dataclass(slots=True)
+class _State:
+    """What is known of one generator of the load."""
+
+    generator: Generator
+    before: Offset
+    lines: list[bytes] = field(default_factory=list)
+    code: int | None = None
+    start: Event | None = None
+    connected: Event | None = None
+    latest_us: int = 0
+    """Between the end of an interval and its arrival here, at most."""
+    after: Offset | None = None
+    ray_cpu_us: Mapping[str, int] | None = None
+
+
+class ClusterLoad:
+    """A load that `generators` make together; in place of an engine's process."""
+
+    def __init__(self, generators: Sequence[Generator], shared: Shared, errors: IO[bytes]) -> None:
+        """Nothing runs before `begin`; what engines say on standard error goes to `errors`."""
+        self._shared = shared
+        self._errors = errors
+        self._states = [_State(each, measure_offset(each.clock_us)) for each in generators]
+        self._merger = Merger(len(self._states), [state.before.ahead_us for state in self._states])
+        self._news: queue.SimpleQueue[tuple[int, Heard | LostError]] = queue.SimpleQueue()
+        self._done = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._started = False
+        self.returncode: int | None = None
+
+    def begin(self, environment: Mapping[str, str]) -> None:
+        """Starts all engines, and listens to them. Raises LostError."""
+        count = len(self._states)
+        _all_at_once(
+            lambda number, state: state.generator.begin(
+                self._shared.part(number + 1, count), environment, self._shared.files
+            ),
+            self._states,
+        )
+        for number in range(count):
+            thread = threading.Thread(target=self._listen, args=(number,), name=f"generator-{number + 1}", daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def send_signal(self, number: int) -> None:
+        """Ctrl-C for all engines, whatever the signal."""
+        assert number == signal.SIGINT
+        for state in self._states:
+            state.generator.interrupt()
+
+    def wait(self) -> int:
+        """The exit code of the worst of them; they have ended with their events."""
+        assert self.returncode is not None
+        return self.returncode
+
+    def events(self) -> Iterator[Event]:
+        """Those of the whole load, up to its `end`. Raises EngineError for what is none."""
+        try:
+            while not self._merger.has_ended:
+                number, news = self._news.get()
+                if isinstance(news, LostError):
+                    yield self._lost(number, news)
+                    return
+                yield from self._heard(number, news)
+            self._last_looks()
+            yield self._merger.end([self._host(state) for state in self._states])
+            self.returncode = max(state.code or 0 for state in self._states)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Nobody listens any more: engines that still run lose their lease."""
+        self._done.set()
+        if self.returncode is None:
+            self.returncode = 1
+
+    def _listen(self, number: int) -> None:
+        generator = self._states[number].generator
+        while not self._done.is_set():
+            try:
+                heard = generator.listen(HEARTBEAT_S)
+            except LostError as lost:
+                self._news.put((number, lost))
+                return
+            self._news.put((number, heard))
+            if heard.code is not None:
+                return
+
+    def _heard(self, number: int, heard: Heard) -> Iterator[Event]:
+        state = self._states[number]
+        for event in read_events(heard.lines):
+            self._note(state, event)
+            if event["event"] == "ready":
+                state.lines.append(b"ready")
+                self._start_if_all_are_ready()
+            for whole in self._merger.add(number, event):
+                yield self._named(whole)
+            if event["event"] == "end" and event["outcome"] == "failed":
+                # the others would wait for a start that never comes
+                self.send_signal(signal.SIGINT)
+        if heard.code is not None:
+            state.code = heard.code
+            self._errors.write(f"generator {number + 1} ({state.generator.name}):\n{heard.errors}".encode())
+            self._errors.flush()
+            if number not in self._merger.ends:
+                said = (heard.errors.strip().splitlines() or ["it said nothing"])[-1]
+                yield self._lost(number, LostError(f"its engine ended with exit code {heard.code}: {said}"))
+
+    def _note(self, state: _State, event: Event) -> None:
+        match event["event"]:
+            case "start":
+                state.start = event
+            case "connected":
+                state.connected = event
+            case "interval":
+                assert state.start is not None
+                assert state.connected is not None
+                ended_us = state.start["epoch_us"] + state.connected["origin_us"] + event["to_us"]
+                late_us = time.time_ns() // 1000 - (ended_us - state.before.ahead_us)
+                state.latest_us = max(state.latest_us, late_us)
+
+    def _start_if_all_are_ready(self) -> None:
+        if self._started or any(not state.lines for state in self._states):
+            return
+        self._started = True
+        instant_us = time.time_ns() // 1000 + LEAD_US
+        _all_at_once(lambda _number, state: state.generator.start(instant_us + state.before.ahead_us), self._states)
+
+    def _lost(self, number: int, why: LostError) -> Event:
+        """The end of a load that has lost a generator; the others are told to stop."""
+        self.send_signal(signal.SIGINT)
+        self.returncode = 1
+        state = self._states[number]
+        message = f"generator {number + 1} of {len(self._states)} ({state.generator.name}) was lost: {why}"
+        self._errors.write(f"pgdyno: error: {message}\n".encode())
+        self._errors.flush()
+        return {
+            "event": "end",
+            "t_us": 0,
+            "outcome": "failed",
+            "exit_code": 1,
+            "message": message,
+            "hint": "look at that host and at the network to it; the trial is no result",
+            "lost_generator": number + 1,
+            "generators": [self._host(each) for each in self._states],
+        }
+
+    def _named(self, event: Event) -> Event:
+        """With scripts as the user calls them."""
+        if event["event"] != "start":
+            return event
+        names = self._shared.names
+        scripts = [{**script, "name": names.get(script["name"], script["name"])} for script in event["scripts"]]
+        return {**event, "scripts": scripts}
+
+    def _last_looks(self) -> None:
+        for state in self._states:
+            try:
+                state.after = measure_offset(state.generator.clock_us)
+                state.ray_cpu_us = state.generator.ray_cpu_us()
+            except LostError:
+                # it has said everything: its figures are whole
+                continue
+
+    def _host(self, state: _State) -> Event:
+        return {
+            **state.generator.facts,
+            "name": state.generator.name,
+            "clients": state.start["clients"] if state.start else None,
+            "clock_ahead_us": state.before.ahead_us,
+            "clock_round_trip_us": state.before.round_trip_us,
+            "clock_ahead_after_us": state.after.ahead_us if state.after else None,
+            "heard_late_us": state.latest_us,
+            "ray_cpu_us": dict(state.ray_cpu_us) if state.ray_cpu_us else None,
+        }
+
+
+def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
+    """`call` for each, in a thread of its own. Raises the first LostError."""
+    failures: list[LostError] = []
+
+    def one(number: int, state: _State) -> None:
+        try:
+            call(number, state)
+        except LostError as lost:
+            failures.append(LostError(f"{state.generator.name}: {lost}"))
+
+    threads = [threading.Thread(target=one, args=each) for each in enumerate(states)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise failures[0]

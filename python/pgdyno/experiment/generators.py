@@ -1,0 +1,34 @@
+"""The generators of a plan, where it names some."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pgdyno.plan import Plan
+from pgdyno.plan.generators import generators
+from pgdyno.run.process import Running, running_engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pgdyno.cluster.cluster import Cluster
+
+
+@contextmanager
+def brought_up(plan: Plan, say: Callable[[str], None]) -> Iterator[Cluster | None]:
+    """The plan's generators; None where it names none. Raises EngineError."""
+    if not plan.generators:
+        yield None
+        return
+    # Ray takes a second to load
+    from pgdyno.cluster.cluster import opened
+
+    with opened(generators(plan.generators), say) as cluster:
+        yield cluster
+
+
+def way_to_run(cluster: Cluster | None) -> Running:
+    """How a trial's load is started."""
+    return running_engine if cluster is None else cluster.running

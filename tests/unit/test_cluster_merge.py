@@ -1,0 +1,219 @@
+"""Events of several generators as those of one."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.analyse.histogram import merge
+from pgdyno.cluster.clocks import measure_offset
+from pgdyno.cluster.figures import one_histogram
+from pgdyno.cluster.merge import Event, Merger
+from pgdyno.cluster.parts import shared_out
+from pgdyno.records import Outcome
+from pgdyno.run.trial import judge
+from pgdyno.store.ingest import ingest
+from tests.unit.events_sample import SampleError, sample_events
+
+HOST = {
+    "name": "generator-1",
+    "host": "load1",
+    "cores": 2,
+    "cpu_model": "any",
+    "pgdyno": "0.1.0",
+    "pgdrive": "0.1.0",
+    "clients": 4,
+    "clock_ahead_us": 0,
+    "clock_round_trip_us": 100,
+    "clock_ahead_after_us": 0,
+    "heard_late_us": 2000,
+    "ray_cpu_us": {"user": 1000, "system": 2000},
+}
+
+
+def merged(streams: Sequence[list[Event]], offsets_us: Sequence[int] = ()) -> list[Event]:
+    merger = Merger(len(streams), offsets_us or [0] * len(streams))
+    whole: list[Event] = []
+    for together in zip_longest(*streams):
+        for number, event in enumerate(together):
+            if event is not None:
+                whole += merger.add(number, event)
+    assert merger.has_ended
+    return [*whole, merger.end([HOST] * len(streams))]
+
+
+def of_kind(events: Sequence[Event], kind: str) -> list[Event]:
+    return [event for event in events if event["event"] == kind]
+
+
+def test_three_generators_are_one_trial(tmp_path: Path) -> None:
+    errors = [SampleError(second=1, count=2)]
+    streams = [sample_events(4, 3, 900 + 100 * seed, 800, 2, seed, errors, warmup_s=1) for seed in range(3)]
+    events = merged(streams)
+    ends = [stream[-1] for stream in streams]
+    assert [event["seq"] for event in of_kind(events, "interval")] == list(range(5))
+    for parts in zip(*(of_kind(stream, "interval") for stream in streams), strict=True):
+        whole = of_kind(events, "interval")[parts[0]["seq"]]
+        assert whole["phase"] == parts[0]["phase"]
+        for script in whole["scripts"]:
+            same = [each for part in parts for each in part["scripts"] if each["script"] == script["script"]]
+            assert script["succeeded"] == sum(each["succeeded"] for each in same)
+            assert counts([script["histogram"]]) == counts([each["histogram"] for each in same])
+    result = judge(events, 0, tmp_path / "log")
+    assert result.outcome is Outcome.FINISHED
+    assert result.summary is not None
+    assert result.summary.succeeded == sum(end["succeeded"] for end in ends)
+    assert result.summary.failed == sum(end["failed"] for end in ends) == 6
+    assert [error.count for error in result.summary.errors] == [6]
+    assert result.summary.latency_ns is not None
+    of_all = merge([end["histogram"] for end in ends])
+    assert of_all is not None
+    assert result.summary.latency_ns.p99 == of_all.percentile_ns(99)
+    assert result.summary.latency_ns.mean == pytest.approx(
+        sum(end["latency_ns"]["sum"] for end in ends) / sum(end["succeeded"] for end in ends)
+    )
+    assert result.generator is not None
+    assert [host.heard_late_us for host in result.generator.hosts] == [2000] * 3
+    assert result.generator.workers == 3
+    assert ingest(1, events).intervals
+
+
+def counts(blobs: Sequence[str]) -> list[tuple[int, int]]:
+    histogram = merge(blobs)
+    assert histogram is not None
+    return list(zip(histogram.highest_ns.tolist(), histogram.counts.tolist(), strict=True))
+
+
+def test_percentiles_of_one_generator_are_its_own() -> None:
+    stream = sample_events(4, 2, 500, 900)
+    events = merged([stream])
+    assert events[-1]["latency_ns"] == stream[-1]["latency_ns"]
+    assert events[-1]["tps"] == pytest.approx(stream[-1]["tps"])
+
+
+def test_histograms_beyond_an_hour_are_added_whole() -> None:
+    from hdrh.histogram import HdrHistogram
+
+    longest = HdrHistogram(1, 10**14, 3)
+    longest.record_value(9 * 10**13, 3)
+    short = HdrHistogram(1, 10**9, 3)
+    short.record_value(1000, 5)
+    found = counts([one_histogram([short.encode().decode(), longest.encode().decode()])])
+    assert [count for _, count in found] == [5, 3]
+
+
+def test_one_that_ends_early_holds_nobody_up() -> None:
+    long, short = sample_events(2, 5, 300, 900), sample_events(2, 2, 300, 900, seed=1)
+    merger = Merger(2, [0, 0])
+    for event in short:
+        list(merger.add(1, event))
+    heard = [whole for event in long for whole in merger.add(0, event)]
+    # warm-up is none: seconds 0 to 4, what each drained
+    assert [event["from_us"] // 1_000_000 for event in of_kind(heard, "interval")] == [0, 1, 2, 2, 3, 4, 5]
+    assert merger.end([HOST, HOST])["measured_s"] == long[-1]["measured_s"]
+
+
+def test_an_interval_waits_for_all() -> None:
+    one, other = sample_events(2, 3, 300, 900), sample_events(2, 3, 300, 900, seed=1)
+    merger = Merger(2, [0, 0])
+    heard = [whole for event in one for whole in merger.add(0, event)]
+    assert heard == []
+    heard = [whole for event in other[:3] for whole in merger.add(1, event)]
+    assert [event["event"] for event in heard] == ["start", "connected", "interval"]
+
+
+def test_lulls_are_those_of_all() -> None:
+    streams = [sample_events(2, 1, 300, 900, seed=seed) for seed in range(2)]
+    lulls = [[[100_000, 300_000], [500_000, 600_000]], [[200_000, 550_000]]]
+    for stream, own in zip(streams, lulls, strict=True):
+        of_kind(stream, "interval")[0]["lulls_us"] = own
+    first = of_kind(merged(streams), "interval")[0]
+    assert first["lulls_us"] == [[200_000, 300_000], [500_000, 550_000]]
+
+
+def test_times_are_those_of_our_clock() -> None:
+    streams = [sample_events(2, 1, 300, 900, errors=[SampleError(second=0)]) for _ in range(2)]
+    # the second generator's clock is a second ahead, and its engine was started 70 ms before the other
+    for event in streams[1]:
+        event["t_us"] += 70_000
+    streams[1][1]["origin_us"] += 70_000
+    streams[1][0]["epoch_us"] += 1_000_000 - 70_000
+    events = merged(streams, [0, 1_000_000])
+    assert [event["t_us"] for event in of_kind(events, "error")] == [of_kind(streams[0], "error")[0]["t_us"]] * 2
+    assert [event["generator"] for event in of_kind(events, "error")] == [1, 2]
+    assert events[0]["epoch_us"] == streams[0][0]["epoch_us"]
+
+
+def test_the_first_that_fails_is_the_reason(tmp_path: Path) -> None:
+    streams = [sample_events(2, 1, 300, 900)[:1] for _ in range(3)]
+    merger = Merger(3, [0, 0, 0])
+    for number in (0, 1, 2):
+        list(merger.add(number, streams[number][0]))
+    for number, why in ((1, "connection refused"), (0, "interrupted while connecting"), (2, "interrupted")):
+        list(merger.add(number, {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": why}))
+    end = merger.end([HOST] * 3)
+    assert end["message"] == "generator 2 of 3 (load1): connection refused"
+    failure = judge([streams[0][0], end], 1, tmp_path / "log").failure
+    assert failure is not None
+    assert failure.message == end["message"]
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "whole"),
+    [
+        (["finished", "finished"], "finished"),
+        (["finished", "interrupted"], "interrupted"),
+        (["interrupted", "aborted"], "aborted"),
+    ],
+)
+def test_the_outcome_is_the_worst(outcomes: list[str], whole: str) -> None:
+    stream = sample_events(2, 1, 300, 900)
+    streams = [copy.deepcopy(stream) for _ in outcomes]
+    for each, outcome in zip(streams, outcomes, strict=True):
+        each[-1]["outcome"] = outcome
+    assert merged(streams)[-1]["outcome"] == whole
+
+
+def test_phases_are_merged_by_their_place() -> None:
+    streams = [sample_events(2, 1, 300, 900, seed=seed) for seed in range(2)]
+    for stream in streams:
+        end = stream[-1]
+        names = ("scheduled", "succeeded", "failed", "skipped", "in_flight", "measured_s", "latency_ns", "histogram")
+        phase: dict[str, Any] = {name: end[name] for name in names}
+        end["phases"] = [{**phase, "name": "peak", "result": True, "lag_ns": None, "scripts": end["scripts"]}]
+    end = merged(streams)[-1]
+    [phase] = end["phases"]
+    assert phase["name"] == "peak"
+    assert phase["succeeded"] == end["succeeded"]
+    assert phase["latency_ns"] == end["latency_ns"]
+
+
+def test_files_go_with_the_options(tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    (tmp_path / "phases.toml").write_text("")
+    options = ["-f", "a.sql@3", "-b", "select-only@2", "--parent-lease", "--client=7", "--phases=phases.toml"]
+    shared = shared_out(options, tmp_path)
+    assert shared.clients == 7
+    assert shared.part(2, 3) == [
+        *("--part=2/3", "-f", "0-a.sql@3", "-b", "select-only@2", "--client=7", "--phases=1-phases.toml"),
+    ]
+    assert shared.files == {"0-a.sql": b"SELECT 1;\n", "1-phases.toml": b""}
+    assert shared.names["0-a.sql"] == "a.sql"
+
+
+def test_the_offset_is_that_of_the_quickest_answer() -> None:
+    import time
+
+    answers = iter([5_000_000, 2_000_000, 3_000_000])
+    delays = iter([0.02, 0.0, 0.02])
+
+    def ask() -> int:
+        time.sleep(next(delays))
+        return time.time_ns() // 1000 + next(answers)
+
+    assert measure_offset(ask, 3).ahead_us == pytest.approx(2_000_000, abs=5_000)
