@@ -302,6 +302,7 @@ pub fn hired<P: Poller>(
         templates,
         clock,
         stop,
+        ..
     } = stage;
     let shared = Shared::new(number, spec, templates, clock, stop);
     let mut worker = Worker::new(number, Vec::new(), connections, shared, timetable, links);

@@ -318,7 +318,7 @@ pub const BENCHMARK: &[Opt] = &[
     ),
     long(
         "await-start",
-        "when connected, wait for a line \"start EPOCH\" on\nstandard input, the instant in microseconds since 1970",
+        "when connected, wait for a line \"start INSTANT\" on\nstandard input, in microseconds since 1970",
     ),
 ];
 

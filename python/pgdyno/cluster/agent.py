@@ -15,6 +15,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -59,7 +60,7 @@ class Agent:
         self._ended_reading = False
         self._ray_before = {"user": 0, "system": 0}
 
-    def facts(self) -> dict[str, Any]:
+    def look(self) -> dict[str, Any]:
         """What is to be known of this host."""
         host = describe_host()
         return {
@@ -146,7 +147,8 @@ class Agent:
                     process.kill()
                     process.wait()
             assert process.stdin is not None
-            process.stdin.close()
+            with suppress(BrokenPipeError):
+                process.stdin.close()
         if self._errors is not None:
             self._errors.close()
             self._errors = None

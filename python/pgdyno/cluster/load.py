@@ -115,10 +115,13 @@ class ClusterLoad:
         try:
             while not self._merger.has_ended:
                 number, news = self._news.get()
-                if isinstance(news, LostError):
-                    yield self._lost(number, news)
+                try:
+                    if isinstance(news, LostError):
+                        raise news
+                    yield from self._heard(number, news)
+                except LostError as lost:
+                    yield self._lost(number, lost)
                     return
-                yield from self._heard(number, news)
             self._last_looks()
             yield self._merger.end([self._host(state) for state in self._states])
             self.returncode = max(state.code or 0 for state in self._states)
@@ -138,6 +141,10 @@ class ClusterLoad:
                 heard = generator.listen(HEARTBEAT_S)
             except LostError as lost:
                 self._news.put((number, lost))
+                return
+            except Exception as error:  # noqa: BLE001
+                # whoever waits for this generator would wait for ever
+                self._news.put((number, LostError(f"{type(error).__name__}: {error}")))
                 return
             self._news.put((number, heard))
             if heard.code is not None:
@@ -161,7 +168,7 @@ class ClusterLoad:
             self._errors.flush()
             if number not in self._merger.ends:
                 said = (heard.errors.strip().splitlines() or ["it said nothing"])[-1]
-                yield self._lost(number, LostError(f"its engine ended with exit code {heard.code}: {said}"))
+                raise LostError(f"its engine ended with exit code {heard.code}: {said}")
 
     def _note(self, state: _State, event: Event) -> None:
         match event["event"]:

@@ -82,7 +82,7 @@ class RayGenerator:
         actor = _ray().remote(num_cpus=0, resources={RESOURCE: 1}, max_restarts=0, max_task_retries=0)(Agent)
         place = NodeAffinitySchedulingStrategy(node_id, soft=False)
         self._actor = actor.options(max_concurrency=THREADS, scheduling_strategy=place).remote()
-        self.facts: Mapping[str, Any] = self._call(self._actor.facts, timeout=JOIN_S)
+        self.facts: Mapping[str, Any] = self._call(self._actor.look, timeout=JOIN_S)
 
     def clock_us(self) -> int:
         """Its wall clock."""

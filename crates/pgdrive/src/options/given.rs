@@ -468,6 +468,8 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
             "a warm-up (--warmup) can only be used with a duration (-T)",
         ));
     }
+    let part = whose(&given)?;
+    let all_clients = all_clients(&given);
     let log = given.log.resolve(given.duration)?;
     if given.progress_timestamp && given.progress_s.is_none() {
         return Err(Failure::new(
@@ -491,8 +493,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     if let Some(tpcc) = &tpcc {
         tpcc.agree(arrivals, given.phases_file.is_some())?;
     }
-    let part = whose(&given)?;
-    let clients = part.map_or(all_clients(&given), |part| part.range().len());
+    let clients = part.map_or(all_clients, |part| part.range().len());
     let number = |given: Option<i64>| given.map(|number| number as usize);
     let fixing = match (&given.phases_file, &given.reconnect) {
         (Some(_), _) => Some("--phases"),

@@ -1,0 +1,50 @@
+"""Generators without Ray: agents in this process, for what depends on the engine and the merging alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pgdyno.cluster.agent import Agent
+from pgdyno.cluster.load import ClusterLoad
+from pgdyno.cluster.merge import Event
+from pgdyno.cluster.parts import shared_out
+
+
+class Here(Agent):
+    """A generator that is called directly."""
+
+    def __init__(self, name: str, ahead_us: int = 0) -> None:
+        """Its clock is `ahead_us` ahead, as far as it can tell the driver."""
+        super().__init__()
+        self.name = name
+        self.ahead_us = ahead_us
+        self.facts: Mapping[str, Any] = self.look()
+
+    def clock_us(self) -> int:
+        return super().clock_us() + self.ahead_us
+
+    def start(self, epoch_us: int) -> None:
+        # the engine has this machine's clock
+        super().start(epoch_us - self.ahead_us)
+
+
+@contextmanager
+def generators_here(count: int, aheads_us: Sequence[int] = ()) -> Iterator[list[Here]]:
+    generators = [Here(f"here-{number + 1}", ahead) for number, ahead in enumerate(aheads_us or [0] * count)]
+    try:
+        yield generators
+    finally:
+        for generator in generators:
+            generator.end()
+
+
+def run_load(
+    generators: Sequence[Here], options: Sequence[str], environment: Mapping[str, str], folder: Path
+) -> list[Event]:
+    with (folder / "engine.log").open("w+b") as errors:
+        load = ClusterLoad(generators, shared_out(options, folder), errors)
+        load.begin(environment)
+        return list(load.events())

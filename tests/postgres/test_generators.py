@@ -1,0 +1,202 @@
+"""Several generators as one, on a real server: the same transactions, whoever makes them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.analyse.histogram import merge
+from pgdyno.cluster.agent import Heard
+from pgdyno.cluster.load import LostError
+from pgdyno.programs import find_engine
+from pgdyno.target import Server
+from tests.postgres.generators_here import Here, generators_here, run_load
+
+OPTIONS = ["--events=-", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
+CLIENTS, TRANSACTIONS = 7, 40
+DRAWN = """
+SELECT count(*), sum(delta), sum(hashtext(concat_ws('/', client, tid, bid, aid, delta))::bigint) FROM drawn
+"""
+
+
+@pytest.fixture(scope="module")
+def tables(server: Server) -> Iterator[Server]:
+    with server.connect() as connection:
+        connection.execute("CREATE TABLE drawn (client int, tid int, bid int, aid int, delta int)")
+    yield server
+    with server.connect() as connection:
+        connection.execute("DROP TABLE drawn")
+
+
+def drawn(server: Server) -> tuple[object, ...]:
+    with server.connect() as connection:
+        row = connection.execute(DRAWN).fetchone()
+        connection.execute("TRUNCATE drawn")
+    assert row is not None
+    return tuple(row)
+
+
+def test_three_draw_what_one_draws(tables: Server, tmp_path: Path) -> None:
+    numbers = "\\set aid random_zipfian(1, 100000, 1.1)\n\\set delta random(-5000, 5000)\n"
+    insert = "INSERT INTO drawn VALUES (:client_id, {tid}, 1, :aid, :delta);\n"
+    for name, tid in (("a.sql", 1), ("b.sql", 2)):
+        (tmp_path / name).write_text(numbers + insert.format(tid=tid))
+    # with the mix, each client's choice of scripts counts as well
+    scripts = ["-f", "a.sql@3", "-f", "b.sql", f"--client={CLIENTS}", f"--transactions={TRANSACTIONS}"]
+    seen = []
+    for count in (1, 3):
+        with generators_here(count) as generators:
+            events = run_load(generators, [*OPTIONS, *scripts], tables.environment(), tmp_path)
+        end = events[-1]
+        assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
+        assert [script["name"] for script in events[0]["scripts"]] == ["a.sql", "b.sql"]
+        assert events[0]["clients"] == CLIENTS
+        assert [host["clients"] for host in end["generators"]] == ([7] if count == 1 else [3, 2, 2])
+        by_script = {script["script"]: script["succeeded"] for script in end["scripts"]}
+        assert sum(by_script.values()) == CLIENTS * TRANSACTIONS
+        for script in end["scripts"]:
+            histogram = merge([script["histogram"]])
+            assert histogram is not None
+            assert histogram.count == script["succeeded"]
+            assert script["latency_ns"]["p50"] == histogram.percentile_ns(50)
+            assert [each["executions"] for each in script["statements"]] == [script["succeeded"]]
+        seconds = [event for event in events if event["event"] == "interval"]
+        in_seconds = {
+            script: sum(
+                each["succeeded"] for second in seconds for each in second["scripts"] if each["script"] == script
+            )
+            for script in by_script
+        }
+        assert in_seconds == by_script
+        seen.append((by_script, drawn(tables)))
+    assert seen[0] == seen[1]
+    assert seen[0][1][0] == CLIENTS * TRANSACTIONS
+
+
+def test_they_begin_at_one_instant_by_clocks_apart(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    options = [*OPTIONS, "-f", "a.sql", "--client=4", "--time=1.2", "--rate=200"]
+    with generators_here(2, [0, 1_000_000]) as generators:
+        events = run_load(generators, options, tables.environment(), tmp_path)
+    one, other = events[-1]["generators"]
+    assert other["clock_ahead_us"] - one["clock_ahead_us"] == pytest.approx(1_000_000, abs=50_000)
+    assert other["clock_ahead_after_us"] - one["clock_ahead_after_us"] == pytest.approx(1_000_000, abs=50_000)
+    assert events[-1]["start_late_us"] == max(one["start_late_us"], other["start_late_us"])
+    assert events[-1]["generators"][0]["ray_cpu_us"] is not None
+    # both parts of the rate came, and the whole is what was asked for
+    assert one["succeeded"] > 0
+    assert other["succeeded"] > 0
+    assert events[-1]["scheduled"] + events[-1]["unstarted"] == pytest.approx(240, abs=80)
+
+
+def test_a_silent_generator_fails_the_load_and_the_others_stop(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+
+    class Mute(Here):
+        """As one whose host answers no more."""
+
+        calls = itertools.count()
+
+        def listen(self, wait_s: float) -> Heard:
+            if next(self.calls) > 3:
+                raise LostError("it did not answer within 3 s")
+            return super().listen(wait_s)
+
+    with generators_here(1) as generators:
+        mute = Mute("mute")
+        try:
+            options = [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"]
+            end = run_load([*generators, mute], options, tables.environment(), tmp_path)[-1]
+            assert end["outcome"] == "failed"
+            assert end["message"] == "generator 2 of 2 (mute) was lost: it did not answer within 3 s"
+            assert end["lost_generator"] == 2
+            # told to stop
+            wait_for_no_sessions(tables)
+        finally:
+            mute.end()
+
+
+def test_an_engine_that_nobody_speaks_to_stops_by_its_lease(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    with generators_here(1) as [generator]:
+        generator.begin(
+            ["--part=1/1", *OPTIONS, "-f", "a.sql", "--client=2", "--time=600"],
+            tables.environment(),
+            {"a.sql": b"SELECT 1;\n"},
+        )
+        while not any(b'"ready"' in line for line in generator.listen(0.5).lines):
+            pass
+        generator.start(time.time_ns() // 1000 + 500_000)
+        # from now on silence, as when the driver is cut off
+        wait_for_sessions(tables)
+        wait_for_no_sessions(tables)
+
+
+def test_an_engine_that_was_killed_ends_the_load(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    options = [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"]
+
+    class Killed(Here):
+        def listen(self, wait_s: float) -> Heard:
+            heard = super().listen(wait_s)
+            if any(b'"interval"' in line for line in heard.lines):
+                assert self._process is not None
+                os.kill(self._process.pid, signal.SIGKILL)
+            return heard
+
+    killed = Killed("killed")
+    try:
+        with generators_here(1) as generators:
+            end = run_load([killed, *generators], options, tables.environment(), tmp_path)[-1]
+        assert end["message"].startswith("generator 1 of 2 (killed) was lost: its engine ended with exit code -9")
+    finally:
+        killed.end()
+
+
+def test_a_server_that_refuses_is_said_by_the_generator_that_asked(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+    environment = tables.environment() | {"PGDATABASE": "nowhere"}
+    with generators_here(2) as generators:
+        end = run_load(generators, [*OPTIONS, "-f", "a.sql", "--client=2", "-t1"], environment, tmp_path)[-1]
+    assert end["outcome"] == "failed"
+    assert 'database "nowhere" does not exist' in end["message"]
+    assert "lost_generator" not in end
+
+
+def sessions(server: Server) -> int:
+    with server.connect() as connection:
+        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgdrive'").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def wait_for_sessions(server: Server) -> None:
+    while sessions(server) == 0:
+        time.sleep(0.05)
+
+
+def wait_for_no_sessions(server: Server) -> None:
+    deadline = time.monotonic() + 60
+    while sessions(server) > 0:
+        assert time.monotonic() < deadline, "the load goes on"
+        time.sleep(0.05)
+
+
+def test_a_bad_part_is_refused(tmp_path: Path) -> None:
+    engine = find_engine().path
+    for options, why in (
+        (["--part=4/3"], 'invalid part of a load: "4/3"'),
+        (["--part=2/3", "-c2"], "2 clients (-c) cannot be shared out to 3 generators (--part)"),
+        (["--part=1/2", "-c2", "--workload=tpcc"], "--part cannot be used with --lua and --workload"),
+        (["--await-start"], "--await-start needs --parent-lease or --lease=SECONDS"),
+    ):
+        done = subprocess.run([engine, *options], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert done.returncode == 1
+        assert why in done.stderr
