@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import IO
 
 from pgdyno.cluster import ray_generators
 from pgdyno.cluster.load import ClusterLoad, LostError
-from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, local_node
+from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, local_node, own_address, wait_for_head
 from pgdyno.cluster.merge import Event
 from pgdyno.cluster.node_script import Node
 from pgdyno.cluster.parts import shared_out
@@ -20,8 +19,6 @@ from pgdyno.cluster.ray_generators import RayGenerator
 from pgdyno.errors import EngineError
 from pgdyno.plan.generators import Places
 from pgdyno.programs import Engine
-
-LOOPBACK = "127.0.0.1"
 
 
 class Cluster:
@@ -101,7 +98,7 @@ def _answers(generator: RayGenerator) -> bool:
 def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
     """The generators at `places`; `say` is told what is being done. Raises EngineError."""
     if places.ray is not None:
-        with ray_generators.joined(places.ray, None):
+        with ray_generators.joined(places.ray, is_ours=False):
             found = len(ray_generators.nodes())
             if not found:
                 hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
@@ -113,7 +110,7 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
         nodes = _OwnNodes(places, stack, say)
         say(f"starting {nodes.count} generators")
         nodes.start()
-        stack.enter_context(ray_generators.joined(nodes.address, nodes.token))
+        stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
         nodes.wait()
         yield stack.enter_context(_gathered(Cluster(nodes.count, nodes.mend)))
 
@@ -135,19 +132,24 @@ class _OwnNodes:
         """All of them end with `stack`."""
         self._stack, self._say = stack, say
         self.count = places.local + len(places.ssh)
-        self.token = secrets.token_hex(32)
+        self.token = ray_generators.own_token()
         self._logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgdyno-ray-log-")))
-        self.address = f"{LOOPBACK}:{free_port(LOOPBACK)}"
+        ip = own_address()
+        self.address = f"{ip}:{free_port(ip)}"
         folder = stack.enter_context(head_folder())
         self._nodes = [
-            Node(f"generator-{number}", self.address, LOOPBACK, number == 1, makes_load=True, folder=folder)
+            Node(f"generator-{number}", self.address, ip, number == 1, makes_load=True, folder=folder)
             for number in range(1, places.local + 1)
         ]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self) -> None:
-        """The head, and beside it all others: they wait for it."""
-        for node in self._nodes:
+        """The head, and then all others. Raises EngineError."""
+        # who comes before the head waits in steps of seconds
+        self._start(self._nodes[0])
+        host, _, port = self.address.rpartition(":")
+        wait_for_head((host, int(port)), self._ended)
+        for node in self._nodes[1:]:
             self._start(node)
 
     def _start(self, node: Node) -> None:

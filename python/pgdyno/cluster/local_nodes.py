@@ -7,7 +7,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,6 +16,19 @@ from pgdyno.cluster.node_script import STOP_S, Node, held_script, ray_command
 from pgdyno.errors import EngineError
 
 END_S = STOP_S + 5.0
+HEAD_S = 90.0
+
+
+def own_address() -> str:
+    """This machine's address towards others; Ray would not stay on the loopback one where there is another."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        try:
+            # nothing is sent
+            sock.connect(("192.0.2.1", 9))
+        except OSError:
+            return "127.0.0.1"
+        address: str = sock.getsockname()[0]
+        return address
 
 
 def free_port(ip: str) -> int:
@@ -23,6 +37,23 @@ def free_port(ip: str) -> int:
         sock.bind((ip, 0))
         port: int = sock.getsockname()[1]
         return port
+
+
+def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | None]) -> None:
+    """Until somebody listens at `address`; `is_over` says why nobody will. Raises EngineError."""
+    deadline = time.monotonic() + HEAD_S
+    while True:
+        try:
+            socket.create_connection(address, timeout=1).close()
+        except OSError as error:
+            why = is_over()
+            if why is not None:
+                raise why from None
+            if time.monotonic() > deadline:
+                raise EngineError(f"Ray's head did not start within {HEAD_S:g} s: {error}") from error
+            time.sleep(0.1)
+        else:
+            return
 
 
 @contextmanager
@@ -68,8 +99,3 @@ def last_words(log: Path) -> str:
     """What a node said last."""
     lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
     return lines[-1] if lines else "it said nothing"
-
-
-def not_started(name: str, log: Path) -> EngineError:
-    """Why a node that ended at once is none."""
-    return EngineError(f"Ray's node {name} did not start: {last_words(log)}", hint=f"see {log}")

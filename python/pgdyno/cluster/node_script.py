@@ -41,7 +41,7 @@ def ray_command(node: Node) -> list[str]:
     if not node.is_head:
         return [*command, f"--address={node.address}"]
     port = node.address.rpartition(":")[2]
-    options = ["--head", f"--port={port}", "--include-dashboard=false", "--ray-client-server-port=0"]
+    options = ["--head", f"--port={port}", "--include-dashboard=false"]
     return [*command, *options, f"--temp-dir={node.folder}", f"--system-config={HEALTH}"]
 
 
@@ -55,10 +55,11 @@ def held_script(command: Sequence[str], search: Sequence[str]) -> str:
     return f"""PATH="{path}"
 export PATH RAY_AUTH_MODE=token RAY_AUTH_TOKEN RAY_USAGE_STATS_ENABLED=0 PYTHONWARNINGS=ignore
 read -r RAY_AUTH_TOKEN || exit 1
-{shlex.join(command)} </dev/null &
+exec 3<&0
+{shlex.join(command)} </dev/null 3<&- &
 node=$!
 below() {{ for each in $(ps -o pid= --ppid "$1"); do below "$each"; echo "$each"; done; }}
-( read -r _; : ) &
+( read -r _ <&3; : ) &
 held=$!
 while kill -0 $held 2>/dev/null && kill -0 $node 2>/dev/null; do sleep 0.2; done
 all="$(below $node) $node"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import Any
 
 from pgdyno.cluster.agent import Agent, Heard
@@ -23,16 +25,25 @@ THREADS = 4
 """Of an agent: listening must not keep it from being told to stop."""
 
 
+@cache
+def own_token() -> str:
+    """What the clusters of this process are entered with; Ray reads it once, when it is loaded."""
+    return secrets.token_hex(32)
+
+
 @contextmanager
-def joined(address: str, token: str | None) -> Iterator[None]:
-    """This process as Ray's driver, at the head's `address`. Raises EngineError."""
-    ray = _ray()
-    if token is not None:
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token}
+def joined(address: str, *, is_ours: bool) -> Iterator[None]:
+    """This process as Ray's driver, at the head's `address`. Raises EngineError.
+
+    A cluster that is ours is entered with our token, another one with what the environment says.
+    """
+    if is_ours:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    ray = _ray()
     with _our_signals():
         try:
-            ray.init(address=address, logging_level="ERROR", log_to_driver=False, configure_logging=True)
+            ray.init(address=address, logging_level="ERROR", log_to_driver=False)
         except Exception as error:
             raise EngineError(f"cannot join the Ray cluster at {address}: {_words(error)}") from error
     try:
@@ -40,7 +51,8 @@ def joined(address: str, token: str | None) -> Iterator[None]:
     finally:
         with suppress(Exception), _our_signals():
             ray.shutdown()
-        if token is not None:
+        if is_ours:
+            # hooks and other programs of ours have no business with it
             for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
                 os.environ.pop(name, None)
 
