@@ -11,7 +11,7 @@ from typing import IO
 
 from pgdyno.cluster import ray_generators
 from pgdyno.cluster.load import ClusterLoad, LostError
-from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, local_node, own_address, wait_for_head
+from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, own_address, running_node, wait_for_head
 from pgdyno.cluster.merge import Event
 from pgdyno.cluster.node_script import Node
 from pgdyno.cluster.parts import shared_out
@@ -19,6 +19,9 @@ from pgdyno.cluster.ray_generators import RayGenerator
 from pgdyno.errors import EngineError
 from pgdyno.plan.generators import Places
 from pgdyno.programs import Engine
+
+ELSEWHERE = "192.0.2.1"
+"""Of nobody (RFC 5737): the way to it is the way to others."""
 
 
 class Cluster:
@@ -134,12 +137,18 @@ class _OwnNodes:
         self.count = places.local + len(places.ssh)
         self.token = ray_generators.own_token()
         self._logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgdyno-ray-log-")))
-        ip = own_address()
+        ip = own_address(places.ssh[0].host if places.ssh else ELSEWHERE)
         self.address = f"{ip}:{free_port(ip)}"
         folder = stack.enter_context(head_folder())
         self._nodes = [
             Node(f"generator-{number}", self.address, ip, number == 1, makes_load=True, folder=folder)
             for number in range(1, places.local + 1)
+        ]
+        if not self._nodes:
+            self._nodes = [Node("driver", self.address, ip, is_head=True, makes_load=False, folder=folder)]
+        self._nodes += [
+            Node(f"generator-{number}", self.address, None, is_head=False, makes_load=True, host=host)
+            for number, host in enumerate(places.ssh, start=places.local + 1)
         ]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -153,7 +162,7 @@ class _OwnNodes:
             self._start(node)
 
     def _start(self, node: Node) -> None:
-        self._processes[node.name] = self._stack.enter_context(local_node(node, self.token, self._log(node.name)))
+        self._processes[node.name] = self._stack.enter_context(running_node(node, self.token, self._log(node.name)))
 
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
@@ -171,7 +180,7 @@ class _OwnNodes:
     def mend(self) -> None:
         """Starts those anew that have ended, or that Ray has given up. Raises EngineError."""
         there = {name for name, _ in ray_generators.nodes()}
-        missing = [node for node in self._nodes if node.name not in there]
+        missing = [node for node in self._nodes if node.makes_load and node.name not in there]
         for node in missing:
             if node.is_head:
                 raise EngineError("the head of the generators' cluster has ended", hint="run again")

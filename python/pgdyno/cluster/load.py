@@ -142,7 +142,7 @@ class ClusterLoad:
             except LostError as lost:
                 self._news.put((number, lost))
                 return
-            except Exception as error:  # noqa: BLE001
+            except Exception as error:
                 # whoever waits for this generator would wait for ever
                 self._news.put((number, LostError(f"{type(error).__name__}: {error}")))
                 return

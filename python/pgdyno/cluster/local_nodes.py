@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import socket
 import subprocess
@@ -14,17 +15,18 @@ from pathlib import Path
 
 from pgdyno.cluster.node_script import STOP_S, Node, held_script, ray_command
 from pgdyno.errors import EngineError
+from pgdyno.plan.generators import SshNode
 
 END_S = STOP_S + 5.0
 HEAD_S = 90.0
 
 
-def own_address() -> str:
-    """This machine's address towards others; Ray would not stay on the loopback one where there is another."""
+def own_address(towards: str) -> str:
+    """This machine's address towards a host; Ray does not stay on the loopback one where there is another."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         try:
             # nothing is sent
-            sock.connect(("192.0.2.1", 9))
+            sock.connect((towards, 9))
         except OSError:
             return "127.0.0.1"
         address: str = sock.getsockname()[0]
@@ -66,13 +68,27 @@ def head_folder() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def started_here(script: str) -> list[str]:
+    """A command that runs `script` on this machine."""
+    return ["/bin/sh", "-c", script]
+
+
+def started_over_ssh(script: str, node: SshNode) -> list[str]:
+    """A command that runs `script` on another host, as OpenSSH's own files say it is reached; nobody is asked."""
+    port = [] if node.port is None else ["-p", str(node.port)]
+    user = [] if node.user is None else ["-l", node.user]
+    options = ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
+    return ["ssh", "-T", *options, *port, *user, node.host, f"exec sh -c {shlex.quote(script)}"]
+
+
 @contextmanager
-def local_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`node`, beginning to start; what it says goes to `log`. Behind the block it has ended."""
+    # there it may be installed in the same folder as here
     script = held_script(ray_command(node), [str(Path(sys.executable).parent)])
     with log.open("ab") as said:
         process = subprocess.Popen(
-            ["/bin/sh", "-c", script],
+            started_here(script) if node.host is None else started_over_ssh(script, node.host),
             stdin=subprocess.PIPE,
             stdout=said,
             stderr=said,

@@ -6,6 +6,8 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgdyno.plan.generators import SshNode
+
 RESOURCE = "loadgen"
 """What a node has one of that makes load."""
 HEALTH = '{"health_check_period_ms":1000,"health_check_timeout_ms":2000,"health_check_failure_threshold":3}'
@@ -28,6 +30,8 @@ class Node:
     makes_load: bool
     folder: str = ""
     """For the head's files."""
+    host: SshNode | None = None
+    """None: this machine."""
 
 
 def ray_command(node: Node) -> list[str]:
