@@ -65,6 +65,7 @@ class Agent:
         host = describe_host()
         return {
             "host": os.uname().nodename,
+            "pid": os.getpid(),
             "boot": boot_id(),
             "cores": host.cores,
             "cpu_model": host.cpu_model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from pgdyno.errors import EngineError
 from pgdyno.plan.generators import Places
 from pgdyno.programs import Engine
 
+GATHER_S = 90.0
+"""Until all generators are there, also those that have to be started anew."""
 ELSEWHERE = "192.0.2.1"
 """Of nobody (RFC 5737): the way to it is the way to others."""
 
@@ -35,23 +38,37 @@ class Cluster:
 
     def gather(self) -> None:
         """An agent on every node that makes load, anew where it does not answer. Raises EngineError."""
-        try:
-            self._mend()
-            known = {generator.name: generator for generator in self.generators if _answers(generator)}
-            for generator in self.generators:
-                if generator.name not in known:
-                    generator.abandon()
-            self.generators = [
-                known.get(name) or RayGenerator(name, node_id) for name, node_id in ray_generators.nodes()
-            ]
-        except LostError as lost:
-            raise EngineError(f"a generator does not come up: {lost}") from lost
-        if len(self.generators) < self._count:
-            raise EngineError(
-                f"only {len(self.generators)} of {self._count} generators are there",
-                hint="look at the hosts that are missing; a load of fewer generators would be another one",
-            )
+        deadline = time.monotonic() + GATHER_S
+        while (why := self._gathered()) is not None:
+            if time.monotonic() > deadline:
+                raise why
+            # a node that has just died is not yet known to be dead
+            time.sleep(0.5)
         self._same_programs()
+
+    def _gathered(self) -> EngineError | None:
+        """Why not all generators are there; None when they are."""
+        known = {}
+        for generator in self.generators:
+            if _answers(generator):
+                known[generator.name] = generator
+            else:
+                generator.abandon()
+        self.generators = list(known.values())
+        self._mend()
+        for name, node_id in ray_generators.nodes():
+            if name not in known:
+                try:
+                    known[name] = RayGenerator(name, node_id)
+                except LostError as lost:
+                    return EngineError(f"{name} does not come up: {lost}")
+        self.generators = [known[name] for name in sorted(known, key=lambda name: (len(name), name))]
+        if len(known) >= self._count:
+            return None
+        return EngineError(
+            f"only {len(known)} of {self._count} generators are there",
+            hint="look at the hosts that are missing; a load of fewer generators would be another one",
+        )
 
     def _same_programs(self) -> None:
         versions = {(each.facts["pgdyno"], each.facts["pgdrive"]) for each in self.generators}
@@ -178,17 +195,15 @@ class _OwnNodes:
         ray_generators.wait_for_nodes(self.count, self._ended)
 
     def mend(self) -> None:
-        """Starts those anew that have ended, or that Ray has given up. Raises EngineError."""
+        """Starts those anew that have ended. Raises EngineError."""
         there = {name for name, _ in ray_generators.nodes()}
-        missing = [node for node in self._nodes if node.makes_load and node.name not in there]
-        for node in missing:
+        for node in self._nodes:
+            process = self._processes[node.name]
+            if process.poll() is None:
+                continue
             if node.is_head:
-                raise EngineError("the head of the generators' cluster has ended", hint="run again")
-            self._say(f"starting {node.name} again")
-            before = self._processes[node.name]
-            assert before.stdin is not None
-            if not before.stdin.closed:
-                before.stdin.close()
-            self._start(node)
-        if missing:
-            self.wait()
+                raise EngineError("the head of the generators' cluster has ended", hint="begin a new run")
+            # two of one name would be one too many
+            if node.name not in there:
+                self._say(f"starting {node.name} again")
+                self._start(node)

@@ -1,0 +1,215 @@
+"""Generators on Ray: three nodes on this machine, and what becomes of a load when one of them is lost.
+
+What the engines and the merging do is in test_generators.py: it needs no Ray, whose nodes take seconds to start.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cluster.cluster import Cluster, opened
+from pgdyno.cluster.merge import Event
+from pgdyno.plan.generators import generators
+from pgdyno.programs import find_engine
+from pgdyno.target import Server
+from tests.postgres.generators_here import generators_here, run_load
+from tests.postgres.test_generators import sessions, wait_for_no_sessions
+
+NODES = 3
+OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with opened(generators([f"local:{NODES}"]), lambda _text: None) as cluster:
+        yield cluster
+
+
+def load(
+    cluster: Cluster, server: Server, folder: Path, options: list[str], meanwhile: Callable[[Event], None] | None = None
+) -> list[Event]:
+    events: list[Event] = []
+    with (
+        (folder / "engine.log").open("w+b") as errors,
+        cluster.running(find_engine(), [*OPTIONS, *options], server.environment(), errors, folder) as (process, stream),
+    ):
+        for event in stream:
+            events.append(event)
+            if meanwhile is not None:
+                meanwhile(event)
+        process.wait()
+    return events
+
+
+def figures(events: list[Event], server: Server) -> object:
+    """What a load of tpcb-like and select-only did, and what it left."""
+    with server.connect() as connection:
+        left = connection.execute(
+            "SELECT count(*), sum(delta), sum(hashtext(concat_ws('/', tid, bid, aid, delta))::bigint)"
+            " FROM pgbench_history"
+        ).fetchone()
+        connection.execute("TRUNCATE pgbench_history")
+    return {script["script"]: script["succeeded"] for script in events[-1]["scripts"]}, left
+
+
+@pytest.fixture(scope="module")
+def tables(server: Server) -> Iterator[Server]:
+    done = subprocess.run(
+        [find_engine().path, "-i", "-q"], env=os.environ | server.environment(), capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    yield server
+    with server.connect() as connection:
+        connection.execute("DROP TABLE pgbench_accounts, pgbench_branches, pgbench_tellers, pgbench_history")
+
+
+def test_three_nodes_are_one_engine(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
+    options = ["-b", "tpcb-like@2", "-b", "select-only", "--client=5", "--transactions=60"]
+    events = load(cluster, tables, tmp_path, options)
+    end = events[-1]
+    assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
+    assert [host["name"] for host in end["generators"]] == [f"generator-{number}" for number in (1, 2, 3)]
+    assert [host["clients"] for host in end["generators"]] == [2, 2, 1]
+    assert end["succeeded"] == 300
+    many = figures(events, tables)
+    with generators_here(1) as here:
+        one = figures(run_load(here, [*OPTIONS, *options], tables.environment(), tmp_path), tables)
+    assert many == one
+
+
+def test_a_point_of_few_clients_uses_few_nodes(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
+    events = load(cluster, tables, tmp_path, ["-b", "select-only", "--client=2", "--transactions=5"])
+    assert len(events[-1]["generators"]) == 2
+    assert events[-1]["succeeded"] == 10
+
+
+def agent_pid(cluster: Cluster, number: int) -> int:
+    return int(cluster.generators[number].facts["pid"])
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def after_first_second(act: Callable[[], None]) -> Callable[[Event], None]:
+    did = threading.Event()
+
+    def meanwhile(event: Event) -> None:
+        if event["event"] == "interval" and not did.is_set():
+            did.set()
+            act()
+
+    return meanwhile
+
+
+LONG = ["-b", "select-only", "--client=6", "--time=120"]
+
+
+def test_a_frozen_node_fails_the_load_and_comes_back(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
+    pid = agent_pid(cluster, 1)
+    try:
+        end = load(cluster, tables, tmp_path, LONG, after_first_second(lambda: os.kill(pid, signal.SIGSTOP)))[-1]
+        assert end["message"] == "generator 2 of 3 (generator-2) was lost: it did not answer within 3 s"
+        # its own engine still runs: nobody can tell it to stop, and nobody renews its lease
+        wait_for_no_sessions(tables)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert load(cluster, tables, tmp_path, ["-b", "select-only", "--client=3", "-t3"])[-1]["succeeded"] == 9
+
+
+def test_a_killed_node_fails_the_load_and_is_started_anew(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
+    node = parent(agent_pid(cluster, 2))
+    began = []
+
+    def kill() -> None:
+        began.append(time.monotonic())
+        os.kill(node, signal.SIGKILL)
+
+    end = load(cluster, tables, tmp_path, LONG, after_first_second(kill))[-1]
+    assert end["message"].startswith("generator 3 of 3 (generator-3) was lost: ")
+    assert end["lost_generator"] == 3
+    wait_for_no_sessions(tables)
+    assert load(cluster, tables, tmp_path, ["-b", "select-only", "--client=3", "-t3"])[-1]["succeeded"] == 9
+    assert len(cluster.generators) == NODES
+
+
+def test_a_cluster_wants_its_token(cluster: Cluster) -> None:
+    del cluster
+    import ray
+
+    address = ray.get_runtime_context().gcs_address
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_")}
+    program = f"import ray; ray.init(address={address!r}, logging_level='ERROR')"
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment | {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0" * 64},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "InvalidAuthToken" in done.stderr
+
+
+DRIVER = """
+import sys, json
+from pathlib import Path
+from pgdyno.cluster.cluster import opened
+from pgdyno.plan.generators import Places
+from pgdyno.programs import find_engine
+options, environment = json.loads(sys.argv[1]), json.loads(sys.argv[2])
+with opened(Places(local=1), lambda text: None) as cluster, open("log", "w+b") as errors:
+    with cluster.running(find_engine(), options, environment, errors, Path(".")) as (_, events):
+        for event in events:
+            print(event["event"], flush=True)
+"""
+
+
+def test_a_driver_that_is_killed_leaves_nothing(
+    tables: Server, tmp_path: Path, child_environment: dict[str, str]
+) -> None:
+    import json
+
+    arguments = [json.dumps([*OPTIONS, *LONG]), json.dumps(tables.environment())]
+    driver = subprocess.Popen(
+        [sys.executable, "-c", DRIVER, *arguments],
+        cwd=tmp_path,
+        env=child_environment | {"PGDYNO_TEST_MARK": tmp_path.name},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert driver.stdout is not None
+    for line in driver.stdout:
+        if line.strip() == "interval":
+            break
+    assert sessions(tables) > 0
+    driver.kill()
+    driver.wait()
+    driver.stdout.close()
+    wait_for_no_sessions(tables)
+    deadline = time.monotonic() + 60
+    while left := marked(tmp_path.name):
+        assert time.monotonic() < deadline, left
+        time.sleep(0.1)
+
+
+def marked(mark: str) -> list[str]:
+    """Processes that have the mark in their environment."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark.encode() in (folder / "environ").read_bytes():
+                found.append((folder / "cmdline").read_text().replace("\0", " "))
+        except OSError:
+            continue
+    return found
