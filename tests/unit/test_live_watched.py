@@ -147,8 +147,11 @@ def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
 
 
 def waits(wall_s: float, *rows: tuple[str | None, str | None, int]) -> dict[str, Any]:
-    keys = ("wait_type", "wait", "sessions")
-    return {"event": "waits", "wall_us": int(wall_s * 1e6), "rows": [dict(zip(keys, row, strict=True)) for row in rows]}
+    keys = ("backend_type", "wait_type", "wait", "sessions")
+    found = [dict(zip(keys, ("client backend", *row), strict=True)) for row in rows]
+    # which is nobody's session
+    found.append(dict(zip(keys, ("checkpointer", "Timeout", "CheckpointWriteDelay", 1), strict=True)))
+    return {"event": "waits", "wall_us": int(wall_s * 1e6), "rows": found}
 
 
 def sample(wall_s: float, source: str, labels: dict[str, str], **values: float) -> dict[str, Any]:

@@ -17,6 +17,8 @@ CLASSES = {
     "Client": "client",
 }
 """Classes of waits that a chart tells apart, by PostgreSQL's types; WAL is told by the wait's name."""
+SESSIONS = (None, "client backend", "parallel worker")
+"""Types of backends whose waits are sessions; None where the probe may not see it."""
 OTHER, WAL = "other", "WAL"
 SHARES = ("user", "system", "iowait", "steal")
 MIB = 1 << 20
@@ -63,6 +65,9 @@ class Sampled:
         if line["event"] == "waits":
             self._looks += 1
             for row in line["rows"]:
+                # as in the report: the checkpointer's pauses are nobody's session
+                if row.get("backend_type") not in SESSIONS:
+                    continue
                 self._sessions[wait_class(row["wait_type"], row["wait"])] += row["sessions"]
                 self._waits[_named(row)] += row["sessions"]
         elif line["event"] == "blockers":

@@ -34,7 +34,16 @@ const Charts = (() => {
       if (at >= 0) {
         const right = x + ctx.measureText(each.text).width > bbox.left + bbox.width;
         ctx.textAlign = right ? "right" : "left";
-        ctx.fillText(each.text, x + (right ? -4 : 4) * devicePixelRatio, bbox.top + (12 + at % 3 * 14) * devicePixelRatio, bbox.width);
+        const place = [x + (right ? -4 : 4) * devicePixelRatio, bbox.top + (12 + at % 3 * 14) * devicePixelRatio, bbox.width];
+        // readable over lines
+        ctx.save();
+        ctx.strokeStyle = colour("--ground");
+        ctx.lineWidth = 4 * devicePixelRatio;
+        ctx.lineJoin = "round";
+        ctx.setLineDash([]);
+        ctx.strokeText(each.text, ...place);
+        ctx.restore();
+        ctx.fillText(each.text, ...place);
       }
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
@@ -52,6 +61,9 @@ const Charts = (() => {
     return [from, Math.max(10 ** Math.ceil(Math.log10(Math.max(high || 0, least))), from * 10)];
   };
 
+  // a line of one second alone is not seen
+  const alone = (plot) => plot.data[0].length === 1;
+
   function options(name, width) {
     const spec = SPECS[name], axis = { stroke: colour("--quiet"), grid: { stroke: colour("--hair"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
     return {
@@ -61,7 +73,7 @@ const Charts = (() => {
       axes: [{ ...axis, space: 90, size: 30, gap: 8, values: (_u, ticks) => ticks.map(time) }, { ...axis, ...(spec.log ? { filter: round, grid: { ...axis.grid, filter: round } } : {}), size: 52, values: (_u, ticks) => ticks.map((each) => each == null ? "" : spec.show(each)), space: 28 }],
       series: [{}, ...spec.lines.map(([label, at, dash, filled]) => ({
         label, stroke: filled ? undefined : colour(at), width: filled ? 0 : 1.75, dash: dash || undefined,
-        fill: filled ? colour(at) : undefined, points: { show: false }, spanGaps: true,
+        fill: filled ? colour(at) : undefined, points: { show: alone, size: 5, fill: colour(at) }, spanGaps: true,
       }))],
     };
   }
