@@ -16,8 +16,26 @@ const Charts = (() => {
     wal: { lines: [["WAL, MiB/s", "--t5"]], show: short },
   };
   const CPU = [["user", "--t2"], ["system", "--t4"], ["I/O wait", "--t0"], ["steal", "--bad"]];
-  const MOST_NAMED = 9;
   let plots = {}, range = null, marks = [];
+
+  // words over the first strip alone, the newest first, where they do not touch; every moment has its line
+  function named(plot, there) {
+    const { ctx, bbox } = plot, dots = devicePixelRatio, free = [Infinity, Infinity, Infinity];
+    ctx.setLineDash([]);
+    ctx.strokeStyle = colour("--ground");
+    ctx.lineWidth = 4 * dots;
+    ctx.lineJoin = "round";
+    there.slice().reverse().forEach((each) => {
+      const x = plot.valToPos(each.t, "x", true), wide = ctx.measureText(each.text).width;
+      const begin = x + 4 * dots + wide > bbox.left + bbox.width ? x - 4 * dots - wide : x + 4 * dots;
+      const row = free.findIndex((end) => begin + wide <= end);
+      if (row < 0 || begin < bbox.left) return;
+      free[row] = begin - 8 * dots;
+      const y = bbox.top + (12 + row * 14) * dots;
+      ctx.strokeText(each.text, begin, y);
+      ctx.fillText(each.text, begin, y);
+    });
+  }
 
   function marked(plot) {
     const { ctx, bbox } = plot;
@@ -27,29 +45,14 @@ const Charts = (() => {
     ctx.fillStyle = colour("--quiet");
     ctx.font = `${12 * devicePixelRatio}px system-ui, sans-serif`;
     const there = marks.filter((each) => each.t >= plot.scales.x.min && each.t <= plot.scales.x.max);
-    // words over the first strip alone, and the last of many: all have their line in each
-    const named = plot === plots.tps ? there.slice(-MOST_NAMED) : [];
     there.forEach((each) => {
-      const x = plot.valToPos(each.t, "x", true), at = named.indexOf(each);
-      if (at >= 0) {
-        const right = x + ctx.measureText(each.text).width > bbox.left + bbox.width;
-        ctx.textAlign = right ? "right" : "left";
-        const place = [x + (right ? -4 : 4) * devicePixelRatio, bbox.top + (12 + at % 3 * 14) * devicePixelRatio, bbox.width];
-        // readable over lines
-        ctx.save();
-        ctx.strokeStyle = colour("--ground");
-        ctx.lineWidth = 4 * devicePixelRatio;
-        ctx.lineJoin = "round";
-        ctx.setLineDash([]);
-        ctx.strokeText(each.text, ...place);
-        ctx.restore();
-        ctx.fillText(each.text, ...place);
-      }
+      const x = plot.valToPos(each.t, "x", true);
       ctx.beginPath();
       ctx.moveTo(x, bbox.top);
       ctx.lineTo(x, bbox.top + bbox.height);
       ctx.stroke();
     });
+    if (plot === plots.tps) named(plot, there);
     ctx.restore();
   }
 

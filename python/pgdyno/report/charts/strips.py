@@ -15,14 +15,14 @@ from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.sections.cloud import Values, range_words
 from pgdyno.report.sections.times import BUSY
-from pgdyno.report.svg import Drawing, element, line, path, shortened, squeezed, text
+from pgdyno.report.svg import Drawing, element, line, path, squeezed, text, text_width
 from pgdyno.report.texts import say
 
 HEIGHT = 130.0
 NAMES = 134.0
 """Room at the right for the names of lines."""
-MOST_MARKS = 12
-"""Marks that get a word; all get a line."""
+ROWS = 3
+"""Of words of marks."""
 COLOURS = {
     "CPU": "f2",
     "I/O": "f0",
@@ -243,8 +243,14 @@ def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: floa
 
 
 def _marks(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale, *, named: bool) -> None:
-    for at, (second, word) in enumerate(trial["marks"]):
-        drawing.add(line(x(second), box.top, x(second), box.bottom, "rule"))
-        if named and at < MOST_MARKS and x(second) < box.right - 40:
-            room = box.right - x(second) - 6
-            drawing.add(text(x(second) + 3, box.bottom - 5 - at % 3 * 13, shortened(word, room), "quiet halo"))
+    """A line each; words in three rows, where they do not touch."""
+    free = [0.0] * ROWS
+    for second, word in trial["marks"]:
+        at, wide = x(second), text_width(word)
+        drawing.add(line(at, box.top, at, box.bottom, "rule"))
+        begin = at - 3 - wide if at + 3 + wide > box.right else at + 3
+        row = next((row for row, end in enumerate(free) if end <= begin), None)
+        if not named or row is None or begin < box.left:
+            continue
+        free[row] = begin + wide + 8
+        drawing.add(text(begin, box.bottom - 5 - row * 13, word, "quiet halo"))

@@ -147,9 +147,7 @@
       line.appendChild(make("title", {}, say("{what} at {seconds} s", { what: mark[1], seconds: mark[0] })));
       svg.appendChild(line);
     });
-    if (!strips.firstChild) shown.marks.slice(0, 12).forEach(function (mark, place) {
-      svg.appendChild(make("text", { x: x(mark[0]) + 3, y: TOP + 9 + place % 3 * 13, "class": "quiet" }, mark[1]));
-    });
+    if (!strips.firstChild) words(svg, x, width - RIGHT);
     var cursor = make("line", { x1: -9, x2: -9, y1: TOP, y2: BOTTOM, "class": "cur" });
     svg.appendChild(cursor);
     strips.appendChild(html("h3", strip.title));
@@ -160,6 +158,17 @@
       move(Math.floor(((event.clientX - box.left) * width / box.width - left) / (width - left - RIGHT) * count));
     });
     return { strip: strip, cursor: cursor, x: x };
+  }
+  // the words of marks, in three rows, where they do not touch; every mark has its line
+  function words(svg, x, right) {
+    var free = [0, 0, 0];
+    shown.marks.forEach(function (mark) {
+      var wide = 7.2 * mark[1].length, at = x(mark[0]), begin = at + 3 + wide > right ? at - 3 - wide : at + 3;
+      var row = free.findIndex(function (end) { return end <= begin; });
+      if (row < 0 || begin < x(0)) return;
+      free[row] = begin + wide + 8;
+      svg.appendChild(make("text", { x: begin > at ? begin : at - 3, y: TOP + 10 + row * 13, "text-anchor": begin > at ? "start" : "end", "class": "quiet halo" }, mark[1]));
+    });
   }
   function legend(strip) {
     var list = html("ul", undefined, "legend");
