@@ -144,7 +144,7 @@ class Simulator:
         self.calls.append(action)
         self.parameters.append(parameters)
         if action in self.denied:
-            code = "UnauthorizedOperation" if service == "ec2" else "AccessDenied"
+            code = {"ec2": "UnauthorizedOperation", "pi": "NotAuthorizedException"}.get(service, "AccessDenied")
             raise RefusedError(code, f"User is not authorized to perform: {action}")
         fault = next((each for each in self.faults if _means(each, operation, parameters)), None)
         if fault is not None:

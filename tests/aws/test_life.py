@@ -338,6 +338,21 @@ def test_what_is_not_there_makes_nothing(
     assert not [each for each in amazon.calls if "Create" in each]
 
 
+def test_a_class_without_performance_insights_says_how_to_do_without(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    said = "Performance Insights not supported for this configuration, please disable this feature."
+    amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
+    error = failed(tmp_path, rds(root))
+    assert said in error.message
+    assert error.hint == "leave it out: insights = false"
+    rented = rental(tmp_path, rds(root, insights="false"))
+    rented.up()
+    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:CreateDBInstance"]
+    assert asked["EnablePerformanceInsights"] is False
+    assert rented.down() == []
+
+
 def test_what_takes_too_long_is_given_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     error = failed(tmp_path, rds(root, ready_within='"1ms"'))
     assert "is still creating after" in error.message

@@ -11,6 +11,7 @@ from pgdyno.analyse.price import prices_of
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
+from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.prepare.first_touch import read_every_page
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import RentRecord
@@ -20,7 +21,7 @@ from pgdyno.target.aws.cost_ec2 import host_items
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.journal import GENERATOR
 from pgdyno.target.aws.life import Rental
-from pgdyno.target.aws.limits import instance_limit, storage_words
+from pgdyno.target.aws.limits import Limit, instance_limit, storage_words, volume_words
 from pgdyno.target.aws.prices import CURRENCY, Prices
 
 
@@ -87,11 +88,19 @@ def note_limits(state: RunState) -> None:
     for name, place in (rental.journal.ready if rental is not None else {}).items():
         # the generator is none of the targets
         spec = state.plan.target.get(name)
-        if rental is None or not isinstance(spec, RdsTarget):
+        if rental is None or not isinstance(spec, RdsTarget | Ec2Target):
             continue
         cloud, _ = rental.observed(name)
         try:
-            text = storage_words(spec, place["instance"], instance_limit(cloud, place["instance"]))
+            texts = _limits(spec, place["instance"], instance_limit(cloud, place["instance"]))
         except AwsError as error:
-            text = f"the limits of its storage are not known: {error.message}"
-        state.note(f"target {name}: {text}")
+            texts = [f"the limits of its storage are not known: {error.message}"]
+        for text in texts:
+            state.note(f"target {name}: {text}")
+
+
+def _limits(spec: RdsTarget | Ec2Target, instance: str, limit: Limit | None) -> list[str]:
+    if isinstance(spec, RdsTarget):
+        return [storage_words(spec, instance, limit)]
+    there = {"data": spec.data or spec.root, "WAL": spec.wal}
+    return [volume_words(what, each, instance, limit) for what, each in there.items() if each is not None]

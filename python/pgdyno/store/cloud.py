@@ -28,7 +28,9 @@ _LOAD = """
         FROM {cloud_series} s JOIN widths w USING (trial) LEFT JOIN origins o USING (trial) WHERE source = 'insights'
     ), looks AS (SELECT trial, step, count(*) AS looks FROM placed WHERE metric = 'load' GROUP BY ALL)
     SELECT trial, step, wait_type, wait, sum(value) / any_value(looks)
-    FROM placed JOIN looks USING (trial, step) WHERE metric = 'sessions' AND step >= 0 GROUP BY ALL ORDER BY ALL
+    FROM placed JOIN looks USING (trial, step) WHERE metric = 'sessions' AND step >= 0 GROUP BY ALL
+    UNION ALL
+    SELECT trial, step, '', '', avg(value) FROM placed WHERE metric = 'load' AND step >= 0 GROUP BY ALL ORDER BY ALL
 """
 _CHECKPOINTS = """
     SELECT trial, (t_us - coalesce(origin_us, 0)) / 1e6, coalesce(json_extract_string(detail, '$.reason'), '')
@@ -99,7 +101,10 @@ def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
 
 
 def load_steps(run: RunData, widths_us: Mapping[int, int]) -> list[WaitStep]:
-    """Active sessions of each trial by what they waited for, as Performance Insights has them. Raises StoreError."""
+    """Active sessions of each trial by what they waited for, as Performance Insights has them. Raises StoreError.
+
+    The sum of all has no wait: where there is none, nothing is known of the step.
+    """
     return [WaitStep(*row) for row in rows_of(run, "cloud_series", _LOAD, widths_us)]
 
 

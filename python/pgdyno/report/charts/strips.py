@@ -56,6 +56,8 @@ class Strip:
     """A dashed line: the processors over the sessions."""
     colour: int | None = None
     """The target's; None: a line has its own."""
+    gaps: Sequence[Sequence[int]] = ()
+    """Stretches of steps of which nothing is known."""
     n: str | None = None
     """How many values stand behind it, where that is not a step each."""
     hz: int | None = None
@@ -136,6 +138,7 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
             stacked=each.get("stack", False),
             top=each.get("high"),
             n=each.get("n"),
+            gaps=each["gaps"],
         )
         for each in trial.get("cloud", ())
     ]
@@ -155,6 +158,9 @@ def _drawn(
     x = Scale(0, len(trial["tps"]) * trial["step"], box.left, box.right)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10 if strip.log else float)
     _ground(drawing, trial, box, x)
+    for begin, end in strip.gaps:
+        left, right = (x(at * trial["step"]) for at in (begin, end))
+        drawing.add(element("rect", x=left, y=box.top, width=right - left, height=box.height, class_="shade"))
     drawing.add(text(0, 12, strip.unit, "quiet"), text(box.right, 12, _n(trial, strip), "quiet", "end"))
     for tick in ticks:
         drawing.add(line(box.left, y(tick), box.right, y(tick), "axis" if tick == 0 else "hair"))

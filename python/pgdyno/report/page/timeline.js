@@ -73,7 +73,7 @@
     if (Object.keys(rate).length) made.push({ title: say("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
     if (trial.wal) made.push({ title: say("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }], colour: "t5" });
     // of a rented server: titles and names come in the page's language
-    (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, n: each.n, lines: lines(each.lines) }); });
+    (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, n: each.n, gaps: each.gaps, lines: lines(each.lines) }); });
     return made;
   }
   function sum(values) { return values.reduce(function (total, value) { return total + value; }, 0); }
@@ -113,6 +113,11 @@
     if (shown.warm > 0) svg.appendChild(make("rect", { x: left, y: TOP, width: x(Math.min(shown.warm, end)) - left, height: BOTTOM - TOP, "class": "shade" }));
     shown.dips.forEach(function (dip) { svg.appendChild(make("rect", { x: x(dip[0]), y: TOP, width: Math.max(x(dip[1]) - x(dip[0]), 2), height: BOTTOM - TOP, "class": "dip" })); });
     svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 3, "text-anchor": "end", "class": "quiet" }, counted(strip)));
+    (strip.gaps || []).forEach(function (gap) {
+      var rect = make("rect", { x: x(gap[0] * shown.step), y: TOP, width: x(gap[1] * shown.step) - x(gap[0] * shown.step), height: BOTTOM - TOP, "class": "shade" });
+      rect.appendChild(make("title", {}, say("nothing is told")));
+      svg.appendChild(rect);
+    });
     ticks.forEach(function (tick) {
       svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(tick), y2: y(tick), "class": tick === 0 ? "axis" : "hair" }));
       svg.appendChild(make("text", { x: left - 7, y: y(tick) + 4, "text-anchor": "end", "class": "tick" }, figure(tick)));

@@ -110,14 +110,19 @@ def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
                 "unit": shown.unit,
                 "lines": lines,
                 "high": shown.high,
+                "gaps": _gaps([any(value is not None for value in step) for step in zip(*lines.values(), strict=True)]),
                 "n": say_count(minutes, "n = {count} minute", "n = {count} minutes"),
             }
 
 
 def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str, Any]]:
     lines: dict[str, list[float]] = {}
+    known = [False] * count
     for each in load:
-        if each.step < count:
+        if each.step >= count:
+            continue
+        known[each.step] = True
+        if each.wait_type:
             lines.setdefault(wait_class(each.wait_type, each.wait), [0.0] * count)[each.step] += each.sessions
     if lines:
         most = max(lines, key=lambda name: sum(lines[name][skip:]))
@@ -126,4 +131,18 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
             "unit": "",
             "lines": {name: lines[name] for name in CLASSES if name in lines},
             "stack": True,
+            "gaps": _gaps(known),
         }
+
+
+def _gaps(known: Sequence[bool]) -> list[list[int]]:
+    """Stretches of steps of which nothing is known: the first, and the one behind the last."""
+    found: list[list[int]] = []
+    for at, there in enumerate(known):
+        if there:
+            continue
+        if found and found[-1][1] == at:
+            found[-1][1] = at + 1
+        else:
+            found.append([at, at + 1])
+    return found

@@ -12,6 +12,7 @@ SETUP = "see `aws configure`, or set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_S
 _DENIED = {
     "AccessDenied",
     "AccessDeniedException",
+    "NotAuthorizedException",
     "UnauthorizedOperation",
     "Client.UnauthorizedOperation",
     "OptInRequired",
@@ -123,6 +124,9 @@ def refused(action: str, response: dict[str, Any]) -> AwsError:
     for kind, words in ((ThereAlreadyError, _THERE_ALREADY), (NotThereError, _NOT_THERE)):
         if code.endswith(words):
             return kind(f"{action}: {said}", code=code)
+    if "Performance Insights" in said:
+        hint = "leave it out: insights = false"
+        return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code, hint=hint)
     if code in _IN_USE:
         return InUseError(f"{action}: {said}", code=code)
     return AwsError(f"Amazon refuses {action} ({code}): {said}", code=code)

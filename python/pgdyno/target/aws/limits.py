@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from pgdyno.plan.aws_targets import RdsTarget
+from pgdyno.plan.ec2_target import Volume
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.units import parse_bytes
 
@@ -55,6 +56,13 @@ def volume_limit(spec: RdsTarget) -> Limit:
     return Limit(spec.iops or 0, None)
 
 
+def attached_limit(volume: Volume) -> Limit:
+    """Of a volume of EBS that is attached to a host."""
+    if volume.type == "gp3":
+        return Limit(volume.iops or GP3[0], volume.throughput or GP3[1])
+    return Limit(volume.iops or 0, None)
+
+
 def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
     """Towards EBS, of a class such as `db.m7g.large`; None where the service does not say it. Raises AwsError."""
     name = instance.removeprefix("db.")
@@ -70,8 +78,22 @@ def instance_limit(cloud: Cloud, instance: str) -> Limit | None:
 
 def storage_words(spec: RdsTarget, instance: str, of_instance: Limit | None) -> str:
     """The lower one of both, for whoever reads the run."""
-    of_volume = volume_limit(spec)
-    volume = f"its {spec.storage_type} volume of {re.sub(r'(?<=[0-9])(?=[A-Za-z])', ' ', spec.storage)}"
+    return _lower(
+        f"its {spec.storage_type} volume of {_spaced(spec.storage)}", volume_limit(spec), instance, of_instance
+    )
+
+
+def volume_words(what: str, volume: Volume, instance: str, of_instance: Limit | None) -> str:
+    """The same of one that is attached to a host; `what` lies there."""
+    named = f"the {volume.type} volume of {_spaced(volume.size)} with {what}"
+    return _lower(named, attached_limit(volume), instance, of_instance)
+
+
+def _spaced(size: str) -> str:
+    return re.sub(r"(?<=[0-9])(?=[A-Za-z])", " ", size)
+
+
+def _lower(volume: str, of_volume: Limit, instance: str, of_instance: Limit | None) -> str:
     if of_instance is None:
         return f"{volume} does {of_volume.words}; nobody tells what {instance} does"
     iops = min(of_volume.iops, of_instance.iops)
