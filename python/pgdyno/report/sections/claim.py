@@ -34,7 +34,10 @@ def claim(of: Digest, extras: Extras) -> Claim:
         best = of.best
         price = _million(best, extras) if best is not None else None
         # arms without an interval: what they want is said under the peak
-        wanting = say(". ").join(part for each in extras.comparisons[:1] for part in (sentence(each), settling(each)))
+        first = extras.comparisons[0] if extras.comparisons else None
+        wanting = ""
+        if first is not None:
+            wanting = say(". ").join((say("No comparison yet: {why}", why=sentence(first)), settling(first)))
         return Claim(_priced(words.headline(of), extras, price), wanting)
     others = len(extras.comparisons) - 1
     more = [say_count(others, "{count} other comparison below", "{count} other comparisons below")] if others else []
