@@ -83,7 +83,8 @@ def whole_report(
 
 def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str:
     """The page of one run, or of several beside the first, in English. Raises StoreError and UsageError."""
-    return whole_report(runs, prices).html()
+    with without_collector():
+        return whole_report(runs, prices).html()
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
