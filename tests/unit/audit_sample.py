@@ -10,6 +10,7 @@ from typing import Any
 
 from pgdyno.records import (
     Generator,
+    GeneratorHost,
     Imported,
     ImportedClaim,
     ImportedFile,
@@ -347,3 +348,32 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
             words={"workload": workload, **row.words},
         ),
     )  # fmt: skip
+
+
+def by_hosts(run: FakeRun, *hosts: tuple[int, float, float]) -> FakeRun:
+    """`run` with a load of several generators: clients, throughput and the busiest worker's share of each."""
+    generators = [
+        GeneratorHost(
+            name=f"generator-{number}",
+            host=f"load{number}",
+            cores=4,
+            cpu_model="any",
+            pgdyno="0.1.0",
+            pgdrive="0.1.0",
+            clients=clients,
+            clock_ahead_us=0,
+            clock_round_trip_us=200,
+            clock_ahead_after_us=0,
+            heard_late_us=2000,
+            ray_cpu_us=None,
+            tps=tps,
+            busiest_cpu_share=share,
+        )
+        for number, (clients, tps, share) in enumerate(hosts, start=1)
+    ]
+    trials = [
+        trial.model_copy(update={"generator": trial.generator.model_copy(update={"hosts": generators})})
+        for trial in run.trials
+        if trial.generator is not None
+    ]
+    return replace(run, trials=trials)

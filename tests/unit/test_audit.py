@@ -12,7 +12,7 @@ import pytest
 from pgdyno.audit import RULES, Finding, Severity, audit, worst
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Check, CheckVerdict, Fingerprint, HostPrint, ScriptSummary
-from tests.unit.audit_sample import ROW, Row, own, printed, quiet_looks, steady_probe, way
+from tests.unit.audit_sample import ROW, Row, by_hosts, own, printed, quiet_looks, steady_probe, way
 
 ROOT = Path(__file__).parents[2]
 NOTE, CAUTION, INVALID = Severity.NOTE, Severity.CAUTION, Severity.INVALID
@@ -100,6 +100,18 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("generator-limited", CAUTION, own(cpu_share=0.75), own(cpu_share=0.69)),
     ("generator-limited", INVALID, own(cpu_share=0.95), own(cpu_share=0.69)),
+    (
+        "generator-limited",
+        CAUTION,
+        by_hosts(own(), (4, 5_000.0, 0.3), (4, 5_000.0, 0.75)),
+        by_hosts(own(), (4, 5_000.0, 0.3), (4, 5_000.0, 0.69)),
+    ),
+    (
+        "load-imbalance",
+        CAUTION,
+        by_hosts(own(workers=[0.5, 0.5]), (4, 5_000.0, 0.5), (3, 2_600.0, 0.5)),
+        by_hosts(own(workers=[0.5, 0.5]), (4, 5_000.0, 0.5), (3, 2_700.0, 0.5)),
+    ),
     ("generator-on-server", NOTE, own(), own(targets=[])),
     (
         "hardware-differs",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -23,6 +24,7 @@ from pgdyno.programs import Engine
 
 GATHER_S = 90.0
 """Until all generators are there, also those that have to be started anew."""
+MOST_STARTS = 4
 ELSEWHERE = "192.0.2.1"
 """Of nobody (RFC 5737): the way to it is the way to others."""
 
@@ -168,13 +170,14 @@ class _OwnNodes:
             for number, host in enumerate(places.ssh, start=places.local + 1)
         ]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._starts: Counter[str] = Counter()
 
     def start(self) -> None:
         """The head, and then all others. Raises EngineError."""
         # who comes before the head waits in steps of seconds
         self._start(self._nodes[0])
         host, _, port = self.address.rpartition(":")
-        wait_for_head((host, int(port)), self._ended)
+        wait_for_head((host, int(port)), self._head_ended)
         for node in self._nodes[1:]:
             self._start(node)
 
@@ -184,10 +187,22 @@ class _OwnNodes:
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"
 
+    def _head_ended(self) -> EngineError | None:
+        head = self._nodes[0].name
+        if self._processes[head].poll() is None:
+            return None
+        return EngineError(f"Ray's head did not start: {last_words(self._log(head))}")
+
     def _ended(self) -> EngineError | None:
-        for name, process in self._processes.items():
-            if process.poll() is not None:
-                return EngineError(f"Ray's node {name} did not start: {last_words(self._log(name))}")
+        """Starts nodes again that ended before they had joined; why one does not start at all."""
+        for node in self._nodes:
+            if self._processes[node.name].poll() is None:
+                continue
+            self._starts[node.name] += 1
+            # on a busy machine Ray gives up on a start of its own after 30 s
+            if node.is_head or self._starts[node.name] >= MOST_STARTS:
+                return EngineError(f"Ray's node {node.name} did not start: {last_words(self._log(node.name))}")
+            self._start(node)
         return None
 
     def wait(self) -> None:

@@ -19,7 +19,7 @@ from pgdyno.errors import EngineError
 
 CALL_S = 10.0
 """For what is not urgent."""
-JOIN_S = 60.0
+JOIN_S = 150.0
 """Until all nodes have joined."""
 THREADS = 4
 """Of an agent: listening must not keep it from being told to stop."""

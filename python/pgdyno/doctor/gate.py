@@ -20,7 +20,11 @@ def preflight(
     `servers` are up already; `say` is told what is not fine, `step` what is being measured. Raises
     PreflightError when the plan cannot be run on this machine.
     """
-    checks = examine(needs, engine, BRIEF, step, servers=servers)
+    return judged(needs, examine(needs, engine, BRIEF, step, servers=servers), say)
+
+
+def judged(needs: Needs, checks: list[Check], say: Callable[[str], None]) -> list[Check]:
+    """`checks`, of which what is not fine has been said. Raises PreflightError when one says stop."""
     for check in not_fine(checks):
         say(f"{check.verdict.value}: {check.id}: {check.found}: {check.means}")
     stops = [check for check in checks if check.verdict is CheckVerdict.STOP]

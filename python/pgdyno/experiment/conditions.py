@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pgdyno.doctor import environments, needs_of_plan, preflight
+from pgdyno.doctor.gate import judged
 from pgdyno.experiment.ground import Ground, scripts_of
 from pgdyno.experiment.state import RunState
 from pgdyno.fingerprint import Difference, Severity, comparable
@@ -26,7 +27,13 @@ def look_first(
         # it would tell of this machine, where nothing of the load runs
         view.note("the load comes from another host: the checks of this machine are left out")
     elif check_first:
-        checks = preflight(needs, ground.engine, environments(ground.found), view.note, view.set_up)
+        servers = environments(ground.found)
+        checks = preflight(needs, ground.engine, servers, view.note, view.set_up)
+        if ground.cluster is not None:
+            from pgdyno.cluster.look import look
+
+            view.set_up("driving a server that answers at once from every generator")
+            checks += judged(needs, look(ground.cluster, needs, servers), view.note)
     return {"preflight": checks, "fingerprint": take_fingerprint(loaded, ground.engine, seed, needs)}
 
 

@@ -24,16 +24,22 @@ def _check(subject: Subject) -> Iterator[Said]:
                 f"the generator's workers use up to {most:.0%} of a core each in {len(busy)} trials: "
                 "figures may be its own ceiling",
                 [sample.number for sample, _ in busy],
-                [Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3)}) for sample, share in busy],
+                [
+                    Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3), **_hosts(sample, low)})
+                    for sample, share in busy
+                ],
                 "give it more workers or cores, or another host",
             )
 
 
 def _share(subject: Subject, sample: Sample) -> float | None:
-    """Mean over workers of the measured part, by processor time."""
+    """Mean over workers of the measured part, by processor time; of several generators the highest of a host."""
     generator = sample.trial.generator
     if generator is None:
         return None
+    of_hosts = [host.busiest_cpu_share for host in generator.hosts if host.busiest_cpu_share is not None]
+    if of_hosts:
+        return max(of_hosts)
     seconds = {
         row.second: row
         for row in subject.intervals(sample.number)
@@ -44,9 +50,16 @@ def _share(subject: Subject, sample: Sample) -> float | None:
     return used_us / length_us / generator.workers if length_us else None
 
 
+def _hosts(sample: Sample, over: float) -> dict[str, float]:
+    """Generators, where there are several, that were busier than that."""
+    hosts = sample.trial.generator.hosts if sample.trial.generator is not None else []
+    return {host.name: round(host.busiest_cpu_share or 0, 3) for host in hosts if (host.busiest_cpu_share or 0) > over}
+
+
 RULE = Rule(
     "generator-limited",
-    "processor time of the generator's workers: caution over 70 % of a core, invalid over 90 %",
+    "processor time of the generator's workers, of several generators the busiest worker of each: caution over 70 % of "
+    "a core, invalid over 90 %",
     Severity.INVALID,
     "docs/design/performance.md",
     _check,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
@@ -18,6 +18,7 @@ UNFAIR = 0.25
 
 def _check(subject: Subject) -> Iterator[Said]:
     workers = {sample: found for sample in subject.samples if (found := _workers(subject, sample))}
+    by_host = {sample: hosts for sample in subject.samples if (hosts := _hosts(sample))}
     fairness = {sample: each for sample in subject.samples if (each := _fairness(subject, sample)) is not None}
     if not workers and not fairness:
         raise MissingError("nobody tells how the load was shared between workers or clients")
@@ -38,6 +39,17 @@ def _check(subject: Subject) -> Iterator[Said]:
             ],
             "take a number of clients that the workers divide, or more workers",
         )
+    apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
+    if apart:
+        lowest = min(min(hosts.values()) / max(hosts.values()) for hosts in apart.values())
+        yield Said(
+            Severity.CAUTION,
+            f"generators serve their clients unequally in {len(apart)} trials: a client of the slowest "
+            f"does {lowest:.0%} of what one of the fastest does",
+            [sample.number for sample in apart],
+            [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
+            "look at the hosts and their ways to the server: the slowest has less of a processor, or is further away",
+        )
     unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
     if unfair:
         yield Said(
@@ -54,6 +66,14 @@ def _workers(subject: Subject, sample: Sample) -> list[float]:
     """Share of a core of each worker over the measured part."""
     shares = [worker.get("cpu_share") for worker in _end(subject, sample).get("workers") or ()]
     return [float(share) for share in shares if share is not None]
+
+
+def _hosts(sample: Sample) -> Mapping[str, float]:
+    """Transactions a second and client of each of several generators, in a closed loop with a duration."""
+    generator, trial = sample.trial.generator, sample.trial
+    if generator is None or len(generator.hosts) < 2 or trial.point.rate is not None or trial.transactions is not None:
+        return {}
+    return {host.name: round(host.tps / host.clients, 3) for host in generator.hosts if host.tps and host.clients}
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:
@@ -85,7 +105,8 @@ def _is_uneven(shares: list[float]) -> bool:
 RULE = Rule(
     "load-imbalance",
     "processor time by worker of the generator: one over 70 % of a core, the mean under 70 % of it; transactions by "
-    "client: a standard deviation over 25 % of the mean",
+    "client: a standard deviation over 25 % of the mean; transactions a client by generator, where there are several: "
+    "the slowest under 70 % of the fastest",
     Severity.CAUTION,
     "docs/reference/events.md, A worker",
     _check,
