@@ -114,7 +114,8 @@ def _shown(of: History, metric: Metric, at: int, manifests: dict[str, Manifest])
     elif not of.changes:
         said = f"{span}; its level did not change"
     else:
-        said = f"{span}; its level changed {numbers.count(len(of.changes), 'time')}"
+        often = "once" if len(of.changes) == 1 else numbers.count(len(of.changes), "time")
+        said = f"{span}; its level changed {often}"
     title = f"{of.workload}, {of.label}: {said}"
     rows = [
         ChangeRow(
