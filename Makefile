@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-long test-rust test-python lint format bench bench-probe bench-packages simulations fuzz clean
+.PHONY: help demo build test test-packages test-binaries test-long test-rust test-python lint format bench bench-probe bench-packages simulations fuzz engines clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -60,6 +60,22 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECO
 
 target/tools/bin/cargo-fuzz:
 	$(CARGO) install cargo-fuzz --locked --quiet --root target/tools
+
+# for hosts that the load is sent from: zig brings a C compiler for each, and the C library is linked in. LuaJIT's
+# build also links a program of its own for that host, which wants the unwinder by name, and which nobody strips
+ENGINE_MACHINES := x86_64 aarch64
+ENGINES := .venv/share/pgdyno/engines
+engines: .venv/.installed target/tools/zig/.installed ## pgdrive and pgprobe for hosts of x86_64 and of aarch64
+	for machine in $(ENGINE_MACHINES); do target=$$machine-unknown-linux-musl; \
+	  if command -v rustup >/dev/null; then rustup --quiet target add $$target || exit; fi; \
+	  PATH="$(CURDIR)/target/tools/zig/bin:$$PATH" TARGET_LIBS=-lunwind TARGET_STRIP=true CARGO_PROFILE_RELEASE_STRIP=debuginfo \
+	    $(CARGO) zigbuild --release --locked --target $$target --package pgdrive --package pgdyno-probe || exit; \
+	  install -D -t $(ENGINES)/$$machine target/$$target/release/pgdrive target/$$target/release/pgprobe || exit; done
+
+target/tools/zig/.installed:
+	python3 -m venv target/tools/zig
+	target/tools/zig/bin/pip install --quiet --disable-pip-version-check cargo-zigbuild==0.24.0 ziglang==0.17.1
+	@touch $@
 
 clean: ## what was built here; not the cache of servers
 	rm -rf target .venv

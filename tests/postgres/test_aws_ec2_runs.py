@@ -78,7 +78,7 @@ def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator
 def put_before(rented: Rented, name: str, body: str) -> None:
     """Gives hosts another program of that name."""
     folder = rented.folder / "bin"
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     (folder / name).write_text(f"#!/bin/sh\n{body}\n")
     (folder / name).chmod(0o755)
     rented.hosts.path = str(folder)
@@ -126,6 +126,8 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert record.probe is not None
     assert record.probe.server
     assert record.probe.over_ssh is not None
+    assert record.probe.over_ssh.clock is not None
+    assert record.probe.over_ssh.clock.aligned
     # what a transaction waits for is measured from there
     assert record.way is not None
     assert (record.way.generator_zone, record.way.server_zone) == ("eu-central-1a", "eu-central-1a")
@@ -160,3 +162,15 @@ def test_a_generator_of_another_architecture_wants_programs_for_it(rented: Rente
     assert "has no pgdrive for it" in said
     assert "make engines" in said
     assert "ec2:RunInstances" not in rented.simulator.calls
+
+
+def test_selftest_of_a_host(rented: Rented) -> None:
+    # what a host of Amazon would say of its volumes and its services
+    put_before(rented, "findmnt", 'case "$3" in */data) echo ext4;; *) echo xfs;; esac')
+    put_before(rented, "systemctl", "echo active")
+    keys = {"login": getpass.getuser(), "ssh_port": rented.ssh_port, "port": rented.port}
+    options = [word for name, value in keys.items() for word in ("--set", f"{name}={value}")]
+    said = rented.pgdyno("target", "selftest", "--kind", "ec2", "--version", "18", "--yes", *options)
+    assert [line.partition(":")[0] for line in said.splitlines() if line.startswith(("ok", "WRONG"))] == ["ok"] * 10
+    assert "volumes for data and WAL have ext4 and xfs" in said
+    assert rented.simulator.left() == []

@@ -254,7 +254,7 @@ def test_selftest(amazon: Amazon) -> None:
     options = ("--version", "18", "--tls-root", str(amazon.root), "--yes")
     said = amazon.pgdyno("target", "selftest", *options)
     assert [line.partition(":")[0] for line in said.splitlines() if line.startswith(("ok", "WRONG"))] == ["ok"] * 7
-    assert "work_mem is 8MB, and its parameter group says 8MB" in said
+    assert "work_mem is 8MB, and its parameters say 8MB" in said
     assert amazon.simulator.left() == []
     amazon.simulator.denied = {"ec2:DeleteSecurityGroup"}
     said = amazon.pgdyno("target", "selftest", *options, code=4)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
 import psycopg
 from rich.console import Console
 
 from pgdyno.commands.cost import Consent, agree
-from pgdyno.errors import ExitCode, TargetError
+from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan
 from pgdyno.target import Home
 from pgdyno.target.aws.kinds import Kind
@@ -18,7 +20,7 @@ from pgdyno.target.aws.life import Rental, begin
 from pgdyno.target.aws.reaper import Reaper, Wanted, left_lines
 from pgdyno.units import format_duration
 
-SMALLEST = {"rds": "db.t4g.micro", "aurora": "db.t4g.medium"}
+SMALLEST = {"ec2": "t4g.micro", "rds": "db.t4g.micro", "aurora": "db.t4g.medium"}
 LASTS_H = 2.0
 """After so long it has expired; it takes half an hour or less."""
 WORK_MEM = "8MB"
@@ -29,15 +31,24 @@ _LOOK = """
 """
 
 
+_MAIN = {"ec2": Kind.INSTANCE, "rds": Kind.DB_INSTANCE, "aurora": Kind.DB_INSTANCE}
+_DATA, _WAL = {"size": "2GB"}, {"size": "1GB", "file_system": "xfs"}
+"""Of a host: two volumes, to see whether each is where it belongs."""
+_MOUNTS = "findmnt -no FSTYPE /srv/pgdyno/data; findmnt -no FSTYPE /srv/pgdyno/wal"
+_EXPIRY = "systemctl is-active pgdyno-expiry.service"
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
     """What is rented."""
 
-    kind: Literal["rds", "aurora"]
+    kind: Literal["ec2", "rds", "aurora"]
     version: str
     instance: str | None
     region: str | None
     tls_root: str | None
+    more: Mapping[str, object] = field(default_factory=dict)
+    """Further keys of the target."""
 
     def plan(self) -> Plan:
         """One server with a parameter of its own."""
@@ -46,8 +57,9 @@ class Tried:
             "version": self.version,
             "instance": self.instance or SMALLEST[self.kind],
             "region": self.region,
-            "tls_root": self.tls_root,
             "parameters": {"work_mem": WORK_MEM},
+            **({"data": _DATA, "wal": _WAL} if self.kind == "ec2" else {"tls_root": self.tls_root}),
+            **self.more,
         }
         return Plan.model_validate(
             {
@@ -58,6 +70,20 @@ class Tried:
                 "trial": {"duration": "1s"},
             }
         )
+
+
+def keys_of(given: Sequence[str]) -> dict[str, object]:
+    """Keys with their values as TOML has them; what is none is a text. Raises UsageError."""
+    found: dict[str, object] = {}
+    for each in given:
+        key, equals, value = each.partition("=")
+        if not equals:
+            raise UsageError(f"--set {each}: there is no value", hint="such as --set 'subnet=\"subnet-0a1b\"'")
+        try:
+            found[key.strip()] = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            found[key.strip()] = value
+    return found
 
 
 def selftest(tried: Tried, consent: Consent) -> ExitCode:
@@ -74,7 +100,7 @@ def selftest(tried: Tried, consent: Consent) -> ExitCode:
         wrong += _look(rental, tried)
         there = Reaper(root).find(Wanted(rental.journal.run))
         wrong += _said(
-            Kind.DB_INSTANCE in {each.kind for each in there}, f"found by journal and tags: {len(there)} things"
+            _MAIN[tried.kind] in {each.kind for each in there}, f"found by journal and tags: {len(there)} things"
         )
     finally:
         left = rental.down()
@@ -99,7 +125,26 @@ def _look(rental: Rental, tried: Tried) -> list[str]:
         *_said(
             f"{version}.".startswith(f"{tried.version}."), f"PostgreSQL {version}, and {tried.version} was asked for"
         ),
-        *_said(work_mem == WORK_MEM, f"work_mem is {work_mem}, and its parameter group says {WORK_MEM}"),
+        *_said(work_mem == WORK_MEM, f"work_mem is {work_mem}, and its parameters say {WORK_MEM}"),
+        *_host(rental, tried.kind),
+    ]
+
+
+def _host(rental: Rental, name: str) -> list[str]:
+    """What is asked of a host over SSH; nothing of a database service."""
+    spec = rental.connection(name).ssh
+    if spec is None:
+        return []
+    from pgdyno.remote.shell import ask
+
+    mounted = ask(spec, _MOUNTS).split()
+    alive = ask(spec, _EXPIRY).strip()
+    return [
+        *_said(True, f"the host {spec.host} is reached over SSH, its key known beforehand"),
+        *_said(
+            mounted == ["ext4", "xfs"], f"volumes for data and WAL have {' and '.join(mounted) or 'no file systems'}"
+        ),
+        *_said(alive == "active", f"what ends the host at its expiry is {alive}"),
     ]
 
 

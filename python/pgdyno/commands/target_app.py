@@ -72,14 +72,18 @@ def policy() -> None:
 
 @app.command()
 def selftest(
-    kind: Annotated[Literal["rds", "aurora"], typer.Option(help="What is rented.")] = "rds",
+    kind: Annotated[Literal["ec2", "rds", "aurora"], typer.Option(help="What is rented.")] = "rds",
     version: Annotated[str, typer.Option(metavar="VERSION", help="PostgreSQL's.")] = "17",
     instance: Annotated[
-        str | None, typer.Option(metavar="CLASS", help="[default: db.t4g.micro, of Aurora db.t4g.medium]")
+        str | None,
+        typer.Option(metavar="CLASS", help="[default: db.t4g.micro, of Aurora db.t4g.medium, of EC2 t4g.micro]"),
     ] = None,
     region: Annotated[str | None, typer.Option(metavar="REGION", help="[default: the configured one]")] = None,
     tls_root: Annotated[
         str | None, typer.Option("--tls-root", metavar="FILE", help="Certificates.  [default: Amazon's, fetched]")
+    ] = None,
+    keys: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another key of the target. Repeatable.")
     ] = None,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
@@ -89,10 +93,11 @@ def selftest(
     Exits with 4 if something is wrong or left.
     """
     from pgdyno.commands.cost import Consent
-    from pgdyno.commands.selftest import Tried
+    from pgdyno.commands.selftest import Tried, keys_of
     from pgdyno.commands.selftest import selftest as try_out
 
-    raise typer.Exit(try_out(Tried(kind, version, instance, region, tls_root), Consent(yes, max_cost)))
+    tried = Tried(kind, version, instance, region, tls_root, keys_of(keys or []))
+    raise typer.Exit(try_out(tried, Consent(yes, max_cost)))
 
 
 def reap(

@@ -27,15 +27,35 @@ def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
         way = way.model_copy(update={"server_zone": place["zone"], "instance": place["instance"]})
     if generator is not None:
         trips, least_us, median_us = _from_generator(state, server)
-        # Amazon's hosts have one clock, as far as seconds go; ours is none of theirs
-        there = {"round_trips": trips, "least_us": least_us, "median_us": median_us, "clock_ahead_us": None}
-        return way.model_copy(update={**there, "clock_uncertainty_us": None, "generator_zone": generator["zone"]})
+        there = {
+            "round_trips": trips,
+            "least_us": least_us,
+            "median_us": median_us,
+            "generator_zone": generator["zone"],
+        }
+        return way.model_copy(update={**there, **_clock(state, way)})
     if place is None and server.machine is not None:
         return way
     # boto3's room takes a while to load, this part of it does not
     from pgdyno.target.aws.here import own_zone
 
     return way.model_copy(update={"generator_zone": own_zone()})
+
+
+def _clock(state: RunState, way: WayRecord) -> dict[str, int | None]:
+    """The server's clock against the generator's, whose seconds the trial has. Raises TargetError."""
+    # SSH takes a while to load
+    from pgdyno.probe.ahead import measure_ahead
+
+    spec = state.ground.rental.generator_ssh() if state.ground.rental is not None else None
+    assert spec is not None
+    ahead = state.generator_ahead = measure_ahead(spec)
+    if way.clock_ahead_us is None or way.clock_uncertainty_us is None:
+        return {}
+    return {
+        "clock_ahead_us": round(way.clock_ahead_us - ahead.us),
+        "clock_uncertainty_us": way.clock_uncertainty_us - int(-ahead.uncertainty_us // 1),
+    }
 
 
 def _from_generator(state: RunState, server: Server) -> tuple[int, float, float]:

@@ -74,7 +74,7 @@ class Probing:
             near = self._standbys.added(near, events)
         if self._far is None:
             return near
-        said = with_far(near, self._far, events)
+        said = with_far(near, self._far, events, self._state.generator_ahead)
         if said.record.over_ssh is not None:
             self._note(said.record.over_ssh)
         return said

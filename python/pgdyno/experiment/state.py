@@ -10,6 +10,7 @@ from pgdyno.errors import PgdynoError
 from pgdyno.experiment.ground import Ground
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.prepare import Preparer
+from pgdyno.probe.ahead_of import HERE, Ahead
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder
 from pgdyno.target import Server
@@ -36,6 +37,8 @@ class RunState:
     """What brings each of them back to the state in which a trial starts."""
     unavailable: dict[str, PgdynoError] = field(default_factory=dict)
     """Targets that could not be started, and are not tried again."""
+    generator_ahead: Ahead = HERE
+    """The clock of the host that the load comes from, before the present trial."""
     contexts: ExitStack = field(default_factory=ExitStack)
     done_again: dict[int, int] = field(default_factory=dict)
     """How often each trial, by number, was begun anew because a generator was lost."""

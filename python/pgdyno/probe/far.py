@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pgdyno.probe.ahead_of import HERE, Ahead
 from pgdyno.probe.clock import Alignment, align
 from pgdyno.probe.lines import (
     WARNINGS_KEPT,
@@ -42,9 +43,12 @@ class _Part:
     events: list[Event]
 
 
-def with_far(near: Said | None, over: OverSsh, events: Sequence[Event]) -> Said:
-    """`near`, which was written here, with what `over` brought beside a trial whose engine said `events`."""
-    parts, problem = _parts(over, events)
+def with_far(near: Said | None, over: OverSsh, events: Sequence[Event], ahead: Ahead = HERE) -> Said:
+    """`near`, which was written beside the engine, with what `over` brought beside a trial whose engine said `events`.
+
+    `ahead` is the clock of the host that the engine ran on, against ours.
+    """
+    parts, problem = _parts(over, events, ahead)
     said: list[Event] = []
     for place, part in enumerate(parts):
         before = over.sessions[: over.sessions.index(part.session)]
@@ -71,7 +75,7 @@ def with_far(near: Said | None, over: OverSsh, events: Sequence[Event]) -> Said:
     return Said(record, [*near.files, *(part.file for part in parts)], [*near.events, *said])
 
 
-def _parts(over: OverSsh, events: Sequence[Event]) -> tuple[list[_Part], str | None]:
+def _parts(over: OverSsh, events: Sequence[Event], ahead: Ahead) -> tuple[list[_Part], str | None]:
     """Those that can be placed, and why another cannot be read."""
     parts: list[_Part] = []
     problem = None
@@ -82,12 +86,16 @@ def _parts(over: OverSsh, events: Sequence[Event]) -> tuple[list[_Part], str | N
         last = last_us(session.lines) if own else 0
         alignment = align(session.rounds, last)
         if own and unreadable is None and alignment is not None:
-            parts.append(_part(session, own, alignment, last, events))
+            parts.append(_part(session, own, alignment, last, events, ahead))
     return parts, problem
 
 
-def _part(session: Session, own: list[Event], alignment: Alignment, last: int, events: Sequence[Event]) -> _Part:
-    epoch = epoch_us(events, round(alignment.local_us(own[0]["t_us"])))
+def _part(
+    session: Session, own: list[Event], alignment: Alignment, last: int, events: Sequence[Event], ahead: Ahead
+) -> _Part:
+    # by our clock, whatever the engine's says
+    epoch = round(epoch_us(events, round(alignment.local_us(own[0]["t_us"]) + ahead.us)) - ahead.us)
+    alignment = replace(alignment, uncertainty_us=alignment.uncertainty_us + ahead.uncertainty_us)
     placed = [
         {
             **line,

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shlex
 import signal
 import sys
@@ -30,6 +31,7 @@ from pgdyno.remote.there import There
 ATTEMPTS = 3
 AGAIN_S = 2.0
 BEAT_S = 10.0
+ASK_S = 10.0
 LEASE_S = 60
 CODE = 2
 """Exit code when the program could not be run, or its end is not known."""
@@ -58,7 +60,7 @@ async def _run(there: There, program: Path, options: Sequence[str]) -> int:
             async with connected(there.ssh) as connection:
                 installed = await install(connection, program, there.ssh.folder, there.ssh.host)
                 place = await put(connection, baggage.files, there.ssh.folder, there.ssh.host)
-                return await _relayed(connection, _command(installed.command, place, baggage, options))
+                return await _relayed(connection, place, _command(installed.command, baggage, options))
         except RemoteError as error:
             # nothing has run yet
             if not error.passing or attempt == ATTEMPTS:
@@ -67,25 +69,32 @@ async def _run(there: There, program: Path, options: Sequence[str]) -> int:
     raise AssertionError
 
 
-def _command(program: str, place: str, baggage: Baggage, options: Sequence[str]) -> str:
-    """For a shell: in the folder of its files, with the server's variables and no others of libpq's."""
+def _command(program: str, baggage: Baggage, options: Sequence[str]) -> str:
+    """For a shell: with the server's variables and no others of libpq's."""
     variables = " ".join(shlex.quote(f"{name}={value}") for name, value in baggage.environment.items())
     words = " ".join(map(shlex.quote, baggage.options))
     run = f"exec env {variables} {program}"
-    plain = f"cd {place} && {run} {words}"
     if any(each in options for each in _WITHOUT_LEASE):
-        return plain
+        return f"{run} {words}"
     # an older program has no lease
-    return f"cd {place} && {program} --help | grep -q -e --lease && {run} --lease={LEASE_S} {words} || {plain}"
+    return f"if {program} --help | grep -q -e --lease; then {run} --lease={LEASE_S} {words}; else {run} {words}; fi"
 
 
-async def _relayed(connection: asyncssh.SSHClientConnection, command: str) -> int:
+async def _relayed(connection: asyncssh.SSHClientConnection, place: str, command: str) -> int:
+    """Runs `command` in the folder `place`; its exit code."""
+    # who it is there, for signals: not every sshd hands them on
+    own = f"{place}/pid-{secrets.token_hex(8)}"
+    shell = f"cd {place} && echo $$ > {own} && {command}"
     process: SSHClientProcess[bytes] = await connection.create_process(
-        f"exec sh -c {shlex.quote(command)}", encoding=None, request_pty=False
+        f"exec sh -c {shlex.quote(shell)}", encoding=None, request_pty=False
     )
-    loop = asyncio.get_running_loop()
+    loop, telling = asyncio.get_running_loop(), set[asyncio.Task[None]]()
     for number, name in _SIGNALS.items():
-        loop.add_signal_handler(number, _hand_on, process, name)
+
+        def hand_on(name: str = name) -> None:
+            telling.add(asyncio.create_task(_ask(connection, f"kill -{name} $(cat {own})")))
+
+        loop.add_signal_handler(number, hand_on)
     talking = asyncio.create_task(_talk(process))
     try:
         await asyncio.gather(_pump(process.stdout, sys.stdout.fileno()), _pump(process.stderr, sys.stderr.fileno()))
@@ -93,6 +102,7 @@ async def _relayed(connection: asyncssh.SSHClientConnection, command: str) -> in
     finally:
         talking.cancel()
         process.close()
+        await _ask(connection, f"rm -f {own}")
     if process.exit_signal is not None:
         return 128 + int(signal.Signals[f"SIG{process.exit_signal[0]}"])
     if process.exit_status is None:
@@ -100,9 +110,10 @@ async def _relayed(connection: asyncssh.SSHClientConnection, command: str) -> in
     return process.exit_status
 
 
-def _hand_on(process: SSHClientProcess[bytes], name: str) -> None:
-    with suppress(OSError, asyncssh.Error):
-        process.send_signal(name)
+async def _ask(connection: asyncssh.SSHClientConnection, command: str) -> None:
+    with suppress(OSError, asyncssh.Error, TimeoutError):
+        async with asyncio.timeout(ASK_S):
+            await connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
 
 
 async def _talk(process: SSHClientProcess[bytes]) -> None:

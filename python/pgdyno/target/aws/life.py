@@ -16,6 +16,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.aws_targets import AuroraTarget, AwsTarget, DatabaseTarget, RdsTarget
 from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.model import Plan
+from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.plan.targets import DsnTarget
 from pgdyno.target.aws.answers import wait_until_it_answers
 from pgdyno.target.aws.aurora import Aurora
@@ -138,6 +139,12 @@ class Rental:
             raise type(error)(f"the generator: {error.message}", hint=error.hint) from error
         self.journal.is_ready(GENERATOR, place.as_kept())
         check_reach(generator.maker.cloud, self.journal)
+
+    def generator_ssh(self) -> SshSpec | None:
+        """How to log in to the generator; None where the load comes from here."""
+        if self.plan.generator is None:
+            return None
+        return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
 
     def through(self) -> tuple[str, ...]:
         """Words before a program that is to run on the generator; none: here. Raises TargetError."""

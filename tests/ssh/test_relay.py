@@ -1,0 +1,156 @@
+"""A program on another host as if it ran here: its streams, signals and end, and what goes with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from pgdyno.remote import RemoteError
+from pgdyno.remote.baggage import pack
+from pgdyno.remote.there import There, through
+from tests.ssh.sshd import Sshd
+
+PROGRAM = f"""#!{sys.executable}
+import os, signal, sys
+if sys.argv[1] in ("--version", "--help"):
+    print("--lease=SECONDS")
+    sys.exit()
+
+def told(*_):
+    print("told", flush=True)
+    os._exit(7)
+
+signal.signal(signal.SIGINT, told)
+for name, value in os.environ.items():
+    if name.startswith("PG"):
+        print(name, value, sep="=")
+print(*sys.argv[1:])
+print(os.getcwd())
+print("on standard error", file=sys.stderr, flush=True)
+print("pid", os.getpid(), flush=True)
+for line in sys.stdin:
+    if line.strip():
+        print("heard", line.strip(), flush=True)
+print("closed", flush=True)
+os._exit(3)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Path:
+    file = tmp_path / "program"
+    file.write_text(PROGRAM)
+    file.chmod(0o755)
+    return file
+
+
+@contextmanager
+def relayed(
+    sshd: Sshd, tmp_path: Path, program: Path, *options: str, hosts: dict[str, str] | None = None, **more: str
+) -> Iterator[subprocess.Popen[str]]:
+    file = tmp_path / "there.json"
+    There(sshd.spec(), hosts or {}).write(file)
+    assert file.stat().st_mode & 0o077 == 0
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    command = [*through(file), str(program), *options]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=clean | more, stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def until(process: subprocess.Popen[str], begin: str) -> list[str]:
+    """Its lines up to the one that begins so."""
+    assert process.stdout is not None
+    lines: list[str] = []
+    for line in process.stdout:
+        lines.append(line.rstrip("\n"))
+        if line.startswith(begin):
+            return lines
+    raise AssertionError(lines)
+
+
+def test_streams_files_variables_and_the_exit_code(sshd: Sshd, tmp_path: Path, program: Path) -> None:
+    (tmp_path / "pass").write_text("db.example:5432:*:me:secret\nother:5432:*:me:x\n")
+    (tmp_path / "own.sql").write_text("SELECT 1;\n")
+    variables = {"PGHOST": "db.example", "PGPASSFILE": str(tmp_path / "pass"), "PGDYNO_HOME": "/nowhere"}
+    hosts = {"db.example": "10.0.0.7"}
+    with relayed(sshd, tmp_path, program, "-f", "own.sql@2", "-c", "1", hosts=hosts, **variables) as process:
+        lines = until(process, "pid")
+        assert process.stdin is not None
+        process.stdin.write("clock 1\n")
+        process.stdin.flush()
+        assert until(process, "heard") == ["heard clock 1"]
+        process.stdin.close()
+        assert until(process, "closed")
+        assert process.wait(60) == 3
+        assert process.stderr is not None
+        assert "on standard error" in process.stderr.read()
+    assert "PGHOST=10.0.0.7" in lines
+    assert not [line for line in lines if "secret" in line or "PGDYNO" in line]
+    assert "--lease=60 -f own.sql@2 -c 1" in lines
+    folder = Path(lines[-2])
+    assert (folder / "own.sql").read_text() == "SELECT 1;\n"
+    (kept,) = [each for each in folder.rglob("pass") if each.is_file()]
+    assert kept.read_text() == "10.0.0.7:5432:*:me:secret\nother:5432:*:me:x\n"
+    assert kept.stat().st_mode & 0o077 == 0
+
+
+def test_a_signal_is_handed_on(sshd: Sshd, tmp_path: Path, program: Path) -> None:
+    with relayed(sshd, tmp_path, program) as process:
+        until(process, "pid")
+        process.send_signal(signal.SIGINT)
+        assert "told" in until(process, "told")
+        assert process.wait(60) == 7
+
+
+def test_who_is_killed_leaves_nothing_running_there(sshd: Sshd, tmp_path: Path, program: Path) -> None:
+    with relayed(sshd, tmp_path, program) as process:
+        pid = int(until(process, "pid")[-1].split()[1])
+        process.kill()
+        process.wait()
+        # loopback: the other host's processes are ours to see
+        deadline = time.monotonic() + 120
+        while Path(f"/proc/{pid}").exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+
+def test_what_cannot_go_with_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RemoteError, match="list of processes"):
+        pack([], {"PGPASSWORD": "secret"}, {})
+    with pytest.raises(RemoteError, match="Lua script"):
+        pack(["--lua=x.lua"], {}, {})
+    with pytest.raises(RemoteError, match="cannot read"):
+        pack(["-f", str(tmp_path / "none.sql")], {}, {})
+    (tmp_path / "up.sql").touch()
+    assert pack(["-f", f"{tmp_path}/../{tmp_path.name}/up.sql"], {}, {}).options[1].startswith("tmp")
+
+
+def test_a_host_that_is_not_there_is_said(sshd: Sshd, tmp_path: Path, program: Path) -> None:
+    file = tmp_path / "there.json"
+    There(sshd.spec(host="127.0.0.1", port=1), {}).write(file)
+    assert json.loads(file.read_text())["ssh"]["port"] == 1
+    done = subprocess.run(
+        [*through(file), str(program)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("program: error: 127.0.0.1: cannot reach 127.0.0.1 over SSH")
