@@ -17,7 +17,7 @@ from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, own_a
 from pgdyno.cluster.merge import Event
 from pgdyno.cluster.node_script import Node
 from pgdyno.cluster.parts import shared_out
-from pgdyno.cluster.ray_generators import RayGenerator
+from pgdyno.cluster.ray_generators import NotStartedError, RayGenerator
 from pgdyno.errors import EngineError
 from pgdyno.plan.generators import Places
 from pgdyno.programs import Engine
@@ -128,13 +128,28 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
             with _gathered(Cluster(found, lambda: None)) as cluster:
                 yield cluster
         return
-    with ExitStack() as stack:
-        nodes = _OwnNodes(places, stack, say)
-        say(f"starting {nodes.count} generators")
-        nodes.start()
-        stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
-        nodes.wait()
-        yield stack.enter_context(_gathered(Cluster(nodes.count, nodes.mend)))
+    with _own_nodes(places, say) as nodes, _gathered(Cluster(nodes.count, nodes.mend)) as cluster:
+        yield cluster
+
+
+@contextmanager
+def _own_nodes(places: Places, say: Callable[[str], None]) -> Iterator[_OwnNodes]:
+    """Nodes that have joined, and this process with them. Raises EngineError."""
+    for start in range(1, MOST_STARTS + 1):
+        with ExitStack() as stack:
+            nodes = _OwnNodes(places, stack, say)
+            say(f"starting {nodes.count} generators" if start == 1 else "starting the generators again")
+            try:
+                nodes.start()
+                stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
+                nodes.wait()
+            except EngineError as error:
+                # on a busy machine Ray gives up on its head, too
+                if start == MOST_STARTS or not isinstance(error, NotStartedError):
+                    raise
+                continue
+            yield nodes
+            return
 
 
 @contextmanager
@@ -191,7 +206,7 @@ class _OwnNodes:
         head = self._nodes[0].name
         if self._processes[head].poll() is None:
             return None
-        return EngineError(f"Ray's head did not start: {last_words(self._log(head))}")
+        return NotStartedError(f"Ray's head did not start: {last_words(self._log(head))}")
 
     def _ended(self) -> EngineError | None:
         """Starts nodes again that ended before they had joined; why one does not start at all."""

@@ -25,6 +25,10 @@ THREADS = 4
 """Of an agent: listening must not keep it from being told to stop."""
 
 
+class NotStartedError(EngineError):
+    """Ray that did not come up: another try may do."""
+
+
 @cache
 def own_token() -> str:
     """What the clusters of this process are entered with; Ray reads it once, when it is loaded."""
@@ -45,7 +49,10 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
         try:
             ray.init(address=address, logging_level="ERROR", log_to_driver=False)
         except Exception as error:
-            raise EngineError(f"cannot join the Ray cluster at {address}: {_words(error)}") from error
+            with suppress(Exception):
+                ray.shutdown()
+            kind = NotStartedError if is_ours else EngineError
+            raise kind(f"cannot join the Ray cluster at {address}: {_words(error)}") from error
     try:
         yield
     finally:
