@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import time
 from pathlib import Path
 
 import psycopg
@@ -86,6 +88,28 @@ def test_a_child_that_ignores_the_end_is_ended(home: Home) -> None:
     patched.undo()
     assert not [process for process in shells if process.is_alive()]
     assert not server.data_directory.exists()
+
+
+def test_what_a_killed_postmaster_has_left_is_not_waited_for(home: Home) -> None:
+    """It may wait for ever for a lock of somebody who was killed: here it does nothing at all, for it is halted."""
+    with open_target("t", spec(), home=home, progress=SilentProgress()) as server:
+        session = server.connect()
+        orphan = identify(session.info.backend_pid)
+        postmaster = identify(postmaster_pid(server))
+        assert orphan is not None
+        assert postmaster is not None
+        orphan.halt()
+        postmaster.send(signal.SIGKILL)
+        while postmaster.is_alive():
+            time.sleep(0.01)
+        with pytest.MonkeyPatch.context() as patched:
+            # a fast stop, which it would never end by
+            patched.setattr(instance_module, "KEPT_DEADLINES", Deadlines(fast_s=1e9, immediate_s=0.2))
+            server.restart()
+        assert not orphan.is_alive()
+        session.close()
+        with server.connect() as connection:
+            assert connection.execute("SELECT 1").fetchone() == (1,)
 
 
 def command_line(pid: int) -> bytes:

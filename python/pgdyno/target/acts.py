@@ -82,7 +82,7 @@ class Acts:
         self.server.followers()
         postmaster = _postmaster(self.server)
         # what is stopped starts no others; and without its postmaster nothing recovers
-        postmaster.send(signal.SIGSTOP)
+        postmaster.halt()
         processes = [*descendants(postmaster), postmaster]
         for process in processes:
             process.send(signal.SIGKILL)
@@ -161,7 +161,7 @@ def paused(postmaster: ProcessId) -> Iterator[int]:
     try:
         _announce(guard, postmaster)
         # first of all: what is stopped starts no others
-        postmaster.send(signal.SIGSTOP)
+        postmaster.halt()
         for child in descendants(postmaster):
             _announce(guard, child)
             stopped.append(child)

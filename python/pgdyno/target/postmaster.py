@@ -133,7 +133,8 @@ def find_postmaster(data_directory: Path) -> ProcessId | None:
 def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: Deadlines) -> None:
     """Stops `postmaster`, its descendants and whatever server works in `data_directory`.
 
-    Fast, then immediate, then by force. Raises TargetError naming what is still there at the end.
+    Fast, then immediate, then by force; without its postmaster nothing of it can be stopped fast, and what it left
+    may wait for ever for a lock that somebody held who is gone. Raises TargetError naming what is still there.
     """
     family: set[ProcessId] = set()
 
@@ -147,7 +148,8 @@ def stop_servers(data_directory: Path, postmaster: ProcessId | None, deadlines: 
         (signal.SIGQUIT, deadlines.immediate_s),
         (signal.SIGKILL, deadlines.kill_s),
     )
-    for number, deadline_s in steps:
+    is_orphaned = postmaster is not None and not postmaster.is_alive()
+    for number, deadline_s in steps[1:] if is_orphaned else steps:
         for root in servers_in(data_directory) if postmaster is None else [postmaster]:
             family.update(descendants(root))
         for process in remaining() | (family if number is signal.SIGKILL else set()):

@@ -36,6 +36,17 @@ class ProcessId:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
+    def halt(self) -> None:
+        """Stops it (SIGSTOP), and returns when it has stopped, or is gone: it then starts no more children.
+
+        The signal counts only when it next leaves the kernel, where it may be in the midst of a fork.
+        """
+        self.send(signal.SIGSTOP)
+        while (stat := _read_stat(self.pid)) is not None and stat.start_ticks == self.start_ticks:
+            if stat.state in "TtZX":
+                return
+            time.sleep(0.001)
+
 
 @dataclass(frozen=True, slots=True)
 class _Stat:
