@@ -94,7 +94,9 @@ end
     array = done.stdout[done.stdout.index("[\n") : done.stdout.index("]\n") + 2]
     reports = json.loads(array)
     assert reports
-    assert all(report["threads"] >= 1 and report["qps"]["reads"] == report["tps"] for report in reports)
+    # each of the two may have read within an interval, and ended its transaction within the next
+    assert all(abs(report["qps"]["reads"] - report["tps"]) <= 2.5 for report in reports), reports
+    assert all(report["threads"] >= 1 for report in reports), reports
     line = next(line for line in done.stdout.splitlines() if line.startswith("cumulative: "))
     _, events, *names = line.split(" ")
     assert f"actually processed: {events}" in done.stdout

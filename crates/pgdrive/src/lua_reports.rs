@@ -26,6 +26,8 @@ pub struct Reports {
     is_open: bool,
     origin: Nanos,
     from: Nanos,
+    /// At the end of the last interval that had some: at the very end all have gone.
+    clients: usize,
     sums: Sums,
 }
 
@@ -52,12 +54,14 @@ impl Reports {
             is_open,
             origin: 0,
             from: 0,
+            clients: 0,
             sums: Sums::default(),
         })
     }
 
-    /// The load begins.
-    pub fn begin(&mut self, origin: Nanos) {
+    /// The load begins, with so many clients.
+    pub fn begin(&mut self, origin: Nanos, clients: usize) {
+        self.clients = clients;
         self.origin = origin;
         self.from = origin;
     }
@@ -69,6 +73,9 @@ impl Reports {
             self.sums.statements.add(&script.statements);
             self.sums.latency.add(&script.latency);
         }
+        if merged.clients > 0 {
+            self.clients = merged.clients;
+        }
         if merged.to - self.from < self.every {
             return;
         }
@@ -76,7 +83,7 @@ impl Reports {
         let reconnects = sums.statements.reconnects;
         let times = [merged.to - self.from, merged.to - self.origin].map(seconds);
         self.from = merged.to;
-        let mut figures = sums.figures(merged.clients, times, reconnects);
+        let mut figures = sums.figures(self.clients, times, reconnects);
         let in_flight = if self.is_open { merged.in_flight } else { 0 };
         // starts that wait for a client are known at the end alone
         figures.extend([("queue_length", 0.0), ("concurrency", in_flight as f64)]);

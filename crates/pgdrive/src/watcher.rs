@@ -77,7 +77,7 @@ impl Observer for Watcher<'_> {
             progress.begin(connected.origin);
         }
         if let Some(reports) = &mut self.reports {
-            reports.begin(connected.origin);
+            reports.begin(connected.origin, self.load.spec.clients);
         }
         if let Some(tpcc) = self.tpcc {
             tpcc.begin(connected.origin, &self.load.spec);
