@@ -33,12 +33,13 @@ def places(scale: int, clients: int) -> Iterator[dict[Place, Environment]]:
         tables = [load[0], "-i", "-q", "--dataset=sbtest", f"--tables={OLTP_TABLES}", f"--table-size={OLTP_ROWS}"]
         for command in (load, tables):
             subprocess.run(command, env={**os.environ, **unix}, check=True, stderr=subprocess.DEVNULL)
-        with _null_server(scale) as null:
+        with null_server(scale) as null:
             yield {"unix": unix, "tcp": {**unix, "PGHOST": "127.0.0.1"}, "null": null}
 
 
 @contextmanager
-def _null_server(scale: int) -> Iterator[Environment]:
+def null_server(scale: int) -> Iterator[Environment]:
+    """A server with canned answers, for a dataset of that scale."""
     program = find_engine().path.with_name("pgnull")
     with tempfile.TemporaryDirectory(prefix="pgnull-") as folder:
         command = [str(program), f"--socket-dir={folder}", "--port=5432", f"--scale={scale}", "--parent-lease"]
