@@ -46,6 +46,8 @@ _PRICES = (
     ("Provisioned Throughput", "", "", "EBS:VolumeP-Throughput.gp3", "GiBps-mo", 51.2),
     ("Provisioned IOPS", "PostgreSQL", "", "RDS:GP3-PIOPS", "IOPS-Mo", 0.02),
     ("Provisioned Throughput", "PostgreSQL", "", "RDS:GP3-Throughput", "MBPS-Mo", 0.08),
+    ("VpcIpAddress", "", "", "PublicIPv4:IdleAddress", "Hrs", 9.9),
+    ("VpcIpAddress", "", "", "PublicIPv4:InUseAddress", "Hrs", 0.005),
 )
 """Family, engine, instance class, usage type, unit, and USD of no real price."""
 _PLAIN = ("operatingSystem", "tenancy", "preInstalledSw", "capacitystatus")
@@ -91,6 +93,8 @@ def products(wanted: dict[str, str]) -> list[str]:
         attributes = {"regionCode": "eu-central-1", "databaseEngine": engine, "usagetype": f"EUC1-{usage}"}
         if instance:
             attributes["instanceType"] = instance
+        if usage.startswith("PublicIPv4"):
+            attributes["group"] = "VPCPublicIPv4Address"
         wanted = {name: value for name, value in wanted.items() if name not in _PLAIN}
         if all({**attributes, "productFamily": family}.get(name) == value for name, value in wanted.items()):
             dimension = {"unit": unit, "pricePerUnit": {"USD": f"{amount:.10f}"}}

@@ -1,20 +1,25 @@
-"""What rented servers cost, before they are rented: by the Pricing API, by what it said before, or not at all."""
+"""What rented servers cost, before they are rented: by the Pricing API, what it said before, the package, or nobody."""
 
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.cost import Consent, agree, lines
+from pgdyno.commands.cost import Consent, agree, as_json, lines
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.target.aws.cost import estimate, price_list
 from pgdyno.target.aws.item import HOURS_A_MONTH
-from pgdyno.target.aws.prices import Prices
+from pgdyno.target.aws.list_prices import list_prices
+from pgdyno.target.aws.prices import INSTANCES, Prices, Usage
+from pgdyno.target.aws.rate import Origin
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
 
@@ -43,22 +48,24 @@ def test_instances_and_storage_by_the_hour(amazon: Simulator, tmp_path: Path) ->
         (each.target, each.what, each.count, each.unit, each.rate.amount if each.rate else None) for each in found.items
     ] == [
         ("rds", "db.m7g.large", 1, "hour", 0.2),
+        ("rds", "public address", 1, "hour", 0.005),
         ("rds", "gp3", 500, "GB", 0.1),
-        ("rds", "gp3 IOPS", 1000, "IOPS", 0.02),
-        ("rds", "gp3 throughput", 100, "MB/s", 0.08),
+        ("rds", "gp3", 1000, "IOPS", 0.02),
+        ("rds", "gp3", 100, "MB/s", 0.08),
         ("aurora", "db.r8g.large", 1, "hour", 0.4),
+        ("aurora", "public address", 1, "hour", 0.005),
         ("aurora", "io-optimized storage", 1, "GB", 0.25),
     ]
     monthly = 500 * 0.1 + 1000 * 0.02 + 100 * 0.08 + 0.25
-    assert found.hourly == pytest.approx(0.2 + 0.4 + monthly / HOURS_A_MONTH)
+    assert found.hourly == pytest.approx(0.2 + 0.4 + 2 * 0.005 + monthly / HOURS_A_MONTH)
     assert found.total == pytest.approx(2 * found.hourly)
     listed = price_list(both, found)
     assert listed is not None
-    assert listed.target["rds"].total(1.0) == pytest.approx(8760 * 0.2 + 12 * (50 + 20 + 8))
+    assert listed.target["rds"].total(1.0) == pytest.approx(8760 * 0.205 + 12 * (50 + 20 + 8))
     # asked once for each line
-    assert amazon.calls.count("pricing:GetProducts") == 6
+    assert amazon.calls.count("pricing:GetProducts") == 7
     assert estimate(both, Prices(tmp_path), REGION, 2.0) == found
-    assert amazon.calls.count("pricing:GetProducts") == 6
+    assert amazon.calls.count("pricing:GetProducts") == 7
 
 
 def test_without_an_answer_what_was_said_before_counts_and_says_when(
@@ -74,15 +81,70 @@ def test_without_an_answer_what_was_said_before_counts_and_says_when(
     prices = Prices(tmp_path)
     old = estimate(one, prices, REGION, 1.0)
     assert old.total == found.total
-    assert f"prices are those of Amazon's price list on {long_ago}" in lines(old, prices)[-1]
+    # the package knows addresses in that region, and as of an older day
+    assert f"prices are those of Amazon's price list on {long_ago}" in lines(old, prices)
+    assert old.source == "Amazon's price list"
     file.write_text("no JSON")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
     monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
     prices = Prices(tmp_path)
     none = estimate(one, prices, REGION, 1.0)
-    assert (none.total, len(none.unknown)) == (None, 2)
+    assert (none.total, [each.what for each in none.unknown]) == (None, ["db.m7g.large", "gp3"])
     assert "the rest is unknown: boto3 finds no credentials" in "\n".join(lines(none, prices))
+
+
+CATALOGUE = {
+    "graviton-pgbench": (11.8475, []),
+    "aurora-sysbench": (5.1028, []),
+    "pgecons-queries": (4.2469, ["standard storage"]),
+    "pgecons-tprocc": (4.2469, ["standard storage"]),
+}
+"""USD an hour by the package's list, and what that does not know."""
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path: Path, name: str) -> None:
+    amazon.denied = {"pricing:GetProducts"}
+    prices = Prices(tmp_path)
+    found = estimate(load_plan(name).plan, prices, "")
+    hourly, unknown = CATALOGUE[name]
+    assert (round(found.hourly, 4), [each.what for each in found.unknown]) == (hourly, unknown)
+    assert {each.rate.origin for each in found.items if each.rate} == {Origin.PACKAGE}
+    text = "\n".join(lines(found, prices))
+    assert re.search(r"prices are list prices of 20\d\d-\d\d-\d\d to 20\d\d-\d\d-\d\d, from the package", text)
+    assert "permission pricing:GetProducts is missing" in text
+    assert max(len(line) for line in text.splitlines() if "missing" not in line) <= 80
+    told = as_json(found)
+    assert {each["origin"] for each in told["items"] if each["asked"]} == {"package"}
+
+
+def test_every_listed_price_has_its_date_and_public_sources() -> None:
+    read = tomllib.loads((files("pgdyno.target.aws") / "list_prices.toml").read_text())
+    keys = [f"{each['region']} {each['engine']} {kind}" for each in read["list"] for kind in each["usd"]]
+    assert len(set(keys)) == len(keys) == len(list_prices())
+    for each in read["list"]:
+        assert each["sources"]
+        assert all(source.startswith("https://") for source in each["sources"])
+        assert each["known"] <= datetime.now(UTC).date()
+        assert all(0 < amount < 100 for amount in each["usd"].values())
+
+
+def test_the_newer_of_what_was_asked_and_the_package_counts(amazon: Simulator, tmp_path: Path) -> None:
+    amazon.denied = {"pricing:GetProducts"}
+    usage = Usage("us-east-1", "PostgreSQL", INSTANCES, "InstanceUsage:db.r5.2xlarge")
+    listed = list_prices()[usage.key]
+    (tmp_path / "aws").mkdir()
+    for days, amount in ((-1, listed.amount), (1, 7.0)):
+        kept = {usage.key: {"amount": 7.0, "asked": (listed.asked + timedelta(days=days)).isoformat()}}
+        (tmp_path / "aws" / "prices.json").write_text(json.dumps(kept))
+        rate = Prices(tmp_path).rate(usage)
+        assert rate is not None
+        assert rate.amount == amount
+    # a line that Amazon says it has not
+    amazon.denied = set()
+    (tmp_path / "aws" / "prices.json").unlink()
+    assert Prices(tmp_path).rate(usage) == listed
 
 
 def test_the_plan_says_for_how_long(amazon: Simulator, tmp_path: Path) -> None:
@@ -112,7 +174,7 @@ def test_a_volume_by_its_size_and_one_by_its_iops_as_in_a_published_report(amazo
         ("size", {"storage": '"500GB"', "storage_type": '"gp2"'}),
         ("iops", {"storage": '"100GB"', "storage_type": '"io1"', "iops": "1500"}),
     ):
-        found = estimate(plan(tmp_path, rds(root, **more)), Prices(tmp_path), REGION, 24.0)
+        found = estimate(plan(tmp_path, rds(root, public="false", **more)), Prices(tmp_path), REGION, 24.0)
         assert found.total == pytest.approx(months_a_day[by] * 30 / (365 / 12), rel=0.002)
 
 
@@ -128,3 +190,14 @@ def test_consent(amazon: Simulator, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="nobody knows whether it costs more than 5 USD"):
         agree(other, Consent(yes=True, max_cost=5.0))
     assert amazon.left() == []
+
+
+def test_the_most_that_it_may_cost_is_held_against_the_packages_prices_which_is_said(
+    amazon: Simulator, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amazon.denied = {"pricing:GetProducts"}
+    rented = load_plan("graviton-pgbench").plan
+    assert agree(rented, Consent(yes=True, max_cost=50.0)).is_listed
+    assert "--max-cost is held against list prices of 2025-11-04 to" in capsys.readouterr().err
+    with pytest.raises(UsageError, match=r"it costs about 24\.\d+ USD, and --max-cost says 5"):
+        agree(rented, Consent(yes=True, max_cost=5.0))

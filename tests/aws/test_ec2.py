@@ -238,13 +238,14 @@ def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> 
     found = estimate(plan(tmp_path, ec2(**VOLUMES)), Prices(tmp_path), REGION, 1.0)
     assert [(each.what, each.count, each.rate.amount if each.rate else None) for each in found.items] == [
         ("m7g.large", 1, 0.1),
+        ("public address", 1, 0.005),
         ("gp3", 10, 0.09),
         ("gp3", 200, 0.09),
-        ("gp3 IOPS", 3000, 0.006),
-        ("gp3 throughput", 375, 0.05),
+        ("gp3", 3000, 0.006),
+        ("gp3", 375, 0.05),
         ("io2", 50, 0.14),
-        ("io2 IOPS", 32000, 0.07),
-        ("io2 IOPS", 8000, 0.05),
+        ("io2", 32000, 0.07),
+        ("io2", 8000, 0.05),
     ]
 
 

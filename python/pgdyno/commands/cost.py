@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -15,8 +16,10 @@ from pgdyno.records.price import PriceList
 from pgdyno.target import Home
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.cost import Estimate, estimate, price_list
+from pgdyno.target.aws.item import Item
 from pgdyno.target.aws.life import is_standing, rented_targets
 from pgdyno.target.aws.prices import CURRENCY, Prices
+from pgdyno.target.aws.rate import Origin
 from pgdyno.units import format_duration
 
 
@@ -55,7 +58,10 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     for line in lines(found, prices):
         console.print(line, markup=False)
-    _check_most(found, consent.max_cost)
+    if consent.max_cost is not None:
+        _check_most(found, consent.max_cost)
+        if found.is_listed:
+            console.print(f"--max-cost is held against {found.source}: Amazon may ask for more today", markup=False)
     if consent.yes:
         return found
     if not console.is_terminal:
@@ -72,9 +78,7 @@ def agree_for_run(plan: Plan, consent: Consent) -> PriceList | None:
     return price_list(plan, agree(plan, consent))
 
 
-def _check_most(found: Estimate, most: float | None) -> None:
-    if most is None:
-        return
+def _check_most(found: Estimate, most: float) -> None:
     if found.total is None:
         raise UsageError(f"nobody knows whether it costs more than {most:g} {CURRENCY}", hint="leave out --max-cost")
     if found.total > most:
@@ -90,39 +94,69 @@ def configured_region(plan: Plan) -> str:
 
 
 def lines(found: Estimate, prices: Prices) -> list[str]:
-    """The estimate in words."""
-    said = []
-    for each in found.items:
-        counted = "" if each.unit == "hour" else f"{each.count:,.0f} {each.unit} of "
-        price = "unknown" if each.hourly is None else f"{each.hourly:.4f} {CURRENCY} an hour"
-        said.append(f"{each.target}: {counted}{each.what}: {price}")
+    """The estimate in words: what is paid for, the sum, and where its prices are from."""
+    said = _table(found.items)
     lasts = None if found.hours is None else format_duration(found.hours * 3600)
-    if found.unknown:
-        why = prices.why_not or "Amazon's price list has no such line"
-        said.append(f"at least {found.hourly:.4f} {CURRENCY} an hour; the rest is unknown: {why}")
-        said += [f"rented for about {lasts}"] if lasts is not None else []
-    elif found.hours is None or found.total is None:
-        said.append(f"{found.hourly:.4f} {CURRENCY} an hour; the plan does not say for how long")
+    least = "at least" if found.unknown else "about"
+    if found.hours is None:
+        said.append(f"{least} {found.hourly:.4f} {CURRENCY} an hour; the plan does not say for how long")
     else:
-        said.append(f"about {found.total:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
+        said.append(f"{least} {found.hours * found.hourly:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
+    if found.unknown:
+        said.append(f"the rest is unknown: {prices.why_not or 'the price list of Amazon has no such line'}")
     if found.asked is not None:
-        said.append(f"prices are those of Amazon's price list on {found.asked}; without {', '.join(found.left_out)}")
+        said += _sources(found, prices)
     return said
 
 
-def as_json(found: Estimate) -> dict[str, object]:
+def _table(items: Sequence[Item]) -> list[str]:
+    rows = [("", "", f"{CURRENCY} an hour", "as of"), *(_row(each) for each in items)]
+    names, whats, amounts = (max(len(row[at]) for row in rows) for at in (0, 1, 2))
+    said, before = [], None
+    for target, what, amount, known in rows:
+        # a target's name stands at the first of its lines
+        name = "" if target == before else target
+        said.append(f"{name:<{names}}  {what:<{whats}}  {amount:>{amounts}}  {known}".rstrip())
+        before = target
+    return said
+
+
+def _row(each: Item) -> tuple[str, str, str, str]:
+    if each.rate is None:
+        return each.target, each.words, "unknown", ""
+    known = f"{each.rate.asked}{', package' if each.rate.origin is Origin.PACKAGE else ''}"
+    return each.target, each.words, f"{each.hourly:.4f}", known
+
+
+def _sources(found: Estimate, prices: Prices) -> list[str]:
+    told = [f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}"]
+    if found.is_listed and not found.unknown and prices.why_not is not None:
+        told.append(f"Amazon was not asked: {prices.why_not}")
+    return [*told, f"without {', '.join(found.left_out)}"]
+
+
+def as_json(found: Estimate) -> dict[str, Any]:
     """The estimate for programs."""
-    items = [
-        {"target": each.target, "what": each.what, "count": each.count, "unit": each.unit, "hourly": each.hourly}
-        for each in found.items
-    ]
-    asked = None if found.asked is None else found.asked.isoformat()
     return {
         "currency": CURRENCY,
-        "asked": asked,
+        "asked": None if found.asked is None else found.asked.isoformat(),
+        "source": found.source,
         "hours": found.hours,
         "hourly": found.hourly,
         "total": found.total,
-        "items": items,
+        "items": [_item_json(each) for each in found.items],
         "left_out": list(found.left_out),
+    }
+
+
+def _item_json(each: Item) -> dict[str, object]:
+    rate = each.rate
+    return {
+        "target": each.target,
+        "what": each.what,
+        "count": each.count,
+        "unit": each.unit,
+        "hourly": each.hourly,
+        "asked": None if rate is None else rate.asked.isoformat(),
+        "origin": None if rate is None else rate.origin.value.lower(),
     }

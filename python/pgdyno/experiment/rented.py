@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -17,6 +16,7 @@ from pgdyno.prepare.steps import Steps
 from pgdyno.records import RentRecord
 from pgdyno.records.price import HOURS_A_YEAR, PriceList
 from pgdyno.target import Server
+from pgdyno.target.aws.cost import Estimate
 from pgdyno.target.aws.cost_ec2 import host_items
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.journal import GENERATOR
@@ -61,6 +61,8 @@ def _rent(state: RunState, rental: Rental, name: str, until: datetime, prices: P
         until=until,
         hourly=costs.total(prices.years) / (prices.years * HOURS_A_YEAR) if costs is not None and prices else None,
         currency=prices.currency if prices is not None else None,
+        price_date=prices.date if prices is not None and costs is not None else None,
+        price_source=prices.source or None if prices is not None and costs is not None else None,
     )
 
 
@@ -68,17 +70,20 @@ def _generators_rent(state: RunState, place: Mapping[str, Any], until: datetime)
     """Its price is in none of the targets'."""
     assert state.ground.rental is not None
     rental, spec = state.ground.rental, state.plan.generator
-    volumes = [spec.root] if spec is not None else []
-    items = list(host_items("generator", place["instance"], volumes, Prices(rental.root), place["zone"][:-1]))
-    known = [each.hourly for each in items if each.hourly is not None]
+    assert spec is not None
+    region = place["zone"][:-1]
+    items = host_items("generator", spec, [spec.root], Prices(rental.root), region, place["instance"])
+    paid = Estimate(tuple(items), None, ())
     return RentRecord(
         target="generator",
         instance=place["instance"],
         zone=place["zone"],
         since=rental.since.get(GENERATOR, state.folder.manifest.attempts[-1].started_at),
         until=until,
-        hourly=math.fsum(known) if len(known) == len(items) else None,
+        hourly=None if paid.unknown else paid.hourly,
         currency=CURRENCY,
+        price_date=paid.asked,
+        price_source=paid.source,
     )
 
 

@@ -105,6 +105,8 @@ class PriceList(BaseModel):
     currency: str
     date: date
     """As of which these prices are."""
+    source: str = ""
+    """Where they are from: an offer, a price list."""
     years: float = Field(gt=0)
     """The period over which purchases are spread."""
     left_out: tuple[str, ...] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 
 from pydantic import Field
 
@@ -23,6 +23,10 @@ class RentRecord(Record):
     hourly: float | None = Field(default=None, ge=0)
     """What it costs an hour with its storage, by the run's prices; None: nobody says."""
     currency: str | None = None
+    price_date: date | None = None
+    """As of when that is known; of several prices the oldest."""
+    price_source: str | None = None
+    """Where that is from: Amazon's price list, or the package's."""
 
     @property
     def hours(self) -> float:

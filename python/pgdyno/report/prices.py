@@ -66,7 +66,8 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
         if curve.limit is not None:
             yield _at_limit(curve, curve.limit)
     left_out = f"; left out: {', '.join(prices.left_out)}" if prices.left_out else ""
-    yield f"prices as of {prices.date.isoformat()}{left_out}"
+    source = f", {prices.source}" if prices.source else ""
+    yield f"prices as of {prices.date.isoformat()}{source}{left_out}"
 
 
 def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:

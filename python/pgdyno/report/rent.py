@@ -23,6 +23,8 @@ class Rent:
     amount: float | None
     """None: nobody says what it costs an hour."""
     currency: str
+    prices: str
+    """Where its price is from, and as of when; empty: nobody says."""
     transactions: int
     """That succeeded in the measured parts of its finished trials."""
 
@@ -50,20 +52,34 @@ def _rent(target: str, records: Sequence[RentRecord], trials: Sequence[TrialReco
         hours=math.fsum(each.hours for each in records),
         amount=math.fsum(known) if len(known) == len(amounts) else None,
         currency=next((each.currency for each in records if each.currency), ""),
+        prices="; ".join(dict.fromkeys(text for each in records if (text := _source(each)))),
         transactions=sum(trial.summary.succeeded or 0 for trial in done if trial.summary is not None),
     )
+
+
+def _source(record: RentRecord) -> str:
+    if record.price_source is None or record.price_date is None:
+        return ""
+    dated = str(record.price_date) in record.price_source
+    return record.price_source if dated else f"{record.price_source} of {record.price_date}"
 
 
 def rent_lines(manifest: Manifest, trials: Sequence[TrialRecord]) -> Iterator[str]:
     """A line a target."""
     for each in rents(manifest, trials):
-        paid = "nobody says what that costs" if each.amount is None else f"{each.amount:,.4f} {each.currency}"
+        paid = (
+            "nobody says what that costs" if each.amount is None else f"{each.amount:,.4f} {each.currency}{_by(each)}"
+        )
         million = (
             "" if each.per_million is None else f", {numbers.rounded(each.per_million)} for a million transactions"
         )
         # the generator serves none
         measured = f"; {each.transactions:,} transactions were measured{million}" if each.transactions else ""
         yield f"{each.target}: {each.instances}, rented for {format_duration(each.hours * 3600)}: {paid}{measured}"
+
+
+def _by(each: Rent) -> str:
+    return f" by {each.prices}" if each.prices else ""
 
 
 def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | None:
@@ -91,6 +107,13 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
         )
         for each in found
     )
-    return Table(
-        say("What this run has really cost, from the first request to the last trial's end"), headings, rows, 2
+    return Table(_caption(found), headings, rows, 2)
+
+
+def _caption(found: Sequence[Rent]) -> str:
+    prices = "; ".join(dict.fromkeys(each.prices for each in found if each.prices))
+    if not prices:
+        return say("What this run has really cost, from the first request to the last trial's end")
+    return say(
+        "What this run has really cost, from the first request to the last trial's end, by {prices}", prices=prices
     )

@@ -62,6 +62,8 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
         tuple(rows),
     )
     summary = say("Prices as of {date}, in {currency}, over {years} years.", date=prices.date.isoformat(), **told)
+    if prices.source:
+        summary += say(" Source: {source}.", source=prices.source)
     if prices.left_out:
         left = say(" Left out: {parts}.", parts=say(", ").join(prices.left_out))
     else:

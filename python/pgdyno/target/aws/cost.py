@@ -12,22 +12,24 @@ from pgdyno.plan.costs import dataset_bytes, needed_s, trial_count
 from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.model import Plan
 from pgdyno.records.price import Costs, Hourly, Monthly, PriceList
-from pgdyno.target.aws.cost_ec2 import host_items, part_items
+from pgdyno.target.aws.cost_ec2 import address_item, host_items, part_items
 from pgdyno.target.aws.item import Item
 from pgdyno.target.aws.kinds import Kind, Resource
 from pgdyno.target.aws.life import rented_targets
 from pgdyno.target.aws.prices import CURRENCY, INSTANCES, Prices, Usage
+from pgdyno.target.aws.rate import Origin
 from pgdyno.target.aws.rds import gibibytes
 
 COMING_H = 0.5
 """What servers take to come, to go, or one to be restored; more often less. They come side by side."""
-LEFT_OUT = ("traffic", "public addresses", "backups and snapshots")
+LEFT_OUT = ("traffic", "backups and snapshots")
+AMAZONS = "Amazon's price list"
 IO_LEFT_OUT = "I/O of Aurora's standard storage"
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Of a plan."""
+    """Of a plan, or of some things."""
 
     items: tuple[Item, ...]
     hours: float | None
@@ -51,8 +53,30 @@ class Estimate:
 
     @property
     def asked(self) -> date | None:
-        """When the oldest of its prices was asked for."""
-        return min((each.rate.asked for each in self.items if each.rate is not None), default=None)
+        """As of when the oldest of its prices is known."""
+        return min(self._dates(*Origin), default=None)
+
+    @property
+    def source(self) -> str:
+        """Where its prices are from, with the dates of the package's."""
+        listed = self._dates(Origin.PACKAGE)
+        if not listed:
+            return AMAZONS
+        package = f"list prices of {between(listed)}, from the package"
+        return f"{AMAZONS}, and {package}" if self._dates(Origin.AMAZON) else package
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether some of its prices are the package's."""
+        return bool(self._dates(Origin.PACKAGE))
+
+    def _dates(self, *origins: Origin) -> list[date]:
+        return sorted(each.rate.asked for each in self.items if each.rate is not None and each.rate.origin in origins)
+
+
+def between(dates: Sequence[date]) -> str:
+    """`2026-07-20`, or `2021-03-30 to 2026-10-07`; of `dates` in their order."""
+    return f"{dates[0]}" if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
 
 
 def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None) -> Estimate:
@@ -63,7 +87,7 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
     items = [item for name, spec in rented_targets(plan).items() for item in _items(plan, name, spec, prices, region)]
     if plan.generator is not None:
         where = next(iter(rented_targets(plan).values())).region or region
-        items += host_items("generator", plan.generator.instance, [plan.generator.root], prices, where)
+        items += host_items("generator", plan.generator, [plan.generator.root], prices, where)
     standard = any(isinstance(each, AuroraTarget) and each.storage_type == "standard" for each in plan.target.values())
     left_out = (*LEFT_OUT, IO_LEFT_OUT) if standard else LEFT_OUT
     return Estimate(tuple(items), hours_of(plan) if hours is None else hours, left_out)
@@ -86,7 +110,9 @@ def price_list(plan: Plan, found: Estimate) -> PriceList | None:
         return None
     # the generator is no part of what a server costs
     costs = {name: _costs([each for each in found.items if each.target == name]) for name in plan.target}
-    return PriceList(currency=CURRENCY, date=found.asked, years=1.0, left_out=found.left_out, target=costs)
+    return PriceList(
+        currency=CURRENCY, date=found.asked, source=found.source, years=1.0, left_out=found.left_out, target=costs
+    )
 
 
 def _costs(items: list[Item]) -> Costs:
@@ -107,17 +133,19 @@ def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: s
     region = spec.region or configured
     if isinstance(spec, Ec2Target):
         volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
-        yield from host_items(name, spec.instance, volumes, prices, region)
+        yield from host_items(name, spec, volumes, prices, region)
     elif isinstance(spec, RdsTarget):
         engine = "PostgreSQL"
         usage = Usage(region, engine, INSTANCES, f"InstanceUsage:{spec.instance}")
         yield Item(name, spec.instance, 1, "hour", prices.rate(usage))
+        yield from address_item(name, prices, region, public=spec.public)
         yield from _volume(name, spec, prices, region, engine)
     elif isinstance(spec, AuroraTarget):
         engine, optimized = "Aurora PostgreSQL", spec.storage_type == "io-optimized"
         kind = "InstanceUsageIOOptimized" if optimized else "InstanceUsage"
         usage = Usage(region, engine, INSTANCES, f"{kind}:{spec.instance}")
         yield Item(name, spec.instance, 1, "hour", prices.rate(usage))
+        yield from address_item(name, prices, region, public=spec.public)
         kind = "Aurora:IO-OptimizedStorageUsage" if optimized else "Aurora:StorageUsage"
         usage = Usage(region, engine, _STORAGE, kind)
         size = max(dataset_bytes(plan, point.scale or plan.workload.size) for point in plan.points())
@@ -139,11 +167,11 @@ def _volume(name: str, spec: RdsTarget, prices: Prices, region: str, engine: str
     more = max(0, (spec.iops or 0) - free[0])
     if more:
         usage = Usage(region, engine, "Provisioned IOPS", _IOPS[kind])
-        yield Item(name, f"{kind} IOPS", more, "IOPS", prices.rate(usage))
+        yield Item(name, kind, more, "IOPS", prices.rate(usage))
     more = max(0, (spec.throughput or 0) - free[1])
     if more:
         usage = Usage(region, engine, "Provisioned Throughput", "RDS:GP3-Throughput")
-        yield Item(name, f"{kind} throughput", more, "MB/s", prices.rate(usage))
+        yield Item(name, kind, more, "MB/s", prices.rate(usage))
 
 
 def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
@@ -154,7 +182,9 @@ def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
     known = math.fsum(each.hourly or 0.0 for each in found)
     unknown = [each.what for each in found if each.hourly is None]
     least = f"at least {known:.4f} {CURRENCY} an hour, without {', '.join(unknown)}, whose price is unknown"
-    return [f"this costs {least if unknown else f'{known:.4f} {CURRENCY} an hour'}"]
+    counted = least if unknown else f"{known:.4f} {CURRENCY} an hour"
+    # whether they have one is not told of them
+    return [f"this costs {counted}; public addresses are not counted"]
 
 
 def _paid(each: Resource, prices: Prices) -> Iterator[Item]:

@@ -5,28 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pgdyno.plan.ec2_checks import GP3_IOPS, GP3_MBS
-from pgdyno.plan.ec2_target import Volume
+from pgdyno.plan.ec2_target import Ec2Generator, Ec2Target, Volume
 from pgdyno.target.aws.item import Item
 from pgdyno.target.aws.kinds import Kind, Resource
-from pgdyno.target.aws.prices import EC2, HOSTS, Prices, Usage
+from pgdyno.target.aws.prices import EC2, HOSTS, VPC, Prices, Usage
 from pgdyno.target.aws.rds import gibibytes
 
+Host = Ec2Target | Ec2Generator
 _NAMES = {"gp3": "gp3", "io1": "piops", "io2": "io2"}
 """Of types of volumes, at the end of usage types."""
 _IO2_TIERS = ((32_000, "io2"), (64_000, "io2.tier2"), (None, "io2.tier3"))
 """Up to how many IOPS a price counts."""
 
 
-def host_items(name: str, instance: str, volumes: Iterable[Volume], prices: Prices, region: str) -> Iterator[Item]:
-    """An instance with its volumes, for the target `name`."""
-    yield _instance(name, instance, prices, region)
+def host_items(
+    name: str, spec: Host, volumes: Iterable[Volume], prices: Prices, region: str, instance: str | None = None
+) -> Iterator[Item]:
+    """A host with its volumes, for the target `name`; `instance` is the type that it has, if not the plan's first."""
+    yield _instance(name, instance or spec.instance, prices, region)
+    yield from address_item(name, prices, region, public=spec.public)
     for each in volumes:
         yield _storage(name, each.type, gibibytes(each.size), prices, region)
         yield from _iops(name, each, prices, region)
         more = max(0, (each.throughput or 0) - GP3_MBS)
         if more:
             usage = Usage(region, EC2, "Provisioned Throughput", "EBS:VolumeP-Throughput.gp3")
-            yield Item(name, "gp3 throughput", more, "MB/s", prices.rate(usage))
+            yield Item(name, "gp3", more, "MB/s", prices.rate(usage))
+
+
+def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Iterator[Item]:
+    """Its public address, if it has one."""
+    if public:
+        yield Item(name, "public address", 1, "hour", prices.rate(Usage(region, VPC, "", "PublicIPv4:InUseAddress")))
 
 
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:
@@ -62,5 +72,5 @@ def _iops(name: str, volume: Volume, prices: Prices, region: str) -> Iterator[It
         count = (volume.iops if up_to is None else min(volume.iops, up_to)) - paid
         if count > 0:
             usage = Usage(region, EC2, "System Operation", f"EBS:VolumeP-IOPS.{tier}")
-            yield Item(name, f"{volume.type} IOPS", count, "IOPS", prices.rate(usage))
+            yield Item(name, volume.type, count, "IOPS", prices.rate(usage))
             paid += count

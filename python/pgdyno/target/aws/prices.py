@@ -1,7 +1,6 @@
 """What Amazon asks for, by its Pricing API; kept with the date, for machines that cannot ask.
 
-The package brings no list of its own: the ones that can be found contradict each other, and Amazon's own is large and
-changes.
+A machine that has never asked has the package's own list (`list_prices`), which is small, dated and older.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import Any
 from pgdyno.errors import TargetError
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.journal import FOLDER
+from pgdyno.target.aws.list_prices import list_prices
+from pgdyno.target.aws.rate import Rate
 from pgdyno.target.storage import ensure_folder, write_whole
 
 ENDPOINT = "us-east-1"
@@ -25,25 +26,15 @@ CURRENCY = "USD"
 
 
 @dataclass(frozen=True, slots=True)
-class Rate:
-    """One line of Amazon's price list."""
-
-    amount: float
-    """USD, of one unit."""
-    asked: date
-    """When Amazon said so."""
-
-
-@dataclass(frozen=True, slots=True)
 class Usage:
     """What a line is found by."""
 
     region: str
     engine: str
-    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes."""
+    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes, `VPC` for addresses."""
     family: str
     """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`; of EC2 `Compute Instance`,
-    `Storage`, `System Operation`."""
+    `Storage`, `System Operation`; of addresses nothing."""
     kind: str
     """The end of Amazon's usage type, behind the region: `InstanceUsage:db.m7g.large`."""
 
@@ -73,18 +64,23 @@ class Prices:
         return self.root / FOLDER / "prices.json"
 
     def rate(self, usage: Usage) -> Rate | None:
-        """What `usage` costs; None where nobody says. Raises TargetError when the file cannot be written."""
+        """What `usage` costs; None where nobody says. Raises TargetError when the file cannot be written.
+
+        As Amazon says it now, or said it within GOOD_FOR; without that, the newer of its last answer and the package's.
+        """
         kept = self._known.get(usage.key)
         today = datetime.now(UTC).date()
         if kept is not None and today - kept.asked <= GOOD_FOR:
             return kept
+        older = [each for each in (kept, list_prices().get(usage.key)) if each is not None]
+        newest = max(older, key=lambda each: each.asked, default=None)
         try:
             amount = self._ask(usage)
         except TargetError as error:
             self.why_not = error.message
-            return kept
+            return newest
         if amount is None:
-            return None
+            return newest
         self._known[usage.key] = Rate(amount, today)
         _write(self._file, self._known)
         return self._known[usage.key]
@@ -100,7 +96,9 @@ class Prices:
             filters |= {"databaseEngine": usage.engine, "instanceType": instance}
         elif usage.family == HOSTS:
             filters |= {"instanceType": instance, **_PLAIN_LINUX}
-        service = "AmazonEC2" if usage.engine == EC2 else "AmazonRDS"
+        elif usage.engine == VPC:
+            filters = {"regionCode": usage.region, "group": "VPCPublicIPv4Address"}
+        service = _SERVICES.get(usage.engine, "AmazonRDS")
         asked = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
         for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode=service, Filters=asked):
             product = json.loads(text) if isinstance(text, str) else text
@@ -110,7 +108,8 @@ class Prices:
         return None
 
 
-EC2 = "EC2"
+EC2, VPC = "EC2", "VPC"
+_SERVICES = {EC2: "AmazonEC2", VPC: "AmazonVPC"}
 INSTANCES, HOSTS = "Database Instance", "Compute Instance"
 _PLAIN_LINUX = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 _ANY = ("Any", "")
