@@ -6,9 +6,13 @@ import getpass
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -142,6 +146,68 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert {"pgdrive", "pgprobe"} <= copied
     # and nothing of it goes on
     assert rented.pgdyno("report", str(run.path))
+
+
+def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
+    plan = write_plan(rented.folder, rented.target(), more=rented.generator(count="2"))
+    plan.write_text(plan.read_text().replace("clients = 1", "clients = 3"))
+    cost = rented.pgdyno("plan", "cost", str(plan), "--json")
+    assert [each["target"] for each in json.loads(cost)["items"]].count("generator") == 4
+    with killing_an_engine(rented) as killed:
+        said = rented.pgdyno("run", str(plan), "--yes")
+    assert killed, said
+    run = the_run(rented.folder)
+    (record,) = run.trials()
+    assert (record.outcome, record.failure) == ("finished", None)
+    assert any("is done again: generator 2 of 2 (generator-2) was lost" in each for each in run.manifest.notes)
+    assert f"the load comes from 2 {HERE} in eu-central-1a" in run.manifest.notes
+    assert record.generator is not None
+    assert [(each.name, each.clients) for each in record.generator.hosts] == [("generator-1", 2), ("generator-2", 1)]
+    assert record.summary is not None
+    assert record.summary.succeeded == sum(each.succeeded or 0 for each in record.generator.hosts)
+    for each in record.generator.hosts:
+        assert each.start_late_us is not None
+        assert each.clock_ahead_after_us is not None
+        assert each.cpu_us is not None
+        assert each.ceiling_tps is not None
+    # each was driven against a server that answers at once, and went to the server and back
+    looked = [check.id for check in run.manifest.preflight]
+    assert (looked.count("generator.ceiling"), looked.count("network.round-trip")) == (2, 2)
+    assert record.probe is not None
+    assert record.probe.server
+    assert [each.target for each in run.manifest.rented] == ["ec2", "generator", "generator"]
+    groups = {
+        each.asked["NetworkInterfaces"][0]["Groups"][0] for each in list(rented.simulator.machines.all.values())[1:]
+    }
+    assert len(groups) == 1
+    assert rented.simulator.left() == []
+    assert rented.hosts.known == {}
+
+
+@contextmanager
+def killing_an_engine(rented: Rented) -> Iterator[list[int]]:
+    """Kills the engine of the second part of a load, as soon as there is one."""
+    killed: list[int] = []
+    over = threading.Event()
+
+    def kill() -> None:
+        while not killed and not over.is_set():
+            for each in Path("/proc").glob("[0-9]*"):
+                with suppress(OSError):
+                    words = (each / "cmdline").read_bytes().split(b"\0")
+                    if b"--part=2/2" in words and words[0].startswith(os.fsencode(rented.hosts.folder)):
+                        os.kill(int(each.name), signal.SIGKILL)
+                        killed.append(int(each.name))
+                        break
+            time.sleep(0.02)
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        yield killed
+    finally:
+        over.set()
+        thread.join()
 
 
 def test_a_generator_that_cannot_reach_the_server_says_what_is_in_the_way(rented: Rented) -> None:

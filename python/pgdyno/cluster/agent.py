@@ -13,37 +13,18 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from pgdyno import __version__
+from pgdyno.cluster.heard import AWAITING, GONE_S, RENEWAL, Heard, Lines
 from pgdyno.cluster.processes import tree_cpu_us
-from pgdyno.doctor.generator import drive, null_server, round_trip_us
+from pgdyno.doctor.generator import plain_ceiling, round_trip_us
 from pgdyno.host import boot_id, describe_host
 from pgdyno.programs import find_engine
 from pgdyno.run.process import without_libpq
-
-LEASE_S = 4.0
-"""An engine that was not spoken to for so long stops."""
-GONE_S = 5.0
-MOST_LINES = 5_000
-"""Handed over in one answer."""
-RENEWAL = b"alive\n"
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    """What an engine said since the last time."""
-
-    lines: list[bytes]
-    code: int | None
-    """Its exit code, once it has ended and all of its lines are told."""
-    errors: str
-    """Its standard error, once it has ended."""
 
 
 class Agent:
@@ -55,9 +36,7 @@ class Agent:
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._errors: IO[bytes] | None = None
-        self._lines: deque[bytes] = deque()
-        self._news = threading.Condition()
-        self._ended_reading = False
+        self._lines = Lines()
         self._ray_before = {"user": 0, "system": 0}
 
     def look(self) -> dict[str, Any]:
@@ -79,11 +58,7 @@ class Agent:
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
         """Transactions a second of the engine here against a server that answers at once. Raises EngineError."""
-        cores = len(os.sched_getaffinity(0))
-        workers = min(max(cores // 2, 1), clients)
-        with null_server(self._engine, max(cores - workers, 1), tcp=False) as environment:
-            options = [f"--client={clients}", f"--jobs={workers}", f"--protocol={protocol}", "-b", "select-only"]
-            return float(drive(self._engine, options, environment, seconds)["tps"])
+        return plain_ceiling(self._engine, len(os.sched_getaffinity(0)), protocol, clients, seconds)
 
     def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
         """Median of the shortest statement from here to the server of `environment`. Raises EngineError."""
@@ -96,11 +71,10 @@ class Agent:
         for name, content in files.items():
             (self._folder / name).write_bytes(content)
         self._errors = (self._folder / "engine.log").open("w+b")
-        self._lines.clear()
-        self._ended_reading = False
+        self._lines = Lines()
         self._ray_before = _ray_cpu_us()
         self._process = subprocess.Popen(
-            [str(self._engine.path), f"--lease={LEASE_S:g}", "--await-start", *options],
+            [str(self._engine.path), *AWAITING, *options],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -108,7 +82,7 @@ class Agent:
             env=without_libpq(os.environ) | dict(environment),
             start_new_session=True,
         )
-        threading.Thread(target=self._read, args=(self._process,), daemon=True).start()
+        threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True).start()
 
     def start(self, epoch_us: int) -> None:
         """Tells the engine when to begin, by this host's clock."""
@@ -117,10 +91,7 @@ class Agent:
     def listen(self, wait_s: float) -> Heard:
         """Renews the lease, and waits up to `wait_s` for something new."""
         self._say(RENEWAL)
-        with self._news:
-            self._news.wait_for(lambda: self._lines or self._ended_reading, wait_s)
-            lines = [self._lines.popleft() for _ in range(min(len(self._lines), MOST_LINES))]
-            all_told = self._ended_reading and not self._lines
+        lines, all_told = self._lines.take(wait_s)
         process = self._process
         if process is None or not all_told:
             return Heard(lines, None, "")
@@ -168,17 +139,12 @@ class Agent:
             # it has ended: the next answer says so
             return
 
-    def _read(self, process: subprocess.Popen[bytes]) -> None:
+    def _read(self, process: subprocess.Popen[bytes], lines: Lines) -> None:
         assert process.stdout is not None
-        with process.stdout as lines:
-            for line in lines:
-                with self._news:
-                    self._lines.append(line)
-                    self._news.notify_all()
-        with self._news:
-            if process is self._process:
-                self._ended_reading = True
-            self._news.notify_all()
+        with process.stdout as said:
+            for line in said:
+                lines.add(line)
+        lines.end()
 
     def _said(self) -> str:
         if self._errors is None:

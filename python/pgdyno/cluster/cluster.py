@@ -8,11 +8,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from pgdyno.cluster import ray_generators
-from pgdyno.cluster.load import ClusterLoad, LostError
+from pgdyno.cluster.load import ClusterLoad, Generator, LostError
 from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, own_address, running_node, wait_for_head
 from pgdyno.cluster.merge import Event
 from pgdyno.cluster.node_script import Node
@@ -29,14 +30,41 @@ ELSEWHERE = "192.0.2.1"
 """Of nobody (RFC 5737): the way to it is the way to others."""
 
 
+class Standing(Generator, Protocol):
+    """A generator for a whole run; each call raises LostError, and EngineError for what is wrong there."""
+
+    def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
+        """Of its engine against a server that answers at once, transactions a second."""
+
+    def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
+        """From there to a server and back."""
+
+    def end(self) -> None:
+        """Ends what was started there."""
+
+    def abandon(self) -> None:
+        """Leaves one that does not answer."""
+
+
+Known = Sequence[tuple[str, Callable[[], Standing]]]
+"""The names of all generators that there are now, and how to reach each."""
+
+
 class Cluster:
     """Generators that are up."""
 
-    def __init__(self, count: int, mend: Callable[[], None]) -> None:
-        """`count` nodes make load; `mend` brings back those of ours that have ended."""
+    def __init__(
+        self, count: int, known: Callable[[], Known], mend: Callable[[], None], *, by_first_clock: bool = False
+    ) -> None:
+        """`count` of those that `known` tells make load; `mend` brings back those of ours that have ended.
+
+        Times of a load are this machine's, or `by_first_clock` those of the first generator.
+        """
         self._count = count
+        self._known = known
         self._mend = mend
-        self.generators: list[RayGenerator] = []
+        self._by_first_clock = by_first_clock
+        self.generators: list[Standing] = []
 
     def gather(self) -> None:
         """An agent on every node that makes load, anew where it does not answer. Raises EngineError."""
@@ -50,7 +78,7 @@ class Cluster:
 
     def _gathered(self) -> EngineError | None:
         """Why not all generators are there; None when they are."""
-        known = {}
+        known: dict[str, Standing] = {}
         for generator in self.generators:
             if _answers(generator):
                 known[generator.name] = generator
@@ -58,10 +86,10 @@ class Cluster:
                 generator.abandon()
         self.generators = list(known.values())
         self._mend()
-        for name, node_id in ray_generators.nodes():
+        for name, reach in self._known():
             if name not in known:
                 try:
-                    known[name] = RayGenerator(name, node_id)
+                    known[name] = reach()
                 except LostError as lost:
                     return EngineError(f"{name} does not come up: {lost}")
         self.generators = [known[name] for name in sorted(known, key=lambda name: (len(name), name))]
@@ -95,7 +123,8 @@ class Cluster:
         shared = shared_out(options, folder or Path())
         self.gather()
         try:
-            load = ClusterLoad(self.generators[: shared.clients], shared, errors)
+            generators = self.generators[: shared.clients]
+            load = ClusterLoad(generators, shared, errors, by_first_clock=self._by_first_clock)
             load.begin(environment)
         except LostError as lost:
             raise EngineError(f"the generators could not begin: {lost}") from lost
@@ -108,7 +137,7 @@ class Cluster:
             load.close()
 
 
-def _answers(generator: RayGenerator) -> bool:
+def _answers(generator: Standing) -> bool:
     try:
         generator.clock_us()
     except LostError:
@@ -125,11 +154,15 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
             if not found:
                 hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
                 raise EngineError(f"no node of {places.ray} makes load", hint=hint)
-            with _gathered(Cluster(found, lambda: None)) as cluster:
+            with gathered(Cluster(found, _on_ray, lambda: None)) as cluster:
                 yield cluster
         return
-    with _own_nodes(places, say) as nodes, _gathered(Cluster(nodes.count, nodes.mend)) as cluster:
+    with _own_nodes(places, say) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend)) as cluster:
         yield cluster
+
+
+def _on_ray() -> Known:
+    return [(name, partial(RayGenerator, name, node_id)) for name, node_id in ray_generators.nodes()]
 
 
 @contextmanager
@@ -153,7 +186,8 @@ def _own_nodes(places: Places, say: Callable[[str], None]) -> Iterator[_OwnNodes
 
 
 @contextmanager
-def _gathered(cluster: Cluster) -> Iterator[Cluster]:
+def gathered(cluster: Cluster) -> Iterator[Cluster]:
+    """`cluster` with its generators, which are ended behind the block. Raises EngineError."""
     try:
         cluster.gather()
         yield cluster

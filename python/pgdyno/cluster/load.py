@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Protocol
 
-from pgdyno.cluster.agent import Heard
 from pgdyno.cluster.clocks import Offset, measure_offset
+from pgdyno.cluster.heard import Heard
 from pgdyno.cluster.merge import Event, Merger
 from pgdyno.cluster.parts import Shared
 from pgdyno.run.stream import read_events
@@ -47,8 +47,8 @@ class Generator(Protocol):
     def clock_us(self) -> int:
         """Its wall clock."""
 
-    def ray_cpu_us(self) -> Mapping[str, int]:
-        """What Ray took there since the engine was started."""
+    def ray_cpu_us(self) -> Mapping[str, int] | None:
+        """What Ray took there since the engine was started; None where there is none."""
 
     def interrupt(self) -> None:
         """Tells its engine to stop; waits for nothing."""
@@ -73,12 +73,19 @@ class _State:
 class ClusterLoad:
     """A load that `generators` make together; in place of an engine's process."""
 
-    def __init__(self, generators: Sequence[Generator], shared: Shared, errors: IO[bytes]) -> None:
-        """Nothing runs before `begin`; what engines say on standard error goes to `errors`."""
+    def __init__(
+        self, generators: Sequence[Generator], shared: Shared, errors: IO[bytes], *, by_first_clock: bool = False
+    ) -> None:
+        """Nothing runs before `begin`; what engines say on standard error goes to `errors`.
+
+        Wall times of the events are this machine's, or `by_first_clock` the first generator's.
+        """
         self._shared = shared
         self._errors = errors
         self._states = [_State(each, measure_offset(each.clock_us)) for each in generators]
-        self._merger = Merger(len(self._states), [state.before.ahead_us for state in self._states])
+        aheads_us = [state.before.ahead_us for state in self._states]
+        ours_us = aheads_us[0] if by_first_clock else 0
+        self._merger = Merger(len(self._states), [ahead_us - ours_us for ahead_us in aheads_us])
         self._news: queue.SimpleQueue[tuple[int, Heard | LostError]] = queue.SimpleQueue()
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []

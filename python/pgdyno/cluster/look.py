@@ -6,9 +6,8 @@ import threading
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from pgdyno.cluster.cluster import Cluster
+from pgdyno.cluster.cluster import Cluster, Standing
 from pgdyno.cluster.load import LostError
-from pgdyno.cluster.ray_generators import RayGenerator
 from pgdyno.doctor.check import good, stop, unknown
 from pgdyno.doctor.generator import RATE_WARNING, round_trip
 from pgdyno.doctor.needs import Needs
@@ -35,9 +34,7 @@ def look(cluster: Cluster, needs: Needs, servers: Mapping[str, Mapping[str, str]
     return checks
 
 
-def _ceiling(
-    generator: RayGenerator, reached: float | str, clients: int, protocol: str, rate_per_s: float | None
-) -> Check:
+def _ceiling(generator: Standing, reached: float | str, clients: int, protocol: str, rate_per_s: float | None) -> Check:
     if isinstance(reached, str):
         return unknown(CEILING, f"{_called(generator)}: not measured: {reached}")
     generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
@@ -49,7 +46,7 @@ def _ceiling(
     return good(CEILING, found, measured)
 
 
-def _path(generator: RayGenerator, median_us: float | str, target: str, needs: Needs) -> Check:
+def _path(generator: Standing, median_us: float | str, target: str, needs: Needs) -> Check:
     if isinstance(median_us, str):
         means = "no client can connect from there"
         return stop(
@@ -58,19 +55,19 @@ def _path(generator: RayGenerator, median_us: float | str, target: str, needs: N
     return round_trip(needs, median_us, f"from {_called(generator)} to {target}")
 
 
-def _way(environment: Mapping[str, str], protocol: str, generator: RayGenerator) -> float:
+def _way(environment: Mapping[str, str], protocol: str, generator: Standing) -> float:
     return generator.path_us(environment, protocol)
 
 
-def _called(generator: RayGenerator) -> str:
+def _called(generator: Standing) -> str:
     return f"{generator.name} ({generator.facts['host']})"
 
 
-def _at_once(cluster: Cluster, measure: Callable[[RayGenerator], float]) -> dict[str, float | str]:
+def _at_once(cluster: Cluster, measure: Callable[[Standing], float]) -> dict[str, float | str]:
     """What each measured, or why it could not."""
     found: dict[str, float | str] = {}
 
-    def one(generator: RayGenerator) -> None:
+    def one(generator: Standing) -> None:
         try:
             found[generator.name] = measure(generator)
         except (LostError, EngineError) as error:

@@ -30,7 +30,7 @@ class Merger:
     """
 
     def __init__(self, generators: int, offsets_us: Sequence[int]) -> None:
-        """`offsets_us`: how far each one's wall clock is ahead of ours."""
+        """`offsets_us`: how far each one's wall clock is ahead of the one whose times the load's are."""
         self._count = generators
         self._offsets_us = offsets_us
         self._starts: dict[int, Event] = {}

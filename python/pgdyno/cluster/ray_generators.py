@@ -12,7 +12,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
-from pgdyno.cluster.agent import Agent, Heard
+from pgdyno.cluster.agent import Agent
+from pgdyno.cluster.heard import Heard
 from pgdyno.cluster.load import SILENCE_S, LostError
 from pgdyno.cluster.node_script import RESOURCE
 from pgdyno.errors import EngineError

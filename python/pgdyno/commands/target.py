@@ -12,7 +12,7 @@ from pgdyno.commands.cost import Consent, agree
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.target import Home
-from pgdyno.target.aws.journal import GENERATOR
+from pgdyno.target.aws.journal import is_generator
 from pgdyno.target.aws.life import Rental, begin, left_of, rented_targets, standing
 from pgdyno.target.aws.policy import policy
 from pgdyno.target.aws.reaper import left_lines
@@ -114,7 +114,7 @@ def _say_where(rental: Rental) -> None:
     console = Console(highlight=False, soft_wrap=True)
     journal = rental.journal
     for name, place in journal.ready.items():
-        if name == GENERATOR:
+        if is_generator(name):
             console.print(
                 f"the generator: {place['instance']} in {place['zone']}, {_login(rental, place)}", markup=False
             )

@@ -23,7 +23,8 @@ from pgdyno.run.stream import Event
 PROGRAM = "pgnull"
 ENVIRONMENT = "PGDYNO_PGNULL"
 READY = "pgnull: ready on "
-READY_S = 10.0
+READY_S, FAR_READY_S = 10.0, 60.0
+"""Here, and on another host, which it may have to be copied to."""
 SOCKET = ".s.PGSQL.5432"
 LONGEST_FOLDER = 90
 """Bytes of a folder's path that leave room for a socket's name in sun_path of Linux (108)."""
@@ -54,6 +55,14 @@ def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) ->
         options = [f"--client={needs.clients}", f"--jobs={workers}", f"--protocol={needs.protocol}", *scripts]
         end = drive(engine, options, environment, seconds)
     return Ceiling(end["tps"], _p50_us(end), needs.clients, workers, threads)
+
+
+def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, seconds: float) -> float:
+    """Transactions a second of `engine`, which has so many cores where it runs. Raises EngineError."""
+    workers = min(max(cores // 2, 1), clients)
+    with null_server(engine, max(cores - workers, 1), tcp=bool(engine.through)) as environment:
+        options = [f"--client={clients}", f"--jobs={workers}", f"--protocol={protocol}", "-b", "select-only"]
+        return float(drive(engine, options, environment, seconds)["tps"])
 
 
 def measure_round_trip(engine: Engine, needs: Needs) -> float:
@@ -98,23 +107,23 @@ def null_server(engine: Engine, threads: int, *, tcp: bool) -> Iterator[dict[str
         over_tcp = tcp or len(os.fsencode(folder)) > LONGEST_FOLDER
         where = ["--listen=127.0.0.1", "--port=0"] if over_tcp else [f"--socket-dir={folder}", "--port=5432"]
         process = subprocess.Popen(
-            [str(program), *where, f"--threads={threads}", "--parent-lease"],
+            [*engine.through, str(program), *where, f"--threads={threads}", "--parent-lease"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
-            yield _environment(_ready(process), folder)
+            yield _environment(_ready(process, FAR_READY_S if engine.through else READY_S), folder)
         finally:
             process.kill()
             process.communicate()
 
 
-def _ready(process: subprocess.Popen[bytes]) -> str:
+def _ready(process: subprocess.Popen[bytes], within_s: float) -> str:
     """Where it listens."""
     assert process.stdout is not None
-    came, _, _ = select.select([process.stdout], [], [], READY_S)
+    came, _, _ = select.select([process.stdout], [], [], within_s)
     line = process.stdout.readline().decode(errors="replace").strip() if came else ""
     if not line.startswith(READY):
         raise EngineError(f"{PROGRAM} does not start: {line or 'it said nothing'}")

@@ -27,13 +27,12 @@ def look_first(
         # it would tell of this machine, where nothing of the load runs
         view.note("the load comes from another host: the checks of this machine are left out")
     elif check_first:
-        servers = environments(ground.found)
-        checks = preflight(needs, ground.engine, servers, view.note, view.set_up)
-        if ground.cluster is not None:
-            from pgdyno.cluster.look import look
+        checks = preflight(needs, ground.engine, environments(ground.found), view.note, view.set_up)
+    if ground.cluster is not None and check_first:
+        from pgdyno.cluster.look import look
 
-            view.set_up("driving a server that answers at once from every generator")
-            checks += judged(needs, look(ground.cluster, needs, servers), view.note)
+        view.set_up("driving a server that answers at once from every generator")
+        checks += judged(needs, look(ground.cluster, needs, environments(ground.found)), view.note)
     return {"preflight": checks, "fingerprint": take_fingerprint(loaded, ground.engine, seed, needs)}
 
 

@@ -14,11 +14,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pgdyno.cluster.cluster import Cluster
+    from pgdyno.programs import Engine
+    from pgdyno.target.aws.life import Rental
 
 
 @contextmanager
-def brought_up(plan: Plan, say: Callable[[str], None]) -> Iterator[Cluster | None]:
-    """The plan's generators; None where it names none. Raises EngineError."""
+def brought_up(
+    plan: Plan, engine: Engine, rental: Rental | None, say: Callable[[str], None]
+) -> Iterator[Cluster | None]:
+    """The plan's generators, or those that were rented; None where it has none, or one. Raises EngineError."""
+    hosts = rental.load_hosts() if rental is not None else []
+    if rental is not None and hosts:
+        # SSH takes a while to load
+        from pgdyno.cluster.rented import ssh_cluster
+
+        say(f"connecting to {len(hosts)} generators")
+        with ssh_cluster(engine, hosts, rental.journal.keys) as cluster:
+            yield cluster
+        return
     if not plan.generators:
         yield None
         return

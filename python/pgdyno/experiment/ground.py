@@ -104,5 +104,5 @@ def prepared_ground(
         check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
         if rental is not None:
             engine = replace(engine, through=rental.through())
-        with brought_up(loaded.plan, progress.step) as cluster:
+        with brought_up(loaded.plan, engine, rental, progress.step) as cluster:
             yield Ground(engine, home, targets, found, guard, progress, use, cluster, rental)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.experiment.state import RunState
@@ -19,7 +17,7 @@ from pgdyno.target import Server
 from pgdyno.target.aws.cost import Estimate
 from pgdyno.target.aws.cost_ec2 import host_items
 from pgdyno.target.aws.faults import AwsError
-from pgdyno.target.aws.journal import GENERATOR
+from pgdyno.target.aws.journal import is_generator
 from pgdyno.target.aws.life import Rental
 from pgdyno.target.aws.limits import Limit, instance_limit, storage_words, volume_words
 from pgdyno.target.aws.prices import CURRENCY, Prices
@@ -50,8 +48,8 @@ def rent_of(state: RunState, until: datetime) -> list[RentRecord]:
 
 def _rent(state: RunState, rental: Rental, name: str, until: datetime, prices: PriceList | None) -> RentRecord:
     place = rental.journal.ready[name]
-    if name == GENERATOR:
-        return _generators_rent(state, place, until)
+    if is_generator(name):
+        return _generators_rent(state, name, until)
     costs = prices.target.get(name) if prices is not None else None
     return RentRecord(
         target=name,
@@ -66,10 +64,11 @@ def _rent(state: RunState, rental: Rental, name: str, until: datetime, prices: P
     )
 
 
-def _generators_rent(state: RunState, place: Mapping[str, Any], until: datetime) -> RentRecord:
-    """Its price is in none of the targets'."""
+def _generators_rent(state: RunState, name: str, until: datetime) -> RentRecord:
+    """Of one of them. Its price is in none of the targets'."""
     assert state.ground.rental is not None
     rental, spec = state.ground.rental, state.plan.generator
+    place = rental.journal.ready[name]
     assert spec is not None
     region = place["zone"][:-1]
     items = host_items("generator", spec, [spec.root], Prices(rental.root), region, place["instance"])
@@ -78,7 +77,7 @@ def _generators_rent(state: RunState, place: Mapping[str, Any], until: datetime)
         target="generator",
         instance=place["instance"],
         zone=place["zone"],
-        since=rental.since.get(GENERATOR, state.folder.manifest.attempts[-1].started_at),
+        since=rental.since.get(name, state.folder.manifest.attempts[-1].started_at),
         until=until,
         hourly=None if paid.unknown else paid.hourly,
         currency=CURRENCY,

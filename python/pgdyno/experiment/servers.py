@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 
@@ -16,7 +17,7 @@ from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
 from pgdyno.target import Server, fetch_target, open_target
-from pgdyno.target.aws.journal import GENERATOR
+from pgdyno.target.aws.journal import is_generator
 from pgdyno.units import parse_bytes
 
 
@@ -64,9 +65,12 @@ def _restore_rented(state: RunState, target: str) -> None:
 def note_rented(state: RunState) -> None:
     """Keeps with the run what its rented servers are, and where. Raises StoreError."""
     rental = state.ground.rental
-    for name, place in (rental.journal.ready if rental is not None else {}).items():
-        if name == GENERATOR:
-            state.note(f"the load comes from a {place['instance']} in {place['zone']}")
+    ready = rental.journal.ready if rental is not None else {}
+    hosts = Counter((each["instance"], each["zone"]) for name, each in ready.items() if is_generator(name))
+    for (instance, zone), count in hosts.items():
+        state.note(f"the load comes from {count if count > 1 else 'a'} {instance} in {zone}")
+    for name, place in ready.items():
+        if is_generator(name):
             continue
         state.note(f"target {name} is a {place['instance']} in {place['zone']}, version {place['version']}")
     note_limits(state)

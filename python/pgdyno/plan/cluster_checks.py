@@ -9,18 +9,34 @@ from pgdyno.plan.event_words import DROPPING
 from pgdyno.plan.model import EventSpec, TrialSpec, Workload
 from pgdyno.plan.problems import Document
 
-KEY = "generators"
+KEY, RENTED, COUNT = "generators", "generator", "count"
 
 
 def check_generators(
     workload: Workload | None, trial: TrialSpec | None, events: Sequence[EventSpec], document: Document
 ) -> Iterator[Problem]:
-    """What is wrong with a plan that names generators; nothing of one that does not."""
+    """What is wrong with a plan that names generators, or rents several; nothing of one that does not."""
+    rented = document.data.get(RENTED)
+    count = rented.get(COUNT) if isinstance(rented, dict) else None
     if not document.data.get(KEY):
+        if isinstance(count, int) and count > 1:
+            yield from _impossible(workload, trial, events, document, (RENTED, COUNT), "set it to 1")
         return
+    if rented not in (None, "here"):
+        message, hint = "rented generators stand alone", f'set generator = "here", or leave {KEY} out'
+        yield document.problem((KEY,), f"are not possible here: {message}", hint)
+    yield from _impossible(workload, trial, events, document, (KEY,), f"leave {KEY} out")
+
+
+def _impossible(
+    workload: Workload | None,
+    trial: TrialSpec | None,
+    events: Sequence[EventSpec],
+    document: Document,
+    key: tuple[str, ...],
+    otherwise: str,
+) -> Iterator[Problem]:
     wrong = []
-    if document.data.get("generator") not in (None, "here"):
-        wrong.append(("a rented generator is one by itself", 'set generator = "here"'))
     if workload is not None and (workload.is_tpcc or workload.is_lua):
         wrong.append(("a Lua script or a workload of the engine's is one generator's", "name scripts"))
     if trial is not None and trial.ledger:
@@ -30,4 +46,4 @@ def check_generators(
     if drops or reconnects not in (None, "off"):
         wrong.append(("clients that come back are those of one generator", 'set trial.reconnect = "off"'))
     for message, hint in wrong:
-        yield document.problem((KEY,), f"are not possible here: {message}", f"{hint}, or leave generators out")
+        yield document.problem(key, f"several generators are not possible here: {message}", f"{hint}, or {otherwise}")

@@ -11,6 +11,7 @@ from pgdyno.plan.base import Model, Positive, Size
 
 LOGIN = "pgdyno"
 """The account that is made on a host."""
+MOST_GENERATORS = 64
 InstanceType = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*\.[a-z0-9-]+$")]
 Port = Annotated[int, Field(ge=1, le=65535)]
 Architecture = Literal["arm64", "x86_64"]
@@ -76,9 +77,11 @@ class Ec2Target(AwsTarget, Host):
 
 
 class Ec2Generator(Host):
-    """A host of EC2 that the load comes from, in the zone of the servers."""
+    """A host of EC2 that the load comes from, in the zone of the servers; or several of them, as one."""
 
     kind: Literal["ec2"]
+    count: Annotated[int, Field(ge=1, le=MOST_GENERATORS)] = 1
+    """How many hosts: the load is shared out over them."""
     instance: InstanceType
     """The instance type: `c8g.4xlarge`."""
     instead: list[InstanceType] = Field(default_factory=list)

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import secrets
-import shlex
 import signal
 import sys
 from collections.abc import Sequence
@@ -26,12 +24,12 @@ from pgdyno.remote.baggage import Baggage, pack
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import install, put
 from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.started import command_line, start
 from pgdyno.remote.there import There
 
 ATTEMPTS = 3
 AGAIN_S = 2.0
 BEAT_S = 10.0
-ASK_S = 10.0
 LEASE_S = 60
 CODE = 2
 """Exit code when the program could not be run, or its end is not known."""
@@ -70,50 +68,32 @@ async def _run(there: There, program: Path, options: Sequence[str]) -> int:
 
 
 def _command(program: str, baggage: Baggage, options: Sequence[str]) -> str:
-    """For a shell: with the server's variables and no others of libpq's."""
-    variables = " ".join(shlex.quote(f"{name}={value}") for name, value in baggage.environment.items())
-    words = " ".join(map(shlex.quote, baggage.options))
-    run = f"exec env {variables} {program}"
+    """For a shell: with the server's variables, and with a lease where the program has one."""
+    without = command_line(program, baggage.environment, baggage.options)
     if any(each in options for each in _WITHOUT_LEASE):
-        return f"{run} {words}"
+        return without
+    leased = command_line(program, baggage.environment, [f"--lease={LEASE_S}", *baggage.options])
     # an older program has no lease
-    return f"if {program} --help | grep -q -e --lease; then {run} --lease={LEASE_S} {words}; else {run} {words}; fi"
+    return f"if {program} --help | grep -q -e --lease; then {leased}; else {without}; fi"
 
 
 async def _relayed(connection: asyncssh.SSHClientConnection, place: str, command: str) -> int:
     """Runs `command` in the folder `place`; its exit code."""
-    # who it is there, for signals: not every sshd hands them on
-    own = f"{place}/pid-{secrets.token_hex(8)}"
-    shell = f"cd {place} && echo $$ > {own} && {command}"
-    process: SSHClientProcess[bytes] = await connection.create_process(
-        f"exec sh -c {shlex.quote(shell)}", encoding=None, request_pty=False
-    )
-    loop, telling = asyncio.get_running_loop(), set[asyncio.Task[None]]()
+    started = await start(connection, place, command)
+    loop = asyncio.get_running_loop()
     for number, name in _SIGNALS.items():
-
-        def hand_on(name: str = name) -> None:
-            telling.add(asyncio.create_task(_ask(connection, f"kill -{name} $(cat {own})")))
-
-        loop.add_signal_handler(number, hand_on)
+        loop.add_signal_handler(number, started.tell, name)
+    process = started.process
     talking = asyncio.create_task(_talk(process))
     try:
         await asyncio.gather(_pump(process.stdout, sys.stdout.fileno()), _pump(process.stderr, sys.stderr.fileno()))
-        await process.wait_closed()
+        code = await started.ended()
     finally:
         talking.cancel()
-        process.close()
-        await _ask(connection, f"rm -f {own}")
-    if process.exit_signal is not None:
-        return 128 + int(signal.Signals[f"SIG{process.exit_signal[0]}"])
-    if process.exit_status is None:
+        await started.forget()
+    if code is None:
         raise RemoteError("the connection broke")
-    return process.exit_status
-
-
-async def _ask(connection: asyncssh.SSHClientConnection, command: str) -> None:
-    with suppress(OSError, asyncssh.Error, TimeoutError):
-        async with asyncio.timeout(ASK_S):
-            await connection.run(command, stdin=asyncssh.DEVNULL, request_pty=False)
+    return code
 
 
 async def _talk(process: SSHClientProcess[bytes]) -> None:

@@ -87,7 +87,8 @@ def estimate(plan: Plan, prices: Prices, region: str, hours: float | None = None
     items = [item for name, spec in rented_targets(plan).items() for item in _items(plan, name, spec, prices, region)]
     if plan.generator is not None:
         where = next(iter(rented_targets(plan).values())).region or region
-        items += host_items("generator", plan.generator, [plan.generator.root], prices, where)
+        for _ in range(plan.generator.count):
+            items += host_items("generator", plan.generator, [plan.generator.root], prices, where)
     standard = any(isinstance(each, AuroraTarget) and each.storage_type == "standard" for each in plan.target.values())
     left_out = (*LEFT_OUT, IO_LEFT_OUT) if standard else LEFT_OUT
     return Estimate(tuple(items), hours_of(plan) if hours is None else hours, left_out)

@@ -1,10 +1,10 @@
-"""The host that a run's load comes from: an instance of its own, in the zone of the servers."""
+"""The hosts that a run's load comes from: instances of their own, in the zone of the servers."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,28 +17,39 @@ from pgdyno.remote.there import There
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.host import HostKeys, place_of_host, wait_until_set_up
 from pgdyno.target.aws.instances import Order, architecture_of, image_of, launch, network_of
-from pgdyno.target.aws.journal import GENERATOR, Journal
+from pgdyno.target.aws.journal import GENERATOR, Journal, generator_names, is_generator
 from pgdyno.target.aws.key_ring import KeyRing
 from pgdyno.target.aws.make import Maker
 from pgdyno.target.aws.place import Place
+from pgdyno.target.aws.side_by_side import Stop
 from pgdyno.target.aws.tags import RUN
 from pgdyno.target.aws.user_data import generator, user_data
 from pgdyno.target.aws.vpc import allowed_networks, security_group
 
+Say = Callable[[str], None]
 REACH_S = 10
 PROGRAMS = ("pgdrive", "pgprobe")
 """That run there."""
 
 
+def generators_of(spec: Ec2Generator, cloud: Cloud, journal: Journal, say: Say, stop: Stop) -> list[RentedGenerator]:
+    """Those that `spec` asks for; nothing of them is made yet."""
+    makers = [
+        Maker(cloud, journal, name, f"0-{number}" if number > 1 else 0, say, stop)
+        for number, name in enumerate(generator_names(spec.count), start=1)
+    ]
+    return [RentedGenerator(maker, spec) for maker in makers]
+
+
 @dataclass(frozen=True, slots=True)
 class RentedGenerator:
-    """The plan's, if it has one."""
+    """One of the plan's hosts."""
 
     maker: Maker
     spec: Ec2Generator
 
     def group(self) -> str:
-        """Makes its security group, which servers let in, before there is anything else. Raises AwsError."""
+        """Makes the security group of all, which servers let in, before there is anything else. Raises AwsError."""
         maker, spec = self.maker, self.spec
         _check_programs(architecture_of(maker.cloud, spec, [spec.instance, *spec.instead]), spec.instance)
         network = network_of(maker.cloud, spec.subnet, [])
@@ -109,23 +120,32 @@ class _Placed:
         return self.spec.ready_within
 
 
-def there(journal: Journal) -> There:
-    """How the generator of the run of `journal` is used, and by which addresses it finds the servers."""
-    ssh = KeyRing(journal).ssh(Place(**journal.ready[GENERATOR]))
+def there(journal: Journal, name: str = GENERATOR) -> There:
+    """How a generator of the run of `journal` is used, and by which addresses it finds the servers."""
+    ssh = KeyRing(journal).ssh(Place(**journal.ready[name]))
     assert ssh is not None
     return There(ssh, _inner(journal.ready))
 
 
+def all_there(journal: Journal) -> list[There]:
+    """Of every generator of the run."""
+    return [there(journal, name) for name in generator_names(len(journal.ready)) if name in journal.ready]
+
+
 def _inner(ready: Mapping[str, dict[str, Any]]) -> dict[str, str]:
-    places = [Place(**each) for name, each in ready.items() if name != GENERATOR]
+    places = [Place(**each) for name, each in ready.items() if not is_generator(name)]
     return {each.host: each.inner for each in places if each.inner and each.inner != each.host}
 
 
 def check_reach(cloud: Cloud, journal: Journal) -> None:
-    """Raises TargetError unless the generator reaches every server; the security group or the route: which."""
-    far = there(journal)
+    """Raises TargetError unless each generator reaches every server; the security group or the route: which."""
+    for far in all_there(journal):
+        _check_reach(far, cloud, journal)
+
+
+def _check_reach(far: There, cloud: Cloud, journal: Journal) -> None:
     for name, kept in journal.ready.items():
-        if name == GENERATOR:
+        if is_generator(name):
             continue
         place = Place(**kept)
         address = far.hosts.get(place.host, place.host)

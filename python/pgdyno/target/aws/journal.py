@@ -23,7 +23,17 @@ from pgdyno.target.storage import ensure_folder, storing
 
 FOLDER = "aws"
 GENERATOR = "@generator"
-"""In the place of a target's name, of which it can be none."""
+"""In the place of a target's name, of which it can be none: of the run's generator, the first of several."""
+
+
+def generator_names(count: int) -> list[str]:
+    """In the place of targets' names, of so many generators."""
+    return [GENERATOR, *(f"{GENERATOR}-{number}" for number in range(2, count + 1))]
+
+
+def is_generator(name: str) -> bool:
+    """Whether it stands in the place of a target's name."""
+    return name.startswith(GENERATOR)
 
 
 def new_run() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -23,7 +23,7 @@ from pgdyno.target.aws.aurora import Aurora
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.inventory import Search, by_name
-from pgdyno.target.aws.journal import GENERATOR, Journal, journals
+from pgdyno.target.aws.journal import GENERATOR, Journal, generator_names, journals
 from pgdyno.target.aws.key_ring import KeyRing
 from pgdyno.target.aws.kinds import Kind, Resource
 from pgdyno.target.aws.make import Maker
@@ -38,6 +38,7 @@ from pgdyno.target.storage import storing
 from pgdyno.units import parse_duration_s
 
 if TYPE_CHECKING:
+    from pgdyno.remote.there import There
     from pgdyno.target.aws.ec2 import Ec2
     from pgdyno.target.aws.generator import RentedGenerator
 
@@ -58,7 +59,11 @@ def is_restored(spec: AwsTarget) -> bool:
 
 def wanted_names(plan: Plan) -> set[str]:
     """Of all that is ready when all is up."""
-    return rented_targets(plan).keys() | (set() if plan.generator is None else {GENERATOR})
+    return rented_targets(plan).keys() | set(_generators_of(plan))
+
+
+def _generators_of(plan: Plan) -> list[str]:
+    return [] if plan.generator is None else generator_names(plan.generator.count)
 
 
 def digest_of(plan: Plan) -> str:
@@ -100,54 +105,58 @@ class Rental:
         # what is read, or made for all, is not to be so by each
         if self._has_hosts:
             KeyRing(self.journal).own()
-        generator = self._generator()
-        if generator is not None:
-            self.generator_group = generator.group()
+        generators = self._generators()
+        if generators:
+            self.generator_group = generators[0].group()
         side_by_side({name: partial(self._up, name) for name in rented_targets(self.plan)}, self.stop)
-        if generator is not None:
-            self._generator_up(generator)
+        if generators:
+            self._generators_up(generators)
 
     @property
     def _has_hosts(self) -> bool:
         specs = rented_targets(self.plan).values()
         return self.plan.generator is not None or any(isinstance(spec, Ec2Target) for spec in specs)
 
-    def _generator(self) -> RentedGenerator | None:
+    def _generators(self) -> list[RentedGenerator]:
         if self.plan.generator is None:
-            return None
+            return []
         # SSH takes a while to load
-        from pgdyno.target.aws.generator import RentedGenerator
+        from pgdyno.target.aws.generator import generators_of
 
         region = _region(self.clouds, next(iter(rented_targets(self.plan).values())))
-        maker = Maker(self.clouds[region], self.journal, GENERATOR, 0, self.say, self.stop)
-        return RentedGenerator(maker, self.plan.generator)
+        return generators_of(self.plan.generator, self.clouds[region], self.journal, self.say, self.stop)
 
-    def _generator_up(self, generator: RentedGenerator) -> None:
+    def _generators_up(self, generators: Sequence[RentedGenerator]) -> None:
         from pgdyno.target.aws.generator import check_reach
 
-        assert self.generator_group is not None
-        self.since[GENERATOR] = datetime.now(UTC)
         zones = {name: place["zone"] for name, place in self.journal.ready.items()}
         if len(set(zones.values())) > 1:
             listed = ", ".join(f"{name} in {zone}" for name, zone in sorted(zones.items()))
             raise TargetError(
                 f"the servers are in several zones ({listed}), and the generator can be in one", hint=_ZONE
             )
+        zone = next(iter(zones.values()))
+        side_by_side({each.maker.target: partial(self._generator_up, each, zone) for each in generators}, self.stop)
+        check_reach(generators[0].maker.cloud, self.journal)
+
+    def _generator_up(self, generator: RentedGenerator, zone: str) -> None:
+        name = generator.maker.target
+        assert self.generator_group is not None
+        self.since[name] = datetime.now(UTC)
         try:
-            place = generator.up(self.generator_group, next(iter(zones.values())))
+            place = generator.up(self.generator_group, zone)
         except TargetError as error:
             raise type(error)(f"the generator: {error.message}", hint=error.hint) from error
-        self.journal.is_ready(GENERATOR, place.as_kept())
-        check_reach(generator.maker.cloud, self.journal)
+        self.journal.is_ready(name, place.as_kept())
 
     def generator_ssh(self) -> SshSpec | None:
-        """How to log in to the generator; None where the load comes from here."""
+        """How to log in to the generator, the first of several; None where the load comes from here."""
         if self.plan.generator is None:
             return None
         return KeyRing(self.journal).ssh(Place(**self.journal.ready[GENERATOR]))
 
     def through(self) -> tuple[str, ...]:
-        """Words before a program that is to run on the generator; none: here. Raises TargetError."""
+        """Words before a program that is to run on the first generator; none: here. Raises TargetError."""
         if self.plan.generator is None:
             return ()
         from pgdyno.remote.there import through
@@ -157,6 +166,14 @@ class Rental:
         with storing(file, "cannot write"):
             there(self.journal).write(file)
         return through(file)
+
+    def load_hosts(self) -> list[There]:
+        """The generators, where there are several; none otherwise."""
+        if self.plan.generator is None or self.plan.generator.count == 1:
+            return []
+        from pgdyno.target.aws.generator import all_there
+
+        return all_there(self.journal)
 
     def _up(self, name: str) -> None:
         self.since[name] = datetime.now(UTC)

@@ -20,7 +20,7 @@ class Maker:
     cloud: Cloud
     journal: Journal
     target: str
-    place: int
+    place: int | str
     """Of the target in the plan, from 1: names at Amazon are short, and targets' names may hold what those may not."""
     say: Callable[[str], None]
     stop: Stop = field(default_factory=Stop)

@@ -1,0 +1,160 @@
+"""Generators over SSH, without Ray: one load of several, and what becomes of it when one is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pgdyno.cluster.cluster import Cluster
+from pgdyno.cluster.merge import Event
+from pgdyno.cluster.rented import ssh_cluster
+from pgdyno.doctor.generator import null_server
+from pgdyno.programs import find_engine
+from pgdyno.remote.there import There
+from tests.ssh.sshd import Sshd, running_sshd
+
+OPTIONS = ["--events=-", "--parent-lease", "--no-vacuum", "--random-seed=7", "-f", "own.sql"]
+TCP = {"PGHOST": "db.example"}
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    """A second host, which may be frozen."""
+    with running_sshd(tmp_path_factory.mktemp("other")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def environment() -> Iterator[dict[str, str]]:
+    with null_server(find_engine(), 1, tcp=True) as environment:
+        # as the driver knows it: there the name is another
+        yield {**environment, **TCP}
+
+
+@pytest.fixture(scope="module")
+def cluster(sshd: Sshd, other: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    hosts = {"db.example": "127.0.0.1"}
+    there = [There(each.spec(), hosts) for each in (sshd, other)]
+    with ssh_cluster(find_engine(), there, tmp_path_factory.mktemp("there")) as cluster:
+        yield cluster
+
+
+def load(
+    cluster: Cluster,
+    environment: dict[str, str],
+    folder: Path,
+    *options: str,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[Event]:
+    """`meanwhile` is called behind the first second."""
+    (folder / "own.sql").write_text("SELECT 1;\n")
+    events: list[Event] = []
+    with (
+        (folder / "engine.log").open("w+b") as errors,
+        cluster.running(find_engine(), [*OPTIONS, *options], environment, errors, folder) as (process, stream),
+    ):
+        for event in stream:
+            events.append(event)
+            if event["event"] == "interval" and meanwhile is not None:
+                meanwhile()
+                meanwhile = None
+        process.wait()
+    return events
+
+
+def engines(folder: Path) -> list[int]:
+    """Those that were copied below `folder` and run."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            if str((each / "exe").readlink()).startswith(f"{folder}/pgdrive-"):
+                found.append(int(each.name))
+        except OSError:
+            continue
+    return found
+
+
+def wait_for_no_engines(*folders: Path) -> None:
+    deadline = time.monotonic() + 60
+    while any(engines(folder) for folder in folders):
+        assert time.monotonic() < deadline, "the load goes on"
+        time.sleep(0.05)
+
+
+def test_two_hosts_are_one_engine(
+    cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
+) -> None:
+    events = load(cluster, environment, tmp_path, "--client=5", "--transactions=300")
+    end = events[-1]
+    assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
+    assert (events[0]["clients"], events[0]["generators"], end["succeeded"]) == (5, 2, 1500)
+    assert [script["name"] for script in events[0]["scripts"]] == ["own.sql"]
+    one, two = end["generators"]
+    assert ([one["name"], two["name"]], [one["clients"], two["clients"]]) == (["generator-1", "generator-2"], [3, 2])
+    for host in (one, two):
+        assert host["host"] == os.uname().nodename
+        assert host["cores"] == len(os.sched_getaffinity(0))
+        assert host["pgdrive"] == find_engine().version
+        # one machine, one clock
+        assert abs(host["clock_ahead_us"]) <= host["clock_round_trip_us"]
+        assert host["clock_ahead_after_us"] is not None
+        assert host["start_late_us"] is not None
+        assert host["cpu_us"] is not None
+        assert host["ray_cpu_us"] is None
+    assert end["start_late_us"] == max(one["start_late_us"], two["start_late_us"])
+    wait_for_no_engines(sshd.cache, other.cache)
+
+
+def test_a_killed_engine_fails_the_load_and_the_next_one_is_whole(
+    cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
+) -> None:
+    def kill() -> None:
+        (pid,) = engines(other.cache)
+        os.kill(pid, signal.SIGKILL)
+
+    end = load(cluster, environment, tmp_path, "--client=2", "--time=120", "--rate=20", meanwhile=kill)[-1]
+    assert end["message"].startswith("generator 2 of 2 (generator-2) was lost: its engine ended with exit code 137")
+    assert end["lost_generator"] == 2
+    wait_for_no_engines(sshd.cache, other.cache)
+    assert load(cluster, environment, tmp_path, "--client=2", "-t3")[-1]["succeeded"] == 6
+
+
+def sessions(sshd: Sshd) -> list[int]:
+    """Processes below its listener, which stand between the network and what runs there."""
+    found = [sshd.process.pid]
+    for pid in found:
+        for task in Path(f"/proc/{pid}/task").glob("*/children"):
+            found += [int(child) for child in task.read_text().split()]
+    return [pid for pid in found[1:] if "sshd" in Path(f"/proc/{pid}/comm").read_text()]
+
+
+def test_a_host_that_does_not_answer_loses_its_lease_and_comes_back(
+    cluster: Cluster, environment: dict[str, str], tmp_path: Path, sshd: Sshd, other: Sshd
+) -> None:
+    frozen = []
+
+    def freeze() -> None:
+        frozen.extend(sessions(other))
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+
+    try:
+        end = load(cluster, environment, tmp_path, "--client=2", "--time=120", "--rate=20", meanwhile=freeze)[-1]
+        assert end["message"] == "generator 2 of 2 (generator-2) was lost: it did not answer within 3 s"
+        # nobody can tell it to stop, and nobody renews its lease
+        wait_for_no_engines(sshd.cache, other.cache)
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    assert load(cluster, environment, tmp_path, "--client=2", "-t3")[-1]["succeeded"] == 6
+
+
+def test_one_is_looked_at(cluster: Cluster, environment: dict[str, str]) -> None:
+    generator = cluster.generators[0]
+    assert generator.ceiling("simple", 1, 0.2) > 0
+    assert generator.path_us(environment, "simple") > 0
