@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.cluster.agent import Heard
+from pgdyno.cluster.heard import Heard
 from pgdyno.cluster.load import LostError
 from pgdyno.programs import find_engine
 from pgdyno.target import Server
