@@ -15,6 +15,7 @@ from pgdyno.target.aws.insights import METRICS as INSIGHTS
 from pgdyno.target.aws.insights import insights_figures
 from pgdyno.target.aws.observed import SECOND_US, Span, missing
 from pgdyno.target.aws.server_log import checkpoint_of, line_us, log_part
+from tests.aws.instances import make_instance
 from tests.aws.simulator import REGION, Simulator, simulated
 from tests.aws.telling import PORTION
 
@@ -30,17 +31,7 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
         for name, value in simulator.environment.items():
             monkeypatch.setenv(name, value)
         monkeypatch.delenv("AWS_PROFILE", raising=False)
-        Cloud(REGION).call(
-            "rds",
-            "create_db_instance",
-            DBInstanceIdentifier="mine",
-            DBInstanceClass="db.m7g.large",
-            Engine="postgres",
-            EngineVersion="18.1",
-            AllocatedStorage=20,
-            MasterUsername="pgdyno",
-            MasterUserPassword="a password of theirs",
-        )
+        make_instance("mine")
         yield simulator
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from pgdyno.records import CloudSource
 from pgdyno.report.whole import report_html
-from pgdyno.store import RunData, load_run
+from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.cloud import read_cloud
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
@@ -212,7 +212,9 @@ def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
 
 
 def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(amazon: Amazon) -> None:
-    plan = write_plan(amazon.folder, rds(amazon.root), more='[hooks]\nbefore_run = "sleep 60"\n')
+    plan = write_plan(amazon.folder, rds(amazon.root), repeats=2, more='pause = "10m"\n')
+    # the last figures are not there when it is interrupted
+    amazon.simulator.telling.late = 1
     process = subprocess.Popen(
         [PGDYNO, "run", str(plan), "--yes", "--no-preflight"],
         cwd=amazon.folder,
@@ -220,7 +222,7 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
         stderr=subprocess.PIPE,
     )
     deadline = time.monotonic() + 120
-    while not list(amazon.folder.glob("pgdyno-runs/*/manifest.json")):
+    while not list(amazon.folder.glob("pgdyno-runs/*/trials/*/trial.json")):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -228,10 +230,12 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     process.communicate(timeout=120)
     assert process.returncode == 143
     assert amazon.simulator.left() == []
-    kept = str(write_plan(amazon.folder, rds(amazon.root)))
-    assert "the servers stay for 2h" in amazon.pgdyno(
-        "run", kept, "--yes", "--no-preflight", "--keep", "2h", "--runs", "kept"
-    )
+    run = the_run(amazon.folder)
+    # what is whole has what was known of it, and what was not is marked
+    assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
+    assert "the servers stay for 2h" in amazon.pgdyno("run", "--resume", str(run.path), "--yes", "--keep", "2h")
+    assert _gaps(run, 1) == {"cloudwatch": True, "insights": True, "log": False}
+    assert _gaps(run, 2) == {"cloudwatch": False, "insights": False, "log": False}
     assert len(amazon.simulator.left()) == 2
     assert "nothing of pgdyno's is there" in amazon.pgdyno("reap", "--expired")
     assert len(amazon.simulator.left()) == 2
@@ -241,6 +245,13 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     run = listed.split()[1].rstrip(",")
     assert "removed: database instance" in amazon.pgdyno("reap", "--run", run)
     assert amazon.simulator.left() == []
+
+
+def _gaps(run: RunFolder, trial: int) -> dict[str, bool]:
+    """Whether something is missing, by source."""
+    told = read_cloud(load_run(RunFolder.open(run.path)), trial)
+    assert told is not None
+    return {each.source.value: bool(each.gaps) for each in told.sources}
 
 
 def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Amazon) -> None:

@@ -13,7 +13,7 @@ from pgdyno.report.one_trial import one_trial
 from pgdyno.report.rent import rent_lines
 from pgdyno.report.whole import report_html
 from pgdyno.store import RunData, RunFolder, load_run
-from pgdyno.store.cloud import has_cloud, read_cloud, write_cloud
+from pgdyno.store.cloud import read_cloud, stored_cloud, write_cloud
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
@@ -50,7 +50,7 @@ def run(tmp_path: Path) -> RunData:
     folder = RunFolder.create(tmp_path, sample_manifest())
     record = sample_record(1, events).model_copy(update={"way": WAY})
     trial = folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
-    assert not has_cloud(trial)
+    assert stored_cloud(trial) is None
     told = CloudTold(source=CloudSource.CLOUDWATCH, period_s=60, figures=6, gaps=[CloudGap(from_s=90, to_s=150)])
     # the minute from 90 to 150 never came
     cpu = {30: 0.1, 90: 0.5, 210: 0.9, 270: 0.2}

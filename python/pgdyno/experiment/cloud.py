@@ -6,17 +6,20 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 
 from pgdyno.experiment.state import RunState
 from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord
-from pgdyno.store.cloud import has_cloud, write_cloud
+from pgdyno.store.cloud import stored_cloud, write_cloud
 from pgdyno.store.read import RunData
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.cloudwatch import cloudwatch_figures
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.insights import insights_figures
+from pgdyno.target.aws.late import whole
+from pgdyno.target.aws.life import Rental
 from pgdyno.target.aws.observed import SECOND_US, Observed, Span
 from pgdyno.target.aws.patience import Patience
 from pgdyno.target.aws.server import instance_of
@@ -25,6 +28,8 @@ from pgdyno.units import format_duration
 
 LATE_S = 300.0
 """So long behind a trial's end nobody waits any more: CloudWatch is one to three minutes late."""
+AT_ONCE_S = 30.0
+"""For so long a run that was interrupted goes on asking for what is there: somebody waits for its end."""
 _NAMES = {
     CloudSource.CLOUDWATCH: "CloudWatch's figures",
     CloudSource.INSIGHTS: "figures of Performance Insights",
@@ -73,29 +78,74 @@ class _Kept:
         self.events.append(CloudEventRow(self.trial, at_us, kind, None, None, None, None, message, text))
 
 
-def keep_told(state: RunState, target: str | None = None) -> None:
+def keep_told(state: RunState, target: str | None = None, *, late_s: float = LATE_S) -> None:
     """Fetches what Amazon tells of the trials so far, of `target` or of all, and stores it with them.
 
-    Waits for what is late, up to LATE_S behind a trial's end. Whatever a source says, the trials stay what they are.
+    Waits for what is late, up to `late_s` behind a trial's end. Whatever a source says, the trials stay what they are.
+    Trials of earlier attempts are among them, if their servers are still there. Raises StoreError.
+    """
+    for record in _told_of(state, target):
+        ended = record.ended_at
+        left_s = late_s - (datetime.now(UTC) - ended).total_seconds() if ended is not None else 0.0
+        _keep(state, record, max(left_s, 0.0))
+
+
+def keep_told_at_once(state: RunState, within_s: float = AT_ONCE_S) -> None:
+    """The same behind a run that was interrupted: nothing is waited for, and no trial begun behind `within_s`.
+
     Raises StoreError.
     """
+    patience = Patience(within_s)
+    for record in _told_of(state, None):
+        if patience.over():
+            state.note(f"what Amazon tells of trial {record.number} and those behind it was not asked for")
+            return
+        state.view.set_up("asking Amazon for what it knows of the trials that are whole")
+        _keep(state, record, 0.0)
+
+
+def _told_of(state: RunState, target: str | None) -> Iterator[TrialRecord]:
+    """Those of the trials so far that Amazon can tell of, and has not told all."""
     rental = state.ground.rental
     if rental is None:
         return
     attempt = len(state.folder.manifest.attempts)
     for record in state.folder.trials():
-        mine = isinstance(state.plan.target.get(record.target), RdsTarget | AuroraTarget) and record.attempt == attempt
-        if mine and target in (None, record.target) and not has_cloud(state.folder.trials_path / record.slug):
-            _keep(state, record, *rental.observed(record.target))
+        if target not in (None, record.target):
+            continue
+        if not isinstance(state.plan.target.get(record.target), RdsTarget | AuroraTarget):
+            continue
+        before = stored_cloud(state.folder.trials_path / record.slug)
+        if record.attempt == attempt:
+            wanted = before is None
+        else:
+            wanted = _is_same(rental, record, before) and (before is None or not _is_whole(before))
+        if wanted:
+            yield record
 
 
-def _keep(state: RunState, record: TrialRecord, cloud: Cloud, instance: str) -> None:
+def _is_same(rental: Rental, record: TrialRecord, before: CloudRecord | None) -> bool:
+    """Whether the server of a trial of an earlier attempt is the one that is there now."""
+    if before is not None:
+        return before.instance == rental.observed(record.target)[1]
+    since = rental.journal.begun
+    return record.started_at is not None and since < record.started_at and not rental.is_restored_often(record.target)
+
+
+def _is_whole(told: CloudRecord) -> bool:
+    return not any(each.gaps or each.message for each in told.sources)
+
+
+def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
+    rental = state.ground.rental
     clock = _clock(state, record)
-    if clock is None or record.started_at is None or record.ended_at is None:
+    if rental is None or clock is None or record.started_at is None or record.ended_at is None:
         return
-    begin, end = (round(each.timestamp() * SECOND_US) + clock.ahead_us for each in (record.started_at, record.ended_at))
+    cloud, instance = rental.observed(record.target)
+    # the engine's clock tells when, and the server's is known against that one alone
+    begin = clock.epoch_us + clock.ahead_us
+    end = begin + round((record.ended_at - record.started_at).total_seconds() * SECOND_US)
     span, kept = Span(begin, end), _Kept(record.number, clock)
-    left_s = LATE_S - (datetime.now(UTC) - record.ended_at).total_seconds()
     asking: list[tuple[CloudSource, Ask, str]] = [(CloudSource.CLOUDWATCH, cloudwatch_figures, instance)]
     resource, problem = _resource(cloud, instance)
     if resource is not None:
@@ -104,7 +154,7 @@ def _keep(state: RunState, record: TrialRecord, cloud: Cloud, instance: str) -> 
         kept.sources.append(CloudTold(source=CloudSource.INSIGHTS, message=problem))
     # Performance Insights is there first, and CloudWatch is waited for
     for source, ask, name in reversed(asking):
-        _figures(state, kept, source, lambda ask=ask, name=name: ask(cloud, name, span), left_s)  # type: ignore[misc]
+        _figures(state, kept, source, partial(ask, cloud, name, span), late_s)
     _log(kept, cloud, instance, span)
     for told in kept.sources:
         _note(state, record, told)
@@ -132,14 +182,12 @@ def _resource(cloud: Cloud, instance: str) -> tuple[str | None, str]:
     return str(found["DbiResourceId"]), ""
 
 
-def _figures(state: RunState, kept: _Kept, source: CloudSource, ask: Callable[[], Observed], left_s: float) -> None:
-    patience, waited = Patience(max(left_s, 0.0)), False
+def _figures(state: RunState, kept: _Kept, source: CloudSource, ask: Callable[[], Observed], late_s: float) -> None:
+    def waits() -> None:
+        state.view.set_up(f"waiting for {_NAMES[source]}, up to {format_duration(max(late_s, 1.0))}")
+
     try:
-        while not (found := ask()).complete and not patience.over():
-            if not waited:
-                state.view.set_up(f"waiting for {_NAMES[source]}, up to {format_duration(max(left_s, 1.0))}")
-            waited = True
-            patience.pause()
+        found = whole(ask, late_s, waits)
     except AwsError as error:
         kept.sources.append(CloudTold(source=source, message=error.message))
         return

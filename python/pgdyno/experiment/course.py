@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pgdyno.errors import ExitCode, PgdynoError, StoreError
-from pgdyno.experiment.cloud import keep_told
+from pgdyno.experiment.cloud import keep_told, keep_told_at_once
 from pgdyno.experiment.hooks import run_level_hook
 from pgdyno.experiment.rented import rent_of
 from pgdyno.experiment.state import RunState
@@ -57,14 +57,17 @@ def carry_out(state: RunState, todo: Iterable[PlannedTrial]) -> Finished:
                 state.note(state.ground.use.alongside)
             run_level_hook(state, "before_run")
             reason = _trials(state, todo)
-            keep_told(state)
         except (StopRunError, HookError) as stop:
             reason = stopped = stop.message
+        keep_told(state)
         if reason is not None:
             ended = f"was stopped: {reason}"
             state.note(f"stopped: {reason}")
     except BaseException as error:
-        # what could not be stored must not be hidden by what cannot be closed
+        # what could not be stored must not be hidden by what cannot be closed, and who interrupts again waits no more
+        if not isinstance(error, StoreError):
+            with suppress(PgdynoError, KeyboardInterrupt, SystemExit):
+                keep_told_at_once(state)
         with suppress(StoreError):
             _close(state, _how(error))
         raise

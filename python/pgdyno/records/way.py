@@ -14,9 +14,9 @@ class WayRecord(Record):
     """The quickest of them: there and back, and a server that only answers."""
     median_us: float
     clock_ahead_us: int | None = None
-    """By how much the server's clock was ahead of the generator's; negative: behind. None with a rented generator."""
+    """By how much the server's clock was ahead of the generator's, also where that is rented; negative: behind."""
     clock_uncertainty_us: int | None = None
-    """Half of the quickest round trip in which it was asked for; likewise."""
+    """Half of the quickest round trip in which it was asked for; with a rented generator, that of both clocks."""
     generator_zone: str | None = None
     """Availability zone of the machine that the load came from; None: it is none of Amazon's, or does not tell."""
     server_zone: str | None = None

@@ -54,9 +54,11 @@ Told = tuple[list[SeriesStep], list[WaitStep], list[LoggedCheckpoint]]
 """Minutes of CloudWatch, active sessions of Performance Insights, checkpoints in the log."""
 
 
-def has_cloud(trial: Path) -> bool:
-    """Whether the folder of a trial has it already."""
-    return (trial / RECORD).exists()
+def stored_cloud(trial: Path) -> CloudRecord | None:
+    """What the folder of a trial has of it; None where nobody was asked. Raises StoreError."""
+    path = trial / RECORD
+    with storing("read", path):
+        return CloudRecord.model_validate_json(path.read_bytes()) if path.exists() else None
 
 
 def write_cloud(
@@ -81,9 +83,7 @@ def write_cloud(
 def read_cloud(run: RunData, trial: int) -> CloudRecord | None:
     """Of trial number `trial`; None where nobody was asked. Raises StoreError."""
     slug = next(record.slug for record in run.trials if record.number == trial)
-    path = run.folder.trials_path / slug / RECORD
-    with storing("read", path):
-        return CloudRecord.model_validate_json(path.read_bytes()) if path.exists() else None
+    return stored_cloud(run.folder.trials_path / slug)
 
 
 def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]:

@@ -24,6 +24,8 @@ from pgdyno.target.storage import ensure_folder, storing
 FOLDER = "aws"
 GENERATOR = "@generator"
 """In the place of a target's name, of which it can be none: of the run's generator, the first of several."""
+_NAMED = "%Y%m%d-%H%M%S"
+_STAMPED = len("20261122-093000")
 
 
 def generator_names(count: int) -> list[str]:
@@ -38,7 +40,7 @@ def is_generator(name: str) -> bool:
 
 def new_run() -> str:
     """A name for a run that no other has: letters, digits and single dashes, as RDS wants its names."""
-    return f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
+    return f"{datetime.now(UTC):{_NAMED}}-{secrets.token_hex(3)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ class Journal:
             finally:
                 os.close(handle)
         return journal
+
+    @property
+    def begun(self) -> datetime:
+        """To a second, as its name says."""
+        return datetime.strptime(self.run[:_STAMPED], _NAMED).replace(tzinfo=UTC)
 
     def making(self, kind: Kind, name: str, region: str, target: str) -> None:
         """Notes what is about to be made; returns when that is on the disk. Raises TargetError."""

@@ -204,8 +204,12 @@ class Rental:
 
     def wants_restore(self, name: str) -> bool:
         """Whether the server of target `name` is to be made anew from its snapshot before the next trial."""
+        return self.is_restored_often(name) and name not in self.fresh
+
+    def is_restored_often(self, name: str) -> bool:
+        """Whether the server of target `name` is another before every trial."""
         spec = rented_targets(self.plan).get(name)
-        return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial" and name not in self.fresh
+        return isinstance(spec, DatabaseTarget) and spec.restore == "each-trial"
 
     def restore(self, name: str) -> None:
         """Removes the server of target `name` and makes it anew from its snapshot. Raises TargetError."""

@@ -1,0 +1,22 @@
+"""Database instances that are there without a plan."""
+
+from __future__ import annotations
+
+from pgdyno.target.aws.cloud import Cloud
+from tests.aws.simulator import REGION
+
+
+def make_instance(name: str) -> None:
+    """One that is called `name`, with Performance Insights."""
+    Cloud(REGION).call(
+        "rds",
+        "create_db_instance",
+        DBInstanceIdentifier=name,
+        DBInstanceClass="db.m7g.large",
+        Engine="postgres",
+        EngineVersion="18.1",
+        AllocatedStorage=20,
+        MasterUsername="pgdyno",
+        MasterUserPassword="a password of theirs",
+        EnablePerformanceInsights=True,
+    )
