@@ -242,8 +242,8 @@ def test_a_run_that_is_terminated_takes_its_servers_down_and_keep_keeps_them(ama
     listed = amazon.pgdyno("reap", "--all", "--look")
     assert listed.count("until 20") == 2
     assert "this costs 0.2027 USD an hour" in listed
-    run = listed.split()[1].rstrip(",")
-    assert "removed: database instance" in amazon.pgdyno("reap", "--run", run)
+    made_by = listed.split()[1].rstrip(",")
+    assert "removed: database instance" in amazon.pgdyno("reap", "--run", made_by)
     assert amazon.simulator.left() == []
 
 
