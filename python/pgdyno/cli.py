@@ -44,13 +44,30 @@ OnOption = Annotated[
         help="Other targets: [on.NAME] of the plan; embedded: a server of this machine; dsn: where PGHOST leads.",
     ),
 ]
+
+
+def _here(folder: Path) -> Path:
+    if str(folder).startswith("s3:"):
+        hint = "name a run there by its whole address; pgdyno copy brings runs there"
+        raise UsageError("the folder of runs is one of this machine, not object storage", hint=hint)
+    return folder
+
+
 RunsOption = Annotated[
     Path,
-    typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders."),
+    typer.Option("--runs", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.", callback=_here),
 ]
 RunArgument = Annotated[
     str,
     typer.Argument(metavar="[RUN]", help="A run folder, its name or the beginning of it; `latest` is the last one."),
+]
+RunsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[RUN]...", help="Runs, folders of runs, or patterns; here or at s3://bucket/folder."),
+]
+ClusterOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PLACE", help="Work there: local:3, ssh://host1,host2, ray://address:10001. Repeatable."),
 ]
 BudgetOption = Annotated[
     str | None,
@@ -230,10 +247,13 @@ def watch(
 
 @app.command("import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Outputs, logs, documents or CSV tables.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Outputs, logs, documents or CSV tables; here or at s3://bucket/key."),
+    ],
     into: Annotated[
-        Path, typer.Option("--into", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders.")
-    ] = DEFAULT_RUNS,
+        str, typer.Option("--into", metavar="DIR", envvar="PGDYNO_RUNS", help="Folder of run folders; s3:// too.")
+    ] = str(DEFAULT_RUNS),
     target: Annotated[
         str | None, typer.Option(metavar="NAME", help="What was measured, where no column says it.")
     ] = None,
@@ -242,11 +262,12 @@ def import_(
         typer.Option("--map", metavar="OURS=THEIRS", help="A CSV column called otherwise. Repeatable."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help='Print {"run": path, "trials": n, "unread": [...]}.')] = False,
+    cluster: ClusterOption = None,
 ) -> None:
     """Bring what pgbench, sysbench, HammerDB or a document says into a run folder of its own."""
     from pgdyno.commands.import_ import import_ as bring
 
-    bring(files, into, target=target, mapping=mapping or [], json=json)
+    bring(files, into, target=target, mapping=mapping or [], json=json, cluster=cluster or [])
 
 
 @app.command("list")
@@ -290,20 +311,37 @@ def show(
 def report(
     named: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RUN]...", help="Run folders, or their names; further ones stand beside the first."),
+        typer.Argument(
+            metavar="[RUN]...", help="Runs, here or at s3://bucket/folder; further ones stand beside the first."
+        ),
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
-    html: Annotated[Path | None, typer.Option(help="Where the HTML report goes.  [default: in the run folder]")] = None,
+    html: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="Where the HTML report goes; with --each, a folder.  [default: in the run folder]",
+        ),
+    ] = None,
     pdf: Annotated[Path | None, typer.Option(help="Write it as a PDF, too: two pages and an appendix.")] = None,
     md: Annotated[Path | None, typer.Option(help="Write Markdown of 80 columns, too.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
     price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
     language: Annotated[Language, typer.Option(help="What the report is written in.")] = Language.ENGLISH,
+    each: Annotated[
+        bool, typer.Option("--each", help="A report of every run that is named, folders of runs and patterns too.")
+    ] = False,
+    cluster: ClusterOption = None,
 ) -> None:
     """Write the report of a run, or of several beside each other: one HTML file that works offline."""
-    from pgdyno.commands.show import write_report
+    from pgdyno.commands.report import Forms, write_each, write_report
 
-    write_report(named or ["latest"], runs, html=html, pdf=pdf, md=md, csv=csv, price=price, language=language)
+    what, forms = named or ["latest"], Forms(html, pdf, md, csv)
+    if each:
+        raise typer.Exit(write_each(what, runs, forms, price=price, language=language, cluster=cluster or []))
+    if cluster:
+        raise UsageError("one report is written here", hint="--cluster goes with --each")
+    write_report(what, runs, forms, price=price, language=language)
 
 
 @app.command()
@@ -322,6 +360,22 @@ def export(
     from pgdyno.commands.export import export_run
 
     export_run(run, runs, openmetrics=openmetrics, trial=trial, output=output)
+
+
+@app.command()
+def copy(
+    named: Annotated[
+        list[str], typer.Argument(metavar="RUN... PLACE", help="Runs, folders of runs or patterns; and where they go.")
+    ],
+    runs: RunsOption = DEFAULT_RUNS,
+) -> None:
+    """Copy whole runs onto object storage (s3://bucket/folder), or from there: a run is there at once or not at all."""
+    from pgdyno.commands.copy import copy_runs
+
+    *what, place = named
+    if not what:
+        raise UsageError("copy has no place to copy to", hint="pgdyno copy RUN s3://bucket/folder")
+    raise typer.Exit(copy_runs(what, place, runs))
 
 
 @app.command()
@@ -379,18 +433,23 @@ def gate(
 
 @app.command()
 def analyse(
-    run: RunArgument = "latest",
+    named: RunsArgument = None,
     price: PriceOption = None,
     latency: Annotated[
         str | None, typer.Option(metavar="TARGET", help='The capacity at a latency target, such as "p99 < 10ms".')
     ] = None,
     runs: RunsOption = DEFAULT_RUNS,
+    cluster: ClusterOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say whether trials were steady, where they dipped, how targets scale, and what they cost."""
+    """Say whether trials were steady, where they dipped, how targets scale, and what they cost.
+
+    Of several runs each by itself. A folder of runs is all of them, here or at s3://bucket/folder.
+    """
     from pgdyno.commands.analyse import analyse_stored
 
-    analyse_stored(run, runs, price, latency, json=json)
+    what = named or ["latest"]
+    raise typer.Exit(analyse_stored(what, runs, price, latency, json=json, cluster=cluster or []))
 
 
 @app.command()

@@ -22,6 +22,7 @@ COMMANDS = [
     "compare",
     "gate",
     "analyse",
+    "copy",
     "report",
     "plan check",
     "plan show",
@@ -180,6 +181,10 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
         (["run", "quick", "--resume", "latest"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
         (["run", "--resume", "latest", "--set", "a=1"], ExitCode.USAGE, "--resume takes the plan from the run itself"),
         (["run", "--resume", "latest"], ExitCode.STORE, "there are no runs in pgdyno-runs"),
+        (["run", "--resume", "s3://bench/x"], ExitCode.USAGE, "a run on object storage is not gone on with"),
+        (["run", "quick", "--runs", "s3://bench/x"], ExitCode.USAGE, "the folder of runs is one of this machine"),
+        (["report", "latest", "--cluster", "local:2"], ExitCode.USAGE, "--cluster goes with --each"),
+        (["copy", "latest"], ExitCode.USAGE, "pgdyno copy RUN s3://bucket/folder"),
         (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
     ],
 )

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import IO, Protocol
@@ -157,7 +158,7 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
             with gathered(Cluster(found, _on_ray, lambda: None)) as cluster:
                 yield cluster
         return
-    with _own_nodes(places, say) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend)) as cluster:
+    with own_nodes(places, say) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend)) as cluster:
         yield cluster
 
 
@@ -166,12 +167,12 @@ def _on_ray() -> Known:
 
 
 @contextmanager
-def _own_nodes(places: Places, say: Callable[[str], None]) -> Iterator[_OwnNodes]:
-    """Nodes that have joined, and this process with them. Raises EngineError."""
+def own_nodes(places: Places, say: Callable[[str], None], *, for_tasks: bool = False) -> Iterator[_OwnNodes]:
+    """Nodes that have joined, and this process with them; for tasks in place of loads. Raises EngineError."""
     for start in range(1, MOST_STARTS + 1):
         with ExitStack() as stack:
-            nodes = _OwnNodes(places, stack, say)
-            say(f"starting {nodes.count} generators" if start == 1 else "starting the generators again")
+            nodes = _OwnNodes(places, stack, say, for_tasks=for_tasks)
+            say(f"starting {nodes.count} {'nodes' if for_tasks else 'generators'}{', again' if start > 1 else ''}")
             try:
                 nodes.start()
                 stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
@@ -196,10 +197,14 @@ def gathered(cluster: Cluster) -> Iterator[Cluster]:
             generator.end()
 
 
+def _tasks(node: Node) -> int | None:
+    return None if node.host is not None else int(node.makes_load)
+
+
 class _OwnNodes:
     """Nodes that we start."""
 
-    def __init__(self, places: Places, stack: ExitStack, say: Callable[[str], None]) -> None:
+    def __init__(self, places: Places, stack: ExitStack, say: Callable[[str], None], *, for_tasks: bool) -> None:
         """All of them end with `stack`."""
         self._stack, self._say = stack, say
         self.count = places.local + len(places.ssh)
@@ -218,6 +223,9 @@ class _OwnNodes:
             Node(f"generator-{number}", self.address, None, is_head=False, makes_load=True, host=host)
             for number, host in enumerate(places.ssh, start=places.local + 1)
         ]
+        if for_tasks:
+            # all nodes of this machine share its processors
+            self._nodes = [replace(each, tasks=_tasks(each)) for each in self._nodes]
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._starts: Counter[str] = Counter()
 

@@ -32,11 +32,15 @@ class Node:
     """For the head's files."""
     host: SshNode | None = None
     """None: this machine."""
+    tasks: int | None = 0
+    """That it does at once; None: one a processor."""
 
 
 def ray_command(node: Node) -> list[str]:
     """`ray start` in the foreground, without what we do not use."""
-    command = ["ray", "start", "--block", "--disable-usage-stats", "--num-cpus=0", f"--node-name={node.name}"]
+    command = ["ray", "start", "--block", "--disable-usage-stats", f"--node-name={node.name}"]
+    if node.tasks is not None:
+        command.append(f"--num-cpus={node.tasks}")
     command.append(f"--object-store-memory={STORE_BYTES}")
     if node.makes_load:
         command.append(f'--resources={{"{RESOURCE}": 1}}')

@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from rich.console import Console
 
+from pgdyno.commands.spread import certain, over
 from pgdyno.importers.tabular import mapping_of
 from pgdyno.importers.write import import_files
+from pgdyno.store import RunFolder
+from pgdyno.store.named import matching_objects
+from pgdyno.store.remote.address import Address, is_remote
+from pgdyno.store.remote.runs import upload
 
 UNREAD_SHOWN = 20
 
 
-def import_(files: Sequence[Path], into: Path, *, target: str | None, mapping: Sequence[str], json: bool) -> None:
-    """Imports `files` as one run and says where it is. Raises StoreError and UsageError."""
-    with Console(stderr=True, highlight=False).status("reading"):
-        result = import_files(files, into, target=target, mapping=mapping_of(mapping))
+def import_(
+    files: Sequence[str],
+    into: str,
+    *,
+    target: str | None,
+    mapping: Sequence[str],
+    json: bool,
+    cluster: Sequence[str] = (),
+) -> None:
+    """Imports `files` as one run and says where it is. Raises PgdynoError."""
+    places = [place for file in files for place in (matching_objects(file) if is_remote(file) else [file])]
+    with over(cluster) as way, stored_at(into) as (folder, brought):
+        with Console(stderr=True, highlight=False).status("reading"):
+            result = import_files(places, folder, target=target, mapping=mapping_of(mapping), over=certain(way))
+        run = brought(result.run)
     if json:
         unread = [line.model_dump(mode="json") for line in result.unread]
-        print(
-            json_module.dumps({"run": str(result.run), "trials": result.trials, "unread": unread}, ensure_ascii=False)
-        )
+        print(json_module.dumps({"run": run, "trials": result.trials, "unread": unread}, ensure_ascii=False))
         return
     console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{result.trials} trials are in {result.run}", markup=False)
+    console.print(f"{result.trials} trials are in {run}", markup=False)
     if result.unread:
         console.print(f"{len(result.unread)} lines with figures were not understood:", markup=False)
     for line in result.unread[:UNREAD_SHOWN]:
         console.print(f"  {line.file}:{line.line}: {line.text}", markup=False)
     if len(result.unread) > UNREAD_SHOWN:
         console.print(f"  and {len(result.unread) - UNREAD_SHOWN} more; --json lists all", markup=False)
+
+
+@contextmanager
+def stored_at(into: str) -> Iterator[tuple[Path, Callable[[Path], str]]]:
+    """A folder for a run that belongs into `into`, and what brings the run there and says where it is."""
+    if not is_remote(into):
+        yield Path(into), str
+        return
+    at = Address.of(into)
+    with TemporaryDirectory(prefix="pgdyno-import-") as folder:
+        yield Path(folder), lambda run: str(upload(RunFolder.open(run), at))

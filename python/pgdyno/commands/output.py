@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.errors import StoreError
+from pgdyno.store.remote.address import Address, is_remote
 
 
 def write_report_file(path: Path, content: str | bytes) -> None:
@@ -16,3 +17,18 @@ def write_report_file(path: Path, content: str | bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error.strerror}", hint="choose another place for it") from error
+
+
+def write_report_at(place: str, content: str | bytes) -> None:
+    """Likewise, where `place` may be an address of object storage, too. Raises StoreError and UsageError."""
+    if not is_remote(place):
+        write_report_file(Path(place).expanduser(), content)
+        return
+    from pgdyno.store.remote.objects import write
+
+    write(content.encode() if isinstance(content, str) else content, Address.of(place))
+
+
+def below(place: str, name: str) -> str:
+    """What is called `name` in the folder at `place`."""
+    return str(Address.of(place) / name) if is_remote(place) else str(Path(place) / name)

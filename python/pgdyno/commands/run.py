@@ -25,6 +25,7 @@ from pgdyno.report.live import LiveView, live_view
 from pgdyno.report.terminal import print_report
 from pgdyno.report.whole import report_html
 from pgdyno.store import find_run, load_run
+from pgdyno.store.remote.address import is_remote
 from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
 from pgdyno.units import parse_duration_s
 
@@ -124,6 +125,8 @@ def resume_run(
     rent: Rent | None = None,
 ) -> ExitCode:
     """Goes on with a run that did not come to its end, likewise. Raises PgdynoError when that cannot be."""
+    if is_remote(run):
+        raise UsageError("a run on object storage is not gone on with", hint="pgdyno copy brings it here")
     folder = find_run(run, runs)
     use = Use(folder.name, when_busy)
     renting = (rent or Rent()).agreed(loaded_of(folder).plan)

@@ -1,9 +1,8 @@
-"""`pgdyno list`, `pgdyno show` and `pgdyno report`: runs that are on disk."""
+"""`pgdyno list` and `pgdyno show`: runs that are stored."""
 
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -12,17 +11,12 @@ from rich.table import Table
 
 from pgdyno.analyse.source import RunSource
 from pgdyno.audit import audit
-from pgdyno.commands.analyse import read_prices
-from pgdyno.commands.output import write_report_file
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.one_trial import one_trial
-from pgdyno.report.paper.typeset import need_typst
 from pgdyno.report.terminal import print_report
 from pgdyno.report.terminal_timeline import steps_for, timeline_lines
-from pgdyno.report.texts import Language
-from pgdyno.report.whole import WholeReport, whole_report
 from pgdyno.report.workload_tables import sweep_table, text_lines
 from pgdyno.store import RunEntry, find_run, load_run
 from pgdyno.store import list_runs as stored_runs
@@ -100,49 +94,3 @@ def _show_sweep(run: RunSource) -> None:
         hint = "leave out --layout; it is for workloads with lua, or with a name such as oltp-read-write"
         raise UsageError(f"run {run.manifest.run} has no trial whose statements are counted as sysbench's", hint=hint)
     print("\n".join(text_lines(table)))
-
-
-def write_report(
-    named: Sequence[str],
-    runs: Path,
-    *,
-    html: Path | None,
-    pdf: Path | None,
-    md: Path | None,
-    csv: Path | None,
-    price: Path | None,
-    language: Language = Language.ENGLISH,
-) -> None:
-    """Writes the report of a run, or of several beside the first, and says where. Raises StoreError and UsageError."""
-    folders = [find_run(name, runs) for name in named]
-    data = [load_run(folder) for folder in folders]
-    if pdf is not None:
-        need_typst()
-    prices = None if price is None else read_prices(price)
-    if len(data) > 1 and (html is None or csv is not None):
-        what = "the report of several runs belongs to none of their folders" if html is None else "a CSV is of one run"
-        raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE")
-    page = html or folders[0].path / "report.html"
-    report = whole_report(data, prices, language)
-    forms: list[tuple[Path | None, Callable[[], str | bytes]]] = [
-        (page, report.html),
-        (pdf, lambda: _on_paper(report)),
-        (md, report.markdown),
-        (csv, lambda: to_csv(data[0])),
-    ]
-    console = Console(highlight=False)
-    for path, made in forms:
-        if path is None:
-            continue
-        write_report_file(path, made())
-        console.print(str(path), markup=False, soft_wrap=True)
-
-
-def _on_paper(report: WholeReport) -> bytes:
-    """The PDF; what it cannot show is said."""
-    paper = report.pdf()
-    if paper.missing:
-        shown = f"{paper.missing[:20]}{'…' if len(paper.missing) > 20 else ''}"
-        said = f"no font of this system has {shown}: the PDF has their numbers; Debian's fonts-noto-cjk may help"
-        Console(stderr=True, highlight=False).print(said, markup=False, soft_wrap=True)
-    return paper.pdf

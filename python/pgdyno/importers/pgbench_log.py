@@ -29,6 +29,8 @@ MEMORY_LIMIT = "1GB"
 """What DuckDB may take; more goes to the disk."""
 AT_ONCE = 200
 """Seconds of a log whose counts are looked at together."""
+LINE_BYTES = 200
+"""Lines of logs are shorter."""
 _TRANSACTION = re.compile(
     rb"\d{1,7} \d+ (?:\d+|skipped|failed|serialization|deadlock) \d+ \d{9,10} \d{1,6}(?: \d+){0,2}\s*"
 )
@@ -56,10 +58,8 @@ class LogTrial:
     ended_at: datetime
 
 
-def log_kind(path: Path) -> LogKind | None:
-    """What log `path` is, by its first line; None when it is none."""
-    with path.open("rb") as file:
-        first = file.readline(200)
+def log_kind(first: bytes) -> LogKind | None:
+    """What log begins with the line `first`; None when it is none."""
     if _AGGREGATE.fullmatch(first):
         return LogKind.AGGREGATES
     return LogKind.TRANSACTIONS if _TRANSACTION.fullmatch(first) else None
@@ -110,7 +110,7 @@ def _csv(paths: Sequence[Path], columns: Sequence[tuple[str, str]]) -> str:
 
 def _width(path: Path) -> int:
     with path.open("rb") as file:
-        return len(file.readline(200).split())
+        return len(file.readline(LINE_BYTES).split())
 
 
 # ---- transaction logs ----

@@ -77,7 +77,7 @@ def whole_report(
     """The report of one run, or of several beside the first. Raises StoreError and UsageError."""
     with without_collector(), spoken(language):
         of, extras = everything(runs, prices)
-        location = ", ".join(str(run.folder.path) for run in runs)
+        location = ", ".join(run.folder.location for run in runs)
         return WholeReport(of, extras, report_content(of, location, extras), language)
 
 

@@ -37,6 +37,8 @@ class RunFolder:
         """Use `create` or `open`."""
         self.path = path
         self._manifest = manifest
+        self.location = str(path)
+        """Where people find it: of a run that was fetched, its address on object storage."""
 
     @property
     def name(self) -> str:
@@ -73,7 +75,7 @@ class RunFolder:
             except BaseException:
                 shutil.rmtree(partial, ignore_errors=True)
                 raise
-        folder.path = path
+        folder.path, folder.location = path, str(path)
         return folder
 
     @classmethod

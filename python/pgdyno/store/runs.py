@@ -10,6 +10,8 @@ from pathlib import Path
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest
 from pgdyno.store.folder import MANIFEST, RunFolder
+from pgdyno.store.remote.address import is_remote
+from pgdyno.store.remote.borrowed import borrowed
 from pgdyno.store.storing import storing
 
 LATEST = "latest"
@@ -61,8 +63,12 @@ def _entry(path: Path) -> RunEntry:
 def find_run(text: str, parent: Path) -> RunFolder:
     """The run that `text` names: a path, a name in `parent`, the only name that begins so, or `latest`.
 
+    One at an address of object storage is fetched, and stays until this process ends.
+
     Raises UsageError when several names begin so, StoreError when there is none or it cannot be read.
     """
+    if is_remote(text):
+        return borrowed(text)
     # a path first: it cannot mean anything else
     if "/" in text or (Path(text) / MANIFEST).is_file():
         return RunFolder.open(Path(text).expanduser())

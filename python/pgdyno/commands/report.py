@@ -1,0 +1,143 @@
+"""`pgdyno report`: a page of one run, of several beside each other, or of each of many."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from pgdyno.analyse.price import PriceList
+from pgdyno.commands.analyse import read_prices
+from pgdyno.commands.output import below, write_report_at, write_report_file
+from pgdyno.commands.spread import Unread, each_run, over, say_unread
+from pgdyno.errors import ExitCode, StoreError, UsageError
+from pgdyno.report.export import to_csv
+from pgdyno.report.paper.typeset import need_typst
+from pgdyno.report.texts import Language
+from pgdyno.report.whole import WholeReport, whole_report
+from pgdyno.store import find_run, load_run
+from pgdyno.store.named import named_runs
+from pgdyno.store.remote.address import is_remote
+from pgdyno.store.remote.runs import opened
+
+PAGE = "report.html"
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """What is written, and where; None: not."""
+
+    html: str | None
+    """A path or an address; with `each`, the folder of the pages. None: into the run folder."""
+    pdf: Path | None = None
+    md: Path | None = None
+    csv: Path | None = None
+
+
+def write_report(
+    named: Sequence[str],
+    runs: Path,
+    forms: Forms,
+    *,
+    price: Path | None,
+    language: Language = Language.ENGLISH,
+) -> None:
+    """Writes the report of a run, or of several beside the first, and says where. Raises StoreError and UsageError."""
+    folders = [find_run(name, runs) for name in named]
+    data = [load_run(folder) for folder in folders]
+    if forms.pdf is not None:
+        need_typst()
+    prices = None if price is None else read_prices(price)
+    if len(data) > 1 and (forms.html is None or forms.csv is not None):
+        is_homeless = forms.html is None
+        what = "the report of several runs belongs to none of their folders" if is_homeless else "a CSV is of one run"
+        raise UsageError(what, hint="pgdyno report RUN OTHER --html FILE, or --each for a report of each")
+    page = forms.html or below(folders[0].location, PAGE)
+    report = whole_report(data, prices, language)
+    write_report_at(page, report.html())
+    console = Console(highlight=False)
+    console.print(page, markup=False, soft_wrap=True)
+    further: list[tuple[Path | None, Callable[[], str | bytes]]] = [
+        (forms.pdf, lambda: _on_paper(report)),
+        (forms.md, report.markdown),
+        (forms.csv, lambda: to_csv(data[0])),
+    ]
+    for path, made in further:
+        if path is None:
+            continue
+        write_report_file(path, made())
+        console.print(str(path), markup=False, soft_wrap=True)
+
+
+def _on_paper(report: WholeReport) -> bytes:
+    """The PDF; what it cannot show is said."""
+    paper = report.pdf()
+    if paper.missing:
+        shown = f"{paper.missing[:20]}{'…' if len(paper.missing) > 20 else ''}"
+        said = f"no font of this system has {shown}: the PDF has their numbers; Debian's fonts-noto-cjk may help"
+        Console(stderr=True, highlight=False).print(said, markup=False, soft_wrap=True)
+    return paper.pdf
+
+
+def write_each(
+    named: Sequence[str],
+    runs: Path,
+    forms: Forms,
+    *,
+    price: Path | None,
+    language: Language,
+    cluster: Sequence[str],
+) -> ExitCode:
+    """Writes a page of each run, and says where; those that cannot be read are named behind the others.
+
+    The code is that of the first of these. Raises PgdynoError.
+    """
+    if forms.pdf or forms.md or forms.csv:
+        raise UsageError("--each writes HTML only", hint="leave out --pdf, --md and --csv")
+    if forms.html is not None and not is_remote(forms.html):
+        try:
+            Path(forms.html).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot make the folder {forms.html}: {(error.strerror or '').lower()}") from error
+    work = partial(page_of, None if price is None else read_prices(price), language, forms.html)
+    found = named_runs(named, runs)
+    if forms.html is not None:
+        _told_apart(found.places)
+    console = Console(highlight=False)
+    unread: list[Unread] = []
+    with over(cluster) as way:
+        for _, written in each_run(way, work, found.places):
+            if isinstance(written, Unread):
+                unread.append(written)
+                continue
+            page, content = written
+            if content is not None:
+                write_report_file(Path(page), content)
+            console.print(page, markup=False, soft_wrap=True)
+    say_unread(unread)
+    return unread[0].exit_code if unread else ExitCode.OK
+
+
+def _told_apart(places: Sequence[str]) -> None:
+    counts = Counter(place.rpartition("/")[2] for place in places)
+    twice = [place for place in places if counts[place.rpartition("/")[2]] > 1]
+    if twice:
+        raise UsageError(f"one page would replace the other: {', '.join(twice[:2])}", hint="write them one by one")
+
+
+def page_of(prices: PriceList | None, language: Language, folder: str | None, place: str) -> tuple[str, bytes | None]:
+    """Where the page of the run at `place` belongs, and the page, for whoever has that folder.
+
+    On object storage it is written here: thousands of pages need not pass through one host. Raises StoreError.
+    """
+    with opened(place) as run:
+        page = below(run.location, PAGE) if folder is None else below(folder, f"{run.name}.html")
+        content = whole_report([load_run(run)], prices, language).html().encode()
+    if not is_remote(page):
+        return page, content
+    write_report_at(page, content)
+    return page, None

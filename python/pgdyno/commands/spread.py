@@ -1,0 +1,79 @@
+"""`--cluster`: work on many runs or files, here or over hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from rich.console import Console
+
+from pgdyno.cluster.tasks import Lost, Over, in_line, spread
+from pgdyno.errors import EngineError, ExitCode, PgdynoError, UsageError
+from pgdyno.plan.generators import generators
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """A run that nothing could be done with; the others go on."""
+
+    place: str
+    message: str
+    hint: str | None = None
+    exit_code: ExitCode = ExitCode.STORE
+
+
+@contextmanager
+def over(cluster: Sequence[str]) -> Iterator[Over]:
+    """The way of `--cluster`; in this process where none is named. Raises UsageError and EngineError."""
+    if not cluster:
+        yield in_line
+        return
+    try:
+        places = generators(cluster)
+    except ValueError as error:
+        raise UsageError(f"--cluster: {error}") from error
+    console = Console(stderr=True, highlight=False)
+    with spread(places, lambda text: console.print(text, markup=False)) as tasks:
+        yield tasks
+
+
+def certain(way: Over) -> Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]:
+    """The same for work of which nothing may be missing. Raises EngineError when a result is lost."""
+
+    def results(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        items = list(items)
+        for item, found in zip(items, way(work, items), strict=True):
+            if isinstance(found, Lost):
+                raise EngineError(f"cannot read {item}: {found.why}")
+            yield found
+
+    return results
+
+
+def each_run(way: Over, work: Callable[[str], Result], places: Iterable[str]) -> Iterator[tuple[str, Result | Unread]]:
+    """Each of `places` with what `work` gives of it, or why it gives nothing; in their order."""
+    places = list(places)
+    for place, found in zip(places, way(partial(_attempt, work), places), strict=True):
+        yield place, Unread(place, f"cannot read {place}: {found.why}") if isinstance(found, Lost) else found
+
+
+def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
+    try:
+        return work(place)
+    except PgdynoError as error:
+        return Unread(place, error.message, error.hint, error.exit_code)
+
+
+def say_unread(found: Sequence[Unread]) -> None:
+    """Names the runs that were left out, on standard error."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    for each in found:
+        console.print(f"[red]error:[/red] {'' if each.place in each.message else f'{each.place}: '}", end="")
+        console.print(each.message, markup=False)
+        if each.hint:
+            console.print(f"hint: {each.hint}", markup=False)

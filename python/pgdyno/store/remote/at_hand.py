@@ -1,0 +1,54 @@
+"""One file at a time, wherever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pgdyno.errors import StoreError
+from pgdyno.store.remote.address import Address, is_remote
+from pgdyno.store.remote.objects import beginning, fetch, stored
+from pgdyno.store.remote.runs import named_as
+from pgdyno.store.storing import storing
+
+
+@contextmanager
+def at_hand(place: str) -> Iterator[Path]:
+    """The file at `place`, a path or an address, under its own name; what is fetched is gone behind the block.
+
+    Raises StoreError.
+    """
+    if not is_remote(place):
+        yield Path(place)
+        return
+    at = Address.of(place)
+    found = stored(at)
+    if found is None:
+        raise StoreError(f"cannot read {at}: there is no such object")
+    with TemporaryDirectory(prefix="pgdyno-file-") as folder, named_as({folder: at}):
+        path = Path(folder, at.name)
+        fetch(found, path)
+        yield path
+
+
+def first_line(place: str, most_bytes: int) -> bytes:
+    """The first line of the file at `place`, or as much of it as that. Raises StoreError."""
+    if is_remote(place):
+        return beginning(Address.of(place), most_bytes).split(b"\n", 1)[0]
+    path = Path(place)
+    with storing("read", path), path.open("rb") as file:
+        return file.readline(most_bytes)
+
+
+def size_bytes(place: str) -> int:
+    """Of the file at `place`. Raises StoreError."""
+    if is_remote(place):
+        found = stored(Address.of(place))
+        if found is None:
+            raise StoreError(f"cannot read {place}: there is no such object")
+        return found.size_bytes
+    path = Path(place)
+    with storing("read", path):
+        return path.stat().st_size

@@ -1,0 +1,23 @@
+"""Runs on object storage that a command works with until it ends."""
+
+from __future__ import annotations
+
+import atexit
+from contextlib import ExitStack
+from functools import cache
+
+from pgdyno.store.folder import RunFolder
+from pgdyno.store.remote.runs import opened
+
+
+@cache
+def _until_the_end() -> ExitStack:
+    stack = ExitStack()
+    # also behind an error, Ctrl-C and SIGTERM
+    atexit.register(stack.close)
+    return stack
+
+
+def borrowed(place: str) -> RunFolder:
+    """The run at the address `place`; what was fetched goes with this process. Raises StoreError and UsageError."""
+    return _until_the_end().enter_context(opened(place))

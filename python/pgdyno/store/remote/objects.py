@@ -1,0 +1,140 @@
+"""Objects of S3 through boto3: listed, fetched as they were listed, written.
+
+Credentials, region and endpoint are those that boto3 finds (environment, profile, instance role; AWS_ENDPOINT_URL_S3);
+nothing of them is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+from pgdyno import __version__
+from pgdyno.errors import StoreError
+from pgdyno.store.remote.address import Address
+from pgdyno.store.remote.faults import BrokenOffError, explained, is_absent, is_empty
+from pgdyno.store.storing import storing
+
+CHUNK_BYTES = 1 << 20
+GOES = 3
+"""At an object whose bytes stop coming in the midst; requests themselves are repeated by boto3."""
+CONNECTIONS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """An object as it was listed."""
+
+    address: Address
+    size_bytes: int
+    etag: str
+    """Another one where its content is another."""
+
+
+def listed(at: Address) -> list[Stored]:
+    """All objects below `at`, by their keys. Raises StoreError."""
+    with explained("list", at):
+        every = [each for page in _pages(at.bucket, at.prefix) for each in page.get("Contents", ())]
+    return [Stored(Address(at.bucket, each["Key"]), each["Size"], each["ETag"]) for each in every]
+
+
+def folders(at: Address, beginning: str = "") -> list[str]:
+    """Names of what is directly below `at` and has objects below it, by name. Raises StoreError."""
+    prefix = at.prefix + beginning
+    with explained("list", at):
+        found = [each["Prefix"] for page in _pages(at.bucket, prefix, "/") for each in page.get("CommonPrefixes", ())]
+    return sorted(each.removeprefix(at.prefix).rstrip("/") for each in found)
+
+
+def files(at: Address, beginning: str = "") -> list[str]:
+    """Names of the objects directly below `at`. Raises StoreError."""
+    prefix = at.prefix + beginning
+    with explained("list", at):
+        found = [each["Key"] for page in _pages(at.bucket, prefix, "/") for each in page.get("Contents", ())]
+    return sorted(name for each in found if (name := each.removeprefix(at.prefix)))
+
+
+def stored(at: Address) -> Stored | None:
+    """The object at `at`; None where there is none. Raises StoreError."""
+    with explained("read", at):
+        try:
+            answer = client().head_object(Bucket=at.bucket, Key=at.key)
+        except Exception as error:
+            if is_absent(error):
+                return None
+            raise
+    return Stored(at, answer["ContentLength"], answer["ETag"])
+
+
+def beginning(at: Address, size_bytes: int) -> bytes:
+    """The first bytes of an object. Raises StoreError."""
+    with explained("read", at):
+        try:
+            answer = client().get_object(Bucket=at.bucket, Key=at.key, Range=f"bytes=0-{size_bytes - 1}")
+        except Exception as error:
+            if is_empty(error):
+                return b""
+            raise
+        content: bytes = answer["Body"].read(size_bytes)
+    return content
+
+
+def fetch(of: Stored, path: Path) -> None:
+    """Writes the object to `path`, as it was when it was listed.
+
+    Raises StoreError when it has vanished or changed since, does not come whole, or cannot be written.
+    """
+    for left in reversed(range(GOES)):
+        try:
+            with storing("write", path), path.open("wb") as file, explained("read", of.address):
+                _copy(of, file)
+        except BrokenOffError:
+            if not left:
+                raise
+        else:
+            return
+
+
+def _copy(of: Stored, file: IO[bytes]) -> None:
+    body = client().get_object(Bucket=of.address.bucket, Key=of.address.key, IfMatch=of.etag)["Body"]
+    written = sum(file.write(chunk) for chunk in body.iter_chunks(CHUNK_BYTES))
+    if written != of.size_bytes:
+        raise BrokenOffError(f"cannot read {of.address}: {written} of its {of.size_bytes} bytes came")
+
+
+def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) -> None:
+    """Puts `content` at `at`, with a checksum that S3 holds against what it got. Raises StoreError.
+
+    `only_new`: where an object is there already, it stays, and that is an error.
+    """
+    condition = {"IfNoneMatch": "*"} if only_new else {}
+    with explained("write", at):
+        client().put_object(Bucket=at.bucket, Key=at.key, Body=content, ChecksumAlgorithm="CRC32", **condition)
+
+
+def _pages(bucket: str, prefix: str, delimiter: str | None = None) -> Iterator[dict[str, Any]]:
+    divided = {} if delimiter is None else {"Delimiter": delimiter}
+    yield from client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **divided)
+
+
+@cache
+def client() -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
+    """boto3's, made once: it reads its configuration then. Raises StoreError, and what boto3 raises."""
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError as error:
+        raise StoreError(
+            "object storage needs boto3, which is not installed", hint="pip install 'pgdyno[aws]'"
+        ) from error
+    config = Config(
+        retries={"mode": "standard"},
+        connect_timeout=10,
+        read_timeout=60,
+        max_pool_connections=CONNECTIONS,
+        user_agent_extra=f"pgdyno/{__version__}",
+    )
+    return boto3.client("s3", config=config)

@@ -1,0 +1,158 @@
+"""Run folders on object storage: fetched into a folder of this machine, and written whole."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from pgdyno.errors import StoreError
+from pgdyno.store.folder import MANIFEST, TRIALS, RunFolder
+from pgdyno.store.remote.address import Address, is_remote
+from pgdyno.store.remote.objects import Stored, fetch, listed, stored, write
+from pgdyno.store.storing import storing
+from pgdyno.units import format_bytes
+
+AT_ONCE = 8
+"""Objects of a run that are on their way together: what takes time is the way there."""
+SUMMARIES = frozenset({"intervals", "histograms", "statements"})
+"""Tables that `pgdyno analyse` reads."""
+_TRIAL = re.compile(rf"{TRIALS}/[^./][^/]*/(?:[a-z_]+\.json|(?P<table>[a-z_]+)\.parquet)")
+
+
+@contextmanager
+def opened(place: str, tables: Collection[str] | None = None) -> Iterator[RunFolder]:
+    """The run at `place`, a path or an address; what is fetched of one is gone behind the block.
+
+    `tables` are the only ones that are read; None: all. Raises StoreError.
+    """
+    if not is_remote(place):
+        yield RunFolder.open(Path(place).expanduser())
+        return
+    at = Address.of(place)
+    with TemporaryDirectory(prefix="pgdyno-run-") as folder:
+        # as run folders name themselves
+        into = Path(folder).resolve()
+        with named_as({str(into): at}):
+            yield fetched(at, into, tables)
+
+
+def fetched(at: Address, into: Path, tables: Collection[str] | None = None) -> RunFolder:
+    """The run at `at`, in a folder of its name in `into`, as far as figures are read from it.
+
+    All its objects are as they were when they were listed. Raises StoreError.
+    """
+    found = _below(at)
+    wanted = {name: each for name, each in found.items() if _is_read(name, tables)}
+    _fetch_all(at, wanted, into / at.name)
+    folder = RunFolder.open(into / at.name)
+    folder.location = str(at)
+    return folder
+
+
+def copied(at: Address, into: Path) -> RunFolder:
+    """The whole run at `at` as a run folder in `into`; there at once, or not at all. Raises StoreError."""
+    if (into / at.name).exists():
+        raise StoreError(f"cannot copy {at}: {into / at.name} exists already")
+    # nobody lists what begins with a dot
+    with storing("make a folder in", into):
+        into.mkdir(parents=True, exist_ok=True)
+        partial = Path(into, f".{at.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+    try:
+        _fetch_all(at, _below(at), partial)
+        with named_as({str(partial): at}):
+            RunFolder.open(partial)
+        with storing("write", into / at.name):
+            (partial / TRIALS).mkdir(exist_ok=True)
+            partial.rename(into / at.name)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return RunFolder.open(into / at.name)
+
+
+def upload(folder: RunFolder, into: Address) -> Address:
+    """Writes a run below `into`, its manifest last: a run without one is none yet. Gives back where it is.
+
+    Raises StoreError when such a run is there already.
+    """
+    at = into / folder.name
+    if stored(at / MANIFEST) is not None:
+        raise StoreError(f"cannot copy {folder.path}: {at} is there already")
+    with storing("list", folder.path):
+        paths = [path for path in sorted(folder.path.rglob("*")) if path.is_file() and _is_kept(folder.path, path)]
+
+    def put(path: Path) -> None:
+        with storing("read", path), path.open("rb") as file:
+            write(file, at / path.relative_to(folder.path).as_posix())
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        # the first that failed is the one that is told of
+        list(pool.map(put, paths))
+    with storing("read", folder.path / MANIFEST):
+        content = (folder.path / MANIFEST).read_bytes()
+    write(content, at / MANIFEST, only_new=True)
+    return at
+
+
+def _is_kept(run: Path, path: Path) -> bool:
+    """Whether a file belongs to the run: locks and what is partial do not, and the manifest comes by itself."""
+    parts = path.relative_to(run).parts
+    return parts != (MANIFEST,) and not any(part.startswith(".") for part in parts)
+
+
+@contextmanager
+def named_as(places: Mapping[str, Address]) -> Iterator[None]:
+    """Errors of the block name the address of what was fetched, not the folder that it was fetched into."""
+    try:
+        yield
+    except StoreError as error:
+        message = error.message
+        for folder, at in places.items():
+            message = message.replace(f"{folder}/{at.name}", str(at)).replace(folder, str(at))
+        raise StoreError(message, hint=error.hint) from error
+
+
+def _below(at: Address) -> dict[str, Stored]:
+    """All objects of the run at `at`, by their names in it."""
+    found = {each.address.key.removeprefix(at.prefix): each for each in listed(at)}
+    if not found:
+        raise StoreError(f"cannot read the run {at}: there is nothing at that address")
+    if MANIFEST not in found:
+        hint = "it is no run, or one that is being written: its manifest comes last"
+        raise StoreError(f"cannot read the run {at}: it has no {MANIFEST}", hint=hint)
+    return {name: each for name, each in found.items() if _is_safe(name)}
+
+
+def _is_safe(name: str) -> bool:
+    """Keys may be anything; names of files may not, and what begins with a dot is no part of a run."""
+    return "\0" not in name and all(part and not part.startswith(".") for part in name.split("/"))
+
+
+def _is_read(name: str, tables: Collection[str] | None) -> bool:
+    if name == MANIFEST:
+        return True
+    match = _TRIAL.fullmatch(name)
+    return match is not None and (match["table"] is None or tables is None or match["table"] in tables)
+
+
+def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
+    objects: Sequence[tuple[str, Stored]] = sorted(found.items())
+    with storing("write", into):
+        for folder in sorted({(into / name).parent for name, _ in objects}):
+            folder.mkdir(parents=True, exist_ok=True)
+        (into / TRIALS).mkdir(exist_ok=True)
+        free_bytes = shutil.disk_usage(into).free
+    needed = sum(each.size_bytes for each in found.values())
+    if needed > free_bytes:
+        raise StoreError(
+            f"cannot read the run {at}: it has {format_bytes(needed)}, and {into.parent} has room for "
+            f"{format_bytes(free_bytes)}",
+            hint="make room, or set TMPDIR",
+        )
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(lambda each: fetch(each[1], into / each[0]), objects))

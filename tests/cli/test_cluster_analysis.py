@@ -1,0 +1,217 @@
+"""`--cluster`: analyses, reports and imports over Ray's tasks say what they say without.
+
+One cluster for all: its nodes take seconds to start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.cluster.tasks import Lost, Over, Task, in_line, spread
+from pgdyno.commands import spread as commands_spread
+from pgdyno.commands.analyse import analyse_stored
+from pgdyno.commands.import_ import import_
+from pgdyno.commands.report import Forms, write_each
+from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
+from pgdyno.plan.generators import Places, generators
+from pgdyno.report.texts import Language
+from pgdyno.store import load_run
+from pgdyno.store.remote.address import Address
+from pgdyno.store.remote.runs import opened, upload
+from tests.s3 import Bucket, object_storage
+from tests.unit import documents_sample as documents
+from tests.unit.archive_sample import run_of
+
+NODES = 2
+HERE, THERE = (), (f"local:{NODES}",)
+
+
+@pytest.fixture(scope="module")
+def bucket() -> Iterator[Bucket]:
+    with object_storage() as bucket:
+        yield bucket
+
+
+@pytest.fixture(scope="module")
+def cluster(bucket: Bucket) -> Iterator[Over]:
+    # behind the bucket: nodes find it through the environment that they are started with
+    del bucket
+    with spread(generators(THERE), lambda _text: None) as way:
+        yield way
+
+
+@pytest.fixture(autouse=True)
+def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
+    """What --cluster would start is there."""
+
+    @contextmanager
+    def there(places: Places, say: Callable[[str], None]) -> Iterator[Over]:
+        assert places == Places(local=NODES)
+        del say
+        yield cluster
+
+    monkeypatch.setattr(commands_spread, "spread", there)
+
+
+@pytest.fixture(scope="module")
+def runs(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Addresses of some runs that differ; one of them is broken."""
+    folder = tmp_path_factory.mktemp("runs")
+    for at in range(5):
+        upload(run_of(folder, hours=at, tps=400 + 50 * at, version=f"1{at}.1"), Address.of("s3://bench/runs"))
+    bucket.put("runs/20261120T110000Z-half/trials/0001-x/trial.json")
+    return ["s3://bench/runs"]
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_an_analysis_is_the_same(runs: list[str], capsys: pytest.CaptureFixture[str], json: bool) -> None:
+    said = []
+    for cluster in (HERE, THERE):
+        code = analyse_stored(runs, Path(), None, "p99 < 10ms", json=json, cluster=cluster)
+        assert code is ExitCode.STORE
+        said.append(capsys.readouterr())
+    assert said[0] == said[1]
+    assert said[0].out.count("s3://bench/runs/2026") == 5 + 2 * json
+    assert "20261120T110000Z-half: it has no manifest.json" in said[0].err
+
+
+def test_pages_are_the_same(
+    runs: list[str], bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places = {HERE: str(tmp_path / "here"), THERE: str(tmp_path / "there")}
+    for cluster, place in places.items():
+        for where in (place, None):
+            written = write_each(runs, Path(), Forms(where), price=None, language=Language.ENGLISH, cluster=cluster)
+            assert written is ExitCode.STORE
+    here, there = ({path.name: path.read_bytes() for path in Path(place).iterdir()} for place in places.values())
+    assert len(here) == 5
+    assert here == there
+    # without a folder, nodes write the pages themselves, beside the runs
+    name = next(iter(here)).removesuffix(".html")
+    assert bucket.get(f"runs/{name}/report.html") == here[f"{name}.html"]
+    assert capsys.readouterr().out.count("s3://bench/runs/") == 2 * 5
+
+
+def test_an_import_is_the_same(
+    bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # it would wait for what others on this machine have written, too
+    monkeypatch.setattr("os.sync", lambda: None)
+    for at, text in enumerate((documents.pgbench_report(), documents.statements_report())):
+        bucket.put(f"logs/{at}.txt", text.encode())
+    for pid in (7, 8, 9):
+        lines = (f"{client} 1 {client + pid} 0 1764000000 {client}\n" for client in range(50))
+        bucket.put(f"logs/pgbench_log.{pid}", "".join(lines).encode())
+    found = []
+    for cluster in (HERE, THERE):
+        import_(["s3://bench/logs/*"], "s3://bench/imported", target=None, mapping=[], json=True, cluster=cluster)
+        told = json.loads(capsys.readouterr().out)
+        with opened(told["run"]) as folder:
+            run = load_run(folder)
+            times: dict[str, Any] = {"run": "", "started_at": None, "ended_at": None}
+            rows = run.intervals(), run.histograms(), run.statements(), run.trials
+            found.append((run.manifest.model_dump() | times, told["trials"], told["unread"], rows))
+    assert found[0] == found[1]
+    assert found[0][1] == 12 + 3 + 3
+    bucket.put("logs/pgbench_log.8", b"0 1 900 0 1764000000 1\nnothing of pgbench's\n")
+    for cluster in (HERE, THERE):
+        with pytest.raises(StoreError, match=r"cannot read the log s3://bench/logs/pgbench_log\.8"):
+            import_(["s3://bench/logs/*"], str(tmp_path), target=None, mapping=[], json=True, cluster=cluster)
+    assert not list(tmp_path.iterdir()), "an import that failed leaves nothing"
+
+
+def test_a_place_that_is_none() -> None:
+    with pytest.raises(UsageError, match="--cluster: 'local' is no place"):
+        analyse_stored(["s3://bench/runs"], Path(), None, None, json=True, cluster=["local"])
+
+
+# ---- the tasks themselves ----
+
+
+def squared(number: int) -> int:
+    if number == 3:
+        raise StoreError("cannot square 3", hint="leave it out")
+    return number * number
+
+
+def ended(number: int) -> int:
+    if number == 3:
+        os._exit(1)
+    return number
+
+
+def waiting(folder: Path, number: int) -> int:
+    """Says where it is done, and waits until it may go on."""
+    import ray
+
+    with (folder / "tries").open("a") as tries:
+        tries.write(f"{number}\n")
+    partial_file = folder / f".{number}"
+    partial_file.write_text(f"{ray.get_runtime_context().get_node_id()} {os.getppid()}")
+    partial_file.rename(folder / f"at-{number}")
+    while not (folder / "go").exists():
+        time.sleep(0.05)
+    return number
+
+
+@pytest.fixture(scope="module")
+def by_value(cluster: Over) -> Over:
+    """For work of this file, which nodes do not have."""
+    from ray import cloudpickle
+
+    register: Callable[[object], None] = cloudpickle.register_pickle_by_value
+    register(sys.modules[__name__])
+    return cluster
+
+
+def test_an_error_is_the_one_that_was_raised(by_value: Over) -> None:
+    for way in (in_line, by_value):
+        found = way(squared, range(10))
+        assert [next(found) for _ in range(3)] == [0, 1, 4]
+        with pytest.raises(StoreError, match="cannot square 3") as raised:
+            next(found)
+        assert raised.value.hint == "leave it out"
+
+
+def test_what_ends_its_worker_is_lost_and_the_others_go_on(by_value: Over) -> None:
+    found = list(by_value(ended, range(6)))
+    assert [each for each in found if not isinstance(each, Lost)] == [0, 1, 2, 4, 5]
+    assert isinstance(found[3], Lost)
+    assert "each of 3 times" in found[3].why
+
+
+def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -> None:
+    import ray
+
+    found: list[int | Lost] = []
+    thread = threading.Thread(target=lambda: found.extend(by_value(partial(waiting, tmp_path), range(8))))
+    thread.start()
+    own = ray.get_runtime_context().get_node_id()
+    victim = None
+    while victim is None:
+        time.sleep(0.05)
+        places = [path.read_text().split() for path in tmp_path.glob("at-*")]
+        victim = next((int(pid) for node, pid in places if node != own), None)
+    os.kill(victim, signal.SIGKILL)
+    (tmp_path / "go").touch()
+    thread.join()
+    assert found == list(range(8))
+    tries = (tmp_path / "tries").read_text().split()
+    assert len(tries) > len(set(tries)), "what was on the node has been done again"
+
+
+def test_another_release_is_refused() -> None:
+    with pytest.raises(EngineError, match=r"has pgdyno .*, and this host has 0.0.0"):
+        Task("0.0.0", {}).done(squared, 1)

@@ -1,0 +1,96 @@
+"""Object storage on the loopback address: moto's server, which answers as S3 does."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from urllib.request import Request, urlopen
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+from pgdyno.store.remote import objects
+
+BUCKET = "bench"
+REGION = "eu-central-1"
+KEYS = {"AWS_ACCESS_KEY_ID": "AKIAIOSFODNN7EXAMPLE", "AWS_SECRET_ACCESS_KEY": "no-secret", "AWS_REGION": REGION}
+
+
+class Bucket:
+    """The bucket, as somebody else sees it."""
+
+    def __init__(self, url: str) -> None:
+        """At the server of `url`."""
+        self.url = url
+        self._client = boto3.client("s3", endpoint_url=url)
+        # moto's memory is that of this process: another server of it may have had one
+        if any(each["Name"] == BUCKET for each in self._client.list_buckets()["Buckets"]):
+            self.empty()
+        else:
+            self._client.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
+
+    def put(self, key: str, content: bytes = b"x") -> None:
+        self._client.put_object(Bucket=BUCKET, Key=key, Body=content)
+
+    def get(self, key: str) -> bytes:
+        content: bytes = self._client.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        return content
+
+    def delete(self, key: str) -> None:
+        self._client.delete_object(Bucket=BUCKET, Key=key)
+
+    def keys(self) -> list[str]:
+        pages = self._client.get_paginator("list_objects_v2").paginate(Bucket=BUCKET)
+        return [each["Key"] for page in pages for each in page.get("Contents", ())]
+
+    def empty(self) -> None:
+        for key in self.keys():
+            self.delete(key)
+
+    @contextmanager
+    def closed(self) -> Iterator[None]:
+        """Nobody is let in."""
+        self._asks_from("0")
+        try:
+            yield
+        finally:
+            self._asks_from("inf")
+
+    def _asks_from(self, requests: str) -> None:
+        plain = {"Content-Type": "text/plain"}
+        request = Request(f"{self.url}/moto-api/reset-auth", requests.encode(), plain, method="POST")
+        urlopen(request).close()
+
+
+@contextmanager
+def object_storage() -> Iterator[Bucket]:
+    """An empty bucket; boto3 finds the way to it through the environment."""
+    # each request would be a line
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    url = f"http://{host}:{port}"
+    try:
+        with environment({**KEYS, "AWS_ENDPOINT_URL_S3": url, "AWS_EC2_METADATA_DISABLED": "true"}):
+            yield Bucket(url)
+    finally:
+        server.stop()
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """With `variables`; boto3 reads them when a client is made."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    objects.client.cache_clear()
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
+        objects.client.cache_clear()

@@ -1,0 +1,292 @@
+"""Runs on object storage: moto's server stands for S3."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from pgdyno.commands.analyse import analyse_stored
+from pgdyno.commands.copy import copy_runs
+from pgdyno.commands.import_ import import_
+from pgdyno.commands.report import Forms, write_each
+from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
+from pgdyno.report.texts import Language
+from pgdyno.store import RunFolder, find_run, load_run
+from pgdyno.store.named import named_runs
+from pgdyno.store.remote import objects
+from pgdyno.store.remote.address import Address
+from pgdyno.store.remote.runs import SUMMARIES, copied, fetched, opened, upload
+from tests.s3 import BUCKET, Bucket, environment, object_storage
+from tests.unit import documents_sample as documents
+from tests.unit.archive_sample import run_of
+
+RUNS = Address(BUCKET, "runs")
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Bucket]:
+    with object_storage() as client:
+        yield client
+
+
+@pytest.fixture
+def s3(server: Bucket) -> Bucket:
+    """With nothing in its bucket."""
+    server.empty()
+    return server
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    return run_of(tmp_path_factory.mktemp("runs"))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_run_comes_back_as_it_went(
+    s3: Bucket, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = []
+
+    def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) -> None:
+        objects.write(content, at, only_new=only_new)
+        written.append(at.name)
+
+    monkeypatch.setattr("pgdyno.store.remote.runs.write", write)
+    (run.path / ".lock").touch()
+    at = upload(run, RUNS)
+    assert str(at) == f"s3://bench/runs/{run.name}"
+    back = copied(at, tmp_path)
+    ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
+    assert contents(back.path) == ours
+    assert sorted(path.name for path in tmp_path.iterdir()) == [run.name]
+    # its manifest came last: what was written before it, nobody takes for a run
+    assert written[-1] == "manifest.json"
+    assert len(written) == len(set(s3.keys()))
+
+
+def test_what_is_read_of_a_run_is_what_is_fetched(s3: Bucket, run: RunFolder, tmp_path: Path) -> None:
+    at = upload(run, RUNS)
+    s3.put(f"{at.key}/trials/../../../outside.parquet")
+    s3.put(f"{at.key}/trials/.0009-x.partial/intervals.parquet")
+    folder = fetched(at, tmp_path, SUMMARIES)
+    names = {Path(name).name for name in contents(tmp_path)}
+    assert names == {"manifest.json", "trial.json", "intervals.parquet", "histograms.parquet", "statements.parquet"}
+    assert folder.location == str(at)
+    assert load_run(folder).intervals() == load_run(run).intervals()
+    copied(at, tmp_path / "all")
+    assert not list(tmp_path.rglob("outside.parquet"))
+
+
+@pytest.mark.usefixtures("s3")
+def test_a_name_that_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
+    at = upload(run, RUNS)
+    with pytest.raises(StoreError, match="is there already"):
+        upload(run, RUNS)
+    copied(at, tmp_path)
+    with pytest.raises(StoreError, match="exists already"):
+        copied(at, tmp_path)
+    # two that begin at once: S3 itself lets one manifest in
+    with pytest.raises(StoreError, match=r"cannot write s3://bench/runs/.*/manifest.json: it is there already"):
+        objects.write(b"{}", at / "manifest.json", only_new=True)
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("s3://bench/runs/half", r"s3://bench/runs/half: it has no manifest.json"),
+        ("s3://bench/runs/nothing", "s3://bench/runs/nothing: there is nothing at that address"),
+        ("s3://no-such-bucket/x", "s3://no-such-bucket/x: there is no bucket no-such-bucket"),
+        ("s3://bench/runs/broken", r"s3://bench/runs/broken/manifest.json: it is not JSON"),
+    ],
+)
+def test_what_is_no_run_is_named(s3: Bucket, place: str, message: str) -> None:
+    s3.put("runs/half/trials/0001-x/trial.json")
+    s3.put("runs/broken/manifest.json")
+    with pytest.raises(StoreError, match=message), opened(place):
+        pass
+
+
+def test_an_address_is_checked() -> None:
+    for text in ("s3://", "s3:///key", "s3://a b/c"):
+        with pytest.raises(UsageError, match="no address of object storage"):
+            Address.of(text)
+    assert Address.of("s3://bench/a//") == Address("bench", "a")
+
+
+def test_what_changes_or_vanishes_while_it_is_read(s3: Bucket, tmp_path: Path) -> None:
+    s3.put("runs/a", b"one")
+    (found,) = objects.listed(RUNS)
+    s3.put("runs/a", b"two")
+    with pytest.raises(StoreError, match="s3://bench/runs/a: it was changed while"):
+        objects.fetch(found, tmp_path / "a")
+    s3.delete("runs/a")
+    with pytest.raises(StoreError, match="s3://bench/runs/a: there is no such object"):
+        objects.fetch(found, tmp_path / "a")
+
+
+def test_nobody_answers() -> None:
+    with socket.socket() as taken:
+        # bound, and nobody listens
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with (
+            environment({"AWS_ENDPOINT_URL_S3": url, "AWS_MAX_ATTEMPTS": "1"}),
+            pytest.raises(StoreError, match="cannot list s3://bench/runs: Could not connect") as raised,
+        ):
+            objects.listed(RUNS)
+    assert "AWS_ENDPOINT_URL_S3" in (raised.value.hint or "")
+
+
+def test_access_is_denied(s3: Bucket) -> None:
+    with s3.closed(), pytest.raises(StoreError, match="cannot list s3://bench/runs: the credentials are not") as raised:
+        objects.listed(RUNS)
+    assert "AWS_PROFILE" in (raised.value.hint or "")
+
+
+class _Half(BaseHTTPRequestHandler):
+    """Sends half of what it announces."""
+
+    asked = 0
+
+    def do_GET(self) -> None:
+        type(self).asked += 1
+        self.send_response(200)
+        self.send_header("Content-Length", "10")
+        self.end_headers()
+        self.wfile.write(b"12345")
+
+    def log_message(self, *_: object) -> None:
+        """Says nothing."""
+
+
+def test_an_object_that_breaks_off_is_asked_for_again(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Half) as half:
+        thread = threading.Thread(target=half.serve_forever)
+        thread.start()
+        try:
+            with (
+                environment({"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{half.server_port}"}),
+                pytest.raises(StoreError, match="cannot read s3://bench/runs: the connection broke off"),
+            ):
+                objects.fetch(objects.Stored(RUNS, 10, '"x"'), tmp_path / "x")
+        finally:
+            half.shutdown()
+            thread.join()
+    assert _Half.asked == objects.GOES
+
+
+def test_patterns_and_folders(s3: Bucket, run: RunFolder) -> None:
+    for name in ("a1", "a2", "b1", ".hidden"):
+        s3.put(f"runs/{name}/manifest.json")
+    s3.put("more/x/a1/manifest.json")
+
+    def found(*texts: str) -> list[str]:
+        return [place.removeprefix("s3://bench/") for place in named_runs(texts, run.path.parent).places]
+
+    assert found("s3://bench/runs") == found("s3://bench/runs/*") == ["runs/a1", "runs/a2", "runs/b1"]
+    assert found("s3://bench/runs/b1", "s3://bench/runs/[ab]1") == ["runs/b1", "runs/a1"]
+    assert found("s3://bench/*/x/a?") == ["more/x/a1"]
+    assert not named_runs(["s3://bench/runs/b*"], run.path.parent).is_one
+    assert named_runs(["s3://bench/runs/b1"], run.path.parent).is_one
+    with pytest.raises(StoreError, match="there are no runs at s3://bench/c"):
+        found("s3://bench/c*")
+    # here as there
+    assert found(str(run.path.parent)) == found("latest") == found(f"{run.path.parent}/*quick*") == [str(run.path)]
+
+
+def test_many_are_analysed_and_the_broken_are_named(
+    s3: Bucket, run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    at = upload(run, RUNS)
+    s3.put("runs/broken/manifest.json")
+    code = analyse_stored(["s3://bench/runs"], Path(), None, None, json=True)
+    said, problem = capsys.readouterr()
+    found = json.loads(said)
+    assert code is ExitCode.STORE
+    assert "s3://bench/runs/broken/manifest.json: it is not JSON" in problem
+    assert [each["run"] for each in found["unread"]] == ["s3://bench/runs/broken"]
+    analyse_stored([str(run.path)], Path(), None, None, json=True)
+    assert found["runs"] == [{"run": str(at), "analysis": json.loads(capsys.readouterr().out)}]
+    analyse_stored([str(at), "s3://bench/runs/broken"], Path(), None, None, json=False)
+    assert "1 run analysed, 1 not" in capsys.readouterr().out
+
+
+def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    at = upload(run, RUNS)
+
+    def write(folder: str | None) -> str:
+        code = write_each([str(at)], Path(), Forms(folder), price=None, language=Language.ENGLISH, cluster=[])
+        assert code is ExitCode.OK
+        return capsys.readouterr().out.strip()
+
+    assert write(None) == f"{at}/report.html"
+    page = s3.get(f"{at.key}/report.html")
+    assert str(at).encode() in page
+    assert b"pgdyno-run-" not in page
+    assert write(str(tmp_path / "pages")) == f"{tmp_path}/pages/{run.name}.html"
+    assert (tmp_path / "pages" / f"{run.name}.html").read_bytes() == page
+
+
+def test_imports_come_from_there_and_go_there(
+    s3: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # it would wait for what others on this machine have written, too
+    monkeypatch.setattr("os.sync", lambda: None)
+    texts = {"a.txt": documents.pgbench_report(), "b.txt": documents.statements_report()}
+    for name, text in texts.items():
+        s3.put(f"logs/{name}", text.encode())
+        (tmp_path / name).write_text(text)
+    # pgbench's transaction logs: two threads of one run
+    for name in ("pgbench_log.7", "pgbench_log.7.1"):
+        lines = "".join(f"{client} 1 {client + 900} 0 1764000000 {client}\n" for client in range(50)).encode()
+        s3.put(f"logs/{name}", lines)
+        (tmp_path / name).write_bytes(lines)
+    import_(["s3://bench/logs/*"], "s3://bench/runs", target=None, mapping=[], json=True)
+    told = json.loads(capsys.readouterr().out)
+    assert told["run"].startswith("s3://bench/runs/")
+    import_(
+        [str(path) for path in sorted(tmp_path.glob("*.*"))], str(tmp_path / "r"), target=None, mapping=[], json=True
+    )
+    same = json.loads(capsys.readouterr().out)
+    assert same | {"run": ""} == told | {"run": ""}
+    with opened(told["run"]) as there:
+        here = load_run(find_run(same["run"], Path()))
+        run = load_run(there)
+        assert run.trials == here.trials
+        assert run.intervals() == here.intervals()
+        assert run.histograms() == here.histograms()
+        files = [each.path for each in run.manifest.imported.files] if run.manifest.imported else []
+    assert files == ["s3://bench/logs/a.txt", "s3://bench/logs/b.txt", "s3://bench/logs/pgbench_log.7"]
+    with pytest.raises(StoreError, match=r"nothing matches s3://bench/logs/z\*"):
+        import_(["s3://bench/logs/z*"], "s3://bench/runs", target=None, mapping=[], json=True)
+
+
+def test_copy_names_what_it_made(
+    s3: Bucket, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert copy_runs([str(run.path)], "s3://bench/runs", Path()) is ExitCode.OK
+    s3.put("runs/broken/manifest.json")
+    assert copy_runs(["s3://bench/runs"], str(tmp_path), Path()) is ExitCode.STORE
+    said = capsys.readouterr()
+    assert said.out.split() == [f"s3://bench/runs/{run.name}", f"{tmp_path}/{run.name}"]
+    assert "s3://bench/runs/broken" in said.err
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]
+    with pytest.raises(UsageError, match="both on this machine"):
+        copy_runs([str(run.path)], str(tmp_path), Path())
+
+
+def test_boto3_is_an_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "boto3", None)
+    with environment({}), pytest.raises(PgdynoError, match="needs boto3") as raised:
+        objects.listed(RUNS)
+    assert raised.value.hint == "pip install 'pgdyno[aws]'"
