@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from pgdyno.cluster.local_nodes import started_here, started_over_ssh
-from pgdyno.cluster.node_script import Node, held_script, ray_command
+from pgdyno.cluster.node_script import Node, order, ray_command, refusal, started_here, started_over_ssh
+from pgdyno.cluster.requirements import wanted
 from pgdyno.errors import EngineError
 from pgdyno.experiment.redo import DONE_AGAIN, GeneratorLostError, with_generators
 from pgdyno.experiment.state import RunState
@@ -22,31 +25,32 @@ from pgdyno.plan.generators import SshNode, generators
 from pgdyno.records import Failure, Outcome, Stage
 from pgdyno.run import TrialResult
 
-HEAD = Node("generator-1", "192.0.2.7:6379", "192.0.2.7", is_head=True, makes_load=True, folder="/tmp/x")
+RAY = """
+trap '' TERM
+# a session of its own, whose parent is gone: as Ray's daemons may be
+( setsid sleep 600 & echo $! > child )
+echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN $$ $(cat child) $0" > told.new
+mv told.new told
+sleep 600
+"""
+"""In place of `ray`: notes what it was given, and does not end when it is asked to."""
 
 
-@pytest.fixture
-def programs(tmp_path: Path) -> Path:
-    """A `ray` that notes what it was given and has a child, and an `ssh` that takes this machine for the other."""
-    scripts = {
-        "ray": 'echo "$@" > args; echo "$RAY_AUTH_MODE $RAY_AUTH_TOKEN" > token; sleep 600 & echo $! > child; '
-        "echo $$ > pid; trap '' TERM; wait; wait",
-        "ssh": 'while [ $# -gt 1 ]; do echo "$1" >> ssh-args; shift; done; exec sh -c "$1"',
-    }
-    for name, script in scripts.items():
-        program = tmp_path / name
-        program.write_text(f"#!/bin/sh\n{script}\n")
-        program.chmod(0o755)
-    return tmp_path
+def an_order(**changes: object) -> bytes:
+    told = json.loads(order(Node("generator-1", "192.0.2.7:6379", None, is_head=True, makes_load=True), "secret"))
+    return json.dumps(told | {"command": ["sh", "-c", RAY, "{folder}"]} | changes).encode() + b"\n"
 
 
-def begin(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
-    environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.PIPE, start_new_session=True)
-    assert process.stdin is not None
-    process.stdin.write(b"secret\n")
-    process.stdin.flush()
-    return process
+@contextmanager
+def begun(**changes: object) -> Iterator[subprocess.Popen[bytes]]:
+    folder = changes.pop("cwd")
+    with subprocess.Popen(
+        started_here(), cwd=str(folder), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(an_order(**changes))
+        process.stdin.flush()
+        yield process
 
 
 def lives(pid: str) -> bool:
@@ -56,42 +60,73 @@ def lives(pid: str) -> bool:
         return False
 
 
-def wait_for(file: Path) -> str:
+def wait_for(file: Path) -> list[str]:
     deadline = time.monotonic() + 60
-    while not (file.exists() and file.read_text().strip()):
+    while not file.exists():
         assert time.monotonic() < deadline, file
         time.sleep(0.02)
-    return file.read_text().strip()
+    return file.read_text().split()
 
 
-@pytest.mark.parametrize("over_ssh", [False, True])
-def test_a_node_ends_with_the_pipe_that_holds_it(programs: Path, over_ssh: bool) -> None:
-    script = held_script(ray_command(HEAD), [str(programs)])
-    node = SshNode("load1", "bench", 2222)
-    process = begin(started_over_ssh(script, node) if over_ssh else started_here(script), programs)
-    child, pid = wait_for(programs / "child"), wait_for(programs / "pid")
-    assert wait_for(programs / "token") == "token secret"
-    assert "--head --port=6379" in wait_for(programs / "args")
-    assert "secret" not in (programs / "args").read_text()
-    assert lives(child)
-    assert process.stdin is not None
-    process.stdin.close()
-    process.wait(60)
-    # one that takes no notice of SIGTERM is killed, and its children with it
+@pytest.mark.parametrize("why", ["closed", "over", "frozen", "signal"])
+def test_nothing_is_left_of_a_node_that_nobody_holds(tmp_path: Path, why: str) -> None:
+    with begun(cwd=tmp_path, lease_s=5 if why == "over" else 600) as process:
+        mode, token, pid, child, folder = wait_for(tmp_path / "told")
+        assert (mode, token) == ("token", "secret")
+        assert folder.startswith("/tmp/pgdyno-ray-")
+        assert process.stdin is not None
+        if why == "frozen":
+            os.kill(int(pid), signal.SIGSTOP)
+        if why == "signal":
+            process.terminate()
+        if why != "over":
+            process.stdin.close()
+        process.wait(60)
+    # one that takes no notice of SIGTERM, and what it left without a parent
     assert not lives(pid)
     assert not lives(child)
-    if over_ssh:
-        given = (programs / "ssh-args").read_text().split()
-        assert given[-5:] == ["-p", "2222", "-l", "bench", "load1"]
-        assert "BatchMode=yes" in given
+    assert not Path(folder).exists()
 
 
-def test_a_node_that_ends_by_itself_is_noticed(programs: Path) -> None:
-    (programs / "ray").write_text("#!/bin/sh\nexit 1\n")
-    process = begin(started_here(held_script(ray_command(HEAD), [str(programs)])), programs)
-    process.wait(60)
-    assert process.stdin is not None
-    process.stdin.close()
+def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:
+    with begun(cwd=tmp_path) as process:
+        os.kill(int(wait_for(tmp_path / "told")[2]), signal.SIGKILL)
+        assert process.wait(60) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message", "hint"),
+    [
+        (
+            {"wants": wanted() | {"python": "3.99"}},
+            "Python is {python} there, and 3.99 here",
+            "install Python 3.99 there",
+        ),
+        ({"wants": wanted() | {"pgdyno": "9.9"}}, "pgdyno is {pgdyno} there, and 9.9 here", "install pgdyno 9.9 there"),
+        ({"wants": wanted() | {"ray": "9.9"}}, "Ray is {ray} there, and 9.9 here", "install Ray 9.9 there"),
+        ({"reach": "127.0.0.1:1"}, "it does not reach this machine at 127.0.0.1:1: ", "look at routes and firewalls"),
+    ],
+)
+def test_a_host_that_does_not_suit_says_why(tmp_path: Path, changes: dict[str, Any], message: str, hint: str) -> None:
+    with begun(cwd=tmp_path, **changes) as process:
+        said = process.communicate(timeout=60)[1].decode()
+    node = Node(
+        "generator-1", "192.0.2.7:6379", None, is_head=False, makes_load=True, host=SshNode("load1", None, None)
+    )
+    why = refusal(node, process.returncode, said)
+    assert why is not None
+    assert f"load1 cannot be a generator: {message.format(**wanted())}" in why.message
+    assert hint in (why.hint or "")
+    assert not (tmp_path / "told").exists()
+
+
+def test_the_command_for_another_host() -> None:
+    command = started_over_ssh(SshNode("load1", "bench", 2222))
+    assert command[-6:-1] == ["-p", "2222", "-l", "bench", "load1"]
+    assert "BatchMode=yes" in command
+    node = Node("generator-2", "192.0.2.7:6379", None, is_head=False, makes_load=True, host=SshNode("a", None, None))
+    assert b"secret" in order(node, "secret")
+    assert "secret" not in " ".join([*command, *ray_command(node)])
 
 
 def test_places() -> None:

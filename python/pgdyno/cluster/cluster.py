@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,9 +17,9 @@ from typing import IO, Protocol
 
 from pgdyno.cluster import ray_generators
 from pgdyno.cluster.load import ClusterLoad, Generator, LostError
-from pgdyno.cluster.local_nodes import free_port, head_folder, last_words, own_address, running_node, wait_for_head
+from pgdyno.cluster.local_nodes import free_port, last_words, own_address, running_node, said_of, wait_for_head
 from pgdyno.cluster.merge import Event
-from pgdyno.cluster.node_script import Node
+from pgdyno.cluster.node_script import Node, address_of, refusal
 from pgdyno.cluster.parts import shared_out
 from pgdyno.cluster.ray_generators import NotStartedError, RayGenerator
 from pgdyno.errors import EngineError
@@ -87,16 +89,24 @@ class Cluster:
                 generator.abandon()
         self.generators = list(known.values())
         self._mend()
-        for name, reach in self._known():
-            if name not in known:
-                try:
-                    known[name] = reach()
-                except LostError as lost:
-                    return EngineError(f"{name} does not come up: {lost}")
+        absent = [(name, reach) for name, reach in self._known() if name not in known]
+        with ThreadPoolExecutor(max(1, len(absent))) as pool:
+            coming = [(name, pool.submit(reach)) for name, reach in absent]
+        failures, wrong = [], []
+        for name, one in coming:
+            try:
+                known[name] = one.result()
+            except LostError as lost:
+                failures.append(EngineError(f"{name} does not come up: {lost}"))
+            except EngineError as error:
+                wrong.append(error)
         self.generators = [known[name] for name in sorted(known, key=lambda name: (len(name), name))]
+        if wrong:
+            # another try is of no use
+            raise wrong[0]
         if len(known) >= self._count:
             return None
-        return EngineError(
+        return next(iter(failures), None) or EngineError(
             f"only {len(known)} of {self._count} generators are there",
             hint="look at the hosts that are missing; a load of fewer generators would be another one",
         )
@@ -171,12 +181,13 @@ def own_nodes(places: Places, say: Callable[[str], None], *, for_tasks: bool = F
     """Nodes that have joined, and this process with them; for tasks in place of loads. Raises EngineError."""
     for start in range(1, MOST_STARTS + 1):
         with ExitStack() as stack:
-            nodes = _OwnNodes(places, stack, say, for_tasks=for_tasks)
+            # they end behind our own leaving
+            nodes = _OwnNodes(places, stack.enter_context(ExitStack()), say, for_tasks=for_tasks)
             say(f"starting {nodes.count} {'nodes' if for_tasks else 'generators'}{', again' if start > 1 else ''}")
             try:
-                nodes.start()
+                nodes.start_head()
                 stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
-                nodes.wait()
+                nodes.start_others()
             except EngineError as error:
                 # on a busy machine Ray gives up on its head, too
                 if start == MOST_STARTS or not isinstance(error, NotStartedError):
@@ -210,15 +221,14 @@ class _OwnNodes:
         self.count = places.local + len(places.ssh)
         self.token = ray_generators.own_token()
         self._logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgdyno-ray-log-")))
-        ip = own_address(places.ssh[0].host if places.ssh else ELSEWHERE)
+        ip = own_address(address_of(places.ssh[0]) if places.ssh else ELSEWHERE)
         self.address = f"{ip}:{free_port(ip)}"
-        folder = stack.enter_context(head_folder())
         self._nodes = [
-            Node(f"generator-{number}", self.address, ip, number == 1, makes_load=True, folder=folder)
+            Node(f"generator-{number}", self.address, ip, number == 1, makes_load=True)
             for number in range(1, places.local + 1)
         ]
         if not self._nodes:
-            self._nodes = [Node("driver", self.address, ip, is_head=True, makes_load=False, folder=folder)]
+            self._nodes = [Node("driver", self.address, ip, is_head=True, makes_load=False)]
         self._nodes += [
             Node(f"generator-{number}", self.address, None, is_head=False, makes_load=True, host=host)
             for number, host in enumerate(places.ssh, start=places.local + 1)
@@ -229,14 +239,31 @@ class _OwnNodes:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._starts: Counter[str] = Counter()
 
-    def start(self) -> None:
-        """The head, and then all others. Raises EngineError."""
-        # who comes before the head waits in steps of seconds
+    def start_head(self) -> None:
+        """The head: who comes before it waits in steps of seconds. Raises EngineError."""
         self._start(self._nodes[0])
         host, _, port = self.address.rpartition(":")
         wait_for_head((host, int(port)), self._head_ended)
+
+    def start_others(self) -> None:
+        """All others, until they have joined. Raises EngineError.
+
+        Ray gives up on a start after 30 s, and takes 4 s of CPU for it: those of this machine come a few at a time.
+        """
+        here = [node for node in self._nodes[1:] if node.host is None]
         for node in self._nodes[1:]:
-            self._start(node)
+            if node.host is not None:
+                self._start(node)
+        at_once = max(1, len(os.sched_getaffinity(0)) // 2)
+        for first in range(0, len(here), at_once):
+            for node in here[first : first + at_once]:
+                self._start(node)
+            ray_generators.wait_for_nodes(self._making_load(), self._ended)
+        ray_generators.wait_for_nodes(self.count, self._ended)
+
+    def _making_load(self) -> int:
+        """How many of those of this machine that were started make load."""
+        return sum(node.makes_load and node.host is None and node.name in self._processes for node in self._nodes)
 
     def _start(self, node: Node) -> None:
         self._processes[node.name] = self._stack.enter_context(running_node(node, self.token, self._log(node.name)))
@@ -245,15 +272,29 @@ class _OwnNodes:
         return self._logs / f"{name}.log"
 
     def _head_ended(self) -> EngineError | None:
+        return self._refused() or self._head_failed()
+
+    def _head_failed(self) -> EngineError | None:
         head = self._nodes[0].name
         if self._processes[head].poll() is None:
             return None
         return NotStartedError(f"Ray's head did not start: {last_words(self._log(head))}")
 
+    def _refused(self) -> EngineError | None:
+        """Why one of those that have ended would end again."""
+        for node in self._nodes:
+            code = self._processes[node.name].poll() if node.name in self._processes else None
+            log = self._log(node.name)
+            if code is not None and (why := refusal(node, code, said_of(log))) is not None:
+                return why
+        return None
+
     def _ended(self) -> EngineError | None:
         """Starts nodes again that ended before they had joined; why one does not start at all."""
+        if (why := self._refused()) is not None:
+            return why
         for node in self._nodes:
-            if self._processes[node.name].poll() is None:
+            if node.name not in self._processes or self._processes[node.name].poll() is None:
                 continue
             self._starts[node.name] += 1
             # on a busy machine Ray gives up on a start of its own after 30 s
@@ -261,10 +302,6 @@ class _OwnNodes:
                 return EngineError(f"Ray's node {node.name} did not start: {last_words(self._log(node.name))}")
             self._start(node)
         return None
-
-    def wait(self) -> None:
-        """Until all have joined. Raises EngineError."""
-        ray_generators.wait_for_nodes(self.count, self._ended)
 
     def mend(self) -> None:
         """Starts those anew that have ended. Raises EngineError."""

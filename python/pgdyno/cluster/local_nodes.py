@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import shlex
-import shutil
 import socket
 import subprocess
-import sys
-import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
-from pgdyno.cluster.node_script import STOP_S, Node, held_script, ray_command
+from pgdyno.cluster.node_script import Node, order, started_here, started_over_ssh
 from pgdyno.errors import EngineError
-from pgdyno.plan.generators import SshNode
 
-END_S = STOP_S + 5.0
+END_S = 10.0
+RENEW_S = 1.0
 HEAD_S = 90.0
 
 
@@ -59,36 +57,11 @@ def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | 
 
 
 @contextmanager
-def head_folder() -> Iterator[str]:
-    """Where the head keeps its files: a short path, for those of sockets may have 107 bytes only."""
-    folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def started_here(script: str) -> list[str]:
-    """A command that runs `script` on this machine."""
-    return ["/bin/sh", "-c", script]
-
-
-def started_over_ssh(script: str, node: SshNode) -> list[str]:
-    """A command that runs `script` on another host, as OpenSSH's own files say it is reached; nobody is asked."""
-    port = [] if node.port is None else ["-p", str(node.port)]
-    user = [] if node.user is None else ["-l", node.user]
-    options = ["-o", "BatchMode=yes", "-o", "ServerAliveInterval=5", "-o", "ServerAliveCountMax=3"]
-    return ["ssh", "-T", *options, *port, *user, node.host, f"exec sh -c {shlex.quote(script)}"]
-
-
-@contextmanager
 def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`node`, beginning to start; what it says goes to `log`. Behind the block it has ended."""
-    # there it may be installed in the same folder as here
-    script = held_script(ray_command(node), [str(Path(sys.executable).parent)])
     with log.open("ab") as said:
         process = subprocess.Popen(
-            started_here(script) if node.host is None else started_over_ssh(script, node.host),
+            started_here() if node.host is None else started_over_ssh(node.host),
             stdin=subprocess.PIPE,
             stdout=said,
             stderr=said,
@@ -96,14 +69,16 @@ def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen
             start_new_session=True,
         )
     assert process.stdin is not None
+    is_over = threading.Event()
+    renewing = threading.Thread(target=_renew, args=(process.stdin, order(node, token), is_over), daemon=True)
     try:
-        process.stdin.write(f"{token}\n".encode())
-        process.stdin.flush()
+        renewing.start()
         yield process
     finally:
         with ExitStack() as stack:
             stack.callback(process.kill)
-            process.stdin.close()
+            is_over.set()
+            renewing.join()
             try:
                 process.wait(END_S)
             except subprocess.TimeoutExpired:
@@ -111,7 +86,23 @@ def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen
                 process.wait()
 
 
+def _renew(stream: IO[bytes], first: bytes, is_over: threading.Event) -> None:
+    """Says `first`, then that we live, until it `is_over`; the end of the stream is the node's."""
+    # a host that is gone takes nothing any more: that is seen by who waits for the process
+    with suppress(OSError), stream:
+        stream.write(first)
+        stream.flush()
+        while not is_over.wait(RENEW_S):
+            stream.write(b"alive\n")
+            stream.flush()
+
+
+def said_of(log: Path) -> str:
+    """All that a node said."""
+    return log.read_text(errors="replace") if log.is_file() else ""
+
+
 def last_words(log: Path) -> str:
     """What a node said last."""
-    lines = log.read_text(errors="replace").strip().splitlines() if log.is_file() else []
+    lines = said_of(log).strip().splitlines()
     return lines[-1] if lines else "it said nothing"

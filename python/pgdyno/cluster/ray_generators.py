@@ -22,6 +22,8 @@ CALL_S = 10.0
 """For what is not urgent."""
 JOIN_S = 150.0
 """Until all nodes have joined."""
+ARRIVE_S = 90.0
+"""Until an agent has started on a node that has joined."""
 THREADS = 4
 """Of an agent: listening must not keep it from being told to stop."""
 
@@ -94,7 +96,7 @@ class RayGenerator:
     """An agent on a node; see `load.Generator`."""
 
     def __init__(self, name: str, node_id: str) -> None:
-        """Starts the agent there. Raises LostError."""
+        """Starts the agent there. Raises LostError, EngineError."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         self.name = name
@@ -102,7 +104,11 @@ class RayGenerator:
         actor = _ray().remote(num_cpus=0, resources={RESOURCE: 1}, max_restarts=0, max_task_retries=0)(Agent)
         place = NodeAffinitySchedulingStrategy(node_id, soft=False)
         self._actor = actor.options(max_concurrency=THREADS, scheduling_strategy=place).remote()
-        self.facts: Mapping[str, Any] = self._call(self._actor.look, timeout=JOIN_S)
+        try:
+            self.facts: Mapping[str, Any] = self._call(self._actor.look, timeout=ARRIVE_S)
+        except LostError:
+            self.abandon()
+            raise
 
     def clock_us(self) -> int:
         """Its wall clock."""
