@@ -25,6 +25,12 @@ def ec2(**more: str) -> str:
     return _target("ec2", keys)
 
 
+def generator(**more: str) -> str:
+    """Where the load comes from; it stands behind all targets."""
+    lines = [f"{name} = {value}" for name, value in ({"kind": '"ec2"', "allow": ALLOW} | more).items()]
+    return "\n".join(["[generator]", *lines, ""])
+
+
 def _target(kind: str, keys: dict[str, str]) -> str:
     lines = [f"[target.{kind}]", f'kind = "{kind}"', *(f"{name} = {value}" for name, value in keys.items())]
     return "\n".join(lines) + "\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shutil
@@ -11,22 +12,29 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import boto3
 import pytest
 
+from pgdyno.commands.selftest_checks import checks_of
 from pgdyno.records import CloudSource
 from pgdyno.report.whole import report_html
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.cloud import read_cloud
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
-from tests.aws.hosts import PostgresHosts
-from tests.aws.plans import aurora, rds, write_plan
-from tests.aws.simulator import REGION, Simulator, simulated
+from tests.aws.ec2_hosts import Ec2Hosts, free_port
+from tests.aws.everything import Everything
+from tests.aws.plans import aurora, generator, rds, write_plan
+from tests.aws.simulator import REGION, Fault, Simulator, simulated
 from tests.postgres.runs import PGDYNO, environment, the_run
 from tests.postgres.tls_server import TlsServer
+
+VERDICTS = ("ok: ", "WRONG: ", "left out: ")
+HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
+"""A type of this machine's architecture."""
 
 
 @pytest.fixture(scope="module")
@@ -46,10 +54,11 @@ class Amazon:
     """The account, and pgdyno as it is started against it."""
 
     simulator: Simulator
-    hosts: PostgresHosts
+    hosts: Everything
     behind: TlsServer
     home: Home
     folder: Path
+    ssh_port: int
 
     @property
     def environment(self) -> dict[str, str]:
@@ -59,6 +68,10 @@ class Amazon:
     @property
     def root(self) -> Path:
         return Path(self.behind.certificates["root.crt"])
+
+    def generator(self) -> str:
+        """Where the load comes from: a host that is this machine."""
+        return generator(instance=f'"{HERE}"', login=f'"{getpass.getuser()}"', ssh_port=str(self.ssh_port))
 
     def pgdyno(self, *args: str, code: int = 0) -> str:
         """What it printed; `code` is how it is to end."""
@@ -86,10 +99,17 @@ class Amazon:
 
 
 @pytest.fixture
-def amazon(behind: TlsServer, warm_home: Home, tmp_path: Path) -> Iterator[Amazon]:
-    hosts = PostgresHosts(behind)
-    with simulated(hosts) as simulator:
-        yield Amazon(simulator, hosts, behind, warm_home, tmp_path)
+def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator[Amazon]:
+    folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+    folder.chmod(0o755)
+    ec2 = Ec2Hosts(installed, folder)
+    hosts = Everything(behind, ec2)
+    try:
+        with simulated(hosts) as simulator:
+            yield Amazon(simulator, hosts, behind, warm_home, tmp_path, free_port())
+    finally:
+        ec2.stop()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def test_up_status_run_and_down_on_rds(amazon: Amazon) -> None:
@@ -156,10 +176,12 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
 
 
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
-    plan = str(write_plan(amazon.folder, aurora(amazon.root)))
+    plan = str(write_plan(amazon.folder, aurora(amazon.root), more=amazon.generator()))
     amazon.simulator.denied = {"cloudwatch:GetMetricData"}
-    said = amazon.pgdyno("run", plan, "--yes", "--no-preflight", "--max-cost", "5")
-    assert "0.3052 an hour" in said
+    said = amazon.pgdyno("run", plan, "--yes", "--max-cost", "5")
+    # the server, the generator with its volume, an address of each
+    assert "0.5114 an hour" in said
+    _load_came_from_elsewhere(amazon)
     # one source less: the others are there, and it is said
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
     told = read_cloud(load_run(the_run(amazon.folder)), 1)
@@ -171,8 +193,10 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     ]
     price = the_run(amazon.folder).manifest.plan["price"]
     assert price["target"]["aurora"]["hourly"][0]["amount"] == 0.3
-    (rent,) = the_run(amazon.folder).manifest.rented
+    rent, of_generator = the_run(amazon.folder).manifest.rented
+    assert (of_generator.target, of_generator.price_source) == ("generator", "Amazon's price list")
     assert rent.hourly == pytest.approx(0.3052, abs=1e-4)
+    assert rent.price_date == datetime.now(UTC).date()
     assert rent.currency == "USD"
     assert rent.since < the_run(amazon.folder).manifest.attempts[0].started_at
     assert "aurora: db.r8g.large, rented for" in amazon.pgdyno("show")
@@ -184,6 +208,24 @@ def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amaz
     for file in the_run(amazon.folder).path.rglob("*"):
         if file.is_file():
             assert password.encode() not in file.read_bytes(), file
+
+
+def _load_came_from_elsewhere(amazon: Amazon) -> None:
+    """pgdrive ran on the generator, which is in the server's zone, and what Amazon tells has its clock."""
+    run = the_run(amazon.folder)
+    assert f"the load comes from a {HERE} in eu-central-1a" in run.manifest.notes
+    (host,) = amazon.simulator.machines.all.values()
+    copied = {each.name.rpartition("-")[0] for each in amazon.hosts.ec2.kept(host) if each.is_file()}
+    assert {"pgdrive", "pgprobe"} <= copied
+    for record in run.trials():
+        assert (record.outcome, record.failure) == ("finished", None)
+        assert record.way is not None
+        assert record.way.generator_zone == record.way.server_zone == "eu-central-1a"
+        assert record.way.clock_ahead_us is not None
+        assert record.way.clock_uncertainty_us is not None
+        told = read_cloud(load_run(run), record.number)
+        assert told is not None
+        assert told.shift_us == record.way.clock_ahead_us
 
 
 def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
@@ -262,12 +304,30 @@ def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Am
 
 
 def test_selftest(amazon: Amazon) -> None:
-    options = ("--version", "18", "--tls-root", str(amazon.root), "--yes")
-    said = amazon.pgdyno("target", "selftest", *options)
-    assert [line.partition(":")[0] for line in said.splitlines() if line.startswith(("ok", "WRONG"))] == ["ok"] * 7
-    assert "work_mem is 8MB, and its parameters say 8MB" in said
-    assert amazon.simulator.left() == []
-    amazon.simulator.denied = {"ec2:DeleteSecurityGroup"}
+    keys = {"login": getpass.getuser(), "ssh_port": amazon.ssh_port}
+    options = [word for name, value in keys.items() for word in ("--set", f"generator.{name}={value}")]
+    options += ["--version", "18", "--tls-root", str(amazon.root), "--yes", "--generator", HERE, "--duration", "2s"]
+    amazon.simulator.denied = {"pi:GetResourceMetrics", "ec2:DeleteSecurityGroup"}
     said = amazon.pgdyno("target", "selftest", *options, code=4)
-    assert "WRONG: all of it is removed" in said
-    assert "the permission ec2:DeleteSecurityGroup is missing" in said
+    assert "for 2 hours, the very most, this is:" in said
+    assert "about 0.47 USD for 2h00m, 0.2340 an hour" in said
+    told = [line.split(": ") for line in said.splitlines() if line.startswith(VERDICTS)]
+    verdicts = {key: verdict for verdict, key, *_ in told}
+    assert list(verdicts) == [each.key for each in checks_of("rds")]
+    _load_came_from_elsewhere(amazon)
+    wrong = ["insights", "removed", "gone"]
+    assert [key for key, verdict in verdicts.items() if verdict == "WRONG"] == wrong
+    assert [key for key, verdict in verdicts.items() if verdict == "left out"] == ["restore"]
+    assert "WRONG: insights: the permission pi:GetResourceMetrics is missing" in said
+    assert "work_mem is 8MB, and its parameters say 8MB" in said
+    assert "failed: insights, removed, gone after" in said
+    assert max(len(line) for line in said.splitlines() if line.startswith("ok")) <= 120
+    amazon.simulator.denied = set()
+    amazon.pgdyno("reap", "--all")
+    # what cannot come up leaves the rest out, and nothing behind
+    amazon.simulator.faults = [Fault("CreateDBInstance", "InstanceQuotaExceeded", "DB instances: 40")]
+    said = amazon.pgdyno("target", "selftest", *options, code=4)
+    assert "WRONG: up: target rds: a quota of the account is used up" in said
+    assert "left out: trial: it did not come up" in said
+    assert "failed: up after" in said
+    assert amazon.simulator.left() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -83,21 +84,34 @@ def selftest(
         str | None, typer.Option("--tls-root", metavar="FILE", help="Certificates.  [default: Amazon's, fetched]")
     ] = None,
     keys: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Another key of the target. Repeatable.")
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="Another key of the target, or generator.KEY. Repeatable."),
     ] = None,
+    generator: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TYPE", help="Where its load comes from.  [default: t3.micro or t4g.micro, as this machine]"
+        ),
+    ] = None,
+    snapshot: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Make the server from it, and once more behind the trial.")
+    ] = None,
+    duration: Annotated[str, typer.Option(metavar="TIME", help="Of the trial.")] = "1m",
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where the trial's run is kept.")] = Path("pgdyno-runs"),
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
 ) -> None:
-    """Rent the smallest server, look whether all is as it should be, and remove it: some cents, half an hour.
+    """Rent the smallest server and a generator, try all that a run needs of them, remove them: cents, half an hour.
 
-    Exits with 4 if something is wrong or left.
+    A line a check, with its reason; docs/guides/aws.md lists them. Exits with 4 if something is wrong or left.
     """
     from pgdyno.commands.cost import Consent
     from pgdyno.commands.selftest import Tried, keys_of
     from pgdyno.commands.selftest import selftest as try_out
 
-    tried = Tried(kind, version, instance, region, tls_root, keys_of(keys or []))
-    raise typer.Exit(try_out(tried, Consent(yes, max_cost)))
+    more = keys_of(keys or [])
+    tried = Tried(kind, version, instance, region, tls_root, generator, snapshot, duration, more)
+    raise typer.Exit(try_out(tried, Consent(yes, max_cost), runs))
 
 
 def reap(

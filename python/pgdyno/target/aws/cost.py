@@ -14,7 +14,7 @@ from pgdyno.plan.model import Plan
 from pgdyno.records.price import Costs, Hourly, Monthly, PriceList
 from pgdyno.target.aws.cost_ec2 import address_item, host_items, part_items
 from pgdyno.target.aws.item import Item
-from pgdyno.target.aws.kinds import Kind, Resource
+from pgdyno.target.aws.kinds import FREE, Kind, Resource
 from pgdyno.target.aws.life import rented_targets
 from pgdyno.target.aws.prices import CURRENCY, INSTANCES, Prices, Usage
 from pgdyno.target.aws.rate import Origin
@@ -201,5 +201,5 @@ def _paid(each: Resource, prices: Prices) -> Iterator[Item]:
             yield Item(each.name, kind, int(size), "GB", prices.rate(usage))
     elif each.kind in (Kind.INSTANCE, Kind.VOLUME):
         yield from part_items(each, prices)
-    elif each.kind not in (Kind.DB_CLUSTER, Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP):
+    elif each.kind is not Kind.DB_CLUSTER and each.kind not in FREE:
         yield Item(each.name, each.words, 1, "hour", None)

@@ -23,6 +23,8 @@ class Kind(StrEnum):
 
 
 ORDER = tuple(Kind)
+FREE = frozenset({Kind.DB_PARAMETERS, Kind.CLUSTER_PARAMETERS, Kind.SECURITY_GROUP})
+"""What costs nothing while it is there."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from pgdyno.errors import TargetError
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.inventory import Search, in_order
 from pgdyno.target.aws.journal import Journal, journals
-from pgdyno.target.aws.kinds import Kind, Resource
+from pgdyno.target.aws.kinds import FREE, Kind, Resource
 from pgdyno.target.aws.removal import WITHIN_S, Left, remove_all
 
 
@@ -105,4 +105,8 @@ def run_named(root: Path, text: str) -> str:
 
 def left_lines(left: Sequence[Left]) -> list[str]:
     """What to say of what could not be removed."""
-    return [f"still there, and paid for: {each.resource.words}: {each.why}" for each in left]
+    return [f"still there, {_paid(each.resource)}: {each.resource.words}: {each.why}" for each in left]
+
+
+def _paid(each: Resource) -> str:
+    return "which costs nothing" if each.kind in FREE else "and paid for"

@@ -1,0 +1,51 @@
+"""The checks of a selftest: the guide has the same list; a failure has its reason and leaves out what hangs on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.commands.selftest import Tried, keys_of
+from pgdyno.commands.selftest_checks import ALL, CHECKS, Tally, checks_of
+from pgdyno.errors import TargetError, UsageError
+
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "aws.md"
+
+
+def test_the_guides_list_is_what_is_tried() -> None:
+    def kinds(named: tuple[str, ...]) -> str:
+        return "all" if named == ALL else ", ".join(named)
+
+    rows = [f"| `{each.key}` | {each.what} | {kinds(tuple(each.kinds))} |" for each in CHECKS]
+    lines = GUIDE.read_text().splitlines()
+    begin = lines.index("| check | what is tried | kinds |") + 2
+    assert lines[begin : begin + len(rows) + 1] == [*rows, ""]
+
+
+def test_what_goes_wrong_is_said_with_its_reason_and_the_rest_is_left_out() -> None:
+    said: list[str] = []
+    tally = Tally("ec2", said.append)
+    with tally.trying("ssh", "volumes", "insights", "expiry"):
+        tally.tell("ssh", True, "reached")
+        raise TargetError("it has gone", hint="look again")
+    tally.leave_out_the_rest("it is over", but=("removed", "gone"))
+    assert said[:3] == [
+        "ok: ssh: reached",
+        "WRONG: volumes: it has gone (look again)",
+        "left out: expiry: volumes is wrong",
+    ]
+    assert tally.wrong == ["volumes"]
+    assert tally.done | {"removed", "gone"} == {each.key for each in checks_of("ec2")}
+
+
+def test_mistakes_are_said_before_anything_is_rented() -> None:
+    with pytest.raises(UsageError, match="--set login: there is no value"):
+        keys_of(["login"])
+    with pytest.raises(UsageError, match="--snapshot is of rds and aurora"):
+        Tried("ec2", "18", None, None, None, snapshot="mine").plan()
+    with pytest.raises(UsageError, match=r"generator\.nothing: extra inputs"):
+        Tried("rds", "18", None, None, None, more=keys_of(["generator.nothing=1"])).plan()
+    plan = Tried("rds", "18", None, None, None, snapshot="mine", more=keys_of(["public=false"])).plan()
+    assert plan.target["rds"].model_dump()["snapshot"] == "mine"
+    assert plan.generator is not None
