@@ -129,6 +129,12 @@ def test_the_command_for_another_host() -> None:
     assert "secret" not in " ".join([*command, *ray_command(node)])
 
 
+@pytest.mark.parametrize(("tasks", "said"), [(0, {"--num-cpus=0"}), (1, {"--num-cpus=1"}), (None, set())])
+def test_how_much_a_node_does_at_once(tasks: int | None, said: set[str]) -> None:
+    command = ray_command(Node("generator-1", "192.0.2.7:6379", None, is_head=False, makes_load=True, tasks=tasks))
+    assert {each for each in command if each.startswith("--num-cpus")} == said
+
+
 def test_places() -> None:
     found = generators(["local:2", "ssh://a,u@b:22"])
     assert (found.local, found.ssh) == (2, (SshNode("a", None, None), SshNode("b", "u", 22)))

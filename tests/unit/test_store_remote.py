@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import IO
@@ -219,6 +220,24 @@ def test_many_are_analysed_and_the_broken_are_named(
     assert found["runs"] == [{"run": str(at), "analysis": json.loads(capsys.readouterr().out)}]
     analyse_stored([str(at), "s3://bench/runs/broken"], Path(), None, None, json=False)
     assert "1 run analysed, 1 not" in capsys.readouterr().out
+
+
+def test_a_fault_of_ours_costs_one_run(
+    s3: Bucket, run: RunFolder, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = upload(run, RUNS)
+    s3.put("runs/odd/manifest.json")
+
+    def opened_oddly(place: str, tables: Collection[str] | None = None) -> AbstractContextManager[RunFolder]:
+        if place.endswith("odd"):
+            raise ZeroDivisionError("by zero")
+        return opened(place, tables)
+
+    monkeypatch.setattr("pgdyno.commands.analyse.opened", opened_oddly)
+    assert analyse_stored([str(RUNS)], Path(), None, None, json=True) is ExitCode.INTERNAL
+    said = json.loads(capsys.readouterr().out)
+    assert [each["run"] for each in said["runs"]] == [str(at)]
+    assert said["unread"][0]["reason"] == "cannot work on s3://bench/runs/odd: ZeroDivisionError: by zero"
 
 
 def test_pages_go_to_the_runs(s3: Bucket, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -182,6 +182,7 @@ def own_nodes(places: Places, say: Callable[[str], None], *, for_tasks: bool = F
     for start in range(1, MOST_STARTS + 1):
         with ExitStack() as stack:
             # they end behind our own leaving
+            nodes = _OwnNodes(places, stack.enter_context(ExitStack()), say, for_tasks=for_tasks)
             what = f"{'node' if for_tasks else 'generator'}{'' if nodes.count == 1 else 's'}"
             say(f"starting {nodes.count} {what}{', again' if start > 1 else ''}")
             try:

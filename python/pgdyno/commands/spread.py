@@ -67,6 +67,10 @@ def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
         return work(place)
     except PgdynoError as error:
         return Unread(place, error.message, error.hint, error.exit_code)
+    except Exception as error:
+        # one strange run among thousands must not cost the others
+        why = f"cannot work on {place}: {type(error).__name__}: {error}"
+        return Unread(place, why, "a fault of pgdyno itself; please report it, with this run", ExitCode.INTERNAL)
 
 
 def say_unread(found: Sequence[Unread]) -> None:
