@@ -14,8 +14,11 @@ import pytest
 
 from pgdyno.analyse.histogram import merge
 from pgdyno.cluster.heard import Heard
-from pgdyno.cluster.load import LostError
+from pgdyno.cluster.load import ClusterLoad, LostError
+from pgdyno.cluster.merge import Event
+from pgdyno.cluster.parts import shared_out
 from pgdyno.programs import find_engine
+from pgdyno.run import check_ledger, pages
 from pgdyno.target import Server
 from tests.postgres.generators_here import Here, generators_here, run_load
 
@@ -189,12 +192,97 @@ def wait_for_no_sessions(server: Server) -> None:
         time.sleep(0.05)
 
 
+OWN_LUA = """
+require("beside")
+dofile("lua/below/more.lua")
+sysbench.cmdline.options = {}
+function thread_init()
+   connection = sysbench.sql.driver():connect()
+end
+function event()
+   local aid = sysbench.rand.uniform(1, 1000000)
+   local columns = string.format("%d, %d, %d, %d, %d", sysbench.tid, sysbench.opt.threads, sysbench.opt.rate, aid,
+      sysbench.rand.unique(1, 2000000000))
+   connection:query("INSERT INTO drawn VALUES (" .. columns .. ")")
+   connection:query("SELECT " .. beside(1) + more(1) .. " AS " .. (aid % 2 == 0 and "even" or "odd"))
+end
+"""
+
+
+def test_a_lua_script_runs_as_in_one_engine(tables: Server, tmp_path: Path) -> None:
+    for name, text in (
+        ("own.lua", OWN_LUA),
+        ("beside.lua", "function beside(a) return a end"),
+        ("below/more.lua", "function more(a) return a end"),
+    ):
+        (tmp_path / "lua" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "lua" / name).write_text(text)
+    options = ["--events=-", "--random-seed=7", "--lua=lua/own.lua", "-r", f"--client={CLIENTS}", "--transactions=20"]
+    seen = []
+    for count in (1, 3):
+        with generators_here(count) as generators:
+            events = run_load(generators, options, tables.environment(), tmp_path)
+        end = events[-1]
+        assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
+        assert events[0]["scripts"][0]["name"] == "lua/own.lua"
+        assert end["statements"] == end["statements"] | {"writes": CLIENTS * 20, "reads": CLIENTS * 20}
+        fairness = {"mean": 20.0, "stddev": 0.0, "min": 20, "max": 20}
+        assert end["statements"]["fairness"] == fairness
+        assert end["statements"]["p95_ns"] == end["latency_ns"]["p95"]
+        with tables.connect() as connection:
+            row = connection.execute("SELECT count(DISTINCT delta), min(tid), max(tid) FROM drawn").fetchone()
+            # no number came twice, and each client knew how many there are in all
+            assert row == (CLIENTS * 20, CLIENTS, CLIENTS)
+            connection.execute("UPDATE drawn SET delta = 0")
+        by_text = {each["text"]: each["executions"] for script in end["scripts"] for each in script["statements"]}
+        seen.append((drawn(tables), by_text))
+    assert seen[0] == seen[1]
+    # each engine numbers them as it meets them
+    assert len(seen[0][1]) == 3
+
+
+def test_a_ledger_and_clients_that_come_back(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text(
+        "BEGIN;\nINSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\nEND;\n"
+    )
+    options = [*OPTIONS, "-f", "a.sql", "--client=5", "--time=3", "--ledger", "--reconnect=60s"]
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgdrive'"
+    events: list[Event] = []
+    with generators_here(2) as generators, (tmp_path / "engine.log").open("w+b") as errors:
+        load = ClusterLoad(generators, shared_out(options, tmp_path), errors)
+        load.begin(tables.environment())
+        for event in load.events():
+            events.append(event)
+            if event["event"] == "interval" and event["seq"] == 0:
+                with tables.connect() as connection:
+                    connection.execute(kill)
+    end = events[-1]
+    assert end["outcome"] == "finished", (tmp_path / "engine.log").read_text()
+    assert (end["connections_lost"], end["reconnects"]) == (5, 5)
+    # one for both generators
+    (outage,) = end["outages"]
+    assert end["outage_count"] == 1
+    assert (outage["connections_lost"], outage["clients_never_back"]) == (5, 0)
+    assert 0 <= outage["all_away_us"] <= outage["length_us"]
+    assert {event["generator"] for event in events if event["event"] == "outage"} == {1, 2}
+    assert [page["client"] for page in end["ledger"]["clients"]] == [0, 1, 2, 3, 4]
+    heard = pages(events)
+    assert heard is not None
+    with tables.connect() as connection:
+        found = check_ledger(heard, connection)
+    assert found.acknowledged == end["ledger"]["acknowledged"] >= end["succeeded"]
+    assert (found.missing, found.refused_present, found.duplicates, found.strange) == (0, 0, 0, 0)
+
+
 def test_a_bad_part_is_refused(tmp_path: Path) -> None:
     engine = find_engine().path
     for options, why in (
         (["--part=4/3"], 'invalid part of a load: "4/3"'),
         (["--part=2/3", "-c2"], "2 clients (-c) cannot be shared out to 3 generators (--part)"),
-        (["--part=1/2", "-c2", "--workload=tpcc"], "--part cannot be used with --lua and --workload"),
+        (
+            ["--part=1/2", "-c2", "--workload=oltp-insert", "--lua-command=prepare"],
+            "--part cannot be used with --lua-command=prepare",
+        ),
         (["--await-start"], "--await-start needs --parent-lease or --lease=SECONDS"),
     ):
         done = subprocess.run([engine, *options], capture_output=True, text=True, check=False, cwd=tmp_path)

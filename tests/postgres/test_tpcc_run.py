@@ -14,6 +14,7 @@ from typing import Any, LiteralString
 import pytest
 
 from pgdyno.target import Server
+from tests.postgres.generators_here import generators_here, run_load
 from tests.postgres.test_load import PGDRIVE, Place
 from tests.postgres.test_tpcc_load import check, place_of
 
@@ -339,3 +340,40 @@ def test_rates_and_phases_work_as_for_scripts(hammerdb: Loaded, tmp_path: Path) 
     hammerdb.consistent()
     end = hammerdb.end("--transactions=20", "-C")
     assert end["succeeded"] == 20 * CLIENTS
+
+
+DRAWN: LiteralString = """
+    SELECT (SELECT count(*) FROM history), (SELECT sum(h_amount) FROM history),
+           (SELECT sum(hashtext(concat_ws('/', h_c_id, h_c_d_id, h_c_w_id, h_d_id, h_w_id, h_amount))::bigint)
+            FROM history),
+           (SELECT count(*) FROM orders), (SELECT count(*) FROM order_line),
+           (SELECT sum(hashtext(concat_ws('/', ol_w_id, ol_d_id, ol_i_id, ol_supply_w_id, ol_quantity))::bigint)
+            FROM order_line)"""
+"""What users have keyed in, whoever was served first."""
+
+
+def test_generators_together_have_the_users_of_one(loaded: Loaded, tmp_path: Path) -> None:
+    options = [*loaded.command("--events=-", "--random-seed=11", "--transactions=60", "--tpcc-pauses=off")[1:]]
+    seen, before = [], loaded.place.query(DRAWN)[0]
+    for count in (1, 3):
+        with generators_here(count) as generators:
+            events = run_load(generators, options, loaded.place.environment, tmp_path)
+        end = events[-1]
+        # so few transactions may miss the mix by chance: both do, or neither
+        assert end["outcome"] in ("finished", "refused"), (tmp_path / "engine.log").read_text()
+        after = loaded.place.query(DRAWN)[0]
+        keyed_in = [new - old for old, new in zip(before, after, strict=True)]
+        before, tpcc = after, end["tpcc"]
+        seen.append((keyed_in, tpcc["new_orders"], [(one["name"], one["count"]) for one in tpcc["types"]], tpcc["mix"]))
+        assert sum(one["count"] for one in tpcc["mix"]) == end["succeeded"] == CLIENTS * 60
+        assert tpcc["nopm"] == pytest.approx(tpcc["new_orders"]["committed"] * 60 / end["measured_s"])
+        assert all(one["p90_ns"] > 0 for one in tpcc["types"])
+        assert tpcc["server"]["transactions"] > 0
+        if loaded.profile == "spec":
+            deliveries = next(one["count"] for one in tpcc["types"] if one["name"] == "Delivery")
+            assert (tpcc["deferred"]["done"], tpcc["deferred"]["left"]) == (deliveries, 0)
+            assert tpcc["deferred"]["p90_ns"] > 0
+        else:
+            assert tpcc["deferred"] is None
+    assert seen[0] == seen[1]
+    loaded.consistent()

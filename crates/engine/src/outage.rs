@@ -17,6 +17,9 @@ const GAP: Nanos = SECOND;
 /// Outages that are told one by one; those after them are counted.
 const MOST_KEPT: usize = 1000;
 
+/// Stretches of an outage in which all clients are away that are told one by one.
+const MOST_ALL_AWAY: usize = 100;
+
 /// Different losses that wait to be told; of more only the number is known.
 const MOST_LOSSES: usize = 64;
 
@@ -33,6 +36,8 @@ pub struct Outage {
     pub ended: Option<Nanos>,
     /// How long all clients were away at once, all together.
     pub all_away: Nanos,
+    /// When that was, from and to: the first hundred times.
+    pub all_away_in: Vec<(Nanos, Nanos)>,
     /// When a client that had been away first succeeded in a transaction.
     pub first_success: Option<Nanos>,
     /// Most clients that were away at once.
@@ -64,6 +69,16 @@ impl Tally {
         self.reconnects += other.reconnects;
         self.failed_attempts += other.failed_attempts;
         self.never_back += other.never_back;
+    }
+}
+
+impl Outage {
+    /// All clients were away.
+    fn all_were_away(&mut self, since: Nanos, until: Nanos) {
+        self.all_away += until.saturating_sub(since);
+        if self.all_away_in.len() < MOST_ALL_AWAY {
+            self.all_away_in.push((since, until.max(since)));
+        }
     }
 }
 
@@ -262,6 +277,7 @@ impl Tracked {
                     began_at: SystemTime::now(),
                     ended: None,
                     all_away: 0,
+                    all_away_in: Vec::new(),
                     first_success: None,
                     most_away: 0,
                     tally: Tally::default(),
@@ -283,7 +299,7 @@ impl Tracked {
             match open.all_since {
                 None if away > 0 && away >= running => open.all_since = Some(now),
                 Some(since) if away == 0 || away < running => {
-                    open.outage.all_away += now.saturating_sub(since);
+                    open.outage.all_were_away(since, now);
                     open.all_since = None;
                 }
                 _ => {}
@@ -341,7 +357,7 @@ impl Tracked {
             if self.away == 0
                 && let Some(since) = open.all_since.take()
             {
-                open.outage.all_away += now.saturating_sub(since);
+                open.outage.all_were_away(since, now);
             }
             open.outage.tally.never_back += u64::from(why == Leave::NeverBack);
         }
@@ -363,7 +379,7 @@ impl Tracked {
     fn end(&mut self, now: Nanos) {
         if let Some(mut open) = self.open.take() {
             if let Some(since) = open.all_since.take() {
-                open.outage.all_away += now.saturating_sub(since);
+                open.outage.all_were_away(since, now);
             }
             open.outage.tally.never_back += std::mem::take(&mut self.away);
             self.close(open);

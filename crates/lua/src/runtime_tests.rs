@@ -16,6 +16,7 @@ fn settings(command: &str, options: &[(&str, &str)]) -> Settings {
             .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
             .collect(),
         threads: 2,
+        part: (0, 1),
         seeds: vec![7, 8],
         ..Settings::default()
     }

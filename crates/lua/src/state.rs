@@ -50,6 +50,14 @@ pub(crate) mod ask {
     pub const CLOSE: i64 = 13;
 }
 
+/// What `sysbench.rand.unique` counts with: generators of one load take turns.
+#[derive(Debug, Clone)]
+pub(crate) struct Unique {
+    pub next: Arc<AtomicU64>,
+    /// How many generators there are.
+    pub step: u64,
+}
+
 /// What all states of a run are made with.
 #[derive(Debug)]
 pub(crate) struct Making {
@@ -64,7 +72,7 @@ pub(crate) struct Making {
     /// What tells the latencies of statements apart, over all workers; None: nothing does.
     pub texts: Option<Arc<Texts>>,
     /// For `sysbench.rand.unique`: over all workers.
-    pub unique: Arc<AtomicU64>,
+    pub unique: Unique,
     /// Whether every transaction has a connection of its own (-C): then there is no other beside it.
     pub per_transaction: bool,
 }
@@ -205,9 +213,9 @@ fn engine_table(
         lua.create_string(&out)
     })?;
     engine.set("fill", fill)?;
-    let unique = Arc::clone(&making.unique);
+    let unique = making.unique.clone();
     let unique = lua.create_function(move |_, ()| {
-        let number = unique.fetch_add(1, Ordering::Relaxed);
+        let number = unique.next.fetch_add(unique.step, Ordering::Relaxed);
         Ok(f64::from(scattered(number as u32)))
     })?;
     engine.set("unique", unique)?;

@@ -15,7 +15,7 @@ use crate::driver::Session;
 use crate::error::{ScriptError, words};
 use crate::options::{OptionValue, declared, describe, resolve};
 use crate::script::Script;
-use crate::state::{Making, State};
+use crate::state::{Making, State, Unique};
 use crate::watchdog::{MainWatch, Watch};
 
 /// What is asked for on the command line, beside the script.
@@ -25,8 +25,10 @@ pub struct Settings {
     pub command: String,
     /// Options of the script, `name=value`.
     pub options: Vec<(String, String)>,
-    /// Clients.
+    /// Clients, of all generators that make the load together.
     pub threads: usize,
+    /// Number of this generator among them, from 0, and how many they are.
+    pub part: (usize, usize),
     /// Length of the load in seconds; 0 when transactions are counted.
     pub time_s: u64,
     /// Transactions per second; 0 in a closed loop.
@@ -180,7 +182,11 @@ impl Workload {
     /// # Errors
     /// The script fails, an option or the command is not known, or a value has another type.
     pub fn open(script: Script, settings: Settings) -> Result<Self, ScriptError> {
-        let unique = Arc::new(AtomicU64::new(0));
+        let (number, of) = settings.part;
+        let unique = Unique {
+            next: Arc::new(AtomicU64::new(number as u64)),
+            step: of as u64,
+        };
         let name = script.name.clone();
         let mut making = Making {
             script,

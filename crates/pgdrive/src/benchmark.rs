@@ -177,7 +177,7 @@ fn prepare(
             &mut session,
             &params,
             load,
-            options.clients,
+            (options.clients, options.part),
             seed,
             clock,
             messages,
@@ -197,7 +197,8 @@ fn prepare(
     ];
     let initial = initial(&options.variables, automatic, &mut symbols)?;
     setup::vacuum(&mut session, options.vacuum, messages);
-    if ledger.is_some() {
+    // of several generators the first makes what all use
+    if ledger.is_some() && options.part.is_none_or(|part| part.number == 0) {
         ledger::make_table(&mut session)?;
     }
     // a TLS session that ends without a word is a line in the server's log; else nothing is lost
@@ -466,7 +467,7 @@ fn measure(
         let footprint = Footprint::now(before_bytes, events.steal_us());
         let mut end = end_event(&load.spec, &report, exit, &footprint, events);
         if let Some(figures) = &figures {
-            end["tpcc"] = figures.event(refusal.as_deref());
+            end["tpcc"] = figures.event(refusal.as_deref(), &load.spec, events);
             if let (Exit::Refused, Some(refusal)) = (exit, &refusal) {
                 end["outcome"] = "refused".into();
                 end["message"] = refusal.as_str().into();

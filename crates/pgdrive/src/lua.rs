@@ -58,7 +58,8 @@ pub fn open(
     let settings = Settings {
         command: choice.command.clone(),
         options: choice.options.clone(),
-        threads: options.clients,
+        threads: options.part.map_or(options.clients, |part| part.clients),
+        part: options.part.map_or((0, 1), |part| (part.number, part.of)),
         time_s: match options.limit {
             Limit::Duration(duration) => duration.as_secs(),
             Limit::Transactions(_) => 0,

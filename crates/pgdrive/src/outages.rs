@@ -125,12 +125,18 @@ pub fn end_fields(outages: &Outages, origin: Nanos) -> Value {
 
 fn value(outage: &Outage, origin: Nanos) -> Value {
     let since_began = |instant: Nanos| instant.saturating_sub(outage.began) / 1000;
+    let since_origin = |instant: Nanos| instant.saturating_sub(origin) / 1000;
+    let all_away = outage.all_away_in.iter();
+    let all_away: Vec<_> = all_away
+        .map(|(from, to)| [since_origin(*from), since_origin(*to)])
+        .collect();
     json!({
         "number": outage.number,
-        "began_us": outage.began.saturating_sub(origin) / 1000,
+        "began_us": since_origin(outage.began),
         "began_epoch_us": epoch_us(outage.began_at),
         "length_us": outage.ended.map(since_began),
         "all_away_us": outage.all_away / 1000,
+        "all_away_in_us": all_away,
         "first_success_us": outage.first_success.map(since_began),
         "clients": outage.most_away,
         "connections_lost": outage.tally.connections_lost,
@@ -268,6 +274,7 @@ mod tests {
             began_at: UNIX_EPOCH,
             ended: Some(5 * SECOND),
             all_away: SECOND,
+            all_away_in: vec![(3 * SECOND, 4 * SECOND)],
             first_success: Some(4 * SECOND),
             most_away: 8,
             tally: Tally {
@@ -300,6 +307,10 @@ mod tests {
         let fields = end_fields(&outages, SECOND);
         assert_eq!(fields["outages"][0]["began_us"], 2_000_000);
         assert_eq!(fields["outages"][0]["length_us"], 2_000_000);
+        assert_eq!(
+            fields["outages"][0]["all_away_in_us"],
+            json!([[2_000_000, 3_000_000]])
+        );
         assert_eq!(fields["outages"][0]["first_success_us"], 1_000_000);
     }
 

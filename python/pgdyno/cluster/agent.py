@@ -69,7 +69,9 @@ class Agent:
         self.end()
         self._folder = Path(tempfile.mkdtemp(prefix="pgdyno-generator-"))
         for name, content in files.items():
-            (self._folder / name).write_bytes(content)
+            file = self._folder / name
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
         self._errors = (self._folder / "engine.log").open("w+b")
         self._lines = Lines()
         self._ray_before = _ray_cpu_us()

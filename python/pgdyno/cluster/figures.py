@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from math import sqrt
 from typing import Any
@@ -38,9 +39,8 @@ def scripts_of_end(parts: Sequence[Event]) -> list[Event]:
         for pause in ("keying_time", "think_time"):
             if pause in same[0]:
                 script[pause] = _pauses([each[pause] for each in same if each.get(pause)])
-        statements = [statement for each in same for statement in each.get("statements") or ()]
         if any("statements" in each for each in same):
-            script["statements"] = [_statement(id_, those) for id_, those in _by(statements, "id")]
+            script["statements"] = _statements([each.get("statements") or () for each in same])
         scripts.append(script)
     return scripts
 
@@ -101,6 +101,26 @@ def _script(number: int, same: Sequence[Event], percentiles: dict[str, float]) -
         # as the engine: absent where none succeeded
         return script
     return script | measured
+
+
+def _statements(parts: Sequence[Sequence[Event]]) -> list[Event]:
+    """Those that are the same in all; of a script that makes its statements each engine numbers them by itself."""
+    found: dict[Any, list[Event]] = {}
+    for part in parts:
+        met: Counter[Any] = Counter()
+        for statement in part:
+            name = statement.get("text", statement["id"])
+            found.setdefault((name, met[name]), []).append(statement)
+            met[name] += 1
+    ids = [same[0]["id"] for same in found.values()]
+    if len(set(ids)) < len(ids):
+        ids = list(range(len(ids)))
+    return sorted((_statement(id_, same) for id_, same in zip(ids, found.values(), strict=True)), key=_id)
+
+
+def _id(statement: Event) -> int:
+    number: int = statement["id"]
+    return number
 
 
 def _statement(id_: int, same: Sequence[Event]) -> Event:

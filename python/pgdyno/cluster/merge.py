@@ -15,6 +15,7 @@ from pgdyno.cluster.figures import (
     scripts_of_end,
     scripts_of_interval,
 )
+from pgdyno.cluster.merge_workloads import end_of_workload
 
 Event = dict[str, Any]
 
@@ -60,7 +61,18 @@ class Merger:
                 self.ends[generator] = event
                 yield from self._whole()
             case _:
-                yield {**event, "t_us": self._t_us(generator, event), "generator": generator + 1}
+                ours = self._by_our_clock(generator, event)
+                yield {**ours, "t_us": self._t_us(generator, event), "generator": generator + 1}
+
+    def _by_our_clock(self, generator: int, event: Event) -> Event:
+        """With wall times as the start's."""
+        if "began_epoch_us" not in event:
+            return event
+        return {**event, "began_epoch_us": event["began_epoch_us"] - self._offsets_us[generator]}
+
+    def _ours(self, generator: int, end: Event) -> Event:
+        outages = [self._by_our_clock(generator, outage) for outage in end.get("outages") or ()]
+        return {**end, "outages": outages} if "outages" in end else end
 
     @property
     def has_ended(self) -> bool:
@@ -129,7 +141,7 @@ class Merger:
 
     def end(self, hosts: Sequence[Mapping[str, Any]]) -> Event:
         """The `end` of all, once each has ended; `hosts` is what else is known of each generator."""
-        each = [self.ends[number] for number in range(self._count)]
+        each = [self._ours(number, self.ends[number]) for number in range(self._count)]
         generators = [_of_generator(end, host) for end, host in zip(each, hosts, strict=True)]
         # in the order in which they came: behind the first the others were told to stop
         failed = next((number for number, end in self.ends.items() if end["outcome"] == "failed"), None)
@@ -139,7 +151,7 @@ class Merger:
             return {**end, "message": message, "generators": generators}
         succeeded = sum(end["succeeded"] for end in each)
         measured_s = max(end["measured_s"] for end in each)
-        return {
+        merged = {
             **each[0],
             "t_us": max(self._t_us(number, end) for number, end in enumerate(each)),
             "outcome": next((name for name in ("aborted", "interrupted") if name in _all(each, "outcome")), "finished"),
@@ -164,6 +176,8 @@ class Merger:
             "memory": None,
             "generators": generators,
         }
+        clients = [self._starts[number]["clients"] for number in range(self._count)]
+        return merged | end_of_workload(each, clients, merged)
 
 
 def _place(event: Event) -> tuple[int, int]:

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-CLIENTS, PHASES = "--client=", "--phases="
+from pgdyno.remote.lua_files import lua_files
+
+CLIENTS, PHASES, LUA = "--client=", "--phases=", "--lua="
 OURS = frozenset({"--parent-lease"})
 """What generators do in another way."""
 
@@ -18,7 +20,7 @@ class Shared:
     clients: int
     options: list[str]
     files: dict[str, bytes]
-    """By the name under which each is put beside the engine."""
+    """By the place, seen from the engine, where each is put."""
     names: Mapping[str, str]
     """What the user calls them."""
 
@@ -28,7 +30,7 @@ class Shared:
 
 
 def shared_out(options: Sequence[str], folder: Path) -> Shared:
-    """Of the engine's `options`; files are read from `folder`. Raises OSError."""
+    """Of the engine's `options`; files are read from `folder`. Raises OSError, EngineError."""
     told: list[str] = []
     files: dict[str, bytes] = {}
     names: dict[str, str] = {}
@@ -48,6 +50,12 @@ def shared_out(options: Sequence[str], folder: Path) -> Shared:
             told += ["-f", sent(path) + weight]
         elif option.startswith(PHASES):
             told.append(PHASES + sent(option.removeprefix(PHASES)))
+        elif option.startswith(LUA):
+            name = option.removeprefix(LUA)
+            lua = lua_files(name, folder)
+            files.update(lua.files)
+            names[lua.script] = name
+            told.append(LUA + lua.script)
         elif option not in OURS:
             told.append(option)
             if option.startswith(CLIENTS):

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from pgdyno.plan import Plan
+from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.generators import generators
+from pgdyno.remote.lua_files import lua_files
 from pgdyno.run.process import Running, running_engine
 
 if TYPE_CHECKING:
@@ -40,6 +41,13 @@ def brought_up(
 
     with opened(generators(plan.generators), say) as cluster:
         yield cluster
+
+
+def check_copies(loaded: LoadedPlan) -> None:
+    """Raises EngineError for a script that cannot go to other hosts with all that it loads: before any is rented."""
+    plan = loaded.plan
+    if plan.workload.lua is not None and (plan.generators or plan.generator is not None):
+        lua_files(plan.workload.lua, loaded.folder)
 
 
 def way_to_run(cluster: Cluster | None) -> Running:

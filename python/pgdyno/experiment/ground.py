@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pgdyno.experiment.disk import DiskGuard
-from pgdyno.experiment.generators import brought_up
+from pgdyno.experiment.generators import brought_up, check_copies
 from pgdyno.experiment.renting import Renting, connected, rented
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
@@ -89,6 +89,7 @@ def prepared_ground(
     if loaded.plan.replica_load is not None:
         beside = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
         check_scripts(engine, beside, loaded.source, loaded.folder, "replica_load.scripts")
+    check_copies(loaded)
     home = Home.locate()
     for left in sweep_leftovers(home):
         view.note(left)

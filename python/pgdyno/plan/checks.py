@@ -154,7 +154,7 @@ def check_sections(sections: Sections, document: Document, folder: Path) -> Iter
         yield from check_events(sections.events, sections.trial, measured_s, sections.targets, document)
     if sections.trial is not None and sections.workload is not None:
         yield from check_ledger(sections.trial, sections.workload, document, folder)
-    yield from check_generators(sections.workload, sections.trial, sections.events, document)
+    yield from check_generators(document)
     if sections.search is not None:
         points = sections.space.points if sections.space is not None else []
         yield from check_search(sections.search, sections.trial, sections.workload, points, document)
@@ -170,7 +170,7 @@ def _beside_the_load(sections: Sections, document: Document, folder: Path) -> It
         yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
         yield from check_replica_load(sections.replica_load, sections.targets, document)
     if sections.generator is not None:
-        yield from check_generator(sections.generator, sections.targets, sections.workload, document)
+        yield from check_generator(sections.generator, sections.targets, document)
 
 
 def _price(document: Document) -> Iterator[Problem]:

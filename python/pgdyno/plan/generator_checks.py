@@ -9,7 +9,6 @@ from pgdyno.plan.aws_checks import check_networks
 from pgdyno.plan.aws_targets import AwsTarget
 from pgdyno.plan.ec2_checks import check_host
 from pgdyno.plan.ec2_target import Ec2Generator
-from pgdyno.plan.model import Workload
 from pgdyno.plan.problems import Document
 from pgdyno.plan.targets import TargetSpec
 
@@ -17,7 +16,7 @@ SECTION = "generator"
 
 
 def check_generator(
-    generator: Ec2Generator, targets: Mapping[str, TargetSpec], workload: Workload | None, document: Document
+    generator: Ec2Generator, targets: Mapping[str, TargetSpec], document: Document
 ) -> Iterator[Problem]:
     """Everything of `generator` that does not go with the rest of the plan, or would be refused."""
     yield from check_host((SECTION,), generator, document)
@@ -31,6 +30,3 @@ def check_generator(
         yield document.problem((SECTION,), message, 'use generator = "here", or a target of kind ec2, rds or aurora')
     if len(regions) > 1:
         yield document.problem((SECTION,), "the servers are in several regions, and it can be in one only")
-    if workload is not None and workload.lua is not None:
-        message = "a Lua script cannot run there: it may load files that nobody knows of"
-        yield document.problem((SECTION,), message, 'use generator = "here"')

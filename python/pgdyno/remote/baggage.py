@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
+from pgdyno.errors import EngineError
+from pgdyno.remote.lua_files import lua_files, place_of
 from pgdyno.remote.problem import RemoteError
 
 _NAMING = ("--phases=", "--file=")
 """Options whose value is a file."""
+LUA = "--lua="
 _SEEN_BY_ALL = "PGPASSWORD"
 _FILES = ("PGPASSFILE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGSSLCRL")
 _HOSTS = ("PGHOST", "PGHOSTADDR")
@@ -60,9 +63,18 @@ def _option(option: str, before: str, baggage: Baggage) -> str:
     for naming in _NAMING:
         if option.startswith(naming):
             return naming + _take(Path(option.removeprefix(naming)), baggage)
-    if option.startswith("--lua="):
-        raise RemoteError("a Lua script cannot run on another host", hint='use generator = "here"')
+    if option.startswith(LUA):
+        return LUA + _take_lua(option.removeprefix(LUA), baggage)
     return option
+
+
+def _take_lua(name: str, baggage: Baggage) -> str:
+    try:
+        found = lua_files(name, Path())
+    except (EngineError, OSError) as error:
+        raise RemoteError(error.message if isinstance(error, EngineError) else f"cannot read {error}") from error
+    baggage.files.update(found.files)
+    return found.script
 
 
 def _take(file: Path, baggage: Baggage, hosts: Mapping[str, str] | None = None) -> str:
@@ -75,9 +87,9 @@ def _take(file: Path, baggage: Baggage, hosts: Mapping[str, str] | None = None) 
         lines = content.splitlines(keepends=True)
         begin = f"{ours}:".encode()
         content = b"".join(_renamed(each, begin, f"{theirs}:".encode()) for each in lines)
-    place = PurePosixPath(*("up" if part == ".." else part for part in file.parts if part != file.anchor))
-    baggage.files[str(place)] = content
-    return str(place)
+    place = place_of(file)
+    baggage.files[place] = content
+    return place
 
 
 def _renamed(line: bytes, begin: bytes, instead: bytes) -> bytes:

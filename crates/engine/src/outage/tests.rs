@@ -97,7 +97,10 @@ fn time_in_which_all_are_away_is_summed() {
     lose(&tracker, 40 * MS);
     tracker.back(45 * MS);
     tracker.back(50 * MS);
-    assert_eq!(outages(&tracker, SECOND).outages[0].all_away, 25 * MS);
+    let outage = &outages(&tracker, SECOND).outages[0];
+    assert_eq!(outage.all_away, 25 * MS);
+    let lengths = outage.all_away_in.iter().map(|(from, to)| to - from);
+    assert_eq!(lengths.sum::<Nanos>(), 25 * MS);
 }
 
 #[test]

@@ -430,10 +430,9 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
         given.tries = given.tries.or(Some(Tries::Unlimited));
     }
     let tpcc = given.tpcc.load();
-    if given.part.is_some() && (lua.is_some() || tpcc.is_some()) {
-        return Err(Failure::new(
-            "--part cannot be used with --lua and --workload",
-        ));
+    if let (Some(_), Some(lua)) = (given.part, lua.as_ref().filter(|lua| lua.command != "run")) {
+        let message = format!("--part cannot be used with --lua-command={}", lua.command);
+        return Err(Failure::new(message).hint("It is done once, by one generator without --part."));
     }
     if let Some(tpcc) = &tpcc {
         if !given.scripts.is_empty() {

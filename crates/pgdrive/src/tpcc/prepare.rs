@@ -10,6 +10,7 @@ use pgdyno_dataset::tpcc::{Profile, VERSION};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::part::Part;
 use pgdyno_engine::spec::{Limit, Spec, WeightedProgram};
 use pgdyno_script::Rng;
 
@@ -53,7 +54,7 @@ impl Ready {
         session: &mut Session,
         params: &Params,
         load: &TpccLoad,
-        clients: usize,
+        (clients, part): (usize, Option<Part>),
         seed: u64,
         clock: Clock,
         messages: &Messages,
@@ -77,7 +78,11 @@ impl Ready {
             load: load.clone(),
             pauses: load.pauses(),
             deferred,
-            server: ServerCounts::start(params, clock)?,
+            // what the server counts is of all generators: one asks
+            server: match part {
+                Some(part) if part.number > 0 => ServerCounts::of_another(),
+                _ => ServerCounts::start(params, clock)?,
+            },
             terminals: Arc::new(terminals),
         })
     }

@@ -16,6 +16,7 @@ use super::inputs::Rules;
 use super::mix::{Kind, Share, requirement};
 use super::prepare::Ready;
 use super::server::Counted;
+use crate::events::Events;
 use crate::options::TpccLoad;
 use crate::phase_summary;
 
@@ -98,7 +99,9 @@ impl Figures {
     /// Why this is no result, if it is none.
     #[must_use]
     pub fn refusal(&self, spec: &Spec) -> Option<String> {
-        if phase_summary::has_other_weights(spec) || self.transactions == 0 {
+        // the mix is that of all generators: who merges them judges it
+        let is_part = spec.part.is_some();
+        if is_part || phase_summary::has_other_weights(spec) || self.transactions == 0 {
             return None;
         }
         let wrong = Kind::ALL.into_iter().zip(&self.shares);
@@ -270,7 +273,7 @@ impl Figures {
 
     /// The `tpcc` field of the `end` event.
     #[must_use]
-    pub fn event(&self, refusal: Option<&str>) -> Value {
+    pub fn event(&self, refusal: Option<&str>, spec: &Spec, events: &mut Events) -> Value {
         let c = self.rules.c;
         let types: Vec<Value> = self
             .types
@@ -278,6 +281,7 @@ impl Figures {
             .map(|one| {
                 json!({
                     "name": one.transaction.name(),
+                    "scripts": scripts_of(one.transaction),
                     "count": one.count,
                     "percent": percent(one.count, self.transactions),
                     "asked_percent": self.kinds_of(one.transaction).map(|share| share.asked_percent).sum::<f64>(),
@@ -320,6 +324,7 @@ impl Figures {
             "types": types,
             "mix": mix,
             "refused": refusal,
+            "mix_is_one": !phase_summary::has_other_weights(spec),
             "deferred": self.delivered.as_ref().map(|delivered| json!({
                 "sessions": self.sessions_of_deliveries,
                 "done": delivered.latency.moments.count,
@@ -328,6 +333,9 @@ impl Figures {
                 "p90_ns": p90(&delivered.latency).map(|p90| p90.as_nanos() as u64),
                 "limit_s": deferred::LIMIT.as_secs(),
                 "skipped_percent": delivered.skipped_percent(),
+                "skipped_districts": delivered.skipped_districts,
+                // who merges parts cannot merge percentiles
+                "histogram": spec.part.map(|_| events.histogram(&delivered.latency.histogram)),
             })),
         })
     }
@@ -344,6 +352,13 @@ impl Figures {
             Err(why) => json!({ "message": why }),
         }
     }
+}
+
+/// Numbers of the scripts that are such transactions.
+fn scripts_of(transaction: Transaction) -> Vec<usize> {
+    let kinds = Kind::ALL.into_iter();
+    let own = kinds.filter(|kind| kind.transaction() == transaction);
+    own.map(|kind| kind as usize).collect()
 }
 
 fn answered(transaction: Transaction, report: &Report) -> Answered {

@@ -1,0 +1,120 @@
+"""What workloads say at their end, of several generators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pgdyno.cluster.merge import Event
+from pgdyno.cluster.merge_workloads import end_of_workload
+
+MERGED: Event = {"outcome": "finished", "measured_s": 60.0, "latency_ns": None, "scripts": []}
+SECOND = 1_000_000
+
+
+def outage(began_s: float, length_s: float | None, *all_away_s: tuple[float, float], lost: int = 2) -> Event:
+    return {
+        "number": 7,
+        "began_us": int(began_s * SECOND),
+        "began_epoch_us": int(began_s * SECOND) + 10**15,
+        "length_us": None if length_s is None else int(length_s * SECOND),
+        "first_success_us": None if length_s is None else int(length_s * SECOND) // 2,
+        "all_away_in_us": [[int(since * SECOND), int(to * SECOND)] for since, to in all_away_s],
+        "all_away_us": 0,
+        "clients": lost,
+        "connections_lost": lost,
+        "transactions_lost": 1,
+        "reconnects": lost,
+        "failed_attempts": 3,
+        "clients_never_back": 0 if length_s is not None else lost,
+    }
+
+
+def outages(*parts: list[Event]) -> list[Event]:
+    ends: list[Event] = [
+        {"outages": part, "connections_lost": 1, "reconnects": 1, "failed_attempts": 0} for part in parts
+    ]
+    fields = end_of_workload(ends, [2] * len(parts), MERGED)
+    assert fields["outage_count"] == len(fields["outages"])
+    assert fields["connections_lost"] == len(parts)
+    found: list[Event] = fields["outages"]
+    return found
+
+
+def test_outages_that_touch_are_one() -> None:
+    one, other = outages(
+        [outage(3, 2, (3.5, 4.5)), outage(20, 1)],
+        [outage(3.2, 3, (3.2, 4.0), (4.2, 6.0))],
+    )
+    assert (one["number"], one["began_us"], one["length_us"]) == (1, 3 * SECOND, 3_200_000)
+    assert (one["connections_lost"], one["clients"], one["failed_attempts"]) == (4, 4, 6)
+    # the first success of anybody who had been away
+    assert one["first_success_us"] == SECOND
+    assert one["all_away_in_us"] == [[3_500_000, 4_000_000], [4_200_000, 4_500_000]]
+    assert one["all_away_us"] == 800_000
+    assert (other["number"], other["began_us"], other["all_away_us"]) == (2, 20 * SECOND, 0)
+
+
+def test_an_outage_within_a_second_belongs_to_the_last_one_and_one_without_an_end_to_all() -> None:
+    assert len(outages([outage(3, 1)], [outage(4.9, 1)])) == 1
+    assert len(outages([outage(3, 1)], [outage(5.1, 1)])) == 2
+    (one,) = outages([outage(3, None), outage(30, 1)], [outage(9, 1)])
+    assert (one["length_us"], one["clients_never_back"]) == (None, 2)
+
+
+def test_where_one_generator_was_never_cut_off_somebody_was_always_there() -> None:
+    (one,) = outages([outage(3, 1, (3, 4))], [])
+    assert one["all_away_us"] == 0
+
+
+def share(count: int, asked_percent: float) -> Event:
+    return {"script": 0, "name": "Payment", "count": count, "asked_percent": asked_percent}
+
+
+def tpcc(count: int, *, is_one: bool = True) -> dict[str, Any]:
+    mix = [share(count, 50.0), share(1000, 50.0)]
+    return {
+        "types": [],
+        "mix": mix,
+        "new_orders": {"committed": 0, "rolled_back": 0},
+        "deferred": None,
+        "mix_is_one": is_one,
+        "refused": None,
+    } | {"types": [{"scripts": [number], "count": one["count"]} for number, one in enumerate(mix)]}
+
+
+@pytest.mark.parametrize(("count", "is_one", "refused"), [(1020, True, False), (600, True, True), (600, False, False)])
+def test_the_mix_is_judged_over_all(count: int, *, is_one: bool, refused: bool) -> None:
+    fields = end_of_workload([{"tpcc": tpcc(count, is_one=is_one)}] * 3, [4] * 3, MERGED)
+    found = fields["tpcc"]
+    assert [one["count"] for one in found["mix"]] == [3 * count, 3000]
+    assert (found["refused"] is not None, fields.get("outcome"), fields.get("exit_code")) == (
+        (True, "refused", 3) if refused else (False, None, None)
+    )
+    # as in crates/pgdrive/src/tpcc/mix.rs: five deviations, and a transaction under way for each client
+    total = 3 * (count + 1000)
+    allowed = 100 * (5 * (0.25 / total) ** 0.5 + 12 / total)
+    assert found["mix"][0]["chance_percent"] == pytest.approx([50 - allowed, 50 + allowed])
+
+
+def test_ledgers_and_lua_statements_are_added() -> None:
+    names = ("reads", "writes", "others", "queries", "ignored_errors", "reconnects")
+    page = {"last": 3, "unknown": [[2, 2]], "refused": []}
+
+    def end(client: int, mean: float) -> Event:
+        fairness = {"mean": mean, "stddev": 0.0, "min": mean, "max": mean}
+        return {
+            "ledger": {"acknowledged": 2, "unknown": 1, "refused": 0, "clients": [{"client": client, **page}]},
+            "statements": dict.fromkeys(names, 5) | {"p95_ns": 1, "fairness": fairness},
+        }
+
+    fields = end_of_workload([end(1, 10.0), end(0, 20.0)], [1, 3], {**MERGED, "latency_ns": {"p95": 77}})
+    assert [one["client"] for one in fields["ledger"]["clients"]] == [0, 1]
+    assert (fields["ledger"]["acknowledged"], fields["ledger"]["unknown"]) == (4, 2)
+    assert {fields["statements"][name] for name in names} == {10}
+    assert fields["statements"]["p95_ns"] == 77
+    # of the clients 10, 20, 20, 20
+    assert fields["statements"]["fairness"] == pytest.approx(
+        {"mean": 17.5, "stddev": 18.75**0.5, "min": 10.0, "max": 20.0}
+    )

@@ -1,0 +1,78 @@
+"""Which files go with a Lua script to another host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import EngineError
+from pgdyno.remote import lua_files as module
+from pgdyno.remote.baggage import pack
+from pgdyno.remote.lua_files import lua_files
+
+
+def write(folder: Path, **texts: str) -> None:
+    for name, text in texts.items():
+        file = folder / f"{name.replace('__', '/')}.lua"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+
+
+def test_all_beside_it_and_what_it_names_below(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        lua__own="require('common')\nlocal x = require \"deep.inner\"\npcall(dofile, path .. 'computed.lua')",
+        lua__computed="",
+        lua__common="loadfile('lua/deep/other.lua')",
+        lua__deep__inner="",
+        lua__deep__other="",
+        lua__deep__unused="",
+        elsewhere__far="",
+    )
+    (tmp_path / "lua" / "notes.txt").touch()
+    found = lua_files("lua/own.lua", tmp_path)
+    assert found.script == "lua/own.lua"
+    assert sorted(found.files) == [
+        "lua/common.lua",
+        "lua/computed.lua",
+        "lua/deep/inner.lua",
+        "lua/deep/other.lua",
+        "lua/own.lua",
+    ]
+    assert found.files["lua/common.lua"] == b"loadfile('lua/deep/other.lua')"
+
+
+def test_the_engine_gets_its_place_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, own="", here__x="")
+    monkeypatch.chdir(tmp_path / "here")
+    baggage = pack(["--lua=../own.lua", "--lua-opt=a=b"], {}, {})
+    assert baggage.options == ["--lua=up/own.lua", "--lua-opt=a=b"]
+    assert list(baggage.files) == ["up/own.lua"]
+
+
+def test_names_without_a_folder_are_found_as_the_engine_finds_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path, own="", installed__oltp="require('oltp_common')", installed__oltp_common="")
+    monkeypatch.setattr(module, "INSTALLED", (tmp_path / "installed",))
+    assert lua_files("own", tmp_path).script == "own.lua"
+    found = lua_files("oltp", tmp_path)
+    assert found.script.endswith("/installed/oltp.lua")
+    assert not found.script.startswith("/")
+    assert {name.rpartition("/")[2] for name in found.files} == {"oltp.lua", "oltp_common.lua"}
+
+
+def test_what_lies_elsewhere_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, lua__own="dofile('../common.lua')", lua2__own="dofile('common.lua')", common="")
+    for folder, named in (("lua", "../common.lua"), ("lua2", "common.lua")):
+        with pytest.raises(EngineError, match=rf"{folder}/own\.lua loads {named}, which does not lie beside it"):
+            lua_files(f"{folder}/own.lua", tmp_path)
+    with pytest.raises(EngineError, match="there is no Lua script none"):
+        lua_files("none", tmp_path)
+
+
+def test_a_folder_of_many_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, own="", **{f"x{number}": "" for number in range(module.MOST_FILES)})
+    with pytest.raises(EngineError, match="too many others"):
+        lua_files("own.lua", tmp_path)
