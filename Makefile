@@ -96,6 +96,7 @@ test-packages:
 	$(call need,test -x /usr/sbin/sshd,openssh-server,tests run one of their own) \
 	$(call need,ls /usr/lib/*/faketime/libfaketime.so.1,libfaketime,gives a host another clock) \
 	$(call need,command -v ip,iproute2,makes hosts of network namespaces) \
+	$(call need,command -v mmdebstrap && command -v gpg,mmdebstrap gpg,makes hosts that boot) \
 	$(call need,command -v chromium,chromium,tests look at pages in it) \
 	$(call need,command -v iostat && command -v pidstat,sysstat,pgprobe's figures are held against its) \
 	test -z "$$missing" || { $(AS_ROOT) apt-get update -qq && \

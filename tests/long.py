@@ -17,6 +17,7 @@ LONG = (
     r"test_replica_load.py::.*\[13\]",
     r"test_aws_runs.py::(test_a_run_that_is_terminated|test_selftest)",
     r"test_aws_ec2_runs.py::test_selftest_of_a_host",
+    r"test_aws_hosts_boot.py::test_(what_stops_the_set_up|debians_own)",
     r"test_target_build.py::test_a_server_by_meson",
     r"test_resume.py::test_(another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
     r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",

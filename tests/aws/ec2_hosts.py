@@ -80,7 +80,9 @@ class Ec2Hosts(Hosts):
         (folder / "authorized").write_text("\n".join(data["users"][0]["ssh_authorized_keys"]))
         told = files["/etc/ssh/sshd_config.d/10-pgdyno.conf"].splitlines()
         port = next(int(line.split()[1]) for line in told if line.startswith("Port "))
-        lines = [line for line in told if not line.startswith(("Port ", "Password"))]
+        # here it is root who gets in
+        ours = ("Port ", "PasswordAuth", "KbdInteractive", "PermitRootLogin")
+        lines = [line for line in told if not line.startswith(ours)]
         path = f"{self.path}:" if self.path else ""
         lines += [f"SetEnv HOME={folder / 'home'} PATH={path}/usr/local/bin:/usr/bin:/bin"]
         host = RealHost(folder, address, start_sshd(folder, address, port, lines))

@@ -316,10 +316,10 @@ def test_a_host_that_cannot_be_set_up(
     monkeypatch.undo()
     for name, value in amazon.environment.items():
         monkeypatch.setenv(name, value)
-    said = iter(["starting", "working: packages of the system", "failed: volumes: there is no volume /dev/sdf"])
+    said = iter(["starting", "working: packages of the system", "failed: volumes\nSetting up\nno volume /dev/sdf\n"])
     monkeypatch.setattr(host, "ask", lambda *_: next(said))
     monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
-    assert "could not be set up: volumes: there is no volume /dev/sdf" in failed(tmp_path, ec2()).message
+    assert "could not be set up: volumes\n  Setting up\n  no volume /dev/sdf" in failed(tmp_path, ec2()).message
 
     def unreachable(*_: object) -> str:
         raise RemoteError("no route to host", passing=True)

@@ -81,8 +81,10 @@ def wait_until_set_up(maker: Maker, spec: Host, wanted: Reachable, ssh: SshSpec)
         if state == "ready":
             return
         if state.startswith("failed: "):
-            message = f"the host {ssh.host} could not be set up: {state.removeprefix('failed: ')}"
-            raise AwsError(message, code="Setup", hint="its image or its packages are not as expected")
+            step, *log = state.removeprefix("failed: ").splitlines()
+            told_last = "".join(f"\n  {line}" for line in log)
+            message = f"the host {ssh.host} could not be set up: {step}{told_last}"
+            raise AwsError(message, code="Setup", hint="these are the last lines of its /var/log/pgdyno-setup.log")
         if patience.over():
             message = f"the host {ssh.host} is still {state} after {format_duration(within_s)}"
             raise AwsError(message, code="Timeout", hint="give it longer: ready_within = …")

@@ -1,12 +1,14 @@
 #!/bin/bash
 # Makes a database server, or a load generator, of a fresh host. cloud-init runs it once, as root; /etc/pgdyno/host.env
-# says what is wanted. What became of it stands in the file `state` of the account for SSH: ready, or why not.
+# says what is wanted. What became of it stands in the file `state` of the account for SSH: ready, or why not. Run again
+# behind a failure it goes on from there, and leaves what is right as it is.
 set -Eeuo pipefail
 
 # shellcheck source=/dev/null
 source /etc/pgdyno/host.env
-export DEBIAN_FRONTEND=noninteractive
-step="starting"
+export DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1
+: "${LOCK_WITHIN_S:=600}" "${VOLUME_WITHIN_S:=120}"
+step="starting" begun=1
 home=$(getent passwd "$LOGIN" | cut -d: -f6)
 log=/var/log/pgdyno-setup.log
 
@@ -18,25 +20,54 @@ say() {
 
 failed() {
   trap - ERR
-  say "failed: $step: $(tail -n 1 "$log" | tr -d '\r' | cut -c1-300)"
+  say "failed: $step
+$(tail -n "+$begun" "$log" | grep -v '^[[:space:]]*$' | tail -n 8 | tr -d '\r' | cut -c1-300)"
   exit 1
 }
 trap failed ERR
 
+# begin STEP; its lines of the log are those from here on
 begin() {
   step=$1
+  begun=$(($(wc -l < "$log") + 1))
   say "working: $step"
 }
 
-packages() { apt-get -q -y -o DPkg::Lock::Timeout=600 install --no-install-recommends "$@"; }
+# A command of apt's that is tried again while another has its lock, and a few times where it fails otherwise: a network
+# may take a moment, too. apt-get update waits for no lock by itself.
+patient() {
+  local said tries=0 until=$((SECONDS + LOCK_WITHIN_S))
+  while ! said=$("$@" 2>&1); do
+    printf '%s\n' "$said"
+    case $said in
+      *"Could not get lock"*) [ "$SECONDS" -lt "$until" ] || return 1 ;;
+      *) [ "$((tries += 1))" -lt 3 ] || return 1 ;;
+    esac
+    sleep 2
+  done
+  printf '%s\n' "$said"
+}
+
+lists() { patient apt-get -q -y -o APT::Update::Error-Mode=any update; }
+
+packages() { apt-get -q -y -o "DPkg::Lock::Timeout=$LOCK_WITHIN_S" install --no-install-recommends "$@"; }
+
+# nothing is to wake up while something is measured
+still() {
+  local each
+  for each in $(systemctl list-unit-files --no-legend --state=enabled |
+    awk '$1 ~ /\.timer$/ || $1 == "unattended-upgrades.service" { print $1 }'); do
+    systemctl disable --now "$each"
+  done
+}
 
 # the block device that was asked for as $1, such as /dev/sdf: NVMe has it in its identity, Xen calls it xvdf
 device() {
-  local each name tries
-  for ((tries = 0; tries < 120; tries++)); do
+  local each name until=$((SECONDS + VOLUME_WITHIN_S))
+  while true; do
     for each in /dev/nvme*n1; do
       [ -b "$each" ] || continue
-      name=$(nvme id-ctrl --raw-binary "$each" | dd bs=1 skip=3072 count=32 status=none | tr -d ' \0')
+      name=$(nvme id-ctrl --raw-binary "$each" | dd bs=1 skip=3072 count=32 status=none | tr -d ' \0') || continue
       if [ "/dev/${name#/dev/}" = "$1" ]; then
         echo "$each"
         return
@@ -46,44 +77,71 @@ device() {
       echo "/dev/xvd${1#/dev/sd}"
       return
     fi
+    if [ "$SECONDS" -ge "$until" ]; then
+      echo "there is no volume $1 after $VOLUME_WITHIN_S s" >&2
+      return 1
+    fi
     sleep 1
   done
-  echo "there is no volume $1" >&2
-  return 1
 }
 
 # volume PLACE DEVICE FILE_SYSTEM OPTIONS
 volume() {
   local place=$1 found
-  found=$(device "$2")
-  "mkfs.$3" -q "$found"
-  mkdir -p "$place"
-  echo "UUID=$(blkid -s UUID -o value "$found") $place $3 $4 0 2" >> /etc/fstab
-  mount "$place"
-  install -d -o postgres -g postgres -m 0700 "$place/postgres"
+  if ! mountpoint -q "$place"; then
+    found=$(device "$2")
+    # what an earlier run has made is taken
+    if [ "$(blkid -p -s LABEL -o value "$found" || true)" != pgdyno ]; then
+      if blkid -p "$found"; then
+        echo "the volume $2 ($found) is not empty" >&2
+        return 1
+      fi
+      "mkfs.$3" -q -L pgdyno "$found"
+    fi
+    mkdir -p "$place"
+    mount -t "$3" -o "$4" "$found" "$place"
+    echo "UUID=$(blkid -s UUID -o value "$found") $place $3 $4 0 2" >> /etc/fstab
+  fi
+}
+
+install_server() {
+  packages postgresql-common
+  # the cluster is made below, where it belongs
+  mkdir -p /etc/postgresql-common/createcluster.d
+  echo "create_main_cluster = false" > /etc/postgresql-common/createcluster.d/pgdyno.conf
+  if [ "$PACKAGES" = pgdg ]; then
+    patient /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh -y
+    # that takes lists that it could not fetch for a warning
+    lists
+  fi
+  packages "postgresql-$VERSION"
+}
+
+huge_pages() {
+  local pages got
+  pages=$(runuser -u postgres -- "/usr/lib/postgresql/$VERSION/bin/postgres" -D "$1" \
+    -c "config_file=$2/postgresql.conf" -c huge_pages=off -C shared_memory_size_in_huge_pages)
+  echo "vm.nr_hugepages = $pages" > /etc/sysctl.d/90-pgdyno.conf
+  sysctl -q -p /etc/sysctl.d/90-pgdyno.conf
+  got=$(cat /proc/sys/vm/nr_hugepages)
+  if [ "$got" -lt "$pages" ]; then
+    echo "the server needs $pages huge pages, and the host has memory for $got" >&2
+    return 1
+  fi
 }
 
 set_up() {
   begin "packages of the system"
-  # nothing is to wake up while something is measured
-  systemctl disable --now apt-daily.timer apt-daily-upgrade.timer unattended-upgrades.service || true
-  apt-get -q -y -o DPkg::Lock::Timeout=600 update
+  still
+  lists
   packages ca-certificates curl nvme-cli xfsprogs
   if [ "$ROLE" = generator ]; then
+    still
     return
   fi
 
-  begin "packages of PostgreSQL"
-  packages postgresql-common
-  # the cluster is made below, where it belongs
-  echo "create_main_cluster = false" >> /etc/postgresql-common/createcluster.conf
-  if [ "$PACKAGES" = pgdg ]; then
-    /usr/share/postgresql-common/pgdg/apt.postgresql.org.sh -y
-  fi
-  packages "postgresql-$VERSION"
-
   begin "volumes"
-  local data=/var/lib/postgresql/$VERSION/main waldir=()
+  local data=/var/lib/postgresql/$VERSION/main waldir=() each
   if [ -n "$DATA_DEVICE" ]; then
     volume /srv/pgdyno/data "$DATA_DEVICE" "$DATA_FILE_SYSTEM" "$DATA_OPTIONS"
     data=/srv/pgdyno/data/postgres/main
@@ -93,28 +151,37 @@ set_up() {
     waldir=(--waldir=/srv/pgdyno/wal/postgres/wal)
   fi
 
+  begin "packages of PostgreSQL"
+  install_server
+  # those that came with packages
+  still
+
   begin "the cluster"
+  # the account came with the packages
+  for each in "$data" "${waldir[@]#--waldir=}"; do install -d -o postgres -g postgres -m 0700 "${each%/*}"; done
   local configuration=/etc/postgresql/$VERSION/main
-  pg_createcluster "$VERSION" main --datadir="$data" --port="$PORT" --encoding=UTF8 --locale=C.UTF-8 -- \
-    "${waldir[@]}" "${INITDB[@]}"
+  if [ ! -f "$configuration/postgresql.conf" ]; then
+    pg_createcluster "$VERSION" main --datadir="$data" --port="$PORT" --encoding=UTF8 --locale=C.UTF-8 -- \
+      "${waldir[@]}" "${INITDB[@]}"
+  fi
   install -o postgres -g postgres -m 0600 /etc/pgdyno/hba.conf "$configuration/pg_hba.conf"
   install -o postgres -g postgres -m 0600 /etc/pgdyno/settings.conf "$configuration/conf.d/pgdyno.conf"
   if [ -f /etc/pgdyno/server.key ]; then
     install -o postgres -g postgres -m 0600 /etc/pgdyno/server.crt /etc/pgdyno/server.key "$configuration/"
   fi
 
-  if [ "$HUGE_PAGES" = yes ]; then
+  # a server that runs already has them, and does not tell how many
+  if [ "$HUGE_PAGES" = yes ] && ! systemctl -q is-active "postgresql@$VERSION-main"; then
     begin "huge pages"
-    local pages
-    pages=$(runuser -u postgres -- "/usr/lib/postgresql/$VERSION/bin/postgres" -D "$data" \
-      -c "config_file=$configuration/postgresql.conf" -c huge_pages=off -C shared_memory_size_in_huge_pages)
-    echo "vm.nr_hugepages = $pages" > /etc/sysctl.d/90-pgdyno.conf
-    sysctl -q -p /etc/sysctl.d/90-pgdyno.conf
+    huge_pages "$data" "$configuration"
   fi
 
   begin "the server"
   systemctl enable "postgresql@$VERSION-main"
-  systemctl restart "postgresql@$VERSION-main"
+  systemctl start "postgresql@$VERSION-main" || {
+    tail -n 8 "/var/log/postgresql/postgresql-$VERSION-main.log"
+    return 1
+  }
   runuser -u postgres -- psql -q -X -v ON_ERROR_STOP=1 -p "$PORT" -f - < /etc/pgdyno/role.sql
 }
 

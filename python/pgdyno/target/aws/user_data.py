@@ -23,6 +23,7 @@ FOLDER = "/etc/pgdyno"
 LARGEST = 16_384
 """Bytes, before base64; of EC2."""
 DATA_DEVICE, WAL_DEVICE = "/dev/sdf", "/dev/sdg"
+_UNIT = "/etc/systemd/system/pgdyno-expiry.service"
 _SERVICE = f"""\
 [Unit]
 Description=Ends this host for good once it has expired
@@ -32,6 +33,13 @@ Restart=on-failure
 [Install]
 WantedBy=multi-user.target
 """
+_ROLE = """\
+DO $$ BEGIN
+  CREATE ROLE {user} SUPERUSER LOGIN PASSWORD '{password}';
+EXCEPTION WHEN duplicate_object THEN NULL;
+END $$;
+"""
+"""setup.sh may run twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ def server(spec: Ec2Target, password: str, certificate: Pair | None) -> Job:
     contents = {
         "hba.conf": f"local all all peer\n{kind} all {USER} all scram-sha-256\n",
         "settings.conf": settings_file(spec),
-        "role.sql": f"CREATE ROLE {USER} SUPERUSER LOGIN PASSWORD '{verifier(password)}';\n",
+        "role.sql": _ROLE.format(user=USER, password=verifier(password)),
     }
     if certificate is not None:
         contents |= {"server.key": certificate.private, "server.crt": certificate.public}
@@ -128,12 +136,11 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
         f"{FOLDER}/expiry.sh": _script("expiry.sh"),
         f"{FOLDER}/expires": f"{host.expires}\n",
         **{f"{FOLDER}/{name}": text for name, text in job.files.items()},
-        "/etc/systemd/system/pgdyno-expiry.service": _SERVICE,
+        _UNIT: _SERVICE,
         "/etc/ssh/sshd_config.d/10-pgdyno.conf": _sshd(host.port),
     }
     return {
         "ssh_deletekeys": True,
-        "ssh_genkeytypes": [],
         "ssh_keys": {"ed25519_private": host.key.private, "ed25519_public": host.key.public},
         "ssh_pwauth": False,
         "users": [
@@ -145,7 +152,10 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
                 "ssh_authorized_keys": [host.own],
             }
         ],
-        "write_files": [{"path": path, "permissions": "0600", "content": text} for path, text in contents.items()],
+        "write_files": [
+            {"path": path, "permissions": "0644" if path == _UNIT else "0600", "content": text}
+            for path, text in contents.items()
+        ],
         "runcmd": [
             ["systemctl", "daemon-reload"],
             ["systemctl", "enable", "--now", "pgdyno-expiry.service"],
@@ -158,7 +168,8 @@ def _config(host: Host, job: Job) -> dict[str, Any]:
 
 def _sshd(port: int) -> str:
     """A client that is gone is noticed, so that what it started ends."""
-    return f"Port {port}\nClientAliveInterval 5\nClientAliveCountMax 3\nPasswordAuthentication no\n"
+    refused = "PasswordAuthentication no\nKbdInteractiveAuthentication no\nPermitRootLogin no\n"
+    return f"Port {port}\nClientAliveInterval 5\nClientAliveCountMax 3\n{refused}"
 
 
 def _assigned(name: str, value: str | Sequence[str]) -> str:

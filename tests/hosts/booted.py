@@ -1,0 +1,246 @@
+"""Hosts behind the simulated EC2 that boot: their own systemd and cloud-init, with the very user data they were given.
+
+Each is a set of namespaces over a Debian tree, with loop devices for its volumes, on a bridge of this machine. What
+is not Amazon's: the kernel is this machine's, the network is there beforehand, and what NVMe says of a volume comes
+from nvme.c. Only root can make them.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.target import Home
+from tests.aws.behind import Hosts
+from tests.aws.ec2 import Machine
+from tests.hosts.metadata import ADDRESS as METADATA
+from tests.hosts.mirror import Mirror, mirror
+from tests.hosts.tree import Image, image
+
+HERE = Path(__file__).parent
+GIB = 1 << 30
+NETWORK = f"198.18.{os.getpid() % 250}"
+"""Kept free for benchmarks by RFC 2544; another one for each process of tests."""
+_EBS, _LOCAL = "Amazon Elastic Block Store", "Amazon EC2 NVMe Instance Storage"
+_BYTES, _VENDORS = 4096, 3072
+
+
+def identity(model: str, serial: str, device: str) -> bytes:
+    """What an NVMe controller of Amazon's says of itself: the device asked for stands in the vendor's part."""
+    own = bytearray(_BYTES)
+    own[0:2] = (0x1D0F).to_bytes(2, "little")
+    own[4:24] = serial.encode().ljust(20)
+    own[24:64] = model.encode().ljust(40)
+    own[_VENDORS : _VENDORS + 32] = device.encode().ljust(32)
+    return bytes(own)
+
+
+@dataclass
+class Booted:
+    """One host."""
+
+    folder: Path
+    address: str
+    process: subprocess.Popen[bytes]
+    metadata: Path
+    """Files that its metadata service tells."""
+    telling: subprocess.Popen[bytes] | None = None
+    """Its metadata service."""
+
+    def end(self) -> None:
+        """As when the plug is pulled."""
+        for process in (self.process, self.telling):
+            if process is not None:
+                process.kill()
+                process.communicate()
+
+    @property
+    def changed(self) -> Path:
+        """What it has written."""
+        return self.folder / "changed"
+
+    @property
+    def init(self) -> int:
+        """Its first process, as this machine counts."""
+        (child,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(child)
+
+    def run(self, command: str, *, check: bool = True) -> str:
+        """What a command of its root prints."""
+        enter = ["nsenter", "-t", str(self.init), "-a", "-r", "-w", "bash", "-c", command]
+        done = subprocess.run(enter, capture_output=True, text=True, check=False, timeout=300)
+        assert not check or done.returncode == 0, f"{command}: {done.stdout}{done.stderr}\n{self.log()}"
+        return (done.stdout + done.stderr).strip()
+
+    def log(self) -> str:
+        """What setup.sh said."""
+        file = self.changed / "var/log/pgdyno-setup.log"
+        return file.read_text() if file.exists() else ""
+
+    def has_ended(self, within_s: float = 120) -> bool:
+        """Waits until it is off."""
+        try:
+            self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+
+@dataclass
+class BootedHosts(Hosts):
+    """All of an account."""
+
+    image: Image
+    folder: Path
+    mirror: Mirror
+    bridge: str
+    gateway: str = f"{NETWORK}.1"
+    """This machine's address for them."""
+    known: dict[str, Booted] = field(default_factory=dict)
+    absent: set[str] = field(default_factory=set)
+    """Devices that are never attached."""
+    prepare: dict[str, str | bytes] = field(default_factory=dict)
+    """Files that the images have besides, by path."""
+    kept: dict[str, Path] = field(default_factory=dict)
+    """Folders of hosts, also of those that are gone."""
+    _loops: dict[str, list[str]] = field(default_factory=dict)
+
+    def booted(self, machine: Machine) -> str:
+        folder = self.folder / machine.id
+        folder.mkdir()
+        self.kept[machine.id] = folder
+        address = f"{NETWORK}.{machine.number + 10}"
+        self._own(machine, folder)
+        (folder / "devices").write_text("".join(self._volumes(machine, folder)))
+        metadata = folder / "metadata"
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup"]
+        command += ["bash", str(HERE / "boot.sh"), str(self.image.tree), str(folder)]
+        with (folder / "stderr").open("wb") as log:
+            process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log)
+        host = Booted(folder, address, process, metadata)
+        self.known[machine.id] = host
+        self._connect(host, machine.number)
+        self.tagged(machine)
+        assert process.stdin is not None
+        process.stdin.write(b"go\n")
+        process.stdin.close()
+        return address
+
+    def ended(self, machine: Machine) -> None:
+        self._end(machine.id)
+
+    def stop(self) -> None:
+        """Ends all."""
+        for each in [*self.known]:
+            self._end(each)
+
+    def _end(self, id_: str) -> None:
+        if id_ in self.known:
+            self.known.pop(id_).end()
+        for loop in self._loops.pop(id_, []):
+            _do("losetup", "-d", loop)
+
+    def tagged(self, machine: Machine) -> None:
+        """Its metadata service tells the tags that it has now."""
+        place = self.folder / machine.id / "metadata/meta-data/tags/instance"
+        place.mkdir(parents=True, exist_ok=True)
+        for name, value in machine.tags.items():
+            (place / name).write_text(value)
+
+    def _own(self, machine: Machine, folder: Path) -> None:
+        """What makes this host of the tree."""
+        seed = "var/lib/cloud/seed/nocloud"
+        preload = '#!/bin/sh\nLD_PRELOAD=/usr/local/lib/nvme.so exec /usr/sbin/nvme "$@"\n'
+        way = f'Acquire::http::Proxy "{self.mirror.url}";\nAcquire::https::Proxy "DIRECT";\n'
+        files: dict[str, str | bytes] = {
+            f"{seed}/user-data": base64.b64decode(machine.asked["UserData"]).decode(),
+            f"{seed}/meta-data": f"instance-id: {machine.id}\nlocal-hostname: host\n",
+            "etc/apt/apt.conf.d/00mirror": way,
+            "usr/local/sbin/nvme": preload,
+            **self.prepare,
+        }
+        for path, text in files.items():
+            file = folder / "own" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(text.encode() if isinstance(text, str) else text)
+        (folder / "own/usr/local/sbin/nvme").chmod(0o755)
+        library = folder / "own/usr/local/lib/nvme.so"
+        library.parent.mkdir(parents=True, exist_ok=True)
+        _do("cc", "-shared", "-fPIC", "-O", "-Wall", "-Werror", "-o", str(library), str(HERE / "nvme.c"), "-ldl")
+        (folder / "own/etc/ebs").mkdir(parents=True)
+
+    def _volumes(self, machine: Machine, folder: Path) -> Iterator[str]:
+        """Lines of boot.sh: where each is to be found, in an order that is not the order's."""
+        asked = machine.asked["BlockDeviceMappings"]
+        root, others = asked[0], [each for each in asked[1:] if each["DeviceName"] not in self.absent]
+        # local storage of the instance stands before what was asked for, which comes the other way round
+        disks = [(root["DeviceName"], root["Ebs"]["VolumeSize"], _EBS), ("ephemeral0:none", 1, _LOCAL)]
+        disks += [(each["DeviceName"], each["Ebs"]["VolumeSize"], _EBS) for each in reversed(others)]
+        loops = self._loops.setdefault(machine.id, [])
+        for number, (name, size, model) in enumerate(disks):
+            image = folder / f"volume{number}"
+            with image.open("wb") as file:
+                file.truncate(size * GIB)
+            loops.append(_do("losetup", "--find", "--show", str(image)))
+            device = Path(loops[-1]).stat().st_rdev
+            place = f"{os.major(device)}:{os.minor(device)}"
+            # of some it is told with /dev/, of some without
+            told = name if number % 2 else name.removeprefix("/dev/")
+            (folder / "own/etc/ebs" / place).write_bytes(identity(model, f"vol0{number:016x}", told))
+            yield f"nvme{number}n1 {place.replace(':', ' ')}\n"
+
+    def _connect(self, host: Booted, number: int) -> None:
+        end, pid = f"{self.bridge}-{number}", str(host.process.pid)
+        within = ("nsenter", "-t", pid, "-n")
+        _wait_for_namespace(host.process)
+        _do("ip", "link", "add", end, "type", "veth", "peer", "name", "eth0", "netns", pid)
+        _do("ip", "link", "set", end, "master", self.bridge, "up")
+        for command in (
+            f"addr add {host.address}/24 dev eth0",
+            f"addr add {METADATA}/32 dev lo",
+            "link set lo up",
+            "link set eth0 up",
+            f"route add default via {self.gateway}",
+        ):
+            _do(*within, "ip", *command.split())
+        program = [*within, sys.executable, str(HERE / "metadata.py"), str(host.metadata)]
+        host.telling = subprocess.Popen(program, stdout=subprocess.PIPE)
+        assert host.telling.stdout is not None
+        assert host.telling.stdout.readline() == b"listening\n"
+
+
+@contextmanager
+def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterator[BootedHosts]:
+    """None yet; all are gone behind the block."""
+    made = image(home, release)
+    with ExitStack() as stack:
+        bridge = f"pgd{os.getpid() % 100_000}"
+        _do("ip", "link", "add", bridge, "type", "bridge")
+        stack.callback(_do, "ip", "link", "delete", bridge)
+        _do("ip", "addr", "add", f"{NETWORK}.1/24", "dev", bridge)
+        _do("ip", "link", "set", bridge, "up")
+        way = stack.enter_context(mirror(f"{NETWORK}.1", home.root / "hosts" / "packages"))
+        hosts = BootedHosts(made, folder, way, bridge)
+        stack.callback(hosts.stop)
+        yield hosts
+
+
+def _wait_for_namespace(process: subprocess.Popen[bytes]) -> None:
+    ours, deadline = Path("/proc/self/ns/net").readlink(), time.monotonic() + 60
+    while Path(f"/proc/{process.pid}/ns/net").readlink() == ours:
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def _do(*command: str) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+    return done.stdout.strip()

@@ -1,0 +1,95 @@
+"""The way of hosts to the packages: a proxy for apt that keeps what it fetched, and that a test can bar."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import urlsplit
+
+
+@dataclass
+class Mirror:
+    """What a test says of it, and what was asked."""
+
+    cache: Path
+    """Packages; never lists, which change."""
+    url: str = ""
+    barred: set[str] = field(default_factory=set)
+    """Names of hosts that cannot be reached."""
+    own: dict[str, Path] = field(default_factory=dict)
+    """Folders that stand for hosts, by name."""
+    asked: list[str] = field(default_factory=list)
+
+    def answer(self, url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and body for apt."""
+        self.asked.append(url)
+        parts = urlsplit(url)
+        name = parts.hostname or ""
+        if name in self.barred:
+            return 503, {}, b""
+        if name in self.own:
+            file = self.own[name] / parts.path.lstrip("/")
+            return (200, {}, file.read_bytes()) if file.is_file() else (404, {}, b"")
+        kept = self.cache / hashlib.sha256(url.encode()).hexdigest()
+        if kept.exists():
+            return 200, {}, kept.read_bytes()
+        status, answered, body = _fetched(url, headers)
+        if status == 200 and parts.path.endswith(".deb"):
+            self.cache.mkdir(parents=True, exist_ok=True)
+            beside = kept.with_name(f".{kept.name}.{os.getpid()}.{threading.get_ident()}")
+            beside.write_bytes(body)
+            beside.replace(kept)
+        return status, answered, body
+
+
+def _fetched(url: str, headers: Mapping[str, str]) -> tuple[int, dict[str, str], bytes]:
+    passed = {name: value for name, value in headers.items() if name in ("If-Modified-Since", "Cache-Control")}
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=passed), timeout=60) as reply:
+            told = {"Last-Modified": reply.headers["Last-Modified"]} if "Last-Modified" in reply.headers else {}
+            return 200, told, reply.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, {}, b""
+    except OSError:
+        return 503, {}, b""
+
+
+@contextmanager
+def mirror(address: str, cache: Path) -> Iterator[Mirror]:
+    """One that listens at `address`, as long as the block lasts."""
+    made = Mirror(cache)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            status, headers, body = made.answer(self.path, dict(self.headers.items()))
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(body))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer((address, 0), Handler)
+    server.daemon_threads = True
+    made.url = f"http://{address}:{server.server_address[1]}"
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    try:
+        yield made
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -1,0 +1,89 @@
+"""The root file system of a fresh host, as Debian's images for EC2 have it: made once, kept in the tests' home."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.target import Home, SilentProgress
+
+PACKAGES = (
+    "systemd-sysv udev dbus openssh-server sudo cloud-init netbase iproute2 procps ca-certificates unattended-upgrades"
+)
+"""Of the images those that a host's set-up has to do with."""
+OPTIONS = (
+    '--aptopt=Acquire::Languages "none"',
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+    "--dpkgopt=force-unsafe-io",
+)
+SERVER = "postgresql-15 postgresql-client-15"
+"""Of a bookworm: what is offered under another version as the PostgreSQL project's (pgdg.py)."""
+KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+MIRROR = "http://deb.debian.org"
+CLOUD = """\
+# who the host is stands in a file here, and its network was there before it
+datasource_list: [NoCloud]
+network: {config: disabled}
+# the tree has no others
+locale: C.UTF-8
+"""
+
+
+def sources(release: str) -> str:
+    """As Debian's images have them."""
+    listed = ((f"{MIRROR}/debian", release), (f"{MIRROR}/debian", f"{release}-updates"))
+    lines = [f"deb [signed-by={KEYRING}] {url} {suite} main" for url, suite in listed]
+    return "\n".join([*lines, f"deb [signed-by={KEYRING}] {MIRROR}/debian-security {release}-security main", ""])
+
+
+@dataclass(frozen=True)
+class Image:
+    """What hosts start from; nobody writes into it."""
+
+    place: Path
+
+    @property
+    def tree(self) -> Path:
+        """The root file system."""
+        return self.place / "tree"
+
+    @property
+    def packages(self) -> list[Path]:
+        """Those of `SERVER`."""
+        return sorted(self.place.glob("*.deb"))
+
+
+def image(home: Home, release: str = "bookworm") -> Image:
+    """That of a Debian `release`."""
+    recipe = "\n".join([PACKAGES, SERVER, *OPTIONS, CLOUD, sources(release)])
+    name = f"{release}-{hashlib.sha256(recipe.encode()).hexdigest()[:12]}"
+    place = home.root / "hosts" / name
+    place.parent.mkdir(exist_ok=True)
+    with home.locked(f"host-{name}", SilentProgress(), "a tree that another test makes"):
+        if not place.exists():
+            _make(release, place)
+    return Image(place)
+
+
+def _make(release: str, place: Path) -> None:
+    beside = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
+    try:
+        made, listed = beside / "tree", beside / "sources.list"
+        listed.write_text(sources(release))
+        command = ["mmdebstrap", "--quiet", "--variant=minbase", f"--include={PACKAGES.replace(' ', ',')}", *OPTIONS]
+        if release == "bookworm":
+            fetch = f'cd "$1" && chroot . sh -c "cd /tmp && apt-get -qq download {SERVER}" && mv tmp/*.deb "{beside}"'
+            command.append(f"--customize-hook={fetch}")
+        done = subprocess.run([*command, release, made, listed], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        (made / "etc/cloud/cloud.cfg.d/95-here.cfg").write_text(CLOUD)
+        beside.chmod(0o755)
+        beside.rename(place)
+    except BaseException:
+        shutil.rmtree(beside)
+        raise
