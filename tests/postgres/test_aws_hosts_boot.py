@@ -230,7 +230,7 @@ def it_ends_itself_when_its_tag_says_so(machine: Machine, host: Booted, hosts: B
 @pytest.mark.parametrize(
     ("trouble", "said"),
     [
-        ("no volume", "volumes\n  there is no volume /dev/sdg after 2 s"),
+        ("no volume", r"volumes\n  there is no volume /dev/sdg after 2 s"),
         ("bad option", r"volumes(\n  .*)*\n  mount: /srv/pgdyno/data: .*bad option"),
         ("no network", r"packages of the system(\n  .*)*\n  E: Failed to fetch .*Service Unavailable"),
         ("no such version", r"packages of PostgreSQL(\n  .*)*\n  E: Unable to locate package postgresql-14"),
