@@ -150,7 +150,14 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
 
 def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     plan = write_plan(rented.folder, rented.target(), more=rented.generator(count="2"))
-    plan.write_text(plan.read_text().replace("clients = 1", "clients = 3"))
+    (rented.folder / "own.lua").write_text(
+        "require('beside')\n"
+        "function thread_init() connection = sysbench.sql.driver():connect() end\n"
+        "function event() connection:query('SELECT ' .. beside()) end\n"
+    )
+    (rented.folder / "beside.lua").write_text("function beside() return sysbench.opt.threads end\n")
+    text = plan.read_text().replace("clients = 1", "clients = 3")
+    plan.write_text(text.replace('scripts = ["select-only"]', 'lua = "own.lua"'))
     cost = rented.pgdyno("plan", "cost", str(plan), "--json")
     assert [each["what"] for each in json.loads(cost)["items"] if each["target"] == "generator"].count(HERE) == 2
     with killing_an_engine(rented) as killed:
@@ -164,6 +171,9 @@ def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:
     assert record.generator is not None
     assert [(each.name, each.clients) for each in record.generator.hosts] == [("generator-1", 2), ("generator-2", 1)]
     assert record.summary is not None
+    assert [each.name for each in record.summary.scripts] == ["own.lua"]
+    assert record.summary.statements is not None
+    assert record.summary.statements.reads == record.summary.succeeded
     assert record.summary.succeeded == sum(each.succeeded or 0 for each in record.generator.hosts)
     for each in record.generator.hosts:
         assert each.start_late_us is not None

@@ -10,7 +10,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.aws_parameters import in_own_unit
 from pgdyno.plan.target_words import describe_target
-from tests.aws.plans import aurora, rds, write_plan
+from tests.aws.plans import aurora, ec2, rds, write_plan
 
 
 @pytest.fixture
@@ -34,6 +34,18 @@ def test_what_it_comes_to_in_words_and_back_from_a_manifest(tmp_path: Path, root
     )
     assert describe_target(plan.target["aurora"]) == "Aurora PostgreSQL 18, db.r8g.large in eu-west-1, standard storage"
     assert Plan.from_resolved(plan.as_resolved()).target == plan.target
+
+
+def test_several_generators_are_rented_or_named(tmp_path: Path) -> None:
+    hosts = '[generator]\nkind = "ec2"\ninstance = "c7i.large"\ncount = {}\n'
+    plan = load_plan(write_plan(tmp_path / "plan", ec2(), more=hosts.format(3))).plan
+    assert plan.generator is not None
+    assert (plan.generator.count, plan.generators) == (3, [])
+    for count in (0, 65):
+        (problem,) = problems(tmp_path, ec2(), more=hosts.format(count))
+        assert problem.path == "generator.count"
+    (problem,) = problems(tmp_path, 'generators = ["local:2"]\n', ec2(), more=hosts.format(3))
+    assert (problem.path, problem.message) == ("generators", "are not possible here: rented generators stand alone")
 
 
 REFUSED = [

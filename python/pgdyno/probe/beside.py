@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -18,6 +19,8 @@ PROGRAM = "pgprobe"
 ENVIRONMENT = "PGDYNO_PGPROBE"
 STOP_S = 3.0
 """How long a probe that was told to end may take before it is killed."""
+READY_S, LOOK_S = 15.0, 0.05
+"""How long a trial waits for a probe on another host to begin, and between two looks."""
 
 
 class Beside:
@@ -49,7 +52,7 @@ class Beside:
         """Why there are no figures, or not all; None when all went well, and when none are wanted."""
 
     def __enter__(self) -> Beside:
-        """Starts it. Raises nothing: see `problem`."""
+        """Starts it, on another host until it samples or has ended. Raises nothing: see `problem`."""
         if self.options is None:
             return self
         try:
@@ -68,7 +71,17 @@ class Beside:
             self.problem = error.message
         except OSError as error:
             self.problem = f"the probe could not be started: {error}"
+        if self._through:
+            self._wait()
         return self
+
+    def _wait(self) -> None:
+        """It has to be connected there, and may have to be copied: the load would not wait for it."""
+        process, end = self._process, time.monotonic() + READY_S
+        while process is not None and process.poll() is None and time.monotonic() < end:
+            if self._lines.stat().st_size > 0:
+                return
+            time.sleep(LOOK_S)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
