@@ -325,7 +325,7 @@ def report(
     ] = None,
     pdf: Annotated[Path | None, typer.Option(help="Write it as a PDF, too: two pages and an appendix.")] = None,
     md: Annotated[Path | None, typer.Option(help="Write Markdown of 80 columns, too.")] = None,
-    csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="Write the trials as CSV, too: with --each, of all.")] = None,
     price: Annotated[Path | None, typer.Option(metavar="FILE", help="What each target costs.")] = None,
     language: Annotated[Language, typer.Option(help="What the report is written in.")] = Language.ENGLISH,
     each: Annotated[

@@ -26,8 +26,10 @@ from pgdyno.commands.import_ import import_
 from pgdyno.commands.report import Forms, write_each
 from pgdyno.errors import EngineError, ExitCode, StoreError, UsageError
 from pgdyno.plan.generators import Places, generators
+from pgdyno.report.export import to_csv
 from pgdyno.report.texts import Language
-from pgdyno.store import load_run
+from pgdyno.store import find_run, load_run
+from pgdyno.store.named import named_runs
 from pgdyno.store.remote.address import Address
 from pgdyno.store.remote.runs import opened, upload
 from tests.s3 import Bucket, object_storage
@@ -67,12 +69,14 @@ def started(monkeypatch: pytest.MonkeyPatch, cluster: Over) -> None:
 
 @pytest.fixture(scope="module")
 def runs(bucket: Bucket, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Addresses of some runs that differ; one of them is broken."""
-    folder = tmp_path_factory.mktemp("runs")
-    for at in range(5):
-        upload(run_of(folder, hours=at, tps=400 + 50 * at, version=f"1{at}.1"), Address.of("s3://bench/runs"))
+    """Runs that differ, four on object storage and two on a disk that all nodes have; one there is broken."""
+    made = [tmp_path_factory.mktemp(name) for name in ("far", "near")]
+    for at in range(6):
+        run = run_of(made[at // 4], hours=at, tps=400 + 50 * at, version=f"1{at}.1")
+        if at < 4:
+            upload(run, Address.of("s3://bench/runs"))
     bucket.put("runs/20261120T110000Z-half/trials/0001-x/trial.json")
-    return ["s3://bench/runs"]
+    return ["s3://bench/runs", str(made[1])]
 
 
 @pytest.mark.parametrize("json", [False, True])
@@ -83,8 +87,13 @@ def test_an_analysis_is_the_same(runs: list[str], capsys: pytest.CaptureFixture[
         assert code is ExitCode.STORE
         said.append(capsys.readouterr())
     assert said[0] == said[1]
-    assert said[0].out.count("s3://bench/runs/2026") == 5 + 2 * json
+    assert said[0].out.count("s3://bench/runs/2026") == 4 + 2 * json
+    assert said[0].out.count(f"{runs[1]}/2026") == 2
     assert "20261120T110000Z-half: it has no manifest.json" in said[0].err
+
+
+def first_of(runs: list[str]) -> str:
+    return named_runs(runs, Path()).places[0]
 
 
 def test_pages_are_the_same(
@@ -93,15 +102,20 @@ def test_pages_are_the_same(
     places = {HERE: str(tmp_path / "here"), THERE: str(tmp_path / "there")}
     for cluster, place in places.items():
         for where in (place, None):
-            written = write_each(runs, Path(), Forms(where), price=None, language=Language.ENGLISH, cluster=cluster)
+            forms = Forms(where, csv=tmp_path / f"{len(cluster)}.csv")
+            written = write_each(runs, Path(), forms, price=None, language=Language.ENGLISH, cluster=cluster)
             assert written is ExitCode.STORE
     here, there = ({path.name: path.read_bytes() for path in Path(place).iterdir()} for place in places.values())
-    assert len(here) == 5
+    assert len(here) == 6
     assert here == there
+    rows = (tmp_path / "0.csv").read_text()
+    assert rows == (tmp_path / "1.csv").read_text()
+    assert len(rows.splitlines()) == 1 + 6 * 2
+    assert rows.splitlines()[:3] == to_csv(load_run(find_run(str(first_of(runs)), Path()))).splitlines()
     # without a folder, nodes write the pages themselves, beside the runs
     name = next(iter(here)).removesuffix(".html")
     assert bucket.get(f"runs/{name}/report.html") == here[f"{name}.html"]
-    assert capsys.readouterr().out.count("s3://bench/runs/") == 2 * 5
+    assert capsys.readouterr().out.count("s3://bench/runs/") == 2 * 4
 
 
 def test_an_import_is_the_same(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
 from pathlib import Path
 
-from pgdyno.errors import StoreError, UsageError
+from pgdyno.commands.output import write_pieces
+from pgdyno.errors import UsageError
 from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
 from pgdyno.store import find_run, load_run
@@ -24,17 +24,4 @@ def export_run(run: str, runs: Path, *, openmetrics: bool, trial: int | None, ou
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
     else:
-        _write(output, pieces)
-
-
-def _write(path: Path, pieces: Iterable[bytes]) -> None:
-    """Whole or not at all: it may be large, so that it is never in memory as a whole."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.writelines(pieces)
-        partial.replace(path)
-    except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}", hint="choose another place for it") from error
-    finally:
-        partial.unlink(missing_ok=True)
+        write_pieces(output, pieces)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from pgdyno.errors import StoreError
@@ -17,6 +18,22 @@ def write_report_file(path: Path, content: str | bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise StoreError(f"cannot write {path}: {error.strerror}", hint="choose another place for it") from error
+
+
+def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
+    """Writes `pieces` to `path`, whole or not at all: they may be large, and are never in memory together.
+
+    Raises StoreError with the reason.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.writelines(pieces)
+        partial.replace(path)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}", hint="choose another place for it") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def write_report_at(place: str, content: str | bytes) -> None:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from rich.console import Console
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.commands.analyse import read_prices
-from pgdyno.commands.output import below, write_report_at, write_report_file
+from pgdyno.commands.output import below, write_pieces, write_report_at, write_report_file
 from pgdyno.commands.spread import Unread, each_run, over, say_unread
 from pgdyno.errors import ExitCode, StoreError, UsageError
-from pgdyno.report.export import to_csv
+from pgdyno.report.export import csv_head, to_csv
 from pgdyno.report.paper.typeset import need_typst
 from pgdyno.report.texts import Language
 from pgdyno.report.whole import WholeReport, whole_report
@@ -83,6 +84,30 @@ def _on_paper(report: WholeReport) -> bytes:
     return paper.pdf
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is wanted of each of many runs."""
+
+    prices: PriceList | None
+    language: Language
+    folder: str | None
+    """A path or an address; None: the run folder."""
+    rows: bool
+    """Its trials as CSV, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The report of one of them."""
+
+    place: str
+    """Where it belongs."""
+    content: bytes | None
+    """For whoever has that folder; None: it is written. Thousands of pages need not pass through one host."""
+    rows: bytes
+    """Of the CSV."""
+
+
 def write_each(
     named: Sequence[str],
     runs: Path,
@@ -96,30 +121,39 @@ def write_each(
 
     The code is that of the first of these. Raises PgdynoError.
     """
-    if forms.pdf or forms.md or forms.csv:
-        raise UsageError("--each writes HTML only", hint="leave out --pdf, --md and --csv")
+    if forms.pdf or forms.md:
+        raise UsageError("--each writes HTML, and one CSV of all", hint="leave out --pdf and --md")
     if forms.html is not None and not is_remote(forms.html):
         try:
             Path(forms.html).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"cannot make the folder {forms.html}: {(error.strerror or '').lower()}") from error
-    work = partial(page_of, None if price is None else read_prices(price), language, forms.html)
+    asked = Asked(None if price is None else read_prices(price), language, forms.html, forms.csv is not None)
     found = named_runs(named, runs)
     if forms.html is not None:
         _told_apart(found.places)
-    console = Console(highlight=False)
     unread: list[Unread] = []
     with over(cluster) as way:
-        for _, written in each_run(way, work, found.places):
-            if isinstance(written, Unread):
-                unread.append(written)
-                continue
-            page, content = written
-            if content is not None:
-                write_report_file(Path(page), content)
-            console.print(page, markup=False, soft_wrap=True)
+        rows = _written(each_run(way, partial(page_of, asked), found.places), unread)
+        if forms.csv is None:
+            deque(rows, maxlen=0)
+        else:
+            write_pieces(forms.csv, chain([csv_head().encode()], rows))
     say_unread(unread)
     return unread[0].exit_code if unread else ExitCode.OK
+
+
+def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread]) -> Iterator[bytes]:
+    """Writes the pages and says where; gives the rows of their trials."""
+    console = Console(highlight=False)
+    for _, page in pages:
+        if isinstance(page, Unread):
+            unread.append(page)
+            continue
+        if page.content is not None:
+            write_report_file(Path(page.place), page.content)
+        console.print(page.place, markup=False, soft_wrap=True)
+        yield page.rows
 
 
 def _told_apart(places: Sequence[str]) -> None:
@@ -129,15 +163,14 @@ def _told_apart(places: Sequence[str]) -> None:
         raise UsageError(f"one page would replace the other: {', '.join(twice[:2])}", hint="write them one by one")
 
 
-def page_of(prices: PriceList | None, language: Language, folder: str | None, place: str) -> tuple[str, bytes | None]:
-    """Where the page of the run at `place` belongs, and the page, for whoever has that folder.
-
-    On object storage it is written here: thousands of pages need not pass through one host. Raises StoreError.
-    """
+def page_of(asked: Asked, place: str) -> Page:
+    """The page of the run at `place`; on object storage it is written here. Raises StoreError."""
     with opened(place) as run:
-        page = below(run.location, PAGE) if folder is None else below(folder, f"{run.name}.html")
-        content = whole_report([load_run(run)], prices, language).html().encode()
-    if not is_remote(page):
-        return page, content
-    write_report_at(page, content)
-    return page, None
+        where = below(run.location, PAGE) if asked.folder is None else below(asked.folder, f"{run.name}.html")
+        data = load_run(run)
+        content = whole_report([data], asked.prices, asked.language).html().encode()
+        rows = to_csv(data).partition("\n")[2].encode() if asked.rows else b""
+    if not is_remote(where):
+        return Page(where, content, rows)
+    write_report_at(where, content)
+    return Page(where, None, rows)

@@ -37,6 +37,11 @@ COLUMNS = 80
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
+def csv_head() -> str:
+    """The first line of what `to_csv` gives."""
+    return ",".join(CSV_HEADER) + "\n"
+
+
 def to_csv(run: RunSource) -> str:
     """A row a trial in the order in which they ran, failed ones with their reason and without figures."""
     out = io.StringIO()
