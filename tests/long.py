@@ -22,5 +22,6 @@ LONG = (
     r"test_resume.py::test_(another_kernel|failed_trials|a_run_that_was_killed_behind_its_last|a_script_that_was)",
     r"test_analyse_compare_rates.py::test_95_of_100.*\[(normal-10|normal-20|checkpoints-6|checkpoints-20)\]",
     r"test_cluster.py::test_a_cluster_wants_its_token",
+    r"test_cluster_analysis.py::test_what_has_no_memory",
     r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -111,7 +112,7 @@ def test_pages_are_the_same(
     rows = (tmp_path / "0.csv").read_text()
     assert rows == (tmp_path / "1.csv").read_text()
     assert len(rows.splitlines()) == 1 + 6 * 2
-    assert rows.splitlines()[:3] == to_csv(load_run(find_run(str(first_of(runs)), Path()))).splitlines()
+    assert rows.splitlines()[:3] == to_csv(load_run(find_run(first_of(runs), Path()))).splitlines()
     # without a folder, nodes write the pages themselves, beside the runs
     name = next(iter(here)).removesuffix(".html")
     assert bucket.get(f"runs/{name}/report.html") == here[f"{name}.html"]
@@ -224,6 +225,30 @@ def test_a_node_that_is_killed_costs_time_only(by_value: Over, tmp_path: Path) -
     assert found == list(range(8))
     tries = (tmp_path / "tries").read_text().split()
     assert len(tries) > len(set(tries)), "what was on the node has been done again"
+
+
+SLEEPING = """
+import time
+from pgdyno.cluster.tasks import spread
+from pgdyno.plan.generators import Places
+with spread(Places(local=1), print) as way:
+    print(*way(time.sleep, [3.0]))
+"""
+
+
+def test_what_has_no_memory_is_not_tried_for_ever() -> None:
+    # a node that ends what runs on it as soon as it looks
+    limits = {"RAY_memory_usage_threshold": "0.01", "RAY_memory_monitor_refresh_ms": "100"}
+    done = subprocess.run(
+        [sys.executable, "-c", SLEEPING],
+        env=os.environ | limits,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "each of 3 times" in done.stdout
+    assert "low on memory" in done.stdout
 
 
 def test_another_release_is_refused() -> None:

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from pgdyno.cluster.tasks import Item, Lost, Result, Task
+from pgdyno.cluster.tasks import RETRIES, Item, Lost, Result, Task
 from pgdyno.errors import EngineError, PgdynoError
 
 AHEAD = 2
 """Tasks that are handed out for each that can be done at once: nobody waits, and results do not gather here."""
-RETRIES = 2
 LOOK_S = 5.0
 """Between looks at the nodes, while a result is waited for."""
 

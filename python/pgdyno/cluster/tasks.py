@@ -14,6 +14,8 @@ from pgdyno.plan.generators import Places
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+RETRIES = 2
+"""Of a task whose node or process ended."""
 HANDED_ON = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_DEFAULT_REGION")
 """Variables that say where object storage is. Credentials are never handed on: each host has its own."""
 
@@ -43,7 +45,9 @@ def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
 @contextmanager
 def spread(places: Places, say: Callable[[str], None]) -> Iterator[Over]:
     """Over Ray's tasks on the hosts of `places`; those of ours end behind the block. Raises EngineError."""
-    # Ray takes a second to load
+    # read when Ray is loaded; its own number for what was ended for want of memory has no end
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
+    # it takes a second to load
     from pgdyno.cluster import ray_tasks
     from pgdyno.cluster.cluster import own_nodes
     from pgdyno.cluster.ray_generators import joined
