@@ -67,6 +67,8 @@ class Ec2Hosts(Hosts):
     folder: Path
     path: str = ""
     """Folders in front of a session's PATH: what the host has other programs for."""
+    of_generators: str = ""
+    """Variables of sessions on hosts that have no server, as SetEnv takes them: another clock."""
     known: dict[str, RealHost] = field(default_factory=dict)
 
     def booted(self, machine: Machine) -> str:
@@ -84,10 +86,12 @@ class Ec2Hosts(Hosts):
         ours = ("Port ", "PasswordAuth", "KbdInteractive", "PermitRootLogin")
         lines = [line for line in told if not line.startswith(ours)]
         path = f"{self.path}:" if self.path else ""
-        lines += [f"SetEnv HOME={folder / 'home'} PATH={path}/usr/local/bin:/usr/bin:/bin"]
+        serves = "ROLE=server" in files["/etc/pgdyno/host.env"]
+        own = "" if serves else f" {self.of_generators}"
+        lines += [f"SetEnv HOME={folder / 'home'} PATH={path}/usr/local/bin:/usr/bin:/bin{own}"]
         host = RealHost(folder, address, start_sshd(folder, address, port, lines))
         self.known[machine.id] = host
-        if "ROLE=server" in files["/etc/pgdyno/host.env"]:
+        if serves:
             self._serve(host, files)
         (folder / "home" / "state").write_text("ready\n")
         return address

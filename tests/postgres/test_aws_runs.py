@@ -31,7 +31,9 @@ from tests.aws.plans import aurora, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator, simulated
 from tests.postgres.runs import PGDYNO, environment, the_run
 from tests.postgres.tls_server import TlsServer
+from tests.ssh.sshd import FAKETIME
 
+SKEW_S = 3600
 VERDICTS = ("ok: ", "WRONG: ", "left out: ")
 HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
 """A type of this machine's architecture."""
@@ -178,10 +180,13 @@ def _was_told(amazon: Amazon, run: RunData) -> None:
 def test_a_run_on_aurora_is_gone_behind_it_and_its_password_nowhere(amazon: Amazon) -> None:
     plan = str(write_plan(amazon.folder, aurora(amazon.root), more=amazon.generator()))
     amazon.simulator.denied = {"cloudwatch:GetMetricData"}
+    assert FAKETIME is not None, "make test-packages installs libfaketime"
+    amazon.hosts.ec2.of_generators = f"LD_PRELOAD={FAKETIME} FAKETIME=+{SKEW_S}s FAKETIME_DONT_FAKE_MONOTONIC=1"
     said = amazon.pgdyno("run", plan, "--yes", "--max-cost", "5")
     # the server, the generator with its volume, an address of each
     assert "0.5114 an hour" in said
     _load_came_from_elsewhere(amazon)
+    _is_placed_by_the_servers_clock(amazon)
     # one source less: the others are there, and it is said
     assert "CloudWatch's figures: the permission cloudwatch:GetMetricData is missing" in said
     told = read_cloud(load_run(the_run(amazon.folder)), 1)
@@ -226,6 +231,19 @@ def _load_came_from_elsewhere(amazon: Amazon) -> None:
         told = read_cloud(load_run(run), record.number)
         assert told is not None
         assert told.shift_us == record.way.clock_ahead_us
+
+
+def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
+    """The generator's is ahead by SKEW_S: its trial is asked for where the server had it."""
+    (record,) = the_run(amazon.folder).trials()
+    assert record.way is not None
+    assert record.way.clock_ahead_us is not None
+    assert record.started_at is not None
+    assert abs(record.way.clock_ahead_us / 1e6 + SKEW_S) < SKEW_S / 4
+    calls = zip(amazon.simulator.calls, amazon.simulator.parameters, strict=True)
+    begin = next(asked["StartTime"] for name, asked in calls if name == "pi:GetResourceMetrics")
+    at_s = begin if isinstance(begin, int | float) else datetime.fromisoformat(begin).timestamp()
+    assert abs(at_s - record.started_at.timestamp()) < SKEW_S / 4
 
 
 def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:

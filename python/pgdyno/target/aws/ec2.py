@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.plan.ec2_target import Ec2Target
-from pgdyno.target.aws.host import HostKeys, place_of_host, wait_until_set_up
+from pgdyno.target.aws.host import HostKeys, place_of_host, reached
 from pgdyno.target.aws.instances import Order, architecture_of, image_of, launch, network_of
 from pgdyno.target.aws.keys import new_certificate
 from pgdyno.target.aws.make import Maker
@@ -40,12 +40,7 @@ class Ec2:
         named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
         volumes = {device: volume for device, volume in named if volume is not None}
         found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told))
-        place = self._place(found)
-        keys.ring.know(place.host, place.ssh_port, keys.pair.public)
-        ssh = keys.ring.ssh(place)
-        assert ssh is not None
-        wait_until_set_up(maker, spec, spec, ssh)
-        return place
+        return reached(maker, spec, spec, keys, self._place(found))
 
     def _place(self, found: dict[str, Any]) -> Place:
         tls = "verify-ca" if self.spec.tls else "disable"

@@ -15,7 +15,7 @@ from pgdyno.remote.problem import RemoteError
 from pgdyno.remote.shell import ask
 from pgdyno.remote.there import There
 from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.host import HostKeys, place_of_host, wait_until_set_up
+from pgdyno.target.aws.host import HostKeys, place_of_host, reached
 from pgdyno.target.aws.instances import Order, architecture_of, image_of, launch, network_of
 from pgdyno.target.aws.journal import GENERATOR, Journal, generator_names, is_generator
 from pgdyno.target.aws.key_ring import KeyRing
@@ -67,12 +67,7 @@ class RentedGenerator:
         keys = HostKeys.new(maker.journal, "generator")
         told = user_data(keys.host(maker, spec), generator())
         found = launch(maker, _Placed(spec, [zone]), Order(image, network, group, {}, spec.root, told))
-        place = self._place(found)
-        keys.ring.know(place.host, place.ssh_port, keys.pair.public)
-        ssh = keys.ring.ssh(place)
-        assert ssh is not None
-        wait_until_set_up(maker, spec, spec, ssh)
-        return place
+        return reached(maker, spec, spec, keys, self._place(found))
 
     def _place(self, found: dict[str, Any]) -> Place:
         return place_of_host(found, self.spec, port=0, user="", version="", tls="")

@@ -47,6 +47,15 @@ class HostKeys:
         return HostData(self.pair, spec.login, spec.ssh_port, self.own, stamp(maker.journal.expires))
 
 
+def reached(maker: Maker, wanted: Reachable, spec: Host, keys: HostKeys, place: Place) -> Place:
+    """`place`, once the host that is there says that it is ready; its key is known from then on. Raises TargetError."""
+    keys.ring.know(place.host, place.ssh_port, keys.pair.public)
+    ssh = keys.ring.ssh(place)
+    assert ssh is not None
+    wait_until_set_up(maker, spec, wanted, ssh)
+    return place
+
+
 def place_of_host(found: dict[str, Any], spec: Host, *, port: int, user: str, version: str, tls: str) -> Place:
     """Where the instance is that EC2 describes so, and what it is for."""
     inner = str(found["PrivateIpAddress"])

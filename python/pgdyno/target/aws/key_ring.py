@@ -19,16 +19,10 @@ class KeyRing:
     def __init__(self, journal: Journal) -> None:
         """Of the run of `journal`; nothing is written yet."""
         self.folder = journal.keys
-
-    @property
-    def config(self) -> Path:
+        self.config = self.folder / "config"
         """A config file for ssh(1): the key of `own`."""
-        return self.folder / "config"
-
-    @property
-    def known_hosts(self) -> Path:
+        self.known_hosts = self.folder / "known_hosts"
         """The keys of the run's hosts, and of no others."""
-        return self.folder / "known_hosts"
 
     def certificate(self, target: str) -> Path:
         """What the server of `target` is known by."""
