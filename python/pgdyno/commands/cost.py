@@ -73,8 +73,11 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
 
 def agree_for_run(plan: Plan, consent: Consent) -> PriceList | None:
     """Likewise, unless there are none, or they are up; what they cost, for the run's reports. Raises PgdynoError."""
-    if not rented_targets(plan) or is_standing(plan, Home.locate().root):
+    if not rented_targets(plan):
         return None
+    root = Home.locate().root
+    if is_standing(plan, root):
+        return price_list(plan, estimate(plan, Prices(root), configured_region(plan)))
     return price_list(plan, agree(plan, consent))
 
 

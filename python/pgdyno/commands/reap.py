@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -37,8 +38,8 @@ def reap(asked: Asked, *, look: bool) -> ExitCode:
         console.print(f"run {journal.run} is of account {journal.account}: nothing of it can be seen", markup=False)
     if look:
         there = reaper.find(wanted)
-        for each in there:
-            print(_line(each))
+        for line in _listed(there):
+            print(line)
         for line in hourly_lines(there, Prices(root)):
             print(line)
         return ExitCode.OK
@@ -54,6 +55,10 @@ def reap(asked: Asked, *, look: bool) -> ExitCode:
     return ExitCode.TARGET if done.left else ExitCode.OK
 
 
-def _line(resource: Resource) -> str:
-    until = "" if resource.expires is None else f", until {stamp(resource.expires)}"
-    return f"run {resource.run}{until}: {resource.words}"
+def _listed(there: Sequence[Resource]) -> Iterator[str]:
+    """By run, in the order of removal."""
+    for run in dict.fromkeys(each.run for each in there):
+        of_run = [each for each in there if each.run == run]
+        until = next((each.expires for each in of_run if each.expires is not None), None)
+        yield f"run {run}{'' if until is None else f', until {stamp(until)}'}"
+        yield from (f"  {each.words}" for each in of_run)

@@ -12,9 +12,12 @@ from pgdyno.commands.cost import Consent, agree
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.target import Home
+from pgdyno.target.aws.cost import hourly_lines
 from pgdyno.target.aws.journal import is_generator
+from pgdyno.target.aws.kinds import Resource
 from pgdyno.target.aws.life import Rental, begin, left_of, rented_targets, standing
 from pgdyno.target.aws.policy import policy
+from pgdyno.target.aws.prices import Prices
 from pgdyno.target.aws.reaper import left_lines
 from pgdyno.target.aws.tags import stamp
 from pgdyno.units import parse_duration_s
@@ -44,8 +47,9 @@ def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> N
 def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
     """Prints all that there is of the plan's runs. Raises PgdynoError."""
     plan = _rented_plan(source, overrides)
-    rentals = left_of(plan, Home.locate().root, lambda _text: None)
-    rows = [_row(rental) for rental in rentals]
+    root = Home.locate().root
+    rentals = [(rental, rental.there()) for rental in left_of(plan, root, lambda _text: None)]
+    rows = [_row(*each) for each in rentals]
     if json:
         print(json_module.dumps(rows))
         return
@@ -55,9 +59,12 @@ def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
     for row in rows:
         console.print(f"run {row['run']}, until {row['expires']}", markup=False)
         for name, place in row["ready"].items():
-            console.print(f"  {name}: {place['instance']} at {place['host']}, {place['zone']}", markup=False)
+            shown = name.removeprefix("@")
+            console.print(f"  {shown}: {place['instance']} at {place['host']}, {place['zone']}", markup=False)
         for words in row["there"]:
             console.print(f"  {words}", markup=False)
+    for line in hourly_lines([each for _, there in rentals for each in there], Prices(root)):
+        console.print(line, markup=False)
 
 
 def down(source: str, overrides: Sequence[str]) -> ExitCode:
@@ -72,6 +79,8 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
         if not rental.journal.hold():
             raise TargetError(f"another pgdyno uses run {rental.journal.run}", hint="wait for it, or end it")
         left += _down(rental, console)
+    if rentals and not left:
+        console.print("all of it is removed")
     return ExitCode.TARGET if left else ExitCode.OK
 
 
@@ -132,11 +141,11 @@ def _login(rental: Rental, place: dict[str, Any]) -> str:
     return f"ssh {options} {place['login']}@{place['host']}"
 
 
-def _row(rental: Rental) -> dict[str, Any]:
+def _row(rental: Rental, there: Sequence[Resource]) -> dict[str, Any]:
     journal = rental.journal
     return {
         "run": journal.run,
         "expires": stamp(journal.expires),
         "ready": journal.ready,
-        "there": [each.words for each in rental.there()],
+        "there": [each.words for each in there],
     }
