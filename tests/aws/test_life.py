@@ -14,9 +14,12 @@ from types import SimpleNamespace
 import pytest
 
 from pgdyno.commands.cost import Consent
+from pgdyno.commands.target import down as bring_down
+from pgdyno.commands.target import status as show_status
 from pgdyno.commands.target import up as bring_up
-from pgdyno.errors import TargetError
+from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan import Plan, load_plan
+from pgdyno.target import Home
 from pgdyno.target.aws import cloud, life, patience, vpc
 from pgdyno.target.aws.faults import AwsError, CapacityError
 from pgdyno.target.aws.journal import journals
@@ -76,7 +79,7 @@ def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
     """The same where nobody can look at what is there."""
     with pytest.raises(TargetError) as caught:
         bring_up(str(write_plan(tmp_path / "plan", *targets)), [], "1h", Consent(yes=True))
-    assert list(journals(tmp_path / "home")) == []
+    assert list(journals(Home.locate().root)) == []
     return caught.value
 
 
@@ -195,6 +198,22 @@ def kill_at(amazon: Simulator, call: str, up: Callable[[], None]) -> None:
     amazon.on_call = kill
     _, status = os.waitpid(pid, 0)
     assert os.WIFSIGNALED(status), f"it was not killed at {call}"
+
+
+def test_what_is_up_is_listed_with_its_price(
+    amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rented = begin(plan(tmp_path, rds(root)), Home.locate().root, SAID.append, 3600)
+    rented.up()
+    rented.journal.release()
+    show_status(str(write_plan(tmp_path / "plan", rds(root))), [], json=False)
+    said = capsys.readouterr().out.splitlines()
+    assert said[0].startswith(f"run {rented.journal.run}, until 20")
+    assert said[1] == "  rds: db.m7g.large at 127.0.0.1, eu-central-1a"
+    assert said[-1] == "this costs 0.2027 USD an hour; public addresses are not counted"
+    assert bring_down(str(tmp_path / "plan" / "rented.toml"), []) is ExitCode.OK
+    assert "all of it is removed" in capsys.readouterr().err
+    assert amazon.left() == []
 
 
 @pytest.mark.usefixtures("amazon")
