@@ -88,6 +88,17 @@ def test_what_is_read_of_a_run_is_what_is_fetched(s3: Bucket, run: RunFolder, tm
     assert not list(tmp_path.rglob("outside.parquet"))
 
 
+def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) -> None:
+    s3.put(f"runs/{run.name}/trials/0001-pg-c4/intervals.parquet", b"half")
+    at = upload(run, RUNS)
+    s3.delete(f"{at.key}/manifest.json")
+    s3.put(f"{at.key}/trials/0009-other/trial.json")
+    with pytest.raises(StoreError, match=r"trials/0009-other/trial.json there is not the run's"):
+        upload(run, RUNS)
+    with pytest.raises(StoreError, match=r"it has no manifest.json"), opened(str(at)):
+        pass
+
+
 @pytest.mark.usefixtures("s3")
 def test_a_name_that_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
     at = upload(run, RUNS)

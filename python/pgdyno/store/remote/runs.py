@@ -93,10 +93,20 @@ def upload(folder: RunFolder, into: Address) -> Address:
     with ThreadPoolExecutor(AT_ONCE) as pool:
         # the first that failed is the one that is told of
         list(pool.map(put, paths))
+    _check_whole(at, {path.relative_to(folder.path).as_posix(): path.stat().st_size for path in paths})
     with storing("read", folder.path / MANIFEST):
         content = (folder.path / MANIFEST).read_bytes()
     write(content, at / MANIFEST, only_new=True)
     return at
+
+
+def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
+    """That what is at `at` is what was written: a copy that was broken off may have left something else."""
+    found = {each.address.key.removeprefix(at.prefix): each.size_bytes for each in listed(at)}
+    other = sorted(name for name in found.keys() | sizes.keys() if found.get(name) != sizes.get(name))
+    if other:
+        message = f"cannot copy to {at}: {other[0]} there is not the run's"
+        raise StoreError(message, hint="remove what is there, or choose another place")
 
 
 def _is_kept(run: Path, path: Path) -> bool:
