@@ -23,7 +23,7 @@ from pgdyno.target.aws.prices import Prices
 from pgdyno.target.aws.reaper import Reaper, Wanted
 from pgdyno.target.aws.scram import verifier
 from pgdyno.target.aws.tags import stamp
-from tests.aws.plans import ec2, write_plan
+from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
 from tests.aws.test_life import SAID, amazon, failed, kill_at, plan, rental
 
@@ -113,6 +113,36 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
         reaper = Reaper(tmp_path / home)
         for run, kinds in killed.items():
             assert {each.kind for each in reaper.find(Wanted(run))} == kinds
+    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
+    assert amazon.left() == []
+    assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
+    assert list(journals(tmp_path / "home")) == []
+
+
+def test_killed_at_any_call_of_its_generators_nothing_is_left_that_cannot_be_found(
+    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their group is made before the server's, they behind the server."""
+    monkeypatch.setattr("pgdyno.target.aws.generator.wait_until_set_up", lambda *_: None)
+    here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
+    asked = ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', count="2")
+    killed: dict[str, tuple[int, int]] = {}
+    for call, nth, groups, hosts in (
+        ("ec2:CreateSecurityGroup", 1, 1, 0),
+        ("ec2:AuthorizeSecurityGroupIngress", 1, 1, 0),
+        ("ec2:RunInstances", 2, 2, 2),
+        ("ec2:RunInstances", 3, 2, 3),
+    ):
+        rented = rental(tmp_path, *asked)
+        rented.journal.release()
+        kill_at(amazon, call, rented.up, nth)
+        killed[rented.journal.run] = groups, hosts
+    amazon.on_call = lambda _action, _number: None
+    for home in ("home", "another home"):
+        for run, (groups, hosts) in killed.items():
+            kinds = [each.kind for each in Reaper(tmp_path / home).find(Wanted(run))]
+            assert (kinds.count(Kind.SECURITY_GROUP), kinds.count(Kind.INSTANCE)) == (groups, hosts)
+    # groups that let each other in, too
     assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
     assert amazon.left() == []
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []

@@ -179,8 +179,8 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
 
 
-def kill_at(amazon: Simulator, call: str, up: Callable[[], None]) -> None:
-    """Runs `up` in a process of its own, and kills that when `call` was carried out, before it hears of it."""
+def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) -> None:
+    """Runs `up` in a process of its own, and kills that when its nth `call` was carried out, before it hears of it."""
     with warnings.catch_warnings():
         # the simulator's threads are not needed in the child
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -191,8 +191,11 @@ def kill_at(amazon: Simulator, call: str, up: Callable[[], None]) -> None:
         finally:
             os._exit(0)
 
+    seen: list[str] = []
+
     def kill(action: str, _number: int) -> None:
-        if action == call:
+        seen.append(action)
+        if action == call and seen.count(call) == nth:
             os.kill(pid, signal.SIGKILL)
 
     amazon.on_call = kill

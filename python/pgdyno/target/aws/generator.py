@@ -149,8 +149,24 @@ def _check_reach(far: There, cloud: Cloud, journal: Journal) -> None:
             ask(far.ssh, f"timeout {REACH_S} bash -c {shlex.quote(knock)}")
         except RemoteError as error:
             message = f"the generator {far.ssh.host} does not reach the server of target {name} at {address}"
-            why, hint = _in_the_way(cloud, journal.run, place.port)
-            raise TargetError(f"{message}, port {place.port}: {why} ({error.message})", hint=hint) from error
+            why, hint = _not_reached(error.message, cloud, journal.run, place.port)
+            raise TargetError(f"{message}, port {place.port}: {why}", hint=hint) from error
+
+
+_NO_ROUTE = ("Network is unreachable", "No route to host")
+_TIMED_OUT = "exit code 124"
+"""Of timeout(1)."""
+
+
+def _not_reached(said: str, cloud: Cloud, run: str, port: int) -> tuple[str, str]:
+    """By how the attempt ended: a security group and a network ACL drop packets, and answer nothing."""
+    if "Connection refused" in said:
+        return "the way is open, and nobody listens there", "the server has ended, or listens elsewhere: see its log"
+    if any(each in said for each in _NO_ROUTE):
+        return f"it has no route there ({said})", "look at the route tables of both subnets"
+    why, hint = _in_the_way(cloud, run, port)
+    ended = f"no answer within {REACH_S} s" if said.endswith(_TIMED_OUT) else said
+    return f"{ended}; {why}", hint
 
 
 def _in_the_way(cloud: Cloud, run: str, port: int) -> tuple[str, str]:
