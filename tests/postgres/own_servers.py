@@ -108,8 +108,24 @@ class OwnServer:
         """Runs one of the server's programs as a user that it accepts."""
         _run(self.installation, program, *args)
 
-    def start(self) -> None:
-        self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "start")
+    def start(self, within: tuple[str, ...] = ()) -> None:
+        """`within` is what it is started by, such as a namespace's `nsenter`; only root has that."""
+        if not within:
+            self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "start")
+            return
+        as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+        pg_ctl = [self.installation.program("pg_ctl"), "-D", self.data, "-l", self.folder / "log", "-w", "start"]
+        subprocess.run(
+            [*within, *as_nobody, *map(str, pg_ctl)],
+            env=self.installation.environment(),
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            # the server keeps what it inherits
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+            timeout=120,
+        )
 
     def stop(self, mode: str = "fast") -> None:
         self.run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")

@@ -142,6 +142,27 @@ def test_an_engine_that_nobody_speaks_to_stops_by_its_lease(tables: Server, tmp_
         wait_for_no_sessions(tables)
 
 
+def test_a_driver_that_comes_too_late_has_lost_the_generator(tables: Server, tmp_path: Path) -> None:
+    (tmp_path / "a.sql").write_text("SELECT 1;\n")
+
+    class Slow(Here):
+        """As one whose driver is kept from speaking for longer than the lease."""
+
+        def listen(self, wait_s: float) -> Heard:
+            heard = super().listen(wait_s)
+            if any(b'"interval"' in line for line in heard.lines):
+                wait_for_no_sessions(tables)
+            return heard
+
+    slow = Slow("slow")
+    try:
+        end = run_load([slow], [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"], tables.environment(), tmp_path)[-1]
+        assert end["lost_generator"] == 1
+        assert "its engine was spoken to too seldom, and stopped by its lease" in end["message"]
+    finally:
+        slow.end()
+
+
 def test_an_engine_that_was_killed_ends_the_load(tables: Server, tmp_path: Path) -> None:
     (tmp_path / "a.sql").write_text("SELECT 1;\n")
     options = [*OPTIONS, "-f", "a.sql", "--client=2", "--time=60"]

@@ -6,7 +6,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pgdyno.records import TrialRecord
 from pgdyno.store import load_run
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
+from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import PGDYNO, environment, the_run
 from tests.ssh.sshd import FAKETIME, Sshd, running_sshd
@@ -55,46 +55,21 @@ class Host:
 def two_hosts() -> Iterator[tuple[Host, Host]]:
     """A generator's and a database's, each a network namespace; where none are permitted, loopback for both."""
     with ExitStack() as stack:
-        holders = [_namespace(stack) for _ in range(2)]
+        holders = [namespace(stack) for _ in range(2)]
         if None in holders:
             yield Host((), "127.0.0.1"), Host((), "127.0.0.1")
             return
         pids = [str(pid) for pid in holders]
         ends = [f"pgd{os.getpid() % 100_000}{side}" for side in "ab"]
-        _ip("link", "add", ends[0], "netns", pids[0], "type", "veth", "peer", "name", ends[1], "netns", pids[1])
+        ip("link", "add", ends[0], "netns", pids[0], "type", "veth", "peer", "name", ends[1], "netns", pids[1])
         hosts = []
         for pid, end, address in zip(pids, ends, ("192.0.2.1", "192.0.2.2"), strict=True):
             within = ("nsenter", "-t", pid, "-n")
-            _ip("addr", "add", f"{address}/30", "dev", end, within=within)
+            ip("addr", "add", f"{address}/30", "dev", end, within=within)
             for link in (end, "lo"):
-                _ip("link", "set", link, "up", within=within)
+                ip("link", "set", link, "up", within=within)
             hosts.append(Host(within, address))
         yield hosts[0], hosts[1]
-
-
-def _namespace(stack: ExitStack) -> int | None:
-    """A process that keeps a namespace of its own; None where that is not permitted."""
-    if os.geteuid() != 0:
-        return None
-    process = subprocess.Popen(["unshare", "-n", "sleep", "600"], stderr=subprocess.DEVNULL)
-    stack.callback(process.wait)
-    stack.callback(process.kill)
-    ours = Path("/proc/self/ns/net").readlink()
-    deadline = time.monotonic() + 30
-    while process.poll() is None:
-        assert time.monotonic() < deadline
-        # it is there when the namespace is another, and the program is no longer unshare
-        try:
-            if Path(f"/proc/{process.pid}/ns/net").readlink() != ours:
-                return process.pid
-        except OSError:
-            continue
-        time.sleep(0.01)
-    return None
-
-
-def _ip(*args: str, within: tuple[str, ...] = ()) -> None:
-    subprocess.run([*within, "ip", *args], check=True)
 
 
 @dataclass(frozen=True)
@@ -150,31 +125,12 @@ def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> 
             file.write(f"listen_addresses = '{database.address}'\ncluster_name = 'theirs/main'\n")
         with (server.data / "pg_hba.conf").open("a") as file:
             file.write("host all all 192.0.2.0/30 trust\n")
-        _start(server, database)
+        server.start(database.within)
         stack.callback(server.stop, "immediate")
         there = running_sshd(
             tmp_path_factory.mktemp("sshd"), address=database.address, lines=[skewed], within=database.within
         )
         yield Stage(generator, database, server, stack.enter_context(there))
-
-
-def _start(server: OwnServer, host: Host) -> None:
-    if not host.within:
-        server.start()
-        return
-    as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-    pg_ctl = [server.installation.program("pg_ctl"), "-D", server.data, "-l", server.folder / "log", "-w", "start"]
-    subprocess.run(
-        [*host.within, *as_nobody, *map(str, pg_ctl)],
-        env=server.installation.environment(),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        # the server keeps what it inherits
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        check=True,
-        timeout=120,
-    )
 
 
 def test_what_the_host_did_is_in_the_generator_s_seconds(stage: Stage, warm_home: Home, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from typing import Any, cast
 import pytest
 
 from pgdyno.cluster.node_script import Node, order, ray_command, refusal, started_here, started_over_ssh
-from pgdyno.cluster.requirements import wanted
+from pgdyno.cluster.requirements import GO, wanted
 from pgdyno.errors import EngineError
 from pgdyno.experiment.redo import DONE_AGAIN, GeneratorLostError, with_generators
 from pgdyno.experiment.state import RunState
@@ -48,7 +48,7 @@ def begun(**changes: object) -> Iterator[subprocess.Popen[bytes]]:
         started_here(), cwd=str(folder), stdin=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     ) as process:
         assert process.stdin is not None
-        process.stdin.write(an_order(**changes))
+        process.stdin.write(an_order(**changes) + GO)
         process.stdin.flush()
         yield process
 

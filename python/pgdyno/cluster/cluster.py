@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from pgdyno.cluster.load import ClusterLoad, Generator, LostError
 from pgdyno.cluster.local_nodes import free_port, last_words, own_address, running_node, said_of, wait_for_head
 from pgdyno.cluster.merge import Event
 from pgdyno.cluster.node_script import Node, address_of, refusal
-from pgdyno.cluster.parts import shared_out
+from pgdyno.cluster.parts import Shared, shared_out
 from pgdyno.cluster.ray_generators import NotStartedError, RayGenerator
 from pgdyno.errors import EngineError
 from pgdyno.plan.generators import Places
@@ -131,14 +132,7 @@ class Cluster:
         There are no more of them than clients. Raises EngineError when they cannot be had.
         """
         del engine
-        shared = shared_out(options, folder or Path())
-        self.gather()
-        try:
-            generators = self.generators[: shared.clients]
-            load = ClusterLoad(generators, shared, errors, by_first_clock=self._by_first_clock)
-            load.begin(environment)
-        except LostError as lost:
-            raise EngineError(f"the generators could not begin: {lost}") from lost
+        load = self._begun(shared_out(options, folder or Path()), environment, errors)
         try:
             yield load, load.events()
         except BaseException:
@@ -146,6 +140,24 @@ class Cluster:
             raise
         finally:
             load.close()
+
+    def _begun(self, shared: Shared, environment: Mapping[str, str], errors: IO[bytes]) -> ClusterLoad:
+        """All engines, started; none has a start instant yet. Raises EngineError."""
+        tries = 0
+        while True:
+            self.gather()
+            try:
+                load = ClusterLoad(
+                    self.generators[: shared.clients], shared, errors, by_first_clock=self._by_first_clock
+                )
+                load.begin(environment)
+            except LostError as lost:
+                # a host that was frozen may answer once more before it ends
+                tries += 1
+                if tries == MOST_STARTS:
+                    raise EngineError(f"the generators could not begin: {lost}") from lost
+            else:
+                return load
 
 
 def _answers(generator: Standing) -> bool:
@@ -237,12 +249,16 @@ class _OwnNodes:
         if for_tasks:
             # all nodes of this machine share its processors
             self._nodes = [replace(each, tasks=_tasks(each)) for each in self._nodes]
+        self._head_is_there, self._always = threading.Event(), threading.Event()
+        self._always.set()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._starts: Counter[str] = Counter()
 
     def start_head(self) -> None:
-        """The head: who comes before it waits in steps of seconds. Raises EngineError."""
-        self._start(self._nodes[0])
+        """The head, and with it the look at all other hosts. Raises EngineError."""
+        for node in self._nodes:
+            if node.is_head or node.host is not None:
+                self._start(node)
         host, _, port = self.address.rpartition(":")
         wait_for_head((host, int(port)), self._head_ended)
 
@@ -251,23 +267,25 @@ class _OwnNodes:
 
         Ray gives up on a start after 30 s, and takes 4 s of CPU for it: those of this machine come a few at a time.
         """
+        self._head_is_there.set()
         here = [node for node in self._nodes[1:] if node.host is None]
-        for node in self._nodes[1:]:
-            if node.host is not None:
-                self._start(node)
         at_once = max(1, len(os.sched_getaffinity(0)) // 2)
         for first in range(0, len(here), at_once):
             for node in here[first : first + at_once]:
                 self._start(node)
-            ray_generators.wait_for_nodes(self._making_load(), self._ended)
-        ray_generators.wait_for_nodes(self.count, self._ended)
+            ray_generators.wait_for_nodes(self._making_load, self._ended)
+        ray_generators.wait_for_nodes(self._making_load, self._ended)
 
+    @property
     def _making_load(self) -> int:
-        """How many of those of this machine that were started make load."""
-        return sum(node.makes_load and node.host is None and node.name in self._processes for node in self._nodes)
+        """How many of those that were started make load."""
+        return sum(node.makes_load and node.name in self._processes for node in self._nodes)
 
     def _start(self, node: Node) -> None:
-        self._processes[node.name] = self._stack.enter_context(running_node(node, self.token, self._log(node.name)))
+        # a head into whose start another node comes may wait for itself until it gives up
+        go = self._always if node.is_head else self._head_is_there
+        running = running_node(node, self.token, self._log(node.name), go)
+        self._processes[node.name] = self._stack.enter_context(running)
 
     def _log(self, name: str) -> Path:
         return self._logs / f"{name}.log"

@@ -21,6 +21,8 @@ SILENCE_S = 3.0
 """A generator that says nothing for so long is lost."""
 LEAD_US = 1_000_000
 """From the word to begin to the instant itself."""
+INTERRUPTED = "interrupted while connecting"
+"""What an engine says that was stopped before its start."""
 LAST_WORDS_S = 5.0
 """For what engines that were told to stop still say."""
 
@@ -90,6 +92,7 @@ class ClusterLoad:
         self._done = threading.Event()
         self._threads: list[threading.Thread] = []
         self._started = False
+        self._is_told_to_stop = False
         self.returncode: int | None = None
 
     def begin(self, environment: Mapping[str, str]) -> None:
@@ -109,6 +112,7 @@ class ClusterLoad:
     def send_signal(self, number: int) -> None:
         """Ctrl-C for all engines, whatever the signal."""
         assert number == signal.SIGINT
+        self._is_told_to_stop = True
         for state in self._states:
             state.generator.interrupt()
 
@@ -161,6 +165,8 @@ class ClusterLoad:
         state = self._states[number]
         for event in read_events(heard.lines):
             self._note(state, event)
+            if event["event"] == "end" and not self._is_told_to_stop and _was_cut_short(event):
+                raise LostError("its engine was spoken to too seldom, and stopped by its lease")
             if event["event"] == "ready":
                 state.lines.append(b"ready")
                 self._start_if_all_are_ready()
@@ -244,6 +250,10 @@ class ClusterLoad:
             "heard_late_us": state.latest_us,
             "ray_cpu_us": dict(state.ray_cpu_us) if state.ray_cpu_us else None,
         }
+
+
+def _was_cut_short(end: Event) -> bool:
+    return end["outcome"] == "interrupted" or end.get("message") == INTERRUPTED
 
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:

@@ -11,11 +11,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+from pgdyno.cluster.heard import RENEWAL
 from pgdyno.cluster.node_script import Node, order, started_here, started_over_ssh
+from pgdyno.cluster.requirements import GO
 from pgdyno.errors import EngineError
 
 END_S = 10.0
 RENEW_S = 1.0
+LOOK_S = 0.05
 HEAD_S = 90.0
 
 
@@ -57,8 +60,11 @@ def wait_for_head(address: tuple[str, int], is_over: Callable[[], EngineError | 
 
 
 @contextmanager
-def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """`node`, beginning to start; what it says goes to `log`. Behind the block it has ended."""
+def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iterator[subprocess.Popen[bytes]]:
+    """`node`, looking at its host, and starting when `go` is set; what it says goes to `log`.
+
+    Behind the block it has ended.
+    """
     with log.open("ab") as said:
         process = subprocess.Popen(
             started_here() if node.host is None else started_over_ssh(node.host),
@@ -70,7 +76,8 @@ def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen
         )
     assert process.stdin is not None
     is_over = threading.Event()
-    renewing = threading.Thread(target=_renew, args=(process.stdin, order(node, token), is_over), daemon=True)
+    told = (process.stdin, order(node, token), go, is_over)
+    renewing = threading.Thread(target=_renew, args=told, daemon=True)
     try:
         renewing.start()
         yield process
@@ -86,14 +93,19 @@ def running_node(node: Node, token: str, log: Path) -> Iterator[subprocess.Popen
                 process.wait()
 
 
-def _renew(stream: IO[bytes], first: bytes, is_over: threading.Event) -> None:
-    """Says `first`, then that we live, until it `is_over`; the end of the stream is the node's."""
+def _renew(stream: IO[bytes], first: bytes, go: threading.Event, is_over: threading.Event) -> None:
+    """Says `first`, when to `go`, and then that we live, until it `is_over`; the end of the stream is the node's."""
     # a host that is gone takes nothing any more: that is seen by who waits for the process
     with suppress(OSError), stream:
         stream.write(first)
         stream.flush()
+        while not go.wait(LOOK_S):
+            if is_over.is_set():
+                return
+        stream.write(GO)
+        stream.flush()
         while not is_over.wait(RENEW_S):
-            stream.write(b"alive\n")
+            stream.write(RENEWAL)
             stream.flush()
 
 

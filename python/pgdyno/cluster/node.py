@@ -1,6 +1,7 @@
 """What starts Ray on a host and ends it with whoever holds its standard input: `pgdyno generator-node`.
 
-The first line of standard input is the order, in JSON; each further one renews a lease. When the input closes, the
+The first line of standard input is the order, in JSON; Ray is started at the word `go`, and each further line renews
+a lease. When the input closes, the
 lease runs out, or Ray ends by itself, all that was started here is killed, however it was detached from us.
 Only the standard library is needed up to the moment at which everything is known to be there.
 """
@@ -26,7 +27,7 @@ from typing import IO, Any
 
 from pgdyno import __version__
 from pgdyno.cluster.processes import descendants
-from pgdyno.cluster.requirements import FOLDER, REFUSED, python_version
+from pgdyno.cluster.requirements import FOLDER, GO, REFUSED, python_version
 
 LOOK_S = 0.2
 REACH_S = 5.0
@@ -54,6 +55,11 @@ def main() -> int:
     order = json.loads(line)
     try:
         _check(order)
+        # what does not suit is said at once; Ray's other nodes must not be there before its head is
+        while (line := orders.readline()) != GO:
+            if not line:
+                return 0
+        _reach(order["reach"])
     except _RefusedError as why:
         print(json.dumps({"refused": str(why), "hint": why.hint}), file=sys.stderr, flush=True)
         return REFUSED
@@ -70,21 +76,25 @@ def _check(order: Mapping[str, Any]) -> None:
             raise _RefusedError(
                 f"{called} is {there[name]} there, and {wants[name]} here", f"install {called} {wants[name]} there"
             )
-    if order.get("reach"):
-        host, _, port = order["reach"].rpartition(":")
-        try:
-            socket.create_connection((host, int(port)), REACH_S).close()
-        except OSError as error:
-            raise _RefusedError(
-                f"it does not reach this machine at {order['reach']}: {error}",
-                "generators and driver reach each other on any port: look at routes and firewalls",
-            ) from error
+
+
+def _reach(head: str | None) -> None:
+    if head is None:
+        return
+    host, _, port = head.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), REACH_S).close()
+    except OSError as error:
+        raise _RefusedError(
+            f"it does not reach this machine at {head}: {error}",
+            "generators and driver reach each other on any port: look at routes and firewalls",
+        ) from error
 
 
 def _version(name: str) -> str | None:
     try:
         return version(name)
-    except PackageNotFoundError:
+    except (PackageNotFoundError, KeyError):
         return None
 
 

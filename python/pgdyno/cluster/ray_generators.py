@@ -48,6 +48,9 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
+    with suppress(Exception):
+        # what its daemons say of each other's end would stand in our output; nothing else turns it off
+        ray._private.worker.listen_error_messages = _nobody_listens
     with _our_signals():
         try:
             ray.init(address=address, logging_level="ERROR", log_to_driver=False)
@@ -65,6 +68,10 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
             # hooks and other programs of ours have no business with it
             for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
                 os.environ.pop(name, None)
+
+
+def _nobody_listens(worker: object, threads_stopped: object) -> None:
+    del worker, threads_stopped
 
 
 def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> None:

@@ -12,6 +12,8 @@ REFUSED = 78
 LEASE_S = 7.0
 """A node that was not spoken to for so long ends: behind its engines (4 s and 3), and within 10 s."""
 
+GO = b"go\n"
+"""For a node that has its order."""
 FOLDER = "{folder}"
 """In a command: the folder that a node makes for itself, and removes."""
 

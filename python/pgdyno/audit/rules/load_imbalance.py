@@ -39,6 +39,7 @@ def _check(subject: Subject) -> Iterator[Said]:
             ],
             "take a number of clients that the workers divide, or more workers",
         )
+    # one that does nothing at all is cut off from the server
     apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
     if apart:
         lowest = min(min(hosts.values()) / max(hosts.values()) for hosts in apart.values())
@@ -73,7 +74,11 @@ def _hosts(sample: Sample) -> Mapping[str, float]:
     generator, trial = sample.trial.generator, sample.trial
     if generator is None or len(generator.hosts) < 2 or trial.point.rate is not None or trial.transactions is not None:
         return {}
-    return {host.name: round(host.tps / host.clients, 3) for host in generator.hosts if host.tps and host.clients}
+    return {
+        host.name: round(host.tps / host.clients, 3)
+        for host in generator.hosts
+        if host.tps is not None and host.clients
+    }
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:

@@ -1,0 +1,116 @@
+"""Hosts of generators with an sshd each, a driver's and a server's: network namespaces, so that ways can be cut."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pgdyno.target import Home
+from pgdyno.target.installation import Installation
+from tests.postgres.namespaces import LanHost, lan
+from tests.postgres.own_servers import OwnServer
+from tests.postgres.runs import PGDYNO, environment
+from tests.ssh.sshd import Sshd, running_sshd
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """All of them."""
+
+    folder: Path
+    driver: LanHost
+    database: LanHost
+    loads: list[LanHost]
+    server: OwnServer
+    sshds: list[Sshd] = field(default_factory=list)
+
+    def sessions(self, load: LanHost | None = None) -> int:
+        """Sessions of engines on `load`, or of all."""
+        where = f"AND client_addr = '{load.address}'" if load else ""
+        name = "application_name = 'pgdrive'"
+        return int(self.server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {name} {where}"))
+
+    def transactions(self) -> int:
+        """Since the statistics of the sessions' database were last reset."""
+        return int(self.server.value("SELECT sum(xact_commit) FROM pg_stat_database"))
+
+    @contextmanager
+    def driving(self, home: Home, folder: Path, *args: str) -> Iterator[subprocess.Popen[str]]:
+        """A command of pgdyno on the driver; what it says is in `folder`/said."""
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        with (
+            (folder / "said").open("w") as said,
+            subprocess.Popen(
+                [*self.driver.within, str(PGDYNO), *args],
+                cwd=folder,
+                env=environment(home) | {"PATH": path},
+                stdout=said,
+                stderr=subprocess.STDOUT,
+                text=True,
+            ) as process,
+        ):
+            try:
+                yield process
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+
+def generators_of(load: LanHost) -> dict[int, str]:
+    """All that was started on a host for a generator: not its sshd."""
+    return {pid: name for pid, name in load.processes().items() if "sshd" not in name}
+
+
+def seconds_until(what: Callable[[], bool], since: float, patience_s: float = 120.0) -> float:
+    """How long after `since`, of the monotonic clock, `what` is so."""
+    while not what():
+        assert time.monotonic() - since < patience_s
+        time.sleep(0.05)
+    return time.monotonic() - since
+
+
+@contextmanager
+def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | None]:
+    """None where namespaces are not permitted."""
+    with ExitStack() as stack:
+        hosts = lan(stack, 2 + loads)
+        if not hosts:
+            yield None
+            return
+        # pytest's own folders are closed to the server's user
+        folder = Path(tempfile.mkdtemp(prefix="pgdyno-test-", dir="/tmp"))
+        stack.callback(shutil.rmtree, folder, ignore_errors=True)
+        folder.chmod(0o755)
+        server = OwnServer.make(installed, folder / "server")
+        with (server.data / "postgresql.conf").open("a") as file:
+            file.write(f"listen_addresses = '{hosts[1].address}'\n")
+        with (server.data / "pg_hba.conf").open("a") as file:
+            file.write("host all all 198.51.100.0/24 trust\n")
+        server.start(hosts[1].within)
+        stack.callback(server.stop, "immediate")
+        made = Hosts(folder, hosts[0], hosts[1], hosts[2:], server)
+        for number, load in enumerate(made.loads, start=1):
+            there = running_sshd(folder / f"sshd{number}", address=load.address, within=load.within)
+            made.sshds.append(stack.enter_context(there))
+        with_ssh(folder, made.sshds)
+        yield made
+
+
+def with_ssh(folder: Path, sshds: list[Sshd]) -> None:
+    """An `ssh` in `folder`/bin that is OpenSSH's with a config file of ours: load1, load2…"""
+    config = ""
+    for number, sshd in enumerate(sshds, start=1):
+        config += f"Host load{number}\n  HostName {sshd.address}\n  Port {sshd.port}\n"
+        config += f"  UserKnownHostsFile {sshd.known_hosts}\n  IdentityFile {sshd.folder / 'user'}\n"
+    (folder / "ssh_config").write_text(f"{config}Host *\n  IdentitiesOnly yes\n  GlobalKnownHostsFile /dev/null\n")
+    (folder / "bin").mkdir(exist_ok=True)
+    program = folder / "bin" / "ssh"
+    program.write_text(f'#!/bin/sh\nexec {shutil.which("ssh")} -F {folder / "ssh_config"} "$@"\n')
+    program.chmod(0o755)

@@ -1,0 +1,94 @@
+"""Hosts that are network namespaces of this one: what is between them can be cut. Only root may make them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+NETWORK = "198.51.100"
+"""TEST-NET-2 (RFC 5737): nobody's."""
+
+
+def namespace(stack: ExitStack) -> int | None:
+    """A process that keeps a namespace of its own; None where that is not permitted."""
+    if os.geteuid() != 0:
+        return None
+    process = subprocess.Popen(["unshare", "-n", "sleep", "1800"], stderr=subprocess.DEVNULL)
+    stack.callback(process.wait)
+    stack.callback(process.kill)
+    ours = Path("/proc/self/ns/net").readlink()
+    deadline = time.monotonic() + 30
+    while process.poll() is None:
+        assert time.monotonic() < deadline
+        # it is there when the namespace is another, and the program is no longer unshare
+        try:
+            if Path(f"/proc/{process.pid}/ns/net").readlink() != ours:
+                return process.pid
+        except OSError:
+            continue
+        time.sleep(0.01)
+    return None
+
+
+def ip(*args: str, within: tuple[str, ...] = ()) -> None:
+    subprocess.run([*within, "ip", *args], check=True)
+
+
+@dataclass(frozen=True)
+class LanHost:
+    """A host of a network of its own."""
+
+    address: str
+    pid: int
+    """Of who keeps its namespace."""
+
+    @property
+    def within(self) -> tuple[str, ...]:
+        """What starts a program there."""
+        return ("nsenter", "-t", str(self.pid), "-n")
+
+    def cut(self, other: LanHost) -> None:
+        """From now on nothing of ours reaches the other one, and no answer of ours either."""
+        ip("route", "add", "blackhole", other.address, within=self.within)
+
+    def heal(self, other: LanHost) -> None:
+        ip("route", "del", "blackhole", other.address, within=self.within)
+
+    def processes(self) -> dict[int, str]:
+        """What runs there, but the keeper, by its name."""
+        mine = Path(f"/proc/{self.pid}/ns/net").readlink()
+        found = {}
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                is_here = (folder / "ns/net").readlink() == mine and int(folder.name) != self.pid
+                state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+                if is_here and state != "Z":
+                    found[int(folder.name)] = (folder / "cmdline").read_text().replace("\0", " ").strip()
+            except OSError:
+                continue
+        return found
+
+
+def lan(stack: ExitStack, count: int) -> list[LanHost]:
+    """So many hosts on one switch, each with an address of its own; none where that is not permitted."""
+    pids = [namespace(stack) for _ in range(count)]
+    known = [pid for pid in pids if pid is not None]
+    if len(known) < count:
+        return []
+    hosts = [LanHost(f"{NETWORK}.{number}", pid) for number, pid in enumerate(known, start=1)]
+    switch = hosts[0].within
+    ip("link", "add", "switch", "type", "bridge", within=switch)
+    for number, host in enumerate(hosts):
+        end, port = ("switch", "") if number == 0 else ("eth0", f"port{number}")
+        if port:
+            pair = ("link", "add", port, "type", "veth", "peer", "name", end, "netns", str(host.pid))
+            ip(*pair, within=switch)
+            ip("link", "set", port, "master", "switch", "up", within=switch)
+        ip("addr", "add", f"{host.address}/24", "dev", end, within=host.within)
+        for link in (end, "lo"):
+            ip("link", "set", link, "up", within=host.within)
+    return hosts
