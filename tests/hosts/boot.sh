@@ -1,8 +1,9 @@
 #!/bin/bash
-# Boots the tree $1 in namespaces that are made already, over the folder $2: what changes stays in $2/changed.
+# Boots the tree $1 in namespaces that are made already, over the folder $2: what changes stays in $2/changed. Its
+# processes are in a control group of their own, $3, which its systemd takes for the root of all.
 # Waits for a line first: whoever started it has to give it its network.
 set -euo pipefail
-tree=$1 folder=$2 root=$2/root
+tree=$1 folder=$2 root=$2/root group=$3
 mount --make-rprivate /
 mkdir "$root" "$folder/changed" "$folder/work"
 # volatile: nothing of it has to outlive the machine
@@ -16,6 +17,9 @@ mount -o remount,bind,ro "$root/proc/sys"
 mount -t sysfs -o ro sysfs "$root/sys"
 mount -t tmpfs -o mode=755 tmpfs "$root/sys/fs/cgroup"
 mount -t cgroup2 cgroup2 "$root/sys/fs/cgroup"
+mkdir "$root/sys/fs/cgroup/$group"
+echo 0 > "$root/sys/fs/cgroup/$group/cgroup.procs"
+umount "$root/sys/fs/cgroup"
 mount -t tmpfs -o mode=755 tmpfs "$root/run"
 mount -t tmpfs -o mode=755 tmpfs "$root/dev"
 for each in null zero full random urandom tty; do
@@ -36,4 +40,5 @@ cd "$root"
 mkdir -p .before
 pivot_root . .before
 umount -l /.before
-exec env -i container=other PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin /sbin/init < /dev/null
+init="env -i container=other PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin /sbin/init"
+exec unshare --cgroup bash -c "mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec $init" < /dev/null

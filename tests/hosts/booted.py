@@ -120,8 +120,8 @@ class BootedHosts(Hosts):
         self._own(machine, folder)
         (folder / "devices").write_text("".join(self._volumes(machine, folder)))
         metadata = folder / "metadata"
-        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc", "--cgroup"]
-        command += ["bash", str(HERE / "boot.sh"), str(self.image.tree), str(folder)]
+        command = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--net", "--uts", "--ipc"]
+        command += ["bash", str(HERE / "boot.sh"), str(self.image.tree), str(folder), self._group(machine.id)]
         with (folder / "stderr").open("wb") as log:
             process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=log)
         host = Booted(folder, address, process, metadata)
@@ -144,8 +144,13 @@ class BootedHosts(Hosts):
     def _end(self, id_: str) -> None:
         if id_ in self.known:
             self.known.pop(id_).end()
+            _remove_group(self._group(id_))
         for loop in self._loops.pop(id_, []):
             _do("losetup", "-d", loop)
+
+    def _group(self, id_: str) -> str:
+        """The control group of a host."""
+        return f"{self.bridge}-{id_}"
 
     def tagged(self, machine: Machine) -> None:
         """Its metadata service tells the tags that it has now."""
@@ -230,6 +235,22 @@ def booted_hosts(home: Home, folder: Path, release: str = "bookworm") -> Iterato
         hosts = BootedHosts(made, folder, way, bridge)
         stack.callback(hosts.stop)
         yield hosts
+
+
+def _remove_group(name: str) -> None:
+    """Those of its systemd's units are below it; the last of its processes may take a moment to be gone."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    places = [Path(place) / name for _, place, kind, *_ in mounts if kind == "cgroup2"]
+    deadline = time.monotonic() + 60
+    for place in places:
+        while place.exists():
+            try:
+                for each in sorted((each for each in place.rglob("*") if each.is_dir()), reverse=True):
+                    each.rmdir()
+                place.rmdir()
+            except OSError:
+                assert time.monotonic() < deadline, f"{place} is still in use"
+                time.sleep(0.02)
 
 
 def _wait_for_namespace(process: subprocess.Popen[bytes]) -> None:
