@@ -2,7 +2,8 @@
 
 Makes runs by the store (figures made up), copies them to a server of moto's that stands for S3 on the loopback
 address, and analyses them all each way. What is printed has to be the same. moto's server
-shares the machine: times say how the ways stand to each other, CPU what a run costs. Take times on an idle machine.
+shares the machine: times say how the ways stand to each other, and CPU what a run costs here (over a
+cluster the command is the driver; nodes end by themselves). Take times on an idle machine.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def main() -> None:
             peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e3
             print(
                 f"{way}: {took:.1f} s, {1e3 * took / options.runs:.1f} ms a run; "
-                f"CPU {1e3 * cpu / options.runs:.1f} ms a run; printed {len(done.stdout) / 1e6:.2f} MB; "
+                f"CPU of the command {1e3 * cpu / options.runs:.1f} ms a run; printed {len(done.stdout) / 1e6:.2f} MB; "
                 f"largest process so far {peak:,.0f} MB"
             )
         print("every way printed the same" if len(printed) == 1 else "the ways printed different things")
