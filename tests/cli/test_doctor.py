@@ -114,6 +114,16 @@ def test_a_server_that_cannot_be_reached(run: Run, plan: Path) -> None:
     assert "storage.free" not in found
 
 
+def test_a_generator_that_cannot_be_one(run: Run, plan: Path) -> None:
+    plan.write_text(f'generators = ["ssh://127.0.0.1:1"]\n{plan.read_text()}')
+    done = run("pgdyno", "doctor", plan.name, "--json")
+    assert done.returncode == ExitCode.PREFLIGHT, done.stderr
+    found = by_id(done.stdout)["generator.ceiling"]
+    assert found["verdict"] == "stop"
+    assert found["found"].startswith("cannot reach 127.0.0.1 over SSH: ")
+    assert found["change"] == "try: ssh 127.0.0.1 true"
+
+
 def test_a_wrong_plan_is_said_first(run: Run, plan: Path) -> None:
     plan.write_text(PLAN.format(scale=0))
     assert run("pgdyno", "doctor", plan.name).returncode == ExitCode.PLAN

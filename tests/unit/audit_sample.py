@@ -350,8 +350,11 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
     )  # fmt: skip
 
 
-def by_hosts(run: FakeRun, *hosts: tuple[int, float, float]) -> FakeRun:
-    """`run` with a load of several generators: clients, throughput and the busiest worker's share of each."""
+def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000) -> FakeRun:
+    """`run` with a load of several generators: clients, throughput and the busiest worker's share of each.
+
+    Their seconds came up to `late_us` late.
+    """
     generators = [
         GeneratorHost(
             name=f"generator-{number}",
@@ -364,7 +367,7 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float]) -> FakeRun:
             clock_ahead_us=0,
             clock_round_trip_us=200,
             clock_ahead_after_us=0,
-            heard_late_us=2000,
+            heard_late_us=late_us,
             ray_cpu_us=None,
             tps=tps,
             busiest_cpu_share=share,

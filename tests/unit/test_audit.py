@@ -112,6 +112,14 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         by_hosts(own(workers=[0.5, 0.5]), (4, 5_000.0, 0.5), (3, 2_600.0, 0.5)),
         by_hosts(own(workers=[0.5, 0.5]), (4, 5_000.0, 0.5), (3, 2_700.0, 0.5)),
     ),
+    # one that is cut off from the server does nothing at all
+    ("load-imbalance", CAUTION, by_hosts(own(), (4, 5_000.0, 0.3), (4, 0.0, 0.0)), own()),
+    (
+        "load-imbalance",
+        NOTE,
+        by_hosts(own(), (4, 5_000.0, 0.3), (4, 5_000.0, 0.3), late_us=2_100_000),
+        by_hosts(own(), (4, 5_000.0, 0.3), (4, 5_000.0, 0.3), late_us=1_900_000),
+    ),
     ("generator-on-server", NOTE, own(), own(targets=[])),
     (
         "hardware-differs",

@@ -13,6 +13,7 @@ from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, wo
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import scripts_of
+from pgdyno.experiment.generators import generator_checks
 from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.checks import check_lines
@@ -46,6 +47,8 @@ def doctor(
     with Console(stderr=True, highlight=False).status("looking") as status:
         servers, away = reach_servers(loaded.plan, status.update) if loaded else ({}, [])
         checks = [*examine(needs, engine, THOROUGH, status.update, servers=servers), *away]
+        if loaded is not None:
+            checks += generator_checks(loaded.plan, engine, needs, servers, status.update)
     if json:
         print(_document(source, gave_up, checks))
     else:

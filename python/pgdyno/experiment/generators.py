@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from pgdyno.errors import EngineError
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.generators import generators
 from pgdyno.remote.lua_files import lua_files
 from pgdyno.run.process import Running, running_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from pgdyno.cluster.cluster import Cluster
+    from pgdyno.doctor.needs import Needs
     from pgdyno.programs import Engine
+    from pgdyno.records import Check
     from pgdyno.target.aws.life import Rental
 
 
@@ -48,6 +51,28 @@ def check_copies(loaded: LoadedPlan) -> None:
     plan = loaded.plan
     if plan.workload.lua is not None and (plan.generators or plan.generator is not None):
         lua_files(plan.workload.lua, loaded.folder)
+
+
+def generator_checks(
+    plan: Plan, engine: Engine, needs: Needs, servers: Mapping[str, Mapping[str, str]], say: Callable[[str], None]
+) -> list[Check]:
+    """What a look from each of the plan's generators finds, as before a run; nothing where it names none.
+
+    They are started for it. `servers` are those over the network, by target. Raises no error of a generator's.
+    """
+    if not plan.generators:
+        return []
+    from pgdyno.cluster.look import CEILING, look
+    from pgdyno.doctor.check import stop
+
+    try:
+        with brought_up(plan, engine, None, say) as cluster:
+            assert cluster is not None
+            say("driving a server that answers at once from every generator")
+            return look(cluster, needs, servers)
+    except EngineError as error:
+        means = "the plan's load cannot be made by its generators"
+        return [stop(CEILING, error.message, means, error.hint or "look at docs/guides/cluster.md")]
 
 
 def way_to_run(cluster: Cluster | None) -> Running:

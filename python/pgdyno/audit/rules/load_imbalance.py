@@ -12,6 +12,8 @@ from pgdyno.audit.subject import Sample, Subject
 
 APART = 0.7
 """A mean of all workers under this share of the busiest one's is an imbalance."""
+LATE_S = 2.0
+"""From the end of a second until several generators' figures of it are together, at most."""
 UNFAIR = 0.25
 """Standard deviation of transactions by client over their mean."""
 
@@ -51,6 +53,18 @@ def _check(subject: Subject) -> Iterator[Said]:
             [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
             "look at the hosts and their ways to the server: the slowest has less of a processor, or is further away",
         )
+    late = {
+        sample: latest for sample in subject.samples if (latest := _latest_s(sample)) and max(latest.values()) > LATE_S
+    }
+    if late:
+        yield Said(
+            Severity.NOTE,
+            f"seconds of generators came up to {max(max(latest.values()) for latest in late.values()):.1f} s late in "
+            f"{len(late)} trials: the figures are whole, and what was shown and decided meanwhile was old",
+            [sample.number for sample in late],
+            [Evidence(at=sample.at(), figures=dict(latest)) for sample, latest in late.items()],
+            "give the driver a processor of its own, and look at the network to the slowest",
+        )
     unfair = {sample: each for sample, each in fairness.items() if each > UNFAIR}
     if unfair:
         yield Said(
@@ -79,6 +93,13 @@ def _hosts(sample: Sample) -> Mapping[str, float]:
         for host in generator.hosts
         if host.tps is not None and host.clients
     }
+
+
+def _latest_s(sample: Sample) -> Mapping[str, float]:
+    """How late the latest second of each of several generators came."""
+    generator = sample.trial.generator
+    hosts = generator.hosts if generator is not None else []
+    return {f"{host.name}_late_s": round(host.heard_late_us / 1e6, 3) for host in hosts}
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:
@@ -111,7 +132,7 @@ RULE = Rule(
     "load-imbalance",
     "processor time by worker of the generator: one over 70 % of a core, the mean under 70 % of it; transactions by "
     "client: a standard deviation over 25 % of the mean; transactions a client by generator, where there are several: "
-    "the slowest under 70 % of the fastest",
+    "the slowest under 70 % of the fastest; note: their seconds came more than 2 s late",
     Severity.CAUTION,
     "docs/reference/events.md, A worker",
     _check,
