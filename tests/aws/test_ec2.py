@@ -23,9 +23,9 @@ from pgdyno.target.aws.prices import Prices
 from pgdyno.target.aws.reaper import Reaper, Wanted
 from pgdyno.target.aws.scram import verifier
 from pgdyno.target.aws.tags import stamp
+from tests.aws.account import SAID, amazon, failed, kill_at, plan, rental
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
-from tests.aws.test_life import SAID, amazon, failed, kill_at, plan, rental
 
 __all__ = ["amazon"]
 VOLUMES = {
@@ -38,7 +38,7 @@ VOLUMES = {
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
     """Nothing stands behind the addresses of hosts."""
     del amazon
-    monkeypatch.setattr("pgdyno.target.aws.ec2.wait_until_set_up", lambda *_: None)
+    monkeypatch.setattr("pgdyno.target.aws.host.wait_until_set_up", lambda *_: None)
 
 
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:

@@ -3,84 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import warnings
-from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from pgdyno.commands.cost import Consent
 from pgdyno.commands.target import down as bring_down
 from pgdyno.commands.target import status as show_status
-from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.plan import Plan, load_plan
 from pgdyno.target import Home
-from pgdyno.target.aws import cloud, life, patience, vpc
-from pgdyno.target.aws.faults import AwsError, CapacityError
+from pgdyno.target.aws import life, vpc
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
-from pgdyno.target.aws.life import Rental, begin, standing
+from pgdyno.target.aws.life import begin
 from pgdyno.target.aws.policy import actions
 from pgdyno.target.aws.reaper import Reaper, Wanted
+from tests.aws.account import SAID, amazon, kill_at, plan, rental, root
 from tests.aws.plans import aurora, rds, write_plan
-from tests.aws.simulator import Fault, Simulator, simulated
+from tests.aws.simulator import Simulator
 
-SAID: list[str] = []
-PAUSES: list[float] = []
-"""What boto3 wanted to wait before it asks again, seconds."""
-
-
-@pytest.fixture
-def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
-    """An account of Amazon's; nothing stands behind its addresses."""
-    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
-    with simulated() as simulator:
-        for name, value in simulator.environment.items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.delenv("AWS_PROFILE", raising=False)
-        monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
-        # the simulator's phases are counted in looks, not in time
-        monkeypatch.setattr(patience, "FIRST_S", 0.01)
-        monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
-        SAID.clear()
-        PAUSES.clear()
-        yield simulator
-
-
-@pytest.fixture
-def root(tmp_path: Path) -> Path:
-    """A file of certificates."""
-    file = tmp_path / "root.pem"
-    file.touch()
-    return file
-
-
-def rental(tmp_path: Path, *targets: str) -> Rental:
-    return begin(plan(tmp_path, *targets), tmp_path / "home", SAID.append, 3600)
-
-
-def plan(tmp_path: Path, *targets: str) -> Plan:
-    return load_plan(write_plan(tmp_path / "plan", *targets)).plan
-
-
-def failed(tmp_path: Path, *targets: str) -> TargetError:
-    """How `pgdyno target up` fails; behind it all is gone."""
-    error = failed_blindly(tmp_path, *targets)
-    assert Reaper(tmp_path / "another home").find(Wanted()) == []
-    return error
-
-
-def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
-    """The same where nobody can look at what is there."""
-    with pytest.raises(TargetError) as caught:
-        bring_up(str(write_plan(tmp_path / "plan", *targets)), [], "1h", Consent(yes=True))
-    assert list(journals(Home.locate().root)) == []
-    return caught.value
+__all__ = ["amazon", "root"]
 
 
 def test_both_kinds_come_up_as_asked_and_go_without_a_trace(amazon: Simulator, tmp_path: Path, root: Path) -> None:
@@ -179,30 +121,6 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
     assert Reaper(tmp_path / "home").reap(Wanted(), SAID.append).found == []
 
 
-def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) -> None:
-    """Runs `up` in a process of its own, and kills that when its nth `call` was carried out, before it hears of it."""
-    with warnings.catch_warnings():
-        # the simulator's threads are not needed in the child
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        try:
-            up()
-        finally:
-            os._exit(0)
-
-    seen: list[str] = []
-
-    def kill(action: str, _number: int) -> None:
-        seen.append(action)
-        if action == call and seen.count(call) == nth:
-            os.kill(pid, signal.SIGKILL)
-
-    amazon.on_call = kill
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status), f"it was not killed at {call}"
-
-
 def test_what_is_up_is_listed_with_its_price(
     amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -243,148 +161,6 @@ def test_what_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root
     assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
     amazon.denied = set()
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
-
-
-# ---- errors ----
-
-
-def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    # what it costs is known without them
-    assert "boto3 finds no credentials for Amazon" in failed_blindly(tmp_path, rds(root)).message
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODYELSE")
-    assert "Amazon does not take the credentials" in failed_blindly(tmp_path, rds(root)).message
-    assert amazon.left() == []
-
-
-def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgotten(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
-    asked = plan(tmp_path, rds(root))
-    home = tmp_path / "home"
-    rented = begin(asked, home, SAID.append, 3600)
-    rented.up()
-    rented.journal.release()
-    text = rented.journal.path.read_text()
-    rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
-    with pytest.raises(AwsError, match="is of account 210987654321, and these credentials of 123456789012"):
-        standing(asked, home, SAID.append)
-    rented.journal.path.write_text(text)
-    found = standing(asked, home, SAID.append)
-    assert found is not None
-    found.journal.release()
-    # by tags alone, from another machine
-    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
-    assert amazon.left() == []
-    assert standing(asked, home, SAID.append) is None
-    assert list(journals(home)) == []
-
-
-def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("AWS_DEFAULT_REGION")
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    assert "nothing says in which region" in failed_blindly(tmp_path, rds(root)).message
-    assert amazon.calls == []
-
-
-@pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
-def test_a_missing_permission_is_named(amazon: Simulator, tmp_path: Path, root: Path, action: str) -> None:
-    amazon.denied = {action}
-    error = failed(tmp_path, rds(root))
-    assert f"target rds: the permission {action} is missing" in error.message
-    assert "pgdyno target policy" in (error.hint or "")
-    assert amazon.left() == []
-
-
-def test_a_quota(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    amazon.faults = [Fault("CreateDBInstance", "InstanceQuotaExceeded", "DB instances: 40")]
-    error = failed(tmp_path, rds(root))
-    assert "a quota of the account is used up (InstanceQuotaExceeded" in error.message
-    assert amazon.left() == []
-
-
-def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    def taken(parameters: dict[str, object]) -> bool:
-        return parameters["DBInstanceClass"] == "db.m7g.large"
-
-    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=taken)]
-    zones = '["eu-central-1a", "eu-central-1b"]'
-    rented = rental(tmp_path, rds(root, zones=zones, instead='["db.m8g.large"]'))
-    rented.up()
-    assert sum("no capacity for db.m7g.large in eu-central-1" in each for each in SAID) == 2
-    assert rented.journal.ready["rds"]["instance"] == "db.m8g.large"
-    assert rented.down() == []
-    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9)]
-    assert isinstance(failed(tmp_path, rds(root)), CapacityError)
-
-
-def test_throttling_is_waited_out_and_a_lost_answer_makes_nothing_twice(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
-    amazon.faults = [
-        Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=2),
-        Fault("CreateSecurityGroup", "InternalError", status=500, done=True),
-        Fault("DescribeDBInstances", "RequestLimitExceeded", status=503),
-    ]
-    rented = rental(tmp_path, rds(root))
-    rented.up()
-    assert amazon.calls.count("rds:CreateDBInstance") == 3
-    assert amazon.calls.count("ec2:CreateSecurityGroup") == 2
-    assert len(amazon.left()) == 2
-    assert len(PAUSES) == 4
-    assert rented.down() == []
-
-
-def test_throttling_without_end(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cloud, "ATTEMPTS", 2)
-    amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]
-    assert "Amazon takes no more requests now" in failed(tmp_path, rds(root)).message
-
-
-def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    parameters = '{ ssl = "on", no_such = "1", work_mem = "4MB" }'
-    error = failed(tmp_path, rds(root, parameters=parameters))
-    assert "parameter ssl cannot be changed on postgres18; postgres18 has no parameter no_such" in error.message
-    assert not [each for each in amazon.calls if "Create" in each]
-
-
-@pytest.mark.parametrize(
-    ("target", "said"),
-    [
-        (lambda root: rds(root, snapshot='"gone"'), "there is no snapshot gone of an instance in eu-central-1"),
-        (lambda root: aurora(root, snapshot='"gone"'), "there is no snapshot gone of a cluster in eu-central-1"),
-        (lambda root: aurora(root, clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
-        (lambda root: rds(root, version='"11"'), "the service has no postgres 11 in eu-central-1"),
-    ],
-)
-def test_what_is_not_there_makes_nothing(
-    amazon: Simulator, tmp_path: Path, root: Path, target: Callable[[Path], str], said: str
-) -> None:
-    assert failed(tmp_path, target(root)).message.partition(": ")[2] == said
-    assert not [each for each in amazon.calls if "Create" in each]
-
-
-def test_a_class_without_performance_insights_says_how_to_do_without(
-    amazon: Simulator, tmp_path: Path, root: Path
-) -> None:
-    said = "Performance Insights not supported for this configuration, please disable this feature."
-    amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
-    error = failed(tmp_path, rds(root))
-    assert said in error.message
-    assert error.hint == "leave it out: insights = false"
-    rented = rental(tmp_path, rds(root, insights="false"))
-    rented.up()
-    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:CreateDBInstance"]
-    assert asked["EnablePerformanceInsights"] is False
-    assert rented.down() == []
-
-
-def test_what_takes_too_long_is_given_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
-    error = failed(tmp_path, rds(root, ready_within='"1ms"'))
-    assert "is still creating after" in error.message
-    assert amazon.left() == []
 
 
 def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_path: Path, root: Path) -> None:

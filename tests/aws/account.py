@@ -1,0 +1,100 @@
+"""An account of Amazon's in which servers are rented, and what tests of that have in common."""
+
+from __future__ import annotations
+
+import os
+import signal
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from pgdyno.commands.cost import Consent
+from pgdyno.commands.target import up as bring_up
+from pgdyno.errors import TargetError
+from pgdyno.plan import Plan, load_plan
+from pgdyno.target import Home
+from pgdyno.target.aws import life, patience
+from pgdyno.target.aws.journal import journals
+from pgdyno.target.aws.life import Rental, begin
+from pgdyno.target.aws.reaper import Reaper, Wanted
+from tests.aws.plans import write_plan
+from tests.aws.simulator import Simulator, simulated
+
+SAID: list[str] = []
+PAUSES: list[float] = []
+"""What boto3 wanted to wait before it asks again, seconds."""
+
+
+@pytest.fixture
+def amazon(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Simulator]:
+    """An account of Amazon's; nothing stands behind its addresses."""
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
+    with simulated() as simulator:
+        for name, value in simulator.environment.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("AWS_PROFILE", raising=False)
+        monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
+        # the simulator's phases are counted in looks, not in time
+        monkeypatch.setattr(patience, "FIRST_S", 0.01)
+        monkeypatch.setattr("botocore.endpoint.time", SimpleNamespace(sleep=PAUSES.append))
+        SAID.clear()
+        PAUSES.clear()
+        yield simulator
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A file of certificates."""
+    file = tmp_path / "root.pem"
+    file.touch()
+    return file
+
+
+def rental(tmp_path: Path, *targets: str) -> Rental:
+    return begin(plan(tmp_path, *targets), tmp_path / "home", SAID.append, 3600)
+
+
+def plan(tmp_path: Path, *targets: str) -> Plan:
+    return load_plan(write_plan(tmp_path / "plan", *targets)).plan
+
+
+def failed(tmp_path: Path, *targets: str) -> TargetError:
+    """How `pgdyno target up` fails; behind it all is gone."""
+    error = failed_blindly(tmp_path, *targets)
+    assert Reaper(tmp_path / "another home").find(Wanted()) == []
+    return error
+
+
+def failed_blindly(tmp_path: Path, *targets: str) -> TargetError:
+    """The same where nobody can look at what is there."""
+    with pytest.raises(TargetError) as caught:
+        bring_up(str(write_plan(tmp_path / "plan", *targets)), [], "1h", Consent(yes=True))
+    assert list(journals(Home.locate().root)) == []
+    return caught.value
+
+
+def kill_at(amazon: Simulator, call: str, up: Callable[[], None], nth: int = 1) -> None:
+    """Runs `up` in a process of its own, and kills that when its nth `call` was carried out, before it hears of it."""
+    with warnings.catch_warnings():
+        # the simulator's threads are not needed in the child
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        try:
+            up()
+        finally:
+            os._exit(0)
+
+    seen: list[str] = []
+
+    def kill(action: str, _number: int) -> None:
+        seen.append(action)
+        if action == call and seen.count(call) == nth:
+            os.kill(pid, signal.SIGKILL)
+
+    amazon.on_call = kill
+    _, status = os.waitpid(pid, 0)
+    assert os.WIFSIGNALED(status), f"it was not killed at {call}"

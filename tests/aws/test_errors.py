@@ -1,0 +1,172 @@
+"""What goes wrong while servers are rented has a message of its own, and leaves nothing behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.experiment.renting import Renting, rented
+from pgdyno.target.aws import cloud
+from pgdyno.target.aws.faults import AwsError, CapacityError
+from pgdyno.target.aws.journal import journals
+from pgdyno.target.aws.life import begin, standing
+from pgdyno.target.aws.reaper import Reaper, Wanted
+from tests.aws.account import PAUSES, SAID, amazon, failed, failed_blindly, plan, rental, root
+from tests.aws.plans import aurora, rds
+from tests.aws.simulator import Fault, Simulator
+
+__all__ = ["amazon", "root"]
+
+
+def test_no_credentials(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    # what it costs is known without them
+    assert "boto3 finds no credentials for Amazon" in failed_blindly(tmp_path, rds(root)).message
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIASOMEBODYELSE")
+    assert "Amazon does not take the credentials" in failed_blindly(tmp_path, rds(root)).message
+    assert amazon.left() == []
+
+
+def test_servers_of_another_account_are_let_alone_and_those_that_are_gone_forgotten(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    asked = plan(tmp_path, rds(root))
+    home = tmp_path / "home"
+    rented = begin(asked, home, SAID.append, 3600)
+    rented.up()
+    rented.journal.release()
+    text = rented.journal.path.read_text()
+    rented.journal.path.write_text(text.replace("123456789012", "210987654321"))
+    with pytest.raises(AwsError, match="is of account 210987654321, and these credentials of 123456789012"):
+        standing(asked, home, SAID.append)
+    rented.journal.path.write_text(text)
+    found = standing(asked, home, SAID.append)
+    assert found is not None
+    found.journal.release()
+    # by tags alone, from another machine
+    assert Reaper(tmp_path / "another home").reap(Wanted(), SAID.append).left == []
+    assert amazon.left() == []
+    assert standing(asked, home, SAID.append) is None
+    assert list(journals(home)) == []
+
+
+def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    assert "nothing says in which region" in failed_blindly(tmp_path, rds(root)).message
+    assert amazon.calls == []
+
+
+@pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
+def test_a_missing_permission_is_named(amazon: Simulator, tmp_path: Path, root: Path, action: str) -> None:
+    amazon.denied = {action}
+    error = failed(tmp_path, rds(root))
+    assert f"target rds: the permission {action} is missing" in error.message
+    assert "pgdyno target policy" in (error.hint or "")
+    assert amazon.left() == []
+
+
+def test_a_quota(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    amazon.faults = [Fault("CreateDBInstance", "InstanceQuotaExceeded", "DB instances: 40")]
+    error = failed(tmp_path, rds(root))
+    assert "a quota of the account is used up (InstanceQuotaExceeded" in error.message
+    assert amazon.left() == []
+
+
+@pytest.mark.parametrize("at", ["CreateDBInstance", "CreateDBParameterGroup", "AuthorizeSecurityGroupIngress"])
+def test_a_run_that_cannot_rent_leaves_nothing(amazon: Simulator, tmp_path: Path, root: Path, at: str) -> None:
+    """As `pgdyno run` does it, at each kind of request."""
+    amazon.faults = [Fault(at, "InstanceQuotaExceeded", "DB instances: 40")]
+    asked, home = plan(tmp_path, rds(root, parameters='{ work_mem = "4MB" }')), tmp_path / "home"
+    renting = rented(asked, home, SAID.append, SAID.append, Renting())
+    with pytest.raises(TargetError, match="a quota of the account is used up"), renting:
+        pytest.fail("it was rented")
+    assert amazon.left() == []
+    assert list(journals(home)) == []
+
+
+def test_without_capacity_the_next_zone_and_class_are_tried(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    def taken(parameters: dict[str, object]) -> bool:
+        return parameters["DBInstanceClass"] == "db.m7g.large"
+
+    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9, when=taken)]
+    zones = '["eu-central-1a", "eu-central-1b"]'
+    rented = rental(tmp_path, rds(root, zones=zones, instead='["db.m8g.large"]'))
+    rented.up()
+    assert sum("no capacity for db.m7g.large in eu-central-1" in each for each in SAID) == 2
+    assert rented.journal.ready["rds"]["instance"] == "db.m8g.large"
+    assert rented.down() == []
+    amazon.faults = [Fault("CreateDBInstance", "InsufficientDBInstanceCapacity", times=9)]
+    assert isinstance(failed(tmp_path, rds(root)), CapacityError)
+
+
+def test_throttling_is_waited_out_and_a_lost_answer_makes_nothing_twice(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    amazon.faults = [
+        Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=2),
+        Fault("CreateSecurityGroup", "InternalError", status=500, done=True),
+        Fault("DescribeDBInstances", "RequestLimitExceeded", status=503),
+    ]
+    rented = rental(tmp_path, rds(root))
+    rented.up()
+    assert amazon.calls.count("rds:CreateDBInstance") == 3
+    assert amazon.calls.count("ec2:CreateSecurityGroup") == 2
+    assert len(amazon.left()) == 2
+    assert len(PAUSES) == 4
+    assert rented.down() == []
+
+
+def test_throttling_without_end(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cloud, "ATTEMPTS", 2)
+    amazon.faults = [Fault("CreateDBInstance", "Throttling", "Rate exceeded", times=99)]
+    assert "Amazon takes no more requests now" in failed(tmp_path, rds(root)).message
+
+
+def test_parameters_that_the_service_does_not_take_make_nothing(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    parameters = '{ ssl = "on", no_such = "1", work_mem = "4MB" }'
+    error = failed(tmp_path, rds(root, parameters=parameters))
+    assert "parameter ssl cannot be changed on postgres18; postgres18 has no parameter no_such" in error.message
+    assert not [each for each in amazon.calls if "Create" in each]
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (lambda root: rds(root, snapshot='"gone"'), "there is no snapshot gone of an instance in eu-central-1"),
+        (lambda root: aurora(root, snapshot='"gone"'), "there is no snapshot gone of a cluster in eu-central-1"),
+        (lambda root: aurora(root, clone_of='"gone"'), "there is no database cluster gone in eu-central-1"),
+        (lambda root: rds(root, version='"11"'), "the service has no postgres 11 in eu-central-1"),
+    ],
+)
+def test_what_is_not_there_makes_nothing(
+    amazon: Simulator, tmp_path: Path, root: Path, target: Callable[[Path], str], said: str
+) -> None:
+    assert failed(tmp_path, target(root)).message.partition(": ")[2] == said
+    assert not [each for each in amazon.calls if "Create" in each]
+
+
+def test_a_class_without_performance_insights_says_how_to_do_without(
+    amazon: Simulator, tmp_path: Path, root: Path
+) -> None:
+    said = "Performance Insights not supported for this configuration, please disable this feature."
+    amazon.faults.append(Fault("CreateDBInstance", "InvalidParameterCombination", said))
+    error = failed(tmp_path, rds(root))
+    assert said in error.message
+    assert error.hint == "leave it out: insights = false"
+    rented = rental(tmp_path, rds(root, insights="false"))
+    rented.up()
+    asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["rds:CreateDBInstance"]
+    assert asked["EnablePerformanceInsights"] is False
+    assert rented.down() == []
+
+
+def test_what_takes_too_long_is_given_up(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    error = failed(tmp_path, rds(root, ready_within='"1ms"'))
+    assert "is still creating after" in error.message
+    assert amazon.left() == []
