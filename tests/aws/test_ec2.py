@@ -120,10 +120,9 @@ def test_killed_at_any_call_nothing_is_left_that_cannot_be_found(amazon: Simulat
 
 
 def test_killed_at_any_call_of_its_generators_nothing_is_left_that_cannot_be_found(
-    amazon: Simulator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    amazon: Simulator, tmp_path: Path
 ) -> None:
     """Their group is made before the server's, they behind the server."""
-    monkeypatch.setattr("pgdyno.target.aws.generator.wait_until_set_up", lambda *_: None)
     here = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
     asked = ec2(instance=f'"{here}"'), generator(instance=f'"{here}"', count="2")
     killed: dict[str, tuple[int, int]] = {}

@@ -13,10 +13,10 @@ from moto.ec2.models import ec2_backends
 from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.remote.problem import RemoteError
 from pgdyno.target.aws import generator
+from tests.aws.account import amazon, failed
 from tests.aws.plans import ec2
 from tests.aws.plans import generator as generator_of
 from tests.aws.simulator import ACCOUNT, REGION, Simulator
-from tests.aws.test_life import amazon, failed
 
 __all__ = ["amazon"]
 HERE = "c7i.large" if os.uname().machine == "x86_64" else "m8g.large"
@@ -63,8 +63,7 @@ def network(monkeypatch: pytest.MonkeyPatch) -> Iterator[Network]:
         made = Network(holder.pid)
         monkeypatch.setattr(generator, "ask", made.ask)
         monkeypatch.setattr(generator, "REACH_S", 1)
-        monkeypatch.setattr(generator, "wait_until_set_up", lambda *_: None)
-        monkeypatch.setattr("pgdyno.target.aws.ec2.wait_until_set_up", lambda *_: None)
+        monkeypatch.setattr("pgdyno.target.aws.host.wait_until_set_up", lambda *_: None)
         yield made
     finally:
         holder.kill()
