@@ -48,9 +48,12 @@ class Tasks:
                 yield self._result(out[0])
                 out.popleft()
         finally:
-            for each in out:
-                with suppress(Exception):
-                    self._ray.cancel(each, force=True)
+            with suppress(Exception):
+                for each in out:
+                    # as Ctrl-C does: what was fetched is removed
+                    self._ray.cancel(each)
+                if out:
+                    self._ray.wait(list(out), num_returns=len(out), timeout=LOOK_S)
 
     def _result(self, of: Any) -> Any:  # noqa: ANN401 - what the work gives
         from ray.exceptions import GetTimeoutError, RayError, RayTaskError
