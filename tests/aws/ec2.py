@@ -11,6 +11,7 @@ from typing import Any
 
 TYPES = {"m7g.large": "arm64", "m8g.large": "arm64", "t4g.micro": "arm64", "c7i.large": "x86_64"}
 """A few of the real ones, with their architecture."""
+ROOT = "/dev/xvda"
 IMAGES = {
     f"/aws/service/debian/release/{release}/latest/{name}": (f"ami-{release}{architecture[:3]}", architecture)
     for release in (12, 13)
@@ -62,9 +63,10 @@ class Machine:
         return groups
 
     @property
-    def volumes(self) -> list[Answer]:
-        """As they were asked for."""
-        return [each["Ebs"] for each in self.asked["BlockDeviceMappings"]]
+    def volumes(self) -> dict[str, Answer]:
+        """As they were asked for, by their ids."""
+        asked = self.asked["BlockDeviceMappings"]
+        return {f"vol-{self.id[2:-1]}{number}": each["Ebs"] for number, each in enumerate(asked)}
 
 
 @dataclass
@@ -90,6 +92,13 @@ class Machines:
     def there(self) -> list[Machine]:
         """Those that are paid for."""
         return [each for each in self.all.values() if each.state != "terminated"]
+
+    def watched(self) -> Iterator[str]:
+        """Ids of what CloudWatch has figures of by the minute."""
+        for each in self.there():
+            if each.asked["Monitoring"]["Enabled"]:
+                yield each.id
+            yield from each.volumes
 
     # ---- what is asked ----
 
@@ -139,7 +148,7 @@ class Machines:
     def DescribeVolumes(self, asked: Answer) -> Answer:  # noqa: N802
         volumes = [
             {
-                "VolumeId": f"vol-{machine.id[2:-1]}{number}",
+                "VolumeId": id_,
                 "Size": volume["VolumeSize"],
                 "VolumeType": volume["VolumeType"],
                 "State": "in-use",
@@ -147,14 +156,14 @@ class Machines:
             }
             for machine in self.there()
             if _passes(machine, asked)
-            for number, volume in enumerate(machine.volumes)
+            for id_, volume in machine.volumes.items()
         ]
         return {"Volumes": volumes}
 
     def DescribeImages(self, asked: Answer) -> Answer:  # noqa: N802
         return {
             "Images": [
-                {"ImageId": id_, "Architecture": architecture, "RootDeviceName": "/dev/xvda"}
+                {"ImageId": id_, "Architecture": architecture, "RootDeviceName": ROOT}
                 for id_, architecture in IMAGES.values()
                 if id_ in asked["ImageIds"]
             ]
@@ -197,6 +206,11 @@ class Machines:
             "Placement": {"AvailabilityZone": machine.zone},
             "LaunchTime": datetime.now(UTC),
             "ClientToken": machine.asked["ClientToken"],
+            "RootDeviceName": ROOT,
+            "BlockDeviceMappings": [
+                {"DeviceName": each["DeviceName"], "Ebs": {"VolumeId": id_, "Status": "attached"}}
+                for id_, each in zip(machine.volumes, machine.asked["BlockDeviceMappings"], strict=True)
+            ],
             "Tags": [{"Key": key, "Value": value} for key, value in machine.tags.items()],
         }
         if machine.reason:

@@ -181,7 +181,7 @@ class Simulator:
         if answer is None:
             return None
         self.telling.log = self.hosts.log()
-        return lambda parameters: answer(parameters, set(self.rds.databases))
+        return lambda parameters: answer(parameters, {*self.rds.databases, *self.machines.watched()})
 
     def _checked(self, service: str, operation: str, found: dict[str, Any]) -> dict[str, Any]:
         read_reply(service, operation, write_reply(service, operation, found))

@@ -26,7 +26,29 @@ CLOUDWATCH: Mapping[str, float] = {
     "NetworkTransmitThroughput": 3e6,
     "BurstBalance": 97.0,
 }
-"""Of every instance, in CloudWatch's units."""
+"""Of every database instance, in CloudWatch's units."""
+HOST: Mapping[str, float] = {
+    "CPUUtilization": 25.0,
+    "EBSReadOps": 600.0,
+    "EBSWriteOps": 12_000.0,
+    "EBSReadBytes": 600 * 8192.0,
+    "EBSWriteBytes": 12_000 * 8192.0,
+    "NetworkIn": 6e6,
+    "NetworkOut": 12e6,
+}
+VOLUME: Mapping[str, float] = {
+    "VolumeReadOps": 0.0,
+    "VolumeWriteOps": 6_000.0,
+    "VolumeWriteBytes": 6_000 * 8192.0,
+    "VolumeTotalReadTime": 0.0,
+    "VolumeTotalWriteTime": 9.0,
+    "VolumeQueueLength": 0.15,
+    "VolumeIOPSExceededCheck": 1.0,
+    "VolumeThroughputExceededCheck": 0.0,
+}
+"""Of hosts and their volumes, the sums of a minute where that is what is asked for."""
+NAMESPACES = {"AWS/RDS": CLOUDWATCH, "AWS/EC2": HOST, "AWS/EBS": VOLUME}
+MEANS = {*CLOUDWATCH, "VolumeQueueLength", "VolumeIOPSExceededCheck", "VolumeThroughputExceededCheck"}
 WAITS: Mapping[str, float] = {"CPU": 0.5, "IO:WALSync": 0.25, "Timeout:VacuumDelay": 0.0}
 """Active sessions of every second, by the name that Performance Insights gives the wait."""
 PORTION = 4000
@@ -71,8 +93,10 @@ class Telling:
         for query in parameters["MetricDataQueries"]:
             metric = query["MetricStat"]["Metric"]
             (instance,) = (each["Value"] for each in metric["Dimensions"])
-            value = CLOUDWATCH.get(metric["MetricName"]) if instance in there else None
+            value = NAMESPACES[metric["Namespace"]].get(metric["MetricName"]) if instance in there else None
             assert query["MetricStat"]["Period"] == MINUTE_S
+            if value is not None:
+                assert query["MetricStat"]["Stat"] == ("Average" if metric["MetricName"] in MEANS else "Sum")
             times = self._ends(f"GetMetricData {query['Id']}", parameters, MINUTE_S) if value is not None else []
             told = {"Timestamps": [each - MINUTE_S for each in times], "Values": [value] * len(times)}
             found.append({"Id": query["Id"], "Label": metric["MetricName"], "StatusCode": "Complete", **told})

@@ -14,10 +14,12 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.target.aws import life
+from pgdyno.target.aws.cloudwatch import cloudwatch_figures, host
 from pgdyno.target.aws.cost import estimate
-from pgdyno.target.aws.faults import CapacityError
+from pgdyno.target.aws.faults import CapacityError, NotThereError
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
+from pgdyno.target.aws.observed import SECOND_US, Span
 from pgdyno.target.aws.policy import actions
 from pgdyno.target.aws.prices import Prices
 from pgdyno.target.aws.reaper import Reaper, Wanted
@@ -51,9 +53,10 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
     (machine,) = amazon.machines.all.values()
     assert (machine.zone, machine.asked["ImageId"]) == ("eu-central-1b", "ami-12arm")
     assert [
-        (each["VolumeSize"], each["VolumeType"], each.get("Iops"), each.get("Throughput")) for each in machine.volumes
+        (each["VolumeSize"], each["VolumeType"], each.get("Iops"), each.get("Throughput"))
+        for each in machine.volumes.values()
     ] == [(10, "gp3", None, None), (200, "gp3", 6000, 500), (50, "io2", 40000, None)]
-    assert all(each["DeleteOnTermination"] and each["Encrypted"] for each in machine.volumes)
+    assert all(each["DeleteOnTermination"] and each["Encrypted"] for each in machine.volumes.values())
     assert machine.asked["NetworkInterfaces"][0]["DeleteOnTermination"]
     assert machine.asked["InstanceInitiatedShutdownBehavior"] == "terminate"
     assert machine.asked["MetadataOptions"]["InstanceMetadataTags"] == "enabled"
@@ -90,6 +93,39 @@ def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tm
     assert rented.down() == []
     assert amazon.left() == []
     assert list((tmp_path / "home" / "aws").iterdir()) == []
+
+
+def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator, tmp_path: Path) -> None:
+    # the first type has no capacity: it is the second request that made the host
+    amazon.faults = [Fault("RunInstances", "InsufficientInstanceCapacity")]
+    rented = rental(tmp_path, ec2(**VOLUMES, zones='["eu-central-1a", "eu-central-1b"]'))
+    rented.up()
+    cloud, _ = rented.observed("ec2")
+    assert len(rented.requests("ec2")) == 2
+    subjects = host(cloud, rented.requests("ec2"))
+    at_us = 1_763_769_600 * SECOND_US
+    found = cloudwatch_figures(cloud, subjects, Span(at_us, at_us + 120 * SECOND_US))
+    assert found.complete
+    assert not found.gaps
+    minute = {
+        (each.metric, dict(each.labels).get("volume")): each.value
+        for each in found.figures
+        if each.t_us == at_us + 60 * SECOND_US
+    }
+    assert minute["cpu", None] == 0.25
+    assert (minute["reads", None], minute["writes", None]) == (10, 200)
+    assert (minute["received", None], minute["sent", None]) == (1e5, 2e5)
+    for volume in ("root", "data", "wal"):
+        assert minute["volume_writes", volume] == 100
+        # 0.15 writes in flight, 100 a second
+        assert minute["volume_write_latency", volume] == pytest.approx(1.5)
+        assert ("volume_read_latency", volume) not in minute
+        assert minute["volume_iops_exceeded", volume] == 1
+    # figures by the minute are asked for with the host, and the generator has no need of them
+    assert [each.asked["Monitoring"] for each in amazon.machines.all.values()] == [{"Enabled": True}]
+    rented.down()
+    with pytest.raises(NotThereError, match="the instance is not there any more"):
+        host(cloud, rented.requests("ec2"))
 
 
 def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_path: Path) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from pgdyno.records import CloudSource
 from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.cloudwatch import METRICS, cloudwatch_figures
+from pgdyno.target.aws.cloudwatch import cloudwatch_figures, database
+from pgdyno.target.aws.counted import DATABASE, HOST, LATENCIES, VOLUME
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.insights import METRICS as INSIGHTS
 from pgdyno.target.aws.insights import insights_figures
@@ -41,7 +42,7 @@ def span(begin_s: float, end_s: float) -> Span:
 
 
 def test_cloudwatch_is_asked_for_whole_minutes_and_told_at_their_ends(amazon: Simulator) -> None:
-    found = cloudwatch_figures(Cloud(REGION), "mine", span(30, 200))
+    found = cloudwatch_figures(Cloud(REGION), database("mine"), span(30, 200))
     assert found.complete
     assert found.gaps == []
     cpu = [each for each in found.figures if each.metric == "cpu"]
@@ -52,19 +53,20 @@ def test_cloudwatch_is_asked_for_whole_minutes_and_told_at_their_ends(amazon: Si
     assert {each.value for each in found.figures if each.metric == "read_latency"} == {0.5}
     # what the instance does not have is not there, and no gap
     assert "cpu_credits" not in {each.metric for each in found.figures}
-    assert len({each.metric for each in METRICS}) == len({each.name for each in METRICS}) == len(METRICS)
+    for named in (DATABASE, HOST, VOLUME):
+        assert len({each.metric for each in named}) == len({each.name for each in named}) == len(named)
     assert amazon.calls[-1] == "cloudwatch:GetMetricData"
 
 
 def test_minutes_that_do_not_come_are_gaps_and_late_ones_are_not_there_yet(amazon: Simulator) -> None:
     amazon.telling.lost, amazon.telling.late = frozenset({1, 2}), 1
-    found = cloudwatch_figures(Cloud(REGION), "mine", span(0, 300))
+    found = cloudwatch_figures(Cloud(REGION), database("mine"), span(0, 300))
     assert not found.complete
     assert found.gaps == [span(60, 180), span(240, 300)]
-    found = cloudwatch_figures(Cloud(REGION), "mine", span(0, 300))
+    found = cloudwatch_figures(Cloud(REGION), database("mine"), span(0, 300))
     assert found.complete
     assert found.gaps == [span(60, 180)]
-    nobody = cloudwatch_figures(Cloud(REGION), "theirs", span(0, 60))
+    nobody = cloudwatch_figures(Cloud(REGION), database("theirs"), span(0, 60))
     assert (nobody.figures, nobody.gaps, nobody.complete) == ([], [span(0, 60)], False)
 
 
@@ -86,7 +88,9 @@ def test_performance_insights_tells_each_second_by_wait(amazon: Simulator) -> No
 
 
 def test_the_documented_figures_are_those_that_are_kept() -> None:
-    rows = [f"| `{each.metric}` | `{each.name}` | {each.unit} | {each.meaning} |" for each in METRICS]
+    counted = (*DATABASE, *HOST, *VOLUME)
+    rows = [f"| `{each.metric}` | `{each.name}` | {each.unit} | {each.meaning} |" for each in counted]
+    rows += [f"| `{metric}` | `{above}` / `{below}` | ms | {meaning} |" for metric, above, below, meaning in LATENCIES]
     rows += [f"| `{metric}` | {unit} | {meaning} |" for metric, unit, meaning in INSIGHTS]
     documented = [line for line in REFERENCE.read_text().splitlines() if line.startswith("| `")]
     assert [line for line in documented if line.split("`")[1] not in set(CloudSource)] == rows
@@ -152,7 +156,7 @@ def test_lines_of_other_versions_and_of_none() -> None:
 @pytest.mark.parametrize(
     ("action", "ask"),
     [
-        ("cloudwatch:GetMetricData", lambda: cloudwatch_figures(Cloud(REGION), "mine", span(0, 60))),
+        ("cloudwatch:GetMetricData", lambda: cloudwatch_figures(Cloud(REGION), database("mine"), span(0, 60))),
         ("pi:GetResourceMetrics", lambda: insights_figures(Cloud(REGION), "db-ABC", span(0, 60))),
         ("rds:DescribeDBLogFiles", lambda: log_part(Cloud(REGION), "mine", span(0, 60))),
     ],

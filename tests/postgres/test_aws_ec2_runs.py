@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.commands.selftest_checks import checks_of
+from pgdyno.store import load_run
+from pgdyno.store.cloud import read_cloud
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
 from tests.aws.ec2_hosts import Ec2Hosts, free_port
@@ -144,8 +146,15 @@ def test_the_load_comes_from_a_host_of_its_own(rented: Rented) -> None:
     assert rented.simulator.left() == []
     copied = {each.name.rpartition("-")[0] for each in rented.hosts.kept(generator) if each.is_file()}
     assert {"pgdrive", "pgprobe"} <= copied
+    # CloudWatch has told of the server, and of what its volume could not give
+    told = read_cloud(load_run(run), record.number)
+    assert told is not None
+    assert [(each.source, each.message, each.gaps) for each in told.sources] == [("cloudwatch", None, [])]
+    assert any("volume root was asked for more requests than it gives" in each for each in run.manifest.notes)
     # and nothing of it goes on
-    assert rented.pgdyno("report", str(run.path))
+    page = run.path / "page.html"
+    rented.pgdyno("report", str(run.path), "--html", str(page))
+    assert "Processors (CloudWatch, by the minute)" in page.read_text()
 
 
 def test_the_load_comes_from_two_hosts_and_one_is_lost(rented: Rented) -> None:

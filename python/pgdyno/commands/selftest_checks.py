@@ -36,7 +36,7 @@ CHECKS = (
     Check("tags", "everything is found by its tags alone, as from another machine"),
     Check("trial", "data are loaded, and a trial's load comes from the generator"),
     Check("generator", "round trips and the clock are measured there, in the server's zone"),
-    Check("cloudwatch", "its figures have the names that are known here, and come within 5 minutes", DATABASES),
+    Check("cloudwatch", "its figures have the names that are known here, and come within 5 minutes"),
     Check("insights", "Performance Insights has a point for each second", DATABASES),
     Check("log", "the server's log is read, and its lines have a time", DATABASES),
     Check("restore", "with `--snapshot`: the server is made anew from it, and takes its new password", DATABASES),

@@ -10,12 +10,13 @@ from functools import partial
 
 from pgdyno.experiment.state import RunState
 from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
+from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord
 from pgdyno.store.cloud import stored_cloud, write_cloud
 from pgdyno.store.read import RunData
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.cloudwatch import cloudwatch_figures
+from pgdyno.target.aws.cloudwatch import cloudwatch_figures, database, host
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.insights import insights_figures
 from pgdyno.target.aws.late import whole
@@ -35,7 +36,7 @@ _NAMES = {
     CloudSource.INSIGHTS: "figures of Performance Insights",
     CloudSource.LOG: "the server's log",
 }
-Ask = Callable[[Cloud, str, Span], Observed]
+Ask = Callable[[Span], Observed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ def _told_of(state: RunState, target: str | None) -> Iterator[TrialRecord]:
     for record in state.folder.trials():
         if target not in (None, record.target):
             continue
-        if not isinstance(state.plan.target.get(record.target), RdsTarget | AuroraTarget):
+        if not isinstance(state.plan.target.get(record.target), RdsTarget | AuroraTarget | Ec2Target):
             continue
         before = stored_cloud(state.folder.trials_path / record.slug)
         if record.attempt == attempt:
@@ -146,20 +147,34 @@ def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
     begin = clock.epoch_us + clock.ahead_us
     end = begin + round((record.ended_at - record.started_at).total_seconds() * SECOND_US)
     span, kept = Span(begin, end), _Kept(record.number, clock)
-    asking: list[tuple[CloudSource, Ask, str]] = [(CloudSource.CLOUDWATCH, cloudwatch_figures, instance)]
-    resource, problem = _resource(cloud, instance)
-    if resource is not None:
-        asking.append((CloudSource.INSIGHTS, insights_figures, resource))
+    if isinstance(state.plan.target.get(record.target), Ec2Target):
+        # its probe sees the rest from inside
+        _figures(state, kept, CloudSource.CLOUDWATCH, partial(_of_host, rental, record.target, span), late_s)
     else:
-        kept.sources.append(CloudTold(source=CloudSource.INSIGHTS, message=problem))
-    # Performance Insights is there first, and CloudWatch is waited for
-    for source, ask, name in reversed(asking):
-        _figures(state, kept, source, partial(ask, cloud, name, span), late_s)
-    _log(kept, cloud, instance, span)
+        _of_database(state, kept, cloud, instance, span, late_s)
     for told in kept.sources:
         _note(state, record, told)
     record_ = CloudRecord(instance=instance, shift_us=clock.ahead_us, sources=kept.sources)
     write_cloud(state.folder.trials_path / record.slug, record_, kept.series, kept.events, kept.log)
+
+
+def _of_host(rental: Rental, target: str, span: Span) -> Observed:
+    cloud, _ = rental.observed(target)
+    return cloudwatch_figures(cloud, host(cloud, rental.requests(target)), span)
+
+
+def _of_database(state: RunState, kept: _Kept, cloud: Cloud, instance: str, span: Span, late_s: float) -> None:
+    asking: list[tuple[CloudSource, Ask]] = []
+    resource, problem = _resource(cloud, instance)
+    # Performance Insights is there first, and CloudWatch is waited for
+    if resource is not None:
+        asking.append((CloudSource.INSIGHTS, partial(insights_figures, cloud, resource)))
+    else:
+        kept.sources.append(CloudTold(source=CloudSource.INSIGHTS, message=problem))
+    asking.append((CloudSource.CLOUDWATCH, partial(cloudwatch_figures, cloud, database(instance))))
+    for source, ask in asking:
+        _figures(state, kept, source, partial(ask, span), late_s)
+    _log(kept, cloud, instance, span)
 
 
 def _clock(state: RunState, record: TrialRecord) -> _Clock | None:
@@ -215,21 +230,35 @@ def _figures(state: RunState, kept: _Kept, source: CloudSource, ask: Callable[[]
 
 _CREDITS = {
     "storage_burst": ("burst credits of the volume", 100.0, " %"),
+    "volume_burst": ("burst credits of the volume", 100.0, " %"),
     "ebs_io_burst": ("the instance's burst credits for requests to storage", 100.0, " %"),
     "ebs_byte_burst": ("the instance's burst credits for bytes to storage", 100.0, " %"),
     "cpu_credits": ("CPU credits", 1.0, ""),
 }
 LEAST_SPENT = 0.02
 """Of what was there when the trial began."""
+_LIMITS = {"volume_iops_exceeded": "requests", "volume_throughput_exceeded": "bytes"}
+
+
+def _by_what(found: Observed) -> dict[tuple[str, str], list[float]]:
+    """Values in time, by metric and by the words that tell a volume from others."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for each in found.figures:
+        volume = dict(each.labels).get("volume", "")
+        values.setdefault((each.metric, f" {volume}" if volume else ""), []).append(each.value)
+    return values
 
 
 def _spent(found: Observed) -> Iterator[str]:
-    """Credits that a trial lived on: a longer one would have been slower."""
-    for metric, (words, factor, unit) in _CREDITS.items():
-        values = [each.value for each in found.figures if each.metric == metric]
-        if values and min(values) < (1 - LEAST_SPENT) * values[0]:
+    """What a trial lived on, and a longer one would not have had; and limits of volumes that it met."""
+    for (metric, which), values in _by_what(found).items():
+        if metric in _CREDITS and min(values) < (1 - LEAST_SPENT) * values[0]:
+            words, factor, unit = _CREDITS[metric]
             fell = f"fell from {factor * values[0]:.3g} to {factor * min(values):.3g}{unit}"
-            yield f"{words} {fell}: when they are used up, the server is slower"
+            yield f"{words}{which} {fell}: when they are used up, the server is slower"
+        if metric in _LIMITS and any(values):
+            minutes = f"{sum(each > 0 for each in values)} of {len(values)} minutes"
+            yield f"the volume{which} was asked for more {_LIMITS[metric]} than it gives in {minutes}"
 
 
 def _log(kept: _Kept, cloud: Cloud, instance: str, span: Span) -> None:

@@ -17,8 +17,9 @@ RECORD = "cloud.json"
 LOG = "server.log"
 
 _MINUTES = """
-    SELECT trial, metric, t_us - span_us - coalesce(origin_us, 0), t_us - coalesce(origin_us, 0), value
-    FROM {cloud_series} LEFT JOIN origins USING (trial) WHERE source = 'cloudwatch' ORDER BY trial, metric, t_us
+    SELECT trial, metric, coalesce(json_extract_string(labels, '$.volume'), '') AS volume,
+           t_us - span_us - coalesce(origin_us, 0), t_us - coalesce(origin_us, 0), value
+    FROM {cloud_series} LEFT JOIN origins USING (trial) WHERE source = 'cloudwatch' ORDER BY trial, metric, volume, t_us
 """
 _LOAD = """
     WITH placed AS (
@@ -92,11 +93,11 @@ def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
     A step has the figure of the minute that its middle lies in; where there is none, there is no step.
     """
     found = []
-    for trial, metric, begin_us, end_us, value in rows_of(run, "cloud_series", _MINUTES, widths_us):
+    for trial, metric, volume, begin_us, end_us, value in rows_of(run, "cloud_series", _MINUTES, widths_us):
         width = widths_us[trial]
         # of the steps whose middles lie in the minute
         first, behind = (max(0, -int(-(at - width / 2) // width)) for at in (begin_us, end_us))
-        found += [SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, "", value) for at in range(first, behind)]
+        found += [SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, volume, value) for at in range(first, behind)]
     return found
 
 

@@ -52,16 +52,24 @@ _STRIPS = (
     _Shown(
         later("Storage (CloudWatch, by the minute): {range} ms a request"),
         "ms",
-        {"read_latency": later("read, ms"), "write_latency": later("write, ms")},
+        {
+            "read_latency": later("read, ms"),
+            "write_latency": later("write, ms"),
+            "volume_read_latency": later("read, ms"),
+            "volume_write_latency": later("write, ms"),
+        },
     ),
     _Shown(
-        later("Storage (CloudWatch, by the minute): {range} requests wait"), "", {"queue": later("requests that wait")}
+        later("Storage (CloudWatch, by the minute): {range} requests wait"),
+        "",
+        {"queue": later("requests that wait"), "volume_queue": later("requests that wait")},
     ),
     _Shown(
         later("Burst credits (CloudWatch, by the minute): {range} % left"),
         "%",
         {
             "storage_burst": later("volume, %"),
+            "volume_burst": later("volume, %"),
             "ebs_io_burst": later("requests of the instance, %"),
             "ebs_byte_burst": later("bytes of the instance, %"),
         },
@@ -91,15 +99,18 @@ def cloud_strips(beside: Beside, count: int, skip: int) -> list[dict[str, Any]]:
 
 
 def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
-    told: dict[str, list[float | None]] = {}
+    told: dict[tuple[str, str], list[float | None]] = {}
     for each in beside.minutes:
         if each.step < count:
-            told.setdefault(each.metric, [None] * count)[each.step] = each.value
+            told.setdefault((each.metric, each.label), [None] * count)[each.step] = each.value
     for shown in _STRIPS:
         lines = {
-            say(name): [None if value is None else shown.factor * value for value in told[metric]]
+            f"{volume}: {say(name)}" if volume else say(name): [
+                None if value is None else shown.factor * value for value in values
+            ]
             for metric, name in shown.lines.items()
-            if metric in told
+            for (of, volume), values in told.items()
+            if of == metric
         }
         if lines:
             there = sum(any(value is not None for value in step) for step in zip(*lines.values(), strict=True))

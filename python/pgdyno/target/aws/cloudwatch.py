@@ -1,79 +1,77 @@
-"""CloudWatch's figures of a database instance, by the minute: the finest period that it has of them."""
+"""CloudWatch's figures of a server, by the minute: the finest period that it has of them."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.faults import AwsError
+from pgdyno.target.aws.counted import DATABASE, HOST, LATENCIES, PERIOD_S, VOLUME, Counted
+from pgdyno.target.aws.faults import AwsError, NotThereError
 from pgdyno.target.aws.observed import SECOND_US, Figure, Observed, Span, is_complete, missing
+from pgdyno.target.aws.user_data import DATA_DEVICE, WAL_DEVICE
 
-PERIOD_S = 60
-NAMESPACE = "AWS/RDS"
+_VOLUMES: Mapping[str, str] = {DATA_DEVICE: "data", WAL_DEVICE: "wal"}
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """A metric of Amazon's, and what it is called here."""
+class Subject:
+    """What CloudWatch knows by one name."""
 
-    name: str
-    """Amazon's."""
-    metric: str
-    unit: str
-    """share, bytes, ms, count, and these a second."""
-    meaning: str
-    factor: float = 1.0
-    """From Amazon's unit."""
+    namespace: str
+    dimension: str
+    id: str
+    metrics: tuple[Counted, ...]
+    labels: tuple[tuple[str, str], ...] = ()
 
 
-METRICS = (
-    Counted("CPUUtilization", "cpu", "share", "processors that were busy", 0.01),
-    Counted("DatabaseConnections", "connections", "count", "sessions, also those that rest"),
-    Counted("FreeableMemory", "free_memory", "bytes", "memory that is free, or can be had at once"),
-    Counted("SwapUsage", "swap_used", "bytes", "swap in use"),
-    Counted("ReadIOPS", "reads", "count/s", "read requests to storage"),
-    Counted("WriteIOPS", "writes", "count/s", "write requests to storage"),
-    Counted("ReadThroughput", "read", "bytes/s", "read from storage"),
-    Counted("WriteThroughput", "written", "bytes/s", "written to storage"),
-    Counted("ReadLatency", "read_latency", "ms", "a read request, on average", 1000.0),
-    Counted("WriteLatency", "write_latency", "ms", "a write request, on average", 1000.0),
-    Counted("DiskQueueDepth", "queue", "count", "requests that wait for storage"),
-    Counted("NetworkReceiveThroughput", "received", "bytes/s", "over the network, the service's own among it"),
-    Counted("NetworkTransmitThroughput", "sent", "bytes/s", "likewise"),
-    Counted("BurstBalance", "storage_burst", "share", "of a gp2 volume's burst credits that is left", 0.01),
-    Counted(
-        "EBSIOBalance%", "ebs_io_burst", "share", "of the instance's burst credits for requests that is left", 0.01
-    ),
-    Counted("EBSByteBalance%", "ebs_byte_burst", "share", "likewise for bytes", 0.01),
-    Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable class that are left"),
-    Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
-    Counted("TransactionLogsGeneration", "wal", "bytes/s", "WAL (RDS)"),
-    Counted("CommitLatency", "commit_latency", "ms", "a commit, on average (Aurora)"),
-    Counted("CommitThroughput", "commits", "count/s", "commits (Aurora)"),
-    Counted("StorageNetworkReceiveThroughput", "storage_received", "bytes/s", "from the cluster's storage (Aurora)"),
-    Counted("StorageNetworkTransmitThroughput", "storage_sent", "bytes/s", "to the cluster's storage (Aurora)"),
-)
-"""All that is asked for; an instance has some of them."""
+def database(instance: str) -> list[Subject]:
+    """The database instance of this name."""
+    return [Subject("AWS/RDS", "DBInstanceIdentifier", instance, DATABASE)]
+
+
+def host(cloud: Cloud, tokens: Iterable[str]) -> list[Subject]:
+    """The running instance that one of the requests with these tokens made, and its volumes. Raises AwsError."""
+    filters = [{"Name": "client-token", "Values": list(tokens)}]
+    for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=filters):
+        for each in reservation["Instances"]:
+            if each["State"]["Name"] == "running":
+                return [Subject("AWS/EC2", "InstanceId", each["InstanceId"], HOST), *_volumes(each)]
+    raise NotThereError("the instance is not there any more")
+
+
+def _volumes(instance: Mapping[str, Any]) -> list[Subject]:
+    return [
+        Subject("AWS/EBS", "VolumeId", each["Ebs"]["VolumeId"], VOLUME, (("volume", _role(instance, each)),))
+        for each in instance.get("BlockDeviceMappings", ())
+    ]
+
+
+def _role(instance: Mapping[str, Any], mapping: Mapping[str, Any]) -> str:
+    device = mapping["DeviceName"]
+    return "root" if device == instance.get("RootDeviceName") else _VOLUMES.get(device, device)
+
+
 _ALWAYS = "cpu"
-"""What every instance has: it tells how far the figures have come."""
+"""What every server has: it tells how far the figures have come."""
 
 
-def cloudwatch_figures(cloud: Cloud, instance: str, span: Span) -> Observed:
-    """All metrics of `instance` over the whole minutes that `span` touches. Raises AwsError.
+def cloudwatch_figures(cloud: Cloud, subjects: Sequence[Subject], span: Span) -> Observed:
+    """All metrics of `subjects` over the whole minutes that `span` touches. Raises AwsError.
 
-    A metric that has nothing in it at all is one that the instance does not have.
+    A metric that has nothing in it at all is one that the server does not have.
     """
     minutes = span.widened(PERIOD_S)
-    asked = {f"m{place}": each for place, each in enumerate(METRICS)}
+    pairs = ((subject, each) for subject in subjects for each in subject.metrics)
+    asked = {f"m{place}": pair for place, pair in enumerate(pairs)}
     answered = cloud.each(
         "cloudwatch",
         "get_metric_data",
         "MetricDataResults",
-        MetricDataQueries=[_query(name, each, instance) for name, each in asked.items()],
+        MetricDataQueries=[_query(name, *pair) for name, pair in asked.items()],
         StartTime=_moment(minutes.from_us),
         EndTime=_moment(minutes.to_us),
         ScanBy="TimestampAscending",
@@ -82,26 +80,38 @@ def cloudwatch_figures(cloud: Cloud, instance: str, span: Span) -> Observed:
     for each in answered:
         if each.get("StatusCode") == "Forbidden":
             raise AwsError("the permission cloudwatch:GetMetricData is missing for these metrics", code="Forbidden")
-        counted = asked[each["Id"]]
-        found[counted.metric] += _figures(counted, each)
+        subject, counted = asked[each["Id"]]
+        found[counted.metric] += _figures(subject, counted, each)
     gaps = missing(minutes, PERIOD_S, (each.t_us for each in found[_ALWAYS]))
-    figures = sorted((each for of in found.values() for each in of), key=lambda each: (each.t_us, each.metric))
+    every = [*(each for of in found.values() for each in of), *_latencies(found)]
+    figures = sorted(every, key=lambda each: (each.t_us, each.metric, each.labels))
     return Observed(PERIOD_S, figures, gaps, is_complete(minutes, gaps))
 
 
-def _query(name: str, counted: Counted, instance: str) -> Mapping[str, Any]:
-    dimensions = [{"Name": "DBInstanceIdentifier", "Value": instance}]
-    metric = {"Namespace": NAMESPACE, "MetricName": counted.name, "Dimensions": dimensions}
-    return {"Id": name, "MetricStat": {"Metric": metric, "Period": PERIOD_S, "Stat": "Average"}}
+def _query(name: str, subject: Subject, counted: Counted) -> Mapping[str, Any]:
+    dimensions = [{"Name": subject.dimension, "Value": subject.id}]
+    metric = {"Namespace": subject.namespace, "MetricName": counted.name, "Dimensions": dimensions}
+    statistic = "Sum" if counted.sums else "Average"
+    return {"Id": name, "MetricStat": {"Metric": metric, "Period": PERIOD_S, "Stat": statistic}}
 
 
-def _figures(counted: Counted, told: Mapping[str, Any]) -> list[Figure]:
+def _figures(subject: Subject, counted: Counted, told: Mapping[str, Any]) -> list[Figure]:
     # CloudWatch names a period by its begin
     period_us = PERIOD_S * SECOND_US
+    times = (round(at.timestamp()) * SECOND_US + period_us for at in told.get("Timestamps", ()))
     return [
-        Figure(round(at.timestamp()) * SECOND_US + period_us, period_us, counted.metric, value * counted.factor)
-        for at, value in zip(told.get("Timestamps", ()), told.get("Values", ()), strict=True)
+        Figure(end_us, period_us, counted.metric, value * counted.factor, subject.labels)
+        for end_us, value in zip(times, told.get("Values", ()), strict=True)
     ]
+
+
+def _latencies(found: Mapping[str, Sequence[Figure]]) -> Iterable[Figure]:
+    for metric, in_flight, coming, _ in LATENCIES:
+        rates = {(each.t_us, each.labels): each.value for each in found.get(coming, ())}
+        for each in found.get(in_flight, ()):
+            # a minute without requests has no latency
+            if rate := rates.get((each.t_us, each.labels)):
+                yield Figure(each.t_us, each.span_us, metric, 1000 * each.value / rate, each.labels)
 
 
 def _moment(t_us: int) -> datetime:

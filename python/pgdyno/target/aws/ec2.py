@@ -39,7 +39,7 @@ class Ec2:
         group = security_group(maker, network.vpc, allowed, [spec.port, spec.ssh_port])
         named = ((DATA_DEVICE, spec.data), (WAL_DEVICE, spec.wal))
         volumes = {device: volume for device, volume in named if volume is not None}
-        found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told))
+        found = launch(maker, spec, Order(image, network, group, volumes, spec.root, told, by_minute=True))
         return reached(maker, spec, spec, keys, self._place(found))
 
     def _place(self, found: dict[str, Any]) -> Place:

@@ -124,6 +124,8 @@ class Order:
     """Those besides the root's, by device."""
     root: Volume
     user_data: str
+    by_minute: bool = False
+    """Whether CloudWatch is to have its figures by the minute (detailed monitoring), in place of five."""
 
 
 def launch(maker: Maker, spec: Wanted, order: Order) -> dict[str, Any]:
@@ -165,6 +167,7 @@ def _request(maker: Maker, spec: Wanted, order: Order, instance: str, subnet: st
         MaxCount=1,
         ClientToken=token,
         UserData=order.user_data,
+        Monitoring={"Enabled": order.by_minute},
         # a host that shuts itself down is gone, with its volumes
         InstanceInitiatedShutdownBehavior="terminate",
         BlockDeviceMappings=[_mapping(device, volume, spec) for device, volume in volumes.items()],

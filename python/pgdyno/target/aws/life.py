@@ -202,6 +202,10 @@ class Rental:
         maker = self._maker(name)
         return maker.cloud, maker.name
 
+    def requests(self, name: str) -> list[str]:
+        """Tokens of the requests for the instance of target `name`: one of them made it."""
+        return [each.name for each in self.journal.noted if each.target == name and each.kind is Kind.INSTANCE]
+
     def wants_restore(self, name: str) -> bool:
         """Whether the server of target `name` is to be made anew from its snapshot before the next trial."""
         return self.is_restored_often(name) and name not in self.fresh
