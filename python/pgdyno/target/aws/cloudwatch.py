@@ -10,9 +10,9 @@ from typing import Any
 
 from pgdyno.target.aws.cloud import Cloud
 from pgdyno.target.aws.counted import DATABASE, HOST, LATENCIES, PERIOD_S, VOLUME, Counted
+from pgdyno.target.aws.devices import DATA_DEVICE, WAL_DEVICE
 from pgdyno.target.aws.faults import AwsError, NotThereError
 from pgdyno.target.aws.observed import SECOND_US, Figure, Observed, Span, is_complete, missing
-from pgdyno.target.aws.user_data import DATA_DEVICE, WAL_DEVICE
 
 _VOLUMES: Mapping[str, str] = {DATA_DEVICE: "data", WAL_DEVICE: "wal"}
 

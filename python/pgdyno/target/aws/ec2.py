@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pgdyno.plan.ec2_target import Ec2Target
+from pgdyno.target.aws.devices import DATA_DEVICE, WAL_DEVICE
 from pgdyno.target.aws.host import HostKeys, place_of_host, reached
 from pgdyno.target.aws.instances import Order, architecture_of, image_of, launch, network_of
 from pgdyno.target.aws.keys import new_certificate
 from pgdyno.target.aws.make import Maker
 from pgdyno.target.aws.place import USER, Place
-from pgdyno.target.aws.user_data import DATA_DEVICE, WAL_DEVICE, server, user_data
+from pgdyno.target.aws.user_data import server, user_data
 from pgdyno.target.aws.vpc import allowed_networks, security_group
 
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 from typing import Any
 
 from pgdyno.plan.ec2_target import DataVolume, Ec2Target
+from pgdyno.target.aws.devices import DATA_DEVICE, WAL_DEVICE
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.keys import Pair
 from pgdyno.target.aws.place import USER
@@ -22,7 +23,6 @@ from pgdyno.target.aws.scram import verifier
 FOLDER = "/etc/pgdyno"
 LARGEST = 16_384
 """Bytes, before base64; of EC2."""
-DATA_DEVICE, WAL_DEVICE = "/dev/sdf", "/dev/sdg"
 _UNIT = "/etc/systemd/system/pgdyno-expiry.service"
 _SERVICE = f"""\
 [Unit]
