@@ -350,10 +350,12 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
     )  # fmt: skip
 
 
-def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000) -> FakeRun:
+def by_hosts(
+    run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000, aborted: Sequence[int] = ()
+) -> FakeRun:
     """`run` with a load of several generators: clients, throughput and the busiest worker's share of each.
 
-    Their seconds came up to `late_us` late.
+    Their seconds came up to `late_us` late, and so many clients of each were `aborted`.
     """
     generators = [
         GeneratorHost(
@@ -364,6 +366,7 @@ def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000
             pgdyno="0.1.0",
             pgdrive="0.1.0",
             clients=clients,
+            clients_aborted=aborted[number - 1] if aborted else 0,
             clock_ahead_us=0,
             clock_round_trip_us=200,
             clock_ahead_after_us=0,

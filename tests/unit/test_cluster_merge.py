@@ -36,7 +36,7 @@ HOST = {
 }
 
 
-def merged(streams: Sequence[list[Event]], offsets_us: Sequence[int] = ()) -> list[Event]:
+def merged(streams: Sequence[list[Event]], offsets_us: Sequence[int] = (), hosts: Sequence[Event] = ()) -> list[Event]:
     merger = Merger(len(streams), offsets_us or [0] * len(streams))
     whole: list[Event] = []
     for together in zip_longest(*streams):
@@ -44,7 +44,7 @@ def merged(streams: Sequence[list[Event]], offsets_us: Sequence[int] = ()) -> li
             if event is not None:
                 whole += merger.add(number, event)
     assert merger.has_ended
-    return [*whole, merger.end([HOST] * len(streams))]
+    return [*whole, merger.end(hosts or [HOST] * len(streams))]
 
 
 def of_kind(events: Sequence[Event], kind: str) -> list[Event]:
@@ -161,6 +161,22 @@ def test_the_first_that_fails_is_the_reason(tmp_path: Path) -> None:
     failure = judge([streams[0][0], end], 1, tmp_path / "log").failure
     assert failure is not None
     assert failure.message == end["message"]
+
+
+def test_clients_that_gave_up_are_told_by_host(tmp_path: Path) -> None:
+    error = SampleError(second=1, consequence="client aborted")
+    streams = [sample_events(4, 2, 300, 900, seed=seed, errors=[error] * (seed == 1)) for seed in range(3)]
+    # the second host's way to the server is cut
+    streams[1][-1] |= {"clients_aborted": 4, "outcome": "aborted", "exit_code": 2}
+    hosts = [{**HOST, "name": f"generator-{number}", "host": f"load{number}"} for number in (1, 2, 3)]
+    result = judge(merged(streams, hosts=hosts), 2, tmp_path / "log")
+    assert result.outcome is Outcome.FAILED
+    assert result.failure is not None
+    assert result.failure.message.endswith(", and 3 more clients aborted: 4 of 4 clients of generator-2 (load2)")
+    assert result.generator is not None
+    assert [host.clients_aborted for host in result.generator.hosts] == [0, 4, 0]
+    assert result.summary is not None
+    assert result.summary.clients_aborted == 4
 
 
 @pytest.mark.parametrize(

@@ -128,6 +128,8 @@ class GeneratorHost(Record):
     pgdrive: str
     clients: int | None
     """None when it was lost before it had said so."""
+    clients_aborted: int | None = None
+    """Of those, that gave up; None when the load was not whole."""
     clock_ahead_us: int
     """How far its clock was ahead of ours before the load; as exact as half of the round trip."""
     clock_round_trip_us: int
@@ -147,6 +149,11 @@ class GeneratorHost(Record):
     cpu_us: dict[str, int] | None = None
     ceiling_tps: float | None = None
     """Against a server that answers at once, before the first trial; None where nobody looked."""
+
+    @property
+    def called(self) -> str:
+        """Its name, and its host's."""
+        return f"{self.name} ({self.host})"
 
 
 class Generator(Record):

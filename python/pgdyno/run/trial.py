@@ -185,7 +185,18 @@ def aborted(events: list[Event], end: Event) -> Failure:
     message = f"{first['message']} ({where})"
     if others > 0:
         message += f", and {others} more client{'s' if others > 1 else ''} aborted"
+    message += _where_aborted(end.get("generators") or ())
     return Failure(stage=Stage.RUN, message=message, hint=first.get("hint"), sqlstate=first.get("sqlstate"))
+
+
+def _where_aborted(hosts: Sequence[Event]) -> str:
+    """Which of several generators had clients that gave up: one that has lost its way to the server has all of them."""
+    told = [
+        f"{host['clients_aborted']} of {host['clients']} clients of {host['name']} ({host['host']})"
+        for host in hosts
+        if len(hosts) > 1 and host.get("clients_aborted")
+    ]
+    return f": {', '.join(told)}" if told else ""
 
 
 def _generator(start: Event, connected: Event | None, end: Event | None, exit_code: int) -> Generator:

@@ -35,9 +35,16 @@ def _check(subject: Subject) -> Iterator[Said]:
             Severity.INVALID,
             f"clients gave up in {len(aborted)} trials: they did not have the clients that they are said to have",
             [sample.number for sample in aborted],
-            [Evidence(at=each.at(), figures={"clients_aborted": each.summary.clients_aborted}) for each in aborted],
-            "find out why, and measure again",
+            [Evidence(at=each.at(), figures=_aborted(each)) for each in aborted],
+            "find out why, and measure again; a generator whose clients gave up alone has lost its way to the server",
         )
+
+
+def _aborted(sample: Sample) -> dict[str, float]:
+    """How many gave up, and of several generators where."""
+    hosts = sample.trial.generator.hosts if sample.trial.generator is not None else []
+    by_host = {f"{host.name}_aborted": float(host.clients_aborted) for host in hosts if host.clients_aborted}
+    return {"clients_aborted": sample.summary.clients_aborted, **by_host}
 
 
 def _share(sample: Sample) -> float | None:

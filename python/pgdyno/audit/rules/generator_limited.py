@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.records import GeneratorHost
 
 CEILING, NEAR = 0.9, 0.7
 """Share of a core that a worker uses; over 70 % it is near its ceiling (docs/reference/events.md)."""
@@ -19,13 +20,14 @@ def _check(subject: Subject) -> Iterator[Said]:
         busy = [(sample, share) for sample, share in shares if low < share <= high]
         if busy:
             most = max(share for _, share in busy)
+            named = dict.fromkeys(host.called for sample, _ in busy for host in _hosts(sample, low))
             yield Said(
                 severity,
-                f"the generator's workers use up to {most:.0%} of a core each in {len(busy)} trials: "
+                f"{_workers(list(named))} use up to {most:.0%} of a core each in {len(busy)} trials: "
                 "figures may be its own ceiling",
                 [sample.number for sample, _ in busy],
                 [
-                    Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3), **_hosts(sample, low)})
+                    Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3), **_figures(sample, low)})
                     for sample, share in busy
                 ],
                 "give it more workers or cores, or another host",
@@ -50,10 +52,18 @@ def _share(subject: Subject, sample: Sample) -> float | None:
     return used_us / length_us / generator.workers if length_us else None
 
 
-def _hosts(sample: Sample, over: float) -> dict[str, float]:
+def _hosts(sample: Sample, over: float) -> list[GeneratorHost]:
     """Generators, where there are several, that were busier than that."""
     hosts = sample.trial.generator.hosts if sample.trial.generator is not None else []
-    return {host.name: round(host.busiest_cpu_share or 0, 3) for host in hosts if (host.busiest_cpu_share or 0) > over}
+    return [host for host in hosts if (host.busiest_cpu_share or 0) > over]
+
+
+def _figures(sample: Sample, over: float) -> dict[str, float]:
+    return {host.name: round(host.busiest_cpu_share or 0, 3) for host in _hosts(sample, over)}
+
+
+def _workers(generators: list[str]) -> str:
+    return f"workers of {', '.join(generators)}" if generators else "the generator's workers"
 
 
 RULE = Rule(

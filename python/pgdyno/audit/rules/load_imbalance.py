@@ -44,10 +44,11 @@ def _check(subject: Subject) -> Iterator[Said]:
     # one that does nothing at all is cut off from the server
     apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
     if apart:
-        lowest = min(min(hosts.values()) / max(hosts.values()) for hosts in apart.values())
+        worst, hosts = min(apart.items(), key=lambda each: min(each[1].values()) / max(each[1].values()))
+        lowest = min(hosts.values()) / max(hosts.values())
         yield Said(
             Severity.CAUTION,
-            f"generators serve their clients unequally in {len(apart)} trials: a client of the slowest "
+            f"generators serve their clients unequally in {len(apart)} trials: a client of {_called(worst, hosts)} "
             f"does {lowest:.0%} of what one of the fastest does",
             [sample.number for sample in apart],
             [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
@@ -93,6 +94,14 @@ def _hosts(sample: Sample) -> Mapping[str, float]:
         for host in generator.hosts
         if host.tps is not None and host.clients
     }
+
+
+def _called(sample: Sample, hosts: Mapping[str, float]) -> str:
+    """The slowest of `hosts`."""
+    slowest = min(hosts, key=lambda name: hosts[name])
+    generator = sample.trial.generator
+    assert generator is not None
+    return next(host.called for host in generator.hosts if host.name == slowest)
 
 
 def _latest_s(sample: Sample) -> Mapping[str, float]:
