@@ -11,13 +11,14 @@ from pgdyno.cluster.agent import Agent
 from pgdyno.cluster.load import ClusterLoad
 from pgdyno.cluster.merge import Event
 from pgdyno.cluster.parts import shared_out
+from tests.ssh.sshd import FAKETIME
 
 
 class Here(Agent):
     """A generator that is called directly."""
 
     def __init__(self, name: str, ahead_us: int = 0) -> None:
-        """Its clock is `ahead_us` ahead, as far as it can tell the driver."""
+        """Its clock is `ahead_us` ahead, and its engine's as well."""
         super().__init__()
         self.name = name
         self.ahead_us = ahead_us
@@ -26,9 +27,20 @@ class Here(Agent):
     def clock_us(self) -> int:
         return super().clock_us() + self.ahead_us
 
-    def start(self, epoch_us: int) -> None:
-        # the engine has this machine's clock
-        super().start(epoch_us - self.ahead_us)
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        super().begin(options, {**environment, **another_clock(self.ahead_us)}, files)
+
+
+def another_clock(ahead_us: int) -> dict[str, str]:
+    """Variables of a process whose wall clock is so much ahead; the monotonic one is left alone: nobody sets that."""
+    if not ahead_us:
+        return {}
+    assert FAKETIME is not None, "make test-packages installs libfaketime"
+    return {
+        "LD_PRELOAD": str(FAKETIME),
+        "FAKETIME": f"{ahead_us / 1e6:+.6f}s",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 @contextmanager
