@@ -70,7 +70,9 @@ def wait_for(file: Path) -> list[str]:
 
 @pytest.mark.parametrize("why", ["closed", "over", "frozen", "signal"])
 def test_nothing_is_left_of_a_node_that_nobody_holds(tmp_path: Path, why: str) -> None:
-    with begun(cwd=tmp_path, lease_s=5 if why == "over" else 600) as process:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with begun(cwd=tmp_path, logs=str(logs), lease_s=5 if why == "over" else 600) as process:
         mode, token, pid, child, folder = wait_for(tmp_path / "told")
         assert (mode, token) == ("token", "secret")
         assert folder.startswith("/tmp/pgdyno-ray-")
@@ -79,13 +81,15 @@ def test_nothing_is_left_of_a_node_that_nobody_holds(tmp_path: Path, why: str) -
             os.kill(int(pid), signal.SIGSTOP)
         if why == "signal":
             process.terminate()
-        if why != "over":
+        if why in ("closed", "frozen"):
             process.stdin.close()
         process.wait(60)
     # one that takes no notice of SIGTERM, and what it left without a parent
     assert not lives(pid)
     assert not lives(child)
     assert not Path(folder).exists()
+    # a driver that is there reads them
+    assert logs.exists() == (why == "signal")
 
 
 def test_a_node_that_ends_by_itself_is_noticed(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def running_node(node: Node, token: str, log: Path, go: threading.Event) -> Iter
         )
     assert process.stdin is not None
     is_over = threading.Event()
-    told = (process.stdin, order(node, token), go, is_over)
+    # the head is on this machine, and the last to be missed
+    told = (process.stdin, order(node, token, log.parent if node.is_head else None), go, is_over)
     renewing = threading.Thread(target=_renew, args=told, daemon=True)
     try:
         renewing.start()

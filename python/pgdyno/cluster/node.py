@@ -19,7 +19,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -63,7 +63,7 @@ def main() -> int:
     except _RefusedError as why:
         print(json.dumps({"refused": str(why), "hint": why.hint}), file=sys.stderr, flush=True)
         return REFUSED
-    return _hold(order["command"], order["token"], order["lease_s"], orders)
+    return _hold(order, orders)
 
 
 def _check(order: Mapping[str, Any]) -> None:
@@ -98,9 +98,9 @@ def _version(name: str) -> str | None:
         return None
 
 
-def _hold(command: Sequence[str], token: str, lease_s: float, orders: IO[bytes]) -> int:
+def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
     ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
-    is_over = threading.Event()
+    is_over, is_alone = threading.Event(), threading.Event()
     renewed = [time.monotonic()]
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda *_: is_over.set())
@@ -108,22 +108,34 @@ def _hold(command: Sequence[str], token: str, lease_s: float, orders: IO[bytes])
     def listen() -> None:
         while orders.readline():
             renewed[0] = time.monotonic()
+        is_alone.set()
         is_over.set()
 
     threading.Thread(target=listen, daemon=True).start()
     here = str(Path(sys.executable).parent)
-    environment = {**os.environ, **QUIET, "RAY_AUTH_TOKEN": token, "PATH": f"{here}:{os.environ.get('PATH', '')}"}
+    environment = {
+        **os.environ,
+        **QUIET,
+        "RAY_AUTH_TOKEN": order["token"],
+        "PATH": f"{here}:{os.environ.get('PATH', '')}",
+    }
     # a short path: those of sockets may have 107 bytes only
     folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
-    words = [word.replace(FOLDER, folder) for word in command]
+    words = [word.replace(FOLDER, folder) for word in order["command"]]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:
-        while not is_over.wait(LOOK_S) and process.poll() is None and time.monotonic() - renewed[0] < lease_s:
+        while not is_over.wait(LOOK_S) and process.poll() is None:
             _reap(process.pid)
+            if time.monotonic() - renewed[0] > order["lease_s"]:
+                is_alone.set()
+                break
         return 0 if process.poll() is None else 1
     finally:
         _kill_all(process)
         shutil.rmtree(folder, ignore_errors=True)
+        if is_alone.is_set() and order["logs"] is not None:
+            # of a driver that ends in order, too: it does not mind
+            shutil.rmtree(order["logs"], ignore_errors=True)
 
 
 def _kill_all(process: subprocess.Popen[bytes]) -> None:

@@ -97,14 +97,18 @@ def _find_and_hold() -> str:
     return f'PATH={here}:"$HOME/.local/bin:$PATH"; export PATH; exec pgdyno generator-node'
 
 
-def order(node: Node, token: str) -> bytes:
-    """What a node is told first: a line for its standard input, where no list of processes shows it."""
+def order(node: Node, token: str, logs: Path | None = None) -> bytes:
+    """What a node is told first: a line for its standard input, where no list of processes shows it.
+
+    It removes the folder `logs` where the driver is killed, who would have done that.
+    """
     told = {
         "command": ray_command(node),
         "token": token,
         "lease_s": LEASE_S,
         "wants": wanted(),
         "reach": None if node.is_head else node.address,
+        "logs": None if logs is None else str(logs),
     }
     return json.dumps(told).encode() + b"\n"
 
