@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any
 
+from pgdyno.cluster import ray_client
 from pgdyno.cluster.agent import Agent
 from pgdyno.cluster.heard import Heard
 from pgdyno.cluster.load import SILENCE_S, LostError
@@ -48,6 +49,8 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
+    if not is_ours:
+        ray_client.look(address)
     with suppress(Exception):
         # what its daemons say of each other's end would stand in our output; nothing else turns it off
         ray._private.worker.listen_error_messages = _nobody_listens

@@ -1,0 +1,132 @@
+"""The way into a cluster that is there already: what is wrong with it is said at once, and by itself."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from importlib import import_module
+from typing import Any
+
+import grpc
+import pytest
+from ray._private.authentication import grpc_authentication_server_interceptor as theirs
+
+from pgdyno.cluster import ray_client, ray_generators
+from pgdyno.cluster.cluster import opened
+from pgdyno.cluster.tasks import spread
+from pgdyno.errors import EngineError, ExitCode
+from pgdyno.plan.generators import generators
+
+# made by protoc, without types
+messages, calls = (import_module(f"ray.core.generated.{name}") for name in ("ray_client_pb2", "ray_client_pb2_grpc"))
+
+
+class Proxy:
+    """Answers as Ray's server for clients does."""
+
+    def __init__(self, *, lets_in: bool) -> None:
+        self.lets_in = lets_in
+
+    def __getattr__(self, name: str) -> None:
+        """All other calls of Ray's."""
+
+    def ClusterInfo(self, request: Any, context: grpc.ServicerContext) -> object:  # noqa: ANN401, N802 - Ray's
+        if not self.lets_in:
+            context.abort(grpc.StatusCode.UNAUTHENTICATED, theirs._UNAUTHENTICATED_MESSAGE)
+        assert request.type == messages.ClusterInfoType.PING
+        return messages.ClusterInfoResponse(json="{}")
+
+
+@contextmanager
+def proxy(*, lets_in: bool) -> Iterator[str]:
+    server = grpc.server(ThreadPoolExecutor(2))
+    calls.add_RayletDriverServicer_to_server(Proxy(lets_in=lets_in), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    try:
+        yield f"ray://127.0.0.1:{port}"
+    finally:
+        server.stop(None).wait()
+
+
+@contextmanager
+def another(says: bytes) -> Iterator[str]:
+    """Somebody who is not Ray, and hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener, ThreadPoolExecutor(1) as pool:
+
+        def serve() -> None:
+            while True:
+                try:
+                    other, _ = listener.accept()
+                except OSError:
+                    return
+                with other:
+                    other.sendall(says)
+
+        pool.submit(serve)
+        yield f"ray://127.0.0.1:{listener.getsockname()[1]}"
+        listener.shutdown(socket.SHUT_RDWR)
+
+
+def closed() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"ray://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def refused(address: str) -> EngineError:
+    """As a load says it, and as tasks do."""
+    said = []
+    for way in (opened, spread):
+        with pytest.raises(EngineError) as raised, way(generators([address]), lambda _text: None):
+            pass
+        said.append((raised.value.message, raised.value.hint))
+    assert said[0] == said[1]
+    assert raised.value.exit_code is ExitCode.ENGINE
+    assert raised.value.message.startswith(f"cannot join the Ray cluster at {address}: ")
+    return raised.value
+
+
+@pytest.mark.parametrize("port", ["closed", "none"])
+def test_nobody_is_there(port: str) -> None:
+    error = refused(closed() if port == "closed" else "ray://127.0.0.1:99999")
+    assert "nobody is there: " in error.message
+    assert "--ray-client-server-port" in (error.hint or "")
+
+
+def test_somebody_else_is_there() -> None:
+    with another(b"SSH-2.0-OpenSSH_9.2\r\n") as address:
+        error = refused(address)
+    assert "no server of Ray's clients answers: " in error.message
+    assert "--ray-client-server-port" in (error.hint or "")
+
+
+def test_a_token_that_is_not_theirs() -> None:
+    with proxy(lets_in=False) as address:
+        error = refused(address)
+    assert "it does not let us in: Invalid or missing authentication token" in error.message
+    assert "RAY_AUTH_TOKEN" in (error.hint or "")
+
+
+def test_ray_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    with proxy(lets_in=True) as address:
+        monkeypatch.setitem(sys.modules, "grpc", None)
+        error = refused(address)
+    assert "Ray's client is not installed here (grpc)" in error.message
+    assert error.hint == "pip install 'ray[client]'"
+
+
+def test_who_answers_is_joined() -> None:
+    with proxy(lets_in=True) as address:
+        ray_client.look(address)
+
+
+def test_a_cluster_in_which_nobody_makes_load(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_generators, "joined", lambda *_args, **_is_ours: nullcontext())
+    monkeypatch.setattr(ray_generators, "nodes", list)
+    cluster = opened(generators(["ray://head:10001"]), lambda _text: None)
+    with pytest.raises(EngineError, match="no node of ray://head:10001 makes load") as raised, cluster:
+        pass
+    assert '"loadgen": 1' in (raised.value.hint or "")
