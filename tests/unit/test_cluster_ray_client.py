@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -108,6 +111,21 @@ def test_a_token_that_is_not_theirs() -> None:
         error = refused(address)
     assert "it does not let us in: Invalid or missing authentication token" in error.message
     assert "RAY_AUTH_TOKEN" in (error.hint or "")
+
+
+def test_a_token_that_is_nowhere(tmp_path: Path) -> None:
+    # Ray reads it once a process
+    with proxy(lets_in=False) as address:
+        done = subprocess.run(
+            [sys.executable, "-c", f"from pgdyno.cluster import ray_client\nray_client.look({address!r})"],
+            env={"HOME": str(tmp_path), "PATH": os.environ["PATH"], "RAY_AUTH_MODE": "token"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert "EngineError: cannot join the Ray cluster at " in done.stderr
+    assert ": RAY_AUTH_MODE is token, and there is no token here" in done.stderr
 
 
 def test_ray_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:

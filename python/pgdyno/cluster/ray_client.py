@@ -12,6 +12,7 @@ SCHEME = "ray://"
 ANSWER_S = 10.0
 """For a connection, and for an answer."""
 _LISTENING = "its port is --ray-client-server-port of `ray start --head` (10001 by default); look at routes, too"
+_LET_IN = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN to what that cluster was started with"
 
 
 def look(address: str) -> None:
@@ -29,6 +30,7 @@ def _ping(address: str, where: str) -> None:
     try:
         import grpc
         from ray._private.grpc_utils import init_grpc_channel
+        from ray.exceptions import AuthenticationError
 
         # made by protoc, without types
         messages, calls = (
@@ -46,9 +48,10 @@ def _ping(address: str, where: str) -> None:
         # what a call raises is a call as well, which the type does not say
         call: Any = error
         if call.code() == grpc.StatusCode.UNAUTHENTICATED:
-            hint = "RAY_AUTH_MODE=token and that cluster's own RAY_AUTH_TOKEN belong into the environment"
-            raise _none(address, f"it does not let us in: {call.details()}", hint) from error
+            raise _none(address, f"it does not let us in: {call.details()}", _LET_IN) from error
         raise _none(address, f"no server of Ray's clients answers: {call.details()}", _LISTENING) from error
+    except AuthenticationError as error:
+        raise _none(address, "RAY_AUTH_MODE is token, and there is no token here", _LET_IN) from error
     finally:
         channel.close()
 
