@@ -193,8 +193,8 @@ def _known_sum(values: Sequence[int | None]) -> int | None:
 
 
 def _of_generator(end: Event, host: Mapping[str, Any]) -> Event:
-    names = ("outcome", "exit_code", "succeeded", "failed", "tps", "clients_aborted")
-    names += ("start_late_us", "cpu_us", "steal_us", "memory")
+    counts = ("outcome", "exit_code", "succeeded", "failed", "tps", "clients_aborted")
+    names = (*counts, "start_late_us", "cpu_us", "steal_us", "memory")
     workers = end.get("workers") or ()
     shares = [worker["cpu_share"] for worker in workers if worker.get("cpu_share") is not None]
     told = {"workers": len(workers), "busiest_cpu_share": max(shares, default=None)}

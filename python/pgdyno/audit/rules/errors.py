@@ -40,10 +40,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
 
 
-def _aborted(sample: Sample) -> dict[str, float]:
+def _aborted(sample: Sample) -> dict[str, float | str]:
     """How many gave up, and of several generators where."""
     hosts = sample.trial.generator.hosts if sample.trial.generator is not None else []
-    by_host = {f"{host.name}_aborted": float(host.clients_aborted) for host in hosts if host.clients_aborted}
+    by_host: dict[str, float | str] = {
+        f"{host.name}_aborted": float(host.clients_aborted) for host in hosts if host.clients_aborted
+    }
     return {"clients_aborted": sample.summary.clients_aborted, **by_host}
 
 
