@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.audit import audit
 from pgdyno.records import Outcome
+from pgdyno.store import load_run
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
 from tests.postgres.generator_hosts import Hosts, generator_hosts, generators_of, seconds_until, with_ssh
@@ -25,6 +27,8 @@ LEASE_S = 7.0
 """An engine that hears nothing stops after 4 s, and is killed 3 s later."""
 ORPHANS_S = 10.0
 """What the guide promises: no process of a generator outlives its driver, or the way to it, for longer."""
+PROMISED_US = 2_000_000
+"""From the end of a second until its figures are with the driver; what is later is told."""
 SCHEDULING_S = 15.0
 """Upon both, for a machine with ten things to do."""
 PLAN = """\
@@ -144,6 +148,14 @@ def test_each_fault_is_seen_and_its_trial_done_again(hosts: Hosts, warm_home: Ho
     for trial in trials:
         assert trial.generator is not None
         assert [host.clients for host in trial.generator.hosts] == [trial.number, trial.number]
+        assert all(host.heard_late_us > 0 for host in trial.generator.hosts)
+    late = [
+        trial.number
+        for trial in trials
+        if trial.generator and any(host.heard_late_us > PROMISED_US for host in trial.generator.hosts)
+    ]
+    said = [found.trials for found in audit(load_run(folder)) if "s late in" in found.message]
+    assert said == ([late] if late else [])
     # what Ray's daemons say of each other is nobody's business
     assert "raylet" not in watch.said().lower()
 
