@@ -112,13 +112,14 @@ test-binaries:
 test-rust: build
 	$(BIN)/python tests/server_for_rust.py $(CARGO) test --workspace --locked -- --include-ignored
 
-# files side by side: most tests wait for servers, not for processors
+# files side by side, in the order of tests/conftest.py: most tests wait for servers, not for processors
+SIDE_BY_SIDE := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
 test-python: build
-	$(BIN)/pytest --numprocesses=4 --dist=loadfile -m 'not long' --ignore=tests/cli/test_latency_honesty.py
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
 	$(BIN)/pytest tests/cli/test_latency_honesty.py
 
 test-long: build test-packages ## what `make test` leaves out for its length (tests/long.py)
-	$(BIN)/pytest --numprocesses=4 --dist=loadfile -m long
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m long
 
 $(PROGRAMS) &: $(SOURCES)
 	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver

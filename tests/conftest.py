@@ -9,7 +9,7 @@ import tempfile
 
 import pytest
 
-from tests.long import LONG
+from tests.long import LONG, SLOWEST
 
 # its assertions tell what they compared, too
 pytest.register_assert_rewrite("tests.recount")
@@ -25,7 +25,8 @@ os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks those that `make test` leaves to `make test-long`."""
+    """Marks those that `make test` leaves to `make test-long`, and puts the slowest files in front."""
+    items.sort(key=lambda item: item.path.name not in SLOWEST)
     for item in items:
         if any(re.search(pattern, item.nodeid) for pattern in LONG):
             item.add_marker(pytest.mark.long)

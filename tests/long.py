@@ -34,3 +34,5 @@ LONG = (
     *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
     r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",
 )
+SLOWEST = ("test_aws_hosts_boot.py", "test_generator_hosts.py")
+"""Files of few tests that take minutes: begun first, so that none is left alone at the end."""

@@ -32,7 +32,8 @@ def plan_of(folder: Path, **changes: object) -> Path:
 
 
 def test_a_run_from_its_beginning_to_its_end(warm_home: Home, tmp_path: Path) -> None:
-    (tmp_path / NAME).write_text(f"{QUERY};\n")
+    # it waits: of transactions of half a millisecond each look could miss every one
+    (tmp_path / NAME).write_text(f"{QUERY};\nSELECT pg_sleep(0.005);\n")
     with live_run(warm_home, tmp_path, plan_of(tmp_path, script=f'tpcb-like", "{NAME}')) as run:
         marked, seconds, classes, grids, baselines, feed = False, 0, set(), [], [], []
         for kind, message in messages(run.url):

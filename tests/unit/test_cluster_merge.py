@@ -158,6 +158,17 @@ def test_the_first_that_fails_is_the_reason(tmp_path: Path) -> None:
         list(merger.add(number, {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": why}))
     end = merger.end([HOST] * 3)
     assert end["message"] == "generator 2 of 3 (load1): connection refused"
+    # it is known before the others have ended, and is the end where one ends without a word
+    another = Merger(3, [0] * 3)
+    assert another.failure([HOST] * 3) is None
+    list(another.add(0, streams[0][0]))
+    list(
+        another.add(0, {"event": "end", "t_us": 9, "outcome": "failed", "exit_code": 1, "message": "no such database"})
+    )
+    early = another.failure([HOST] * 3)
+    assert early is not None
+    assert early["message"] == "generator 1 of 3 (load1): no such database"
+    assert [each["outcome"] for each in early["generators"]] == ["failed", None, None]
     failure = judge([streams[0][0], end], 1, tmp_path / "log").failure
     assert failure is not None
     assert failure.message == end["message"]

@@ -55,9 +55,9 @@ fn spec(server: &Server, io: Io) -> Spec {
             busy_share: 0.0,
             settling: Duration::ZERO,
         }),
-        // boundaries at 0.2, 1.2, 2.2 s…
+        // boundaries at 0.2, 1.2, 2.2 s…: more than workers to add, as one may come late and be lost
         warmup: Duration::from_millis(200),
-        limit: Limit::Duration(Duration::from_millis(2800)),
+        limit: Limit::Duration(Duration::from_millis(4800)),
         drain_limit: None,
         arrivals: Arrivals::Closed,
         timer_tick: Duration::ZERO,
@@ -180,7 +180,7 @@ fn clients_go_on_where_they_are_sent() {
             );
         }
         // at the end of the last interval clients have stopped
-        let mut by_worker = seen.clients[1].clone();
+        let mut by_worker = seen.clients[seen.clients.len() - 2].clone();
         by_worker.sort_unstable();
         assert_eq!(by_worker, [3, 3, 6], "{:?}", seen.clients);
     });
@@ -192,12 +192,12 @@ fn every_client_runs_its_transactions() {
         let server = Server::start();
         let mut spec = spec(&server, io);
         spec.warmup = Duration::ZERO;
-        spec.limit = Limit::Transactions(250);
+        spec.limit = Limit::Transactions(400);
         spec.arrivals = Arrivals::Poisson { rate_per_s: 1000.0 };
         let (report, seen) = drive(&server, &spec);
         check(&report, &seen);
-        assert_eq!(server.counts(), [250; CLIENTS]);
-        assert_eq!(seen.succeeded, 250 * CLIENTS as u64);
+        assert_eq!(server.counts(), [400; CLIENTS]);
+        assert_eq!(seen.succeeded, 400 * CLIENTS as u64);
     });
 }
 
@@ -209,10 +209,10 @@ fn no_start_is_lost_or_doubled() {
         spec.arrivals = Arrivals::Regular { rate_per_s: 1000.0 };
         let (report, seen) = drive(&server, &spec);
         check(&report, &seen);
-        // 3 s at 1,000 a second; each client may end on one start before the deadline or behind it,
+        // 5 s at 1,000 a second; each client may end on one start before the deadline or behind it,
         // and every split shifts the starts of one worker by less than its gap
         let all = seen.warm_up + seen.succeeded;
-        assert!(all.abs_diff(3000) <= 3 * CLIENTS as u64, "{all}");
+        assert!(all.abs_diff(5000) <= 3 * CLIENTS as u64, "{all}");
         // what began in the warm-up has its lag there
         let lags = report.lag().count;
         assert!(lags.abs_diff(seen.succeeded) <= CLIENTS as u64, "{lags}");

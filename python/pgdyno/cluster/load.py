@@ -131,7 +131,7 @@ class ClusterLoad:
                         raise news
                     yield from self._heard(number, news)
                 except LostError as lost:
-                    yield self._lost(number, lost)
+                    yield self._refused() or self._lost(number, lost)
                     return
             self._last_looks()
             yield self._merger.end([self._host(state) for state in self._states])
@@ -221,6 +221,15 @@ class ClusterLoad:
             "lost_generator": number + 1,
             "generators": [self._host(each) for each in self._states],
         }
+
+    def _refused(self) -> Event | None:
+        """The end of a load that one engine has said it cannot make: another may have ended without a word since,
+        stopped before it listened to signals.
+        """
+        failed = self._merger.failure([self._host(each) for each in self._states])
+        if failed is not None:
+            self.returncode = int(failed["exit_code"])
+        return failed
 
     def _named(self, event: Event) -> Event:
         """With scripts as the user calls them."""

@@ -139,16 +139,26 @@ class Merger:
             "scripts": scripts_of_interval([script for event in each for script in event["scripts"]]),
         }
 
+    def failure(self, hosts: Sequence[Mapping[str, Any]]) -> Event | None:
+        """The `end` of a load that an engine has said it cannot make; None where none has.
+
+        The first of them counts: behind it the others were told to stop.
+        """
+        for number, end in self.ends.items():
+            if end["outcome"] == "failed":
+                message = f"generator {number + 1} of {self._count} ({hosts[number]['host']}): {end.get('message')}"
+                ends = (self.ends.get(each) for each in range(self._count))
+                generators = [_of_generator(each or {}, host) for each, host in zip(ends, hosts, strict=True)]
+                return {**end, "message": message, "generators": generators}
+        return None
+
     def end(self, hosts: Sequence[Mapping[str, Any]]) -> Event:
         """The `end` of all, once each has ended; `hosts` is what else is known of each generator."""
+        failure = self.failure(hosts)
+        if failure is not None:
+            return failure
         each = [self._ours(number, self.ends[number]) for number in range(self._count)]
         generators = [_of_generator(end, host) for end, host in zip(each, hosts, strict=True)]
-        # in the order in which they came: behind the first the others were told to stop
-        failed = next((number for number, end in self.ends.items() if end["outcome"] == "failed"), None)
-        if failed is not None:
-            end = self.ends[failed]
-            message = f"generator {failed + 1} of {self._count} ({hosts[failed]['host']}): {end.get('message')}"
-            return {**end, "message": message, "generators": generators}
         succeeded = sum(end["succeeded"] for end in each)
         measured_s = max(end["measured_s"] for end in each)
         merged = {
