@@ -139,3 +139,7 @@ def test_lines_are_broken_where_their_script_allows() -> None:
     assert all(cell_len(line) <= 20 for line in lines)
     assert not any(line.strip().startswith(("。", "、")) for line in lines)
     assert wrapped("one two three", 7) == ["one two", "three"]
+
+
+def test_years_are_counted_as_people_do() -> None:
+    assert [numbers.span_of_years(years) for years in (1, 1.5, 3)] == ["1 year", "1.5 years", "3 years"]

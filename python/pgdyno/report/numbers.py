@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pgdyno.analyse.estimate import Estimate
-from pgdyno.report.texts import say, say_count
+from pgdyno.report.texts import Language, say, say_count, speaking
 from pgdyno.units import format_significant
 
 NOTHING = "\u2013"
@@ -76,6 +76,14 @@ def axis(tick: float) -> str:
 def count(number: int, one: str, many: str | None = None) -> str:
     """`3 trials`, `1 trial`."""
     return say_count(number, f"{{count}} {one}", f"{{count}} {many or one + 's'}")
+
+
+def span_of_years(years: float) -> str:
+    """`3 years`, `1 year`, `1.5 years`."""
+    number = f"{years:g}"
+    if years == 1 and speaking() is Language.ENGLISH:
+        return f"{number} year"
+    return say("{years} years", years=number)
 
 
 def percentile_name(percentile: float) -> str:

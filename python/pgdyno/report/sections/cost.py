@@ -48,12 +48,12 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
     if not rows:
         return None
     currency = prices.currency
-    told = {"currency": currency, "years": f"{prices.years:g}"}
+    told = {"currency": currency, "span": numbers.span_of_years(prices.years)}
     table = Table(
         say("Price at each peak, as if it served so much all the time; the interval is that of the throughput"),
         (
             say("series"),
-            say("total over {years} years, {currency}", **told),
+            say("total over {span}, {currency}", **told),
             say("at, tps"),
             say("for each tps, {currency}", **told),
             say("a million transactions, {currency}", **told),
@@ -61,7 +61,7 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
         ),
         tuple(rows),
     )
-    summary = say("Prices as of {date}, in {currency}, over {years} years.", date=prices.date.isoformat(), **told)
+    summary = say("Prices as of {date}, in {currency}, over {span}.", date=prices.date.isoformat(), **told)
     if prices.source:
         summary += say(" Source: {source}.", source=prices.source)
     if prices.left_out:

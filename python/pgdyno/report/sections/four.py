@@ -94,8 +94,8 @@ def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
         why = say("no price list") if prices is None else say("the price list lacks this target")
         return BigNumber(name, numbers.NOTHING, "", why)
     about = say(
-        "transactions at the peak, over {years} years, prices of {date}",
-        years=f"{prices.years:g}",
+        "transactions at the peak, over {span}, prices of {date}",
+        span=numbers.span_of_years(prices.years),
         date=prices.date.isoformat(),
     )
     return BigNumber(name, numbers.rounded(price.per_million), prices.currency, about)
