@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import signal
 import sys
@@ -181,10 +182,12 @@ def test_a_host_that_cannot_be_one_says_why(
     load = hosts.loads[0]
     within = load.within
     if what in ("bare", "rayless"):
-        import ray
-
+        # found, and not imported: a process keeps the way to its first cluster, and others of these tests have theirs
+        ray = importlib.util.find_spec("ray")
+        assert ray is not None
+        assert ray.origin is not None
         script = (BARE if what == "bare" else RAYLESS).format(
-            bin=Path(sys.executable).parent, site=Path(ray.__file__).parent.parent
+            bin=Path(sys.executable).parent, site=Path(ray.origin).parent.parent
         )
         within = (*within, "unshare", "-m", "sh", "-c", script, "sh")
     with ExitStack() as stack:
