@@ -60,8 +60,8 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
             yield f"{curve.name}: the price list has no target {curve.target}"
             continue
         yield (
-            f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; at the peak "
-            f"({numbers.count(curve.clients, 'client')}) {_each(price)}"
+            f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; "
+            f"at the peak ({numbers.count(curve.clients, 'client')}) {_each(price)}"
         )
         if curve.limit is not None:
             yield _at_limit(curve, curve.limit)
