@@ -4,41 +4,22 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
 from pgdyno.target.aws import here
-
-TOKEN = "AQAEAB=="
-
-
-class _Metadata(BaseHTTPRequestHandler):
-    def do_PUT(self) -> None:
-        asked = self.path == "/latest/api/token" and "X-aws-ec2-metadata-token-ttl-seconds" in self.headers
-        self._answer(200 if asked else 400, TOKEN)
-
-    def do_GET(self) -> None:
-        if self.headers.get("X-aws-ec2-metadata-token") != TOKEN:
-            self._answer(401, "")
-        elif self.path == "/latest/meta-data/placement/availability-zone":
-            self._answer(200, "eu-central-1b")
-        else:
-            self._answer(404, "")
-
-    def _answer(self, status: int, text: str) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
+from tests.hosts.metadata import Handler
 
 
 @pytest.fixture(autouse=True)
-def metadata(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Metadata)
+def metadata(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    zone = tmp_path / "meta-data" / "placement" / "availability-zone"
+    zone.parent.mkdir(parents=True)
+    zone.write_text("eu-central-1b")
+    monkeypatch.setattr(Handler, "folder", tmp_path, raising=False)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()
     monkeypatch.setenv(here.ENDPOINT, f"http://127.0.0.1:{server.server_address[1]}")
@@ -61,5 +42,5 @@ def test_metadata_that_are_switched_off_are_not_asked(monkeypatch: pytest.Monkey
 
 
 def test_a_service_that_answers_otherwise_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_Metadata, "do_PUT", lambda self: self._answer(403, "no"))
+    monkeypatch.setattr(Handler, "do_PUT", lambda self: self._answer(403, "no"))
     assert here.own_zone() is None

@@ -11,7 +11,7 @@ from pgdyno.analyse.dips import Dip, dips_of
 from pgdyno.analyse.evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
 from pgdyno.analyse.probed import Span, SummedProbe, origin_us
 from pgdyno.analyse.timeline import Timeline, timeline_of
-from pgdyno.records import ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
+from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from pgdyno.store.within import Metric, Stretches
 
@@ -79,6 +79,11 @@ class Sample:
     def clients(self) -> int:
         """Sessions; 0 when nobody tells."""
         return self.trial.point.clients
+
+    @property
+    def hosts(self) -> Sequence[GeneratorHost]:
+        """The generators, where there are several."""
+        return self.trial.generator.hosts if self.trial.generator is not None else ()
 
     @cached_property
     def figures(self) -> Mapping[str, float]:

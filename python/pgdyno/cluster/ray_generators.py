@@ -61,7 +61,7 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
             with suppress(Exception):
                 ray.shutdown()
             kind = NotStartedError if is_ours else EngineError
-            raise kind(f"cannot join the Ray cluster at {address}: {_words(error)}") from error
+            raise kind(f"cannot join the Ray cluster at {address}: {first_words(error)}") from error
     try:
         yield
     finally:
@@ -180,7 +180,7 @@ class RayGenerator:
                 raise cause from error
             raise LostError(f"{type(cause).__name__}: {cause}") from error
         except (RayError, ConnectionError) as error:
-            raise LostError(_words(error)) from error
+            raise LostError(first_words(error)) from error
 
 
 @contextmanager
@@ -197,7 +197,8 @@ def _our_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _words(error: Exception) -> str:
+def first_words(error: Exception) -> str:
+    """What an error of Ray says first: it tells much."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__
 

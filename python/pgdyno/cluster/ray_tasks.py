@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any
 
+from pgdyno.cluster.ray_generators import first_words
 from pgdyno.cluster.tasks import RETRIES, Item, Lost, Result, Task
 from pgdyno.errors import EngineError, PgdynoError
 
@@ -68,7 +69,7 @@ class Tasks:
                     raise error.cause from error
                 raise EngineError(f"a task failed: {type(error.cause).__name__}: {error.cause}") from error
             except RayError as error:
-                return Lost(f"its worker ended each of {RETRIES + 1} times: {_words(error)}")
+                return Lost(f"its worker ended each of {RETRIES + 1} times: {first_words(error)}")
 
     def _look(self) -> None:
         """Raises EngineError when nobody is left who could answer."""
@@ -79,7 +80,3 @@ class Tasks:
 
 def _done(task: Task, work: Callable[[Item], Result], item: Item) -> Result:
     return task.done(work, item)
-
-
-def _words(error: Exception) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)

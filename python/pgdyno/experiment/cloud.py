@@ -36,7 +36,6 @@ _NAMES = {
     CloudSource.INSIGHTS: "figures of Performance Insights",
     CloudSource.LOG: "the server's log",
 }
-Ask = Callable[[Span], Observed]
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +148,8 @@ def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
     span, kept = Span(begin, end), _Kept(record.number, clock)
     if isinstance(state.plan.target.get(record.target), Ec2Target):
         # its probe sees the rest from inside
-        _figures(state, kept, CloudSource.CLOUDWATCH, partial(_of_host, rental, record.target, span), late_s)
+        ask = partial(_of_host, cloud, rental.requests(record.target), span)
+        _figures(state, kept, CloudSource.CLOUDWATCH, ask, late_s)
     else:
         _of_database(state, kept, cloud, instance, span, late_s)
     for told in kept.sources:
@@ -158,22 +158,19 @@ def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
     write_cloud(state.folder.trials_path / record.slug, record_, kept.series, kept.events, kept.log)
 
 
-def _of_host(rental: Rental, target: str, span: Span) -> Observed:
-    cloud, _ = rental.observed(target)
-    return cloudwatch_figures(cloud, host(cloud, rental.requests(target)), span)
+def _of_host(cloud: Cloud, requests: Sequence[str], span: Span) -> Observed:
+    return cloudwatch_figures(cloud, host(cloud, requests), span)
 
 
 def _of_database(state: RunState, kept: _Kept, cloud: Cloud, instance: str, span: Span, late_s: float) -> None:
-    asking: list[tuple[CloudSource, Ask]] = []
     resource, problem = _resource(cloud, instance)
     # Performance Insights is there first, and CloudWatch is waited for
     if resource is not None:
-        asking.append((CloudSource.INSIGHTS, partial(insights_figures, cloud, resource)))
+        _figures(state, kept, CloudSource.INSIGHTS, partial(insights_figures, cloud, resource, span), late_s)
     else:
         kept.sources.append(CloudTold(source=CloudSource.INSIGHTS, message=problem))
-    asking.append((CloudSource.CLOUDWATCH, partial(cloudwatch_figures, cloud, database(instance))))
-    for source, ask in asking:
-        _figures(state, kept, source, partial(ask, span), late_s)
+    ask = partial(cloudwatch_figures, cloud, database(instance), span)
+    _figures(state, kept, CloudSource.CLOUDWATCH, ask, late_s)
     _log(kept, cloud, instance, span)
 
 

@@ -42,9 +42,8 @@ def _check(subject: Subject) -> Iterator[Said]:
 
 def _aborted(sample: Sample) -> dict[str, float | str]:
     """How many gave up, and of several generators where."""
-    hosts = sample.trial.generator.hosts if sample.trial.generator is not None else []
     by_host: dict[str, float | str] = {
-        f"{host.name}_aborted": float(host.clients_aborted) for host in hosts if host.clients_aborted
+        f"{host.name}_aborted": float(host.clients_aborted) for host in sample.hosts if host.clients_aborted
     }
     return {"clients_aborted": sample.summary.clients_aborted, **by_host}
 

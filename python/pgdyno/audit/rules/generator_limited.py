@@ -54,8 +54,7 @@ def _share(subject: Subject, sample: Sample) -> float | None:
 
 def _hosts(sample: Sample, over: float) -> list[GeneratorHost]:
     """Generators, where there are several, that were busier than that."""
-    hosts = sample.trial.generator.hosts if sample.trial.generator is not None else []
-    return [host for host in hosts if (host.busiest_cpu_share or 0) > over]
+    return [host for host in sample.hosts if (host.busiest_cpu_share or 0) > over]
 
 
 def _figures(sample: Sample, over: float) -> dict[str, float]:

@@ -44,12 +44,11 @@ def _check(subject: Subject) -> Iterator[Said]:
     # one that does nothing at all is cut off from the server
     apart = {sample: hosts for sample, hosts in by_host.items() if min(hosts.values()) < APART * max(hosts.values())}
     if apart:
-        worst, hosts = min(apart.items(), key=lambda each: min(each[1].values()) / max(each[1].values()))
-        lowest = min(hosts.values()) / max(hosts.values())
+        worst, hosts = min(apart.items(), key=lambda each: _lowest(each[1]))
         yield Said(
             Severity.CAUTION,
             f"generators serve their clients unequally in {len(apart)} trials: a client of {_called(worst, hosts)} "
-            f"does {lowest:.0%} of what one of the fastest does",
+            f"does {_lowest(hosts):.0%} of what one of the fastest does",
             [sample.number for sample in apart],
             [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
             "look at the hosts and their ways to the server: the slowest has less of a processor, or is further away",
@@ -86,29 +85,28 @@ def _workers(subject: Subject, sample: Sample) -> list[float]:
 
 def _hosts(sample: Sample) -> Mapping[str, float]:
     """Transactions a second and client of each of several generators, in a closed loop with a duration."""
-    generator, trial = sample.trial.generator, sample.trial
-    if generator is None or len(generator.hosts) < 2 or trial.point.rate is not None or trial.transactions is not None:
+    trial = sample.trial
+    if len(sample.hosts) < 2 or trial.point.rate is not None or trial.transactions is not None:
         return {}
     return {
-        host.name: round(host.tps / host.clients, 3)
-        for host in generator.hosts
-        if host.tps is not None and host.clients
+        host.name: round(host.tps / host.clients, 3) for host in sample.hosts if host.tps is not None and host.clients
     }
+
+
+def _lowest(hosts: Mapping[str, float]) -> float:
+    """The slowest of `hosts`, as a share of the fastest."""
+    return min(hosts.values()) / max(hosts.values())
 
 
 def _called(sample: Sample, hosts: Mapping[str, float]) -> str:
     """The slowest of `hosts`."""
     slowest = min(hosts, key=lambda name: hosts[name])
-    generator = sample.trial.generator
-    assert generator is not None
-    return next(host.called for host in generator.hosts if host.name == slowest)
+    return next(host.called for host in sample.hosts if host.name == slowest)
 
 
 def _latest_s(sample: Sample) -> Mapping[str, float]:
     """How late the latest second of each of several generators came."""
-    generator = sample.trial.generator
-    hosts = generator.hosts if generator is not None else []
-    return {f"{host.name}_late_s": round(host.heard_late_us / 1e6, 3) for host in hosts}
+    return {f"{host.name}_late_s": round(host.heard_late_us / 1e6, 3) for host in sample.hosts}
 
 
 def _fairness(subject: Subject, sample: Sample) -> float | None:

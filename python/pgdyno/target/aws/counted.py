@@ -24,6 +24,12 @@ class Counted:
     """Whether it is the minute's sum that is asked for, in place of its mean."""
 
 
+_EBS_CREDITS = (
+    Counted(
+        "EBSIOBalance%", "ebs_io_burst", "share", "of the instance's burst credits for requests that is left", 0.01
+    ),
+    Counted("EBSByteBalance%", "ebs_byte_burst", "share", "likewise for bytes", 0.01),
+)
 DATABASE = (
     Counted("CPUUtilization", "cpu", "share", "processors that were busy", 0.01),
     Counted("DatabaseConnections", "connections", "count", "sessions, also those that rest"),
@@ -39,10 +45,7 @@ DATABASE = (
     Counted("NetworkReceiveThroughput", "received", "bytes/s", "over the network, the service's own among it"),
     Counted("NetworkTransmitThroughput", "sent", "bytes/s", "likewise"),
     Counted("BurstBalance", "storage_burst", "share", "of a gp2 volume's burst credits that is left", 0.01),
-    Counted(
-        "EBSIOBalance%", "ebs_io_burst", "share", "of the instance's burst credits for requests that is left", 0.01
-    ),
-    Counted("EBSByteBalance%", "ebs_byte_burst", "share", "likewise for bytes", 0.01),
+    *_EBS_CREDITS,
     Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable class that are left"),
     Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
     Counted("TransactionLogsGeneration", "wal", "bytes/s", "WAL (RDS)"),
@@ -61,10 +64,7 @@ HOST = (
     Counted("EBSWriteBytes", "written", "bytes/s", "written to all volumes", _A_SECOND, sums=True),
     Counted("NetworkIn", "received", "bytes/s", "over the network", _A_SECOND, sums=True),
     Counted("NetworkOut", "sent", "bytes/s", "likewise", _A_SECOND, sums=True),
-    Counted(
-        "EBSIOBalance%", "ebs_io_burst", "share", "of the instance's burst credits for requests that is left", 0.01
-    ),
-    Counted("EBSByteBalance%", "ebs_byte_burst", "share", "likewise for bytes", 0.01),
+    *_EBS_CREDITS,
     Counted("CPUCreditBalance", "cpu_credits", "count", "credits of a burstable type that are left"),
     Counted("CPUSurplusCreditBalance", "cpu_surplus_credits", "count", "credits that it has had beyond these"),
 )
