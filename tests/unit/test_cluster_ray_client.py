@@ -141,6 +141,16 @@ def test_who_answers_is_joined() -> None:
         ray_client.look(address)
 
 
+def test_ray_that_was_loaded_before_there_was_a_token_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    native: Any = import_module("ray._raylet")
+    read = []
+    monkeypatch.setattr("ray.init", lambda **_: read.append(native.get_authentication_mode()))
+    assert native.get_authentication_mode() is not native.AuthenticationMode.TOKEN
+    with ray_generators.joined("192.0.2.7:6379", is_ours=True):
+        pass
+    assert read == [native.AuthenticationMode.TOKEN]
+
+
 def test_a_cluster_in_which_nobody_makes_load(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ray_generators, "joined", lambda *_args, **_is_ours: nullcontext())
     monkeypatch.setattr(ray_generators, "nodes", list)

@@ -35,7 +35,7 @@ class NotStartedError(EngineError):
 
 @cache
 def own_token() -> str:
-    """What the clusters of this process are entered with; Ray reads it once, when it is loaded."""
+    """What the clusters of this process are entered with."""
     return secrets.token_hex(32)
 
 
@@ -49,6 +49,7 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
+    _read_token_anew()
     if not is_ours:
         ray_client.look(address)
     with suppress(Exception):
@@ -71,6 +72,15 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
             # hooks and other programs of ours have no business with it
             for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
                 os.environ.pop(name, None)
+            _read_token_anew()
+
+
+def _read_token_anew() -> None:
+    """Ray reads the environment when it is loaded, which a caller may have done before there was a token in it."""
+    native = _ray()._raylet
+    # in this order, as Ray itself does it: a thread of the last cluster may ask meanwhile
+    native.Config.initialize("")
+    native.AuthenticationTokenLoader.instance().reset_cache()
 
 
 def _nobody_listens(worker: object, threads_stopped: object) -> None:
