@@ -184,7 +184,7 @@ def test_what_a_sweep_comes_to_is_shown(run: Run, tmp_path: Path) -> None:
         (["run", "--resume", "s3://bench/x"], ExitCode.USAGE, "a run on object storage is not gone on with"),
         (["run", "quick", "--runs", "s3://bench/x"], ExitCode.USAGE, "the folder of runs is one of this machine"),
         (["report", "latest", "--cluster", "local:2"], ExitCode.USAGE, "--cluster goes with --each"),
-        (["copy", "latest"], ExitCode.USAGE, "pgdyno copy RUN s3://bucket/folder"),
+        (["copy", "latest"], ExitCode.USAGE, "pgdyno copy [OPTIONS] RUN... PLACE"),
         (["run", "--resume", "./nowhere"], ExitCode.STORE, "there is no such folder"),
     ],
 )

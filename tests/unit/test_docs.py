@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.plan import Plan, load_plan
+from tests import commands_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,3 +38,9 @@ def test_the_readme_has_a_plan() -> None:
 def test_links_lead_somewhere(page: Path) -> None:
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)[^)]*\)", page.read_text()):
         assert (page.parent / target).exists(), target
+
+
+def test_the_reference_has_every_command_as_its_help_has_it() -> None:
+    written = (ROOT / "docs" / "reference" / "pgdyno.md").read_text()
+    # else: python -m tests.commands_page > docs/reference/pgdyno.md
+    assert written == commands_page.page()

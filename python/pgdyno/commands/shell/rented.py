@@ -1,4 +1,4 @@
-"""The command line of `pgdyno target` and `pgdyno reap`: arguments in, one function a command."""
+"""`pgdyno target` and `reap`: arguments in, one function a command."""
 
 from __future__ import annotations
 
@@ -7,24 +7,13 @@ from typing import Annotated, Literal
 
 import typer
 
-app = typer.Typer(
-    no_args_is_help=True, rich_markup_mode=None, help="Servers that are rented from Amazon: up, status, down."
-)
+from pgdyno.commands.shell.help import Command, group
+from pgdyno.commands.shell.options import DEFAULT_RUNS, JsonOption, MaxCostOption, PlanArgument, SetOption, YesOption
 
-PlanArgument = Annotated[str, typer.Argument(metavar="PLAN", help="A plan file, or a name of `pgdyno plan list`.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Override a key of the plan. Repeatable."),
-]
-YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before something is paid for.")]
-MaxCostOption = Annotated[
-    float | None,
-    typer.Option("--max-cost", metavar="USD", min=0, help="Rent nothing that costs more, or whose price is unknown."),
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+app = group("Rent servers from Amazon, and remove them.")
 
 
-@app.command()
+@app.command(cls=Command)
 def up(
     plan: PlanArgument,
     overrides: SetOption = None,
@@ -37,9 +26,10 @@ def up(
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
 ) -> None:
-    """Rent a plan's servers, and leave them up: `pgdyno run PLAN` then takes them, and leaves them up, too.
+    """Rent a plan's servers, and leave them up.
 
-    Whatever goes wrong, what was made is removed again; what is killed, `pgdyno reap` finds.
+    `pgdyno run PLAN` then takes them, and leaves them up, too. Whatever goes wrong, what was made is removed
+    again; what is killed, `pgdyno reap` finds.
     """
     from pgdyno.commands.cost import Consent
     from pgdyno.commands.target import up as bring_up
@@ -47,41 +37,56 @@ def up(
     bring_up(plan, overrides or [], lasts, Consent(yes, max_cost))
 
 
-@app.command()
+@app.command(cls=Command)
 def status(plan: PlanArgument, overrides: SetOption = None, json: JsonOption = False) -> None:
-    """Say what of a plan's servers there is at Amazon, until when."""
+    """Say which servers of a plan are up.
+
+    Those that this machine rented, as Amazon sees them, and until when. `pgdyno reap --all --look` has others.
+    """
     from pgdyno.commands.target import status as show_status
 
     show_status(plan, overrides or [], json=json)
 
 
-@app.command()
+@app.command(cls=Command)
 def down(plan: PlanArgument, overrides: SetOption = None) -> None:
-    """Remove a plan's servers with all that belongs to them; exit with 4 if something is left."""
+    """Remove a plan's servers.
+
+    With all that belongs to them; exits with 4 if something is left.
+    """
     from pgdyno.commands.target import down as bring_down
 
     raise typer.Exit(bring_down(plan, overrides or []))
 
 
-@app.command()
+@app.command(cls=Command)
 def policy() -> None:
-    """Print the least that an identity at Amazon must be allowed, as a policy."""
+    """Print the permissions that all this needs.
+
+    The least, as a policy for an identity at Amazon (IAM).
+    """
     from pgdyno.commands.target import print_policy
 
     print_policy()
 
 
-@app.command()
+@app.command(cls=Command)
 def selftest(
     kind: Annotated[Literal["ec2", "rds", "aurora"], typer.Option(help="What is rented.")] = "rds",
-    version: Annotated[str, typer.Option(metavar="VERSION", help="PostgreSQL's.")] = "17",
+    version: Annotated[str, typer.Option(metavar="VERSION", help="Of PostgreSQL.")] = "17",
     instance: Annotated[
         str | None,
-        typer.Option(metavar="CLASS", help="[default: db.t4g.micro, of Aurora db.t4g.medium, of EC2 t4g.micro]"),
+        typer.Option(
+            metavar="CLASS",
+            help="Its class or type.  [default: db.t4g.micro, of Aurora db.t4g.medium, of EC2 t4g.micro]",
+        ),
     ] = None,
-    region: Annotated[str | None, typer.Option(metavar="REGION", help="[default: the configured one]")] = None,
+    region: Annotated[str | None, typer.Option(metavar="REGION", help="Where.  [default: the configured one]")] = None,
     tls_root: Annotated[
-        str | None, typer.Option("--tls-root", metavar="FILE", help="Certificates.  [default: Amazon's, fetched]")
+        str | None,
+        typer.Option(
+            "--tls-root", metavar="FILE", help="Certificates to check the server's with.  [default: Amazon's, fetched]"
+        ),
     ] = None,
     keys: Annotated[
         list[str] | None,
@@ -97,13 +102,15 @@ def selftest(
         str | None, typer.Option(metavar="NAME", help="Make the server from it, and once more behind the trial.")
     ] = None,
     duration: Annotated[str, typer.Option(metavar="TIME", help="Of the trial.")] = "1m",
-    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where the trial's run is kept.")] = Path("pgdyno-runs"),
+    runs: Annotated[Path, typer.Option(metavar="DIR", help="Where the trial's run is kept.")] = DEFAULT_RUNS,
     yes: YesOption = False,
     max_cost: MaxCostOption = None,
 ) -> None:
-    """Rent the smallest server and a generator, try all that a run needs of them, remove them: cents, half an hour.
+    """Try an account at Amazon, for some cents.
 
-    A line a check, with its reason; docs/guides/aws.md lists them. Exits with 4 if something is wrong or left.
+    The smallest server and a generator are rented, all that a run needs of them is tried, and they are removed:
+    half an hour. A line a check, with its reason; docs/guides/aws.md lists them. Exits with 4 if something is
+    wrong or left.
     """
     from pgdyno.commands.cost import Consent
     from pgdyno.commands.selftest import Tried, keys_of
@@ -124,9 +131,10 @@ def reap(
     ] = None,
     look: Annotated[bool, typer.Option("--look", help="Only list it.")] = False,
 ) -> None:
-    """Remove what pgdyno rented from Amazon and is still there, found by its journal and by its tags.
+    """Remove what runs left behind at Amazon.
 
-    Doing it twice does no harm. Prints what is left, and exits with 4 if something is.
+    It is found by pgdyno's journal and by its tags. Doing it twice does no harm. Prints what is left, and exits
+    with 4 if something is.
     """
     from pgdyno.commands.reap import Asked
     from pgdyno.commands.reap import reap as take

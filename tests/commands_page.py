@@ -1,0 +1,58 @@
+"""The reference of pgdyno's commands, from what each says of itself.
+
+`python -m tests.commands_page > docs/reference/pgdyno.md` writes it anew.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import typer
+
+from pgdyno.cli import app
+
+HEAD = """\
+# Commands of pgdyno
+
+What each takes, as `pgdyno COMMAND --help` says it. What they end with: [exit codes](exit-codes.md); variables of the \
+environment: [targets](../guides/targets.md#variables). The engine has [a command line of its own](pgdrive.md).
+
+`pgdyno --version` names the versions of pgdyno and pgdrive; `--install-completion` teaches the shell to complete \
+commands and options, `--show-completion` prints what would be installed. Every command has `--help`, or `-h`.
+"""
+
+
+def page() -> str:
+    """All of it, as Markdown."""
+    sections = [_section(words, command) for words, command in commands(typer.main.get_command(app), ("pgdyno",))]
+    return "\n".join([HEAD, *sections])
+
+
+def commands(of: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401 - click's
+    """Every command below `of`, with the words that call it, in the order of the help."""
+    for name, command in of.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def _section(words: tuple[str, ...], command: Any) -> str:  # noqa: ANN401 - likewise
+    context = typer.Context(command, info_name=" ".join(words))
+    usage = " ".join([*words, *command.collect_usage_pieces(context)])
+    said = "\n\n".join(" ".join(each.split()) for each in command.help.split("\n\n"))
+    rows = [row for _, rows in command.tables(context) for row in rows]
+    shown = [f"| `{_cell(re.sub('[<>]', '', name))}` | {_cell(text)} |" for name, text in rows if "--help" not in name]
+    table = ["", "| argument, option | is |", "|---|---|", *shown] if shown else []
+    return "\n".join([f"## {' '.join(words[1:])}", "", f"`{usage}`", "", said, *table, ""])
+
+
+def _cell(text: str) -> str:
+    """As a cell of a table; defaults stand in brackets behind two spaces."""
+    return text.replace("  ", " ").replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")
