@@ -62,6 +62,18 @@ def test_no_region(amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: p
     assert amazon.calls == []
 
 
+@pytest.mark.parametrize(("name", "value"), [("AWS_ENDPOINT_URL", "nonsense"), ("AWS_PROFILE", "nosuch")])
+def test_a_configuration_that_is_none(monkeypatch: pytest.MonkeyPatch, name: str, value: str) -> None:
+    for each in ("AWS_DEFAULT_REGION", "AWS_REGION", "AWS_PROFILE"):
+        monkeypatch.delenv(each, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    monkeypatch.setenv(name, value)
+    if name == "AWS_ENDPOINT_URL":
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    with pytest.raises(AwsError, match=f"boto3 cannot use its configuration: .*{value}"):
+        cloud.Cloud().account()
+
+
 @pytest.mark.parametrize("action", ["ec2:CreateSecurityGroup", "rds:CreateDBInstance"])
 def test_a_missing_permission_is_named(amazon: Simulator, tmp_path: Path, root: Path, action: str) -> None:
     amazon.denied = {action}

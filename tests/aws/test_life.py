@@ -151,6 +151,15 @@ def test_reaping_takes_only_what_is_meant(tmp_path: Path, root: Path) -> None:
     assert going_on.down() == []
 
 
+@pytest.mark.usefixtures("amazon")
+def test_the_configured_region_is_looked_at_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-central-1")
+    assert set(Reaper(tmp_path / "home", ["us-east-1"]).clouds) == {"eu-central-1", "us-east-1"}
+    monkeypatch.delenv("AWS_DEFAULT_REGION")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    assert set(Reaper(tmp_path / "home", ["us-east-1"]).clouds) == {"us-east-1"}
+
+
 def test_what_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root: Path) -> None:
     rented = rental(tmp_path, rds(root))
     rented.up()

@@ -148,8 +148,12 @@ def test_places() -> None:
 @pytest.mark.parametrize(
     ("texts", "why"),
     [
-        (["remote:3"], "'remote:3' is no place for generators"),
-        (["local:0"], "'local:0' is no place for generators"),
+        (["remote:3"], "'remote:3' is none of the places"),
+        (["local:0"], "'local:0' is no number of nodes"),
+        (["local:²"], "'local:²' is no number of nodes"),
+        (["local:64", "local:1"], "65 nodes on this machine are too many"),
+        (["ray://head"], "'ray://head' has no port"),
+        (["ssh://"], "names no host"),
         (["ray://head:1", "local:2"], "stands alone"),
         (["ssh://a,a"], "names a host twice"),
         (["ssh://-oProxyCommand=x"], "is no host"),

@@ -18,6 +18,7 @@ from pgdyno.commands.copy import copy_runs
 from pgdyno.commands.import_ import import_
 from pgdyno.commands.report import Forms, write_each
 from pgdyno.errors import ExitCode, PgdynoError, StoreError, UsageError
+from pgdyno.records import Outcome
 from pgdyno.report.texts import Language
 from pgdyno.store import RunFolder, find_run, load_run
 from pgdyno.store.named import named_runs
@@ -112,6 +113,46 @@ def test_a_name_that_is_there_stays(run: RunFolder, tmp_path: Path) -> None:
         objects.write(b"{}", at / "manifest.json", only_new=True)
 
 
+@pytest.mark.usefixtures("s3")
+def test_two_that_copy_one_run_at_once(run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    at = upload(run, RUNS)
+    others: list[RunFolder | None] = []
+
+    def fetch_with_another(of: objects.Stored, path: Path, stopped: threading.Event) -> None:
+        objects.fetch(of, path, stopped)
+        if not others:
+            others.append(None)
+            others.append(copied(at, tmp_path))
+
+    monkeypatch.setattr("pgdyno.store.remote.runs.fetch", fetch_with_another)
+    monkeypatch.setattr("pgdyno.store.remote.runs.AT_ONCE", 1)
+    with pytest.raises(StoreError, match="exists already"):
+        copied(at, tmp_path)
+    ours = {name: content for name, content in contents(run.path).items() if name != ".lock"}
+    assert contents(tmp_path / run.name) == ours
+    assert [path.name for path in tmp_path.iterdir()] == [run.name]
+
+
+def test_what_is_on_its_way_is_not_waited_for_when_another_object_cannot_be_had(s3: Bucket, tmp_path: Path) -> None:
+    s3.put("runs/large", bytes(3 * objects.CHUNK_BYTES))
+    (found,) = objects.listed(RUNS)
+    stopped = threading.Event()
+    stopped.set()
+    with pytest.raises(StoreError, match="it was stopped"):
+        objects.fetch(found, tmp_path / "large", stopped)
+    assert (tmp_path / "large").stat().st_size == 0
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.FAILED, Outcome.INTERRUPTED])
+def test_a_run_that_may_go_on_is_not_copied_meanwhile(s3: Bucket, tmp_path: Path, outcome: Outcome | None) -> None:
+    folder = run_of(tmp_path)
+    folder.update_manifest(outcome=outcome)
+    with folder.locked():
+        assert copy_runs([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.STORE
+    assert s3.keys() == []
+    assert copy_runs([str(folder.path)], "s3://bench/runs", tmp_path) is ExitCode.OK
+
+
 @pytest.mark.parametrize(
     ("place", "message"),
     [
@@ -133,6 +174,14 @@ def test_an_address_is_checked() -> None:
         with pytest.raises(UsageError, match="no address of object storage"):
             Address.of(text)
     assert Address.of("s3://bench/a//") == Address("bench", "a")
+
+
+def test_an_endpoint_that_is_none() -> None:
+    with (
+        environment({"AWS_ENDPOINT_URL_S3": "nonsense"}),
+        pytest.raises(StoreError, match="boto3 cannot use its configuration: Invalid endpoint: nonsense"),
+    ):
+        objects.listed(RUNS)
 
 
 def test_what_changes_or_vanishes_while_it_is_read(s3: Bucket, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from rich.console import Console
 from pgdyno.cluster.tasks import in_line
 from pgdyno.commands.spread import Unread, each_run, say_unread
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.records import Outcome
 from pgdyno.store import RunFolder
 from pgdyno.store.named import named_runs
 from pgdyno.store.remote.address import Address, is_remote
@@ -49,6 +50,6 @@ def _copied(to: str, place: str) -> str:
 
 
 def _uploaded(folder: RunFolder, at: Address) -> Address:
-    # one that has not ended may be one that goes on
-    with folder.locked() if folder.manifest.outcome is None else nullcontext():
+    # one that did not come to its end may be one that goes on, or is just gone on with
+    with nullcontext() if folder.manifest.outcome is Outcome.FINISHED else folder.locked():
         return upload(folder, at)

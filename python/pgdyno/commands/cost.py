@@ -35,11 +35,12 @@ class Consent:
 def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
     """Prints what a plan's rented servers cost. Raises PgdynoError."""
     plan = load_plan(source, overrides, on).plan
-    if not rented_targets(plan):
-        print("[]" if json else "the plan rents no servers: pgdyno knows no price of it")
+    is_rented = bool(rented_targets(plan))
+    if not is_rented and not json:
+        print("the plan rents no servers: pgdyno knows no price of it")
         return
     prices = Prices(Home.locate().root)
-    found = estimate(plan, prices, configured_region(plan))
+    found = estimate(plan, prices, configured_region(plan)) if is_rented else Estimate((), 0.0, ())
     if json:
         print(json_module.dumps(as_json(found)))
         return

@@ -12,6 +12,7 @@ from rich.console import Console
 from pgdyno.commands.budget import within_budget
 from pgdyno.commands.cost import Consent, agree_for_run
 from pgdyno.commands.output import write_report_file
+from pgdyno.commands.places import checked_places
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.experiment.renting import Renting
@@ -80,8 +81,11 @@ class Rent:
 
 
 def generators_override(places: Sequence[str] | None) -> list[str]:
-    """--generators as --set has it."""
-    return [f"generators={json_module.dumps(list(places))}"] if places else []
+    """--generators as --set has it. Raises UsageError."""
+    if not places:
+        return []
+    checked_places("--generators", places)
+    return [f"generators={json_module.dumps(list(places))}"]
 
 
 def run_plan(

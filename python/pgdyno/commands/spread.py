@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 from rich.console import Console
 
 from pgdyno.cluster.tasks import Lost, Over, in_line, spread
-from pgdyno.errors import EngineError, ExitCode, PgdynoError, UsageError
-from pgdyno.plan.generators import generators
+from pgdyno.commands.places import checked_places
+from pgdyno.errors import EngineError, ExitCode, PgdynoError
 
 Result = TypeVar("Result")
 
@@ -33,12 +33,8 @@ def over(cluster: Sequence[str]) -> Iterator[Over]:
     if not cluster:
         yield in_line
         return
-    try:
-        places = generators(cluster)
-    except ValueError as error:
-        raise UsageError(f"--cluster: {error}") from error
     console = Console(stderr=True, highlight=False)
-    with spread(places, lambda text: console.print(text, markup=False)) as tasks:
+    with spread(checked_places("--cluster", cluster), lambda text: console.print(text, markup=False)) as tasks:
         yield tasks
 
 

@@ -22,6 +22,8 @@ from pgdyno.target.aws.reaper import left_lines
 from pgdyno.target.aws.tags import stamp
 from pgdyno.units import parse_duration_s
 
+NOTHING = "nothing of it is up, as far as this machine rented it; pgdyno reap --all --look lists what others did, too"
+
 
 def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> None:
     """Makes the plan's servers and says where they are. Raises PgdynoError; then what was made is gone, or is named."""
@@ -55,7 +57,7 @@ def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
         return
     console = Console(highlight=False, soft_wrap=True)
     if not rows:
-        console.print("nothing of it is up")
+        console.print(NOTHING)
     for row in rows:
         console.print(f"run {row['run']}, until {row['expires']}", markup=False)
         for name, place in row["ready"].items():
@@ -73,7 +75,7 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
     console = _progress()
     rentals = left_of(plan, Home.locate().root, lambda text: console.print(text, markup=False))
     if not rentals:
-        console.print("nothing of it is up")
+        console.print(NOTHING)
     left = 0
     for rental in rentals:
         if not rental.journal.hold():

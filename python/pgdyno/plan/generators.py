@@ -39,15 +39,19 @@ def generators(texts: Sequence[str]) -> Places:
     """What `texts` name. Raises ValueError."""
     local, ssh, ray = 0, list[SshNode](), list[str]()
     for text in texts:
-        kind, _, rest = text.partition(":")
-        if kind == "local" and rest.isdigit() and 1 <= int(rest) <= MOST_LOCAL:
-            local += int(rest)
+        if text.startswith("local:"):
+            local += _local(text)
         elif text.startswith("ssh://"):
             ssh += [_ssh_node(each) for each in text.removeprefix("ssh://").split(",")]
         elif _ADDRESS.fullmatch(text):
             ray.append(text)
         else:
-            raise ValueError(f"{text!r} is no place for generators; write {FORMS}")
+            lacks = (
+                "has no port of Ray's clients" if text.startswith("ray://") else "is none of the places that there are"
+            )
+            raise ValueError(f"{text!r} {lacks}; write {FORMS}")
+    if local > MOST_LOCAL:
+        raise ValueError(f"{local} nodes on this machine are too many; write at most local:{MOST_LOCAL}")
     if len(ray) > 1 or (ray and (local or ssh)):
         raise ValueError("a cluster that is there already (ray://) stands alone; name nothing beside it")
     if len(set(ssh)) < len(ssh):
@@ -55,10 +59,18 @@ def generators(texts: Sequence[str]) -> Places:
     return Places(local, tuple(ssh), ray[0] if ray else None)
 
 
+def _local(text: str) -> int:
+    number = text.removeprefix("local:")
+    if not number.isdecimal() or not 1 <= int(number) <= MOST_LOCAL:
+        raise ValueError(f"{text!r} is no number of nodes from 1 to {MOST_LOCAL}; write such as local:3")
+    return int(number)
+
+
 def _ssh_node(text: str) -> SshNode:
     found = _HOST.fullmatch(text)
     if found is None:
-        raise ValueError(f'{text!r} is no host; write "ssh://host1,user@host2:2222"')
+        what = f"{text!r} is no host" if text else "'ssh://' names no host, or there is none between two commas"
+        raise ValueError(f'{what}; write "ssh://host1,user@host2:2222"')
     port = found["port"]
     return SshNode(found["host"], found["user"], int(port) if port else None)
 

@@ -30,7 +30,8 @@ class Address:
         """What `text` says. Raises UsageError."""
         bucket, _, key = text.removeprefix(SCHEME).partition("/")
         if not is_remote(text) or _BUCKET.fullmatch(bucket) is None:
-            raise UsageError(f"{text!r} is no address of object storage", hint="write s3://bucket/folder")
+            why = f": a bucket cannot be called {bucket!r}" if bucket and is_remote(text) else ""
+            raise UsageError(f"{text!r} is no address of object storage{why}", hint="write s3://bucket/folder")
         return cls(bucket, key.strip("/"))
 
     def __str__(self) -> str:

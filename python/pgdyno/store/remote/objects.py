@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import IO, Any
 
 from pgdyno import __version__
@@ -82,15 +83,15 @@ def beginning(at: Address, size_bytes: int) -> bytes:
     return content
 
 
-def fetch(of: Stored, path: Path) -> None:
-    """Writes the object to `path`, as it was when it was listed.
+def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
+    """Writes the object to `path`, as it was when it was listed; ends within a chunk when `stopped` is set.
 
-    Raises StoreError when it has vanished or changed since, does not come whole, or cannot be written.
+    Raises StoreError when it has vanished or changed since, does not come whole, cannot be written, or is stopped.
     """
     for left in reversed(range(GOES)):
         try:
             with storing("write", path), path.open("wb") as file, explained("read", of.address):
-                _copy(of, file)
+                _copy(of, file, stopped or Event())
         except BrokenOffError:
             if not left:
                 raise
@@ -98,9 +99,13 @@ def fetch(of: Stored, path: Path) -> None:
             return
 
 
-def _copy(of: Stored, file: IO[bytes]) -> None:
+def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
     body = client().get_object(Bucket=of.address.bucket, Key=of.address.key, IfMatch=of.etag)["Body"]
-    written = sum(file.write(chunk) for chunk in body.iter_chunks(CHUNK_BYTES))
+    written = 0
+    for chunk in body.iter_chunks(CHUNK_BYTES):
+        if stopped.is_set():
+            raise StoreError(f"cannot read {of.address}: it was stopped")
+        written += file.write(chunk)
     if written != of.size_bytes:
         raise BrokenOffError(f"cannot read {of.address}: {written} of its {of.size_bytes} bytes came")
 
@@ -137,4 +142,8 @@ def client() -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
         max_pool_connections=CONNECTIONS,
         user_agent_extra=f"pgdyno/{__version__}",
     )
-    return boto3.client("s3", config=config)
+    try:
+        return boto3.client("s3", config=config)
+    except ValueError as error:
+        hint = "see AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL: https://host, with a port where it is another than 443"
+        raise StoreError(f"boto3 cannot use its configuration: {error}", hint=hint) from error

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Event
 
 from pgdyno.errors import StoreError
 from pgdyno.store.folder import MANIFEST, TRIALS, RunFolder
@@ -56,23 +58,27 @@ def fetched(at: Address, into: Path, tables: Collection[str] | None = None) -> R
 
 def copied(at: Address, into: Path) -> RunFolder:
     """The whole run at `at` as a run folder in `into`; there at once, or not at all. Raises StoreError."""
-    if (into / at.name).exists():
-        raise StoreError(f"cannot copy {at}: {into / at.name} exists already")
-    # nobody lists what begins with a dot
+    _check_free(at, into)
+    # nobody lists what begins with a dot, and two that copy one run have a folder each
+    partial = Path(into, f".{at.name}.{secrets.token_hex(4)}.partial")
     with storing("make a folder in", into):
-        into.mkdir(parents=True, exist_ok=True)
-        partial = Path(into, f".{at.name}.partial")
-        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
     try:
         _fetch_all(at, _below(at), partial)
         with named_as({str(partial): at}):
             RunFolder.open(partial)
+        _check_free(at, into)
         with storing("write", into / at.name):
             (partial / TRIALS).mkdir(exist_ok=True)
             partial.rename(into / at.name)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return RunFolder.open(into / at.name)
+
+
+def _check_free(at: Address, into: Path) -> None:
+    if (into / at.name).exists():
+        raise StoreError(f"cannot copy {at}: {into / at.name} exists already")
 
 
 def upload(folder: RunFolder, into: Address) -> Address:
@@ -164,5 +170,11 @@ def _fetch_all(at: Address, found: Mapping[str, Stored], into: Path) -> None:
             f"{format_bytes(free_bytes)}",
             hint="make room, or set TMPDIR",
         )
+    stopped = Event()
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(lambda each: fetch(each[1], into / each[0]), objects))
+        try:
+            list(pool.map(lambda each: fetch(each[1], into / each[0], stopped), objects))
+        except BaseException:
+            # behind an error, and behind Ctrl-C, nobody waits for what is large and on its way
+            stopped.set()
+            raise

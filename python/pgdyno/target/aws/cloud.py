@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -65,7 +66,7 @@ class Cloud:
                 user_agent_extra=f"pgdyno/{__version__}",
             )
             # a session makes one client at a time
-            with explained(service, "a first request"), self._lock:
+            with _configured(), self._lock:
                 self._clients[service] = self._session.client(service, config=config)
         return self._clients[service]
 
@@ -81,21 +82,29 @@ def _descriptions() -> Any:  # noqa: ANN401 - as above
 def _session(region: str | None) -> Any:  # noqa: ANN401 - as above
     try:
         import boto3
-        from botocore.exceptions import BotoCoreError
         from botocore.session import get_session
     except ImportError as error:
         message = "this needs boto3, which is not installed"
         raise AwsError(message, code="NoBoto3", hint="pip install 'pgdyno[aws]'") from error
-    try:
+    with _configured():
         core = get_session()
         core.register_component("data_loader", _descriptions())
         session = boto3.Session(botocore_session=core, region_name=region)
-    except BotoCoreError as error:
-        hint = "see AWS_PROFILE and ~/.aws/config"
-        raise AwsError(f"boto3 cannot use its configuration: {error}", code="Configuration", hint=hint) from error
-    if session.region_name is None:
-        message = "nothing says in which region of Amazon"
-        raise AwsError(
-            message, code="NoRegion", hint='add region = "eu-central-1" to the target, or set AWS_DEFAULT_REGION'
-        )
+        found = session.region_name
+    if found is None:
+        hint = 'set AWS_DEFAULT_REGION, or name it: region = "eu-central-1" in a target, --region of reap and selftest'
+        raise AwsError("nothing says in which region of Amazon", code="NoRegion", hint=hint)
     return session
+
+
+@contextmanager
+def _configured() -> Iterator[None]:
+    """Of what boto3 reads before its first request: profiles, regions, endpoints."""
+    from botocore.exceptions import BotoCoreError
+
+    try:
+        yield
+    # an endpoint that is no address is a ValueError
+    except (BotoCoreError, ValueError) as error:
+        hint = "see AWS_PROFILE, AWS_DEFAULT_REGION, AWS_ENDPOINT_URL and ~/.aws/config"
+        raise AwsError(f"boto3 cannot use its configuration: {error}", code="Configuration", hint=hint) from error

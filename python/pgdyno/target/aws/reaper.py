@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.target.aws.cloud import Cloud
+from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.inventory import Search, in_order
 from pgdyno.target.aws.journal import Journal, journals
 from pgdyno.target.aws.kinds import FREE, Kind, Resource
@@ -47,7 +48,7 @@ class Reaper:
         """With journals of the home `root`. Raises TargetError without credentials."""
         self._journals = list(journals(root))
         named = [*regions, *(each.region for journal in self._journals for each in journal.noted)]
-        first = Cloud(named[0] if named else None)
+        first = _first(named)
         self._account = first.account()
         self.clouds = {region: first.in_region(region) for region in dict.fromkeys([first.region, *named])}
 
@@ -92,6 +93,16 @@ class Reaper:
             asked = wanted.run in (None, journal.run) and (not wanted.expired or journal.expires <= now)
             if asked and journal.run not in runs_left and journal.hold():
                 journal.close()
+
+
+def _first(named: Sequence[str]) -> Cloud:
+    """Of the configured region, which is looked at in any case; where there is none, of the first of `named`."""
+    try:
+        return Cloud()
+    except AwsError as error:
+        if error.code != "NoRegion" or not named:
+            raise
+    return Cloud(named[0])
 
 
 def run_named(root: Path, text: str) -> str:
