@@ -49,6 +49,8 @@ def looked_at(browser: Browser, width: int = 1280, scheme: str = "light") -> Ite
     context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)  # type: ignore[arg-type]
     page = context.new_page()
     page.set_default_timeout(WAIT_MS)
+    # which has 5 s of its own otherwise
+    expect.set_options(timeout=WAIT_MS)
     complaints: list[str] = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
@@ -89,20 +91,20 @@ def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_pat
     plan.write_text(PLAN.format(second="b", script=NAME, clients="1, 2", seconds=600) + PRICE)
     with live_run(warm_home, tmp_path, plan) as run, looked_at(browser, 400, "dark") as page:
         page.goto(run.url)
-        expect(page.locator("#headline")).to_contain_text(f"Trial 1 of 4: a {NAME}", timeout=WAIT_MS)
-        expect(page.locator("#tps")).to_have_text(re.compile(r"\d"), timeout=WAIT_MS)
-        expect(page.locator("#money")).to_contain_text("EUR so far, 3 an hour", timeout=WAIT_MS)
+        expect(page.locator("#headline")).to_contain_text(f"Trial 1 of 4: a {NAME}")
+        expect(page.locator("#tps")).to_have_text(re.compile(r"\d"))
+        expect(page.locator("#money")).to_contain_text("EUR so far, 3 an hour")
         page.fill("#mark-text", NAME)
         page.click("text=Mark this moment")
-        expect(page.locator("#feed")).to_contain_text(f"mark {NAME}", timeout=WAIT_MS)
+        expect(page.locator("#feed")).to_contain_text(f"mark {NAME}")
         page.reload()
-        expect(page.locator("#feed")).to_contain_text(f"mark {NAME}", timeout=WAIT_MS)
+        expect(page.locator("#feed")).to_contain_text(f"mark {NAME}")
         expect(page.locator("#strip-tps canvas")).to_be_visible(timeout=WAIT_MS)
         seen_in_both_lights(page)
         another_server(run.url, warm_home, tmp_path, page)
         page.reload()  # its buttons are of the server before
         page.click("text=Stop now")
-        expect(page.locator("#link")).to_have_text("Over", timeout=WAIT_MS)
+        expect(page.locator("#link")).to_have_text("Over")
         expect(page.locator("#headline")).to_have_text("The run was interrupted")
         assert run.end() == ExitCode.INTERRUPTED
         page.click("text=What it measured")
@@ -116,7 +118,7 @@ def another_server(url: str, home: Home, folder: Path, page: Page) -> None:
     """Ends the server that the page has come from, and starts another one in its place."""
     (pid,) = servers_beside(folder)
     os.kill(pid, signal.SIGTERM)
-    expect(page.locator("#link")).to_contain_text("Connection lost", timeout=WAIT_MS)
+    expect(page.locator("#link")).to_contain_text("Connection lost")
     port = urlsplit(url).port
     server = subprocess.Popen(
         [PGDYNO, "serve", "pgdyno-runs", f"--listen=:{port}"],
@@ -126,7 +128,7 @@ def another_server(url: str, home: Home, folder: Path, page: Page) -> None:
         stderr=subprocess.DEVNULL,
     )
     _started.append(server)
-    expect(page.locator("#link")).to_have_text("Live", timeout=WAIT_MS)
+    expect(page.locator("#link")).to_have_text("Live")
 
 
 _started: list[subprocess.Popen[bytes]] = []

@@ -101,9 +101,9 @@ def warm_home(fresh_home: Home, home: Home, installed: Installation) -> Home:
     return fresh_home
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def child_environment() -> dict[str, str]:
-    """Our environment for Python programs that use this very pgdyno."""
+    """Our environment, as it is now, for Python programs that use this very pgdyno."""
     package = Path(pgdyno.target.__file__).parent.parent
     return {**os.environ, "PYTHONPATH": str(package.parent)}
 

