@@ -99,7 +99,7 @@ def test_a_run_is_watched_and_stopped(browser: Browser, warm_home: Home, tmp_pat
         expect(page.locator("#feed")).to_contain_text(f"mark {NAME}")
         page.reload()
         expect(page.locator("#feed")).to_contain_text(f"mark {NAME}")
-        expect(page.locator("#strip-tps canvas")).to_be_visible(timeout=WAIT_MS)
+        expect(page.locator("#strip-tps canvas")).to_be_visible()
         seen_in_both_lights(page)
         another_server(run.url, warm_home, tmp_path, page)
         page.reload()  # its buttons are of the server before

@@ -142,7 +142,7 @@ def test_a_write_of_somebody_else_fails_the_trial(
     writer = threading.Thread(target=write, daemon=True)
     writer.start()
     code, out, err = run(environment, plan("vacuum", duration="1.5s", repeats=3))
-    writer.join(10)
+    writer.join(60)
     assert written.is_set()
     assert code == ExitCode.TRIALS_FAILED, err
     first, second, third = trials(tmp_path)

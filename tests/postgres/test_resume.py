@@ -74,7 +74,7 @@ def killed_after(seconds: float, home: Home, folder: Path, *args: str) -> int:
 
 def no_engine_is_left(home: Home) -> bool:
     # the engine's lease ends with its parent
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while engines(home) and time.monotonic() < end:
         time.sleep(0.05)
     return not engines(home)
