@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,6 +71,16 @@ class Probe:
         """Wall time in seconds and values of all rows of a source with these labels."""
         rows = [(line["wall_us"] / 1e6, row) for line in self.of("sample", source) for row in line["rows"]]
         return [(at, row["values"]) for at, row in rows if labels.items() <= row.get("labels", {}).items()]
+
+    def within(self, source: str, began: float, ended: float, amount: Callable[[Line], float]) -> tuple[float, float]:
+        """What an `amount` came to in samples that lie wholly in that time, and in those that touch it."""
+        inner = outer = 0.0
+        for line in self.of("sample", source):
+            until = line["wall_us"] / 1e6
+            since = until - (line["span_us"] or 0) / 1e6
+            outer += amount(line) if since <= ended and until >= began else 0
+            inner += amount(line) if since >= began and until <= ended else 0
+        return inner, outer
 
     def total(self, source: str, metric: str, **labels: str) -> float:
         """The sum of an amount."""

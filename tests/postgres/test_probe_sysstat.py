@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from pgdyno.target import Server
-from tests.postgres.probing import Probe, probing
+from tests.postgres.probing import Line, Probe, probing
 
 SECONDS = 5
 STARTING_S = 1.0
@@ -22,16 +22,13 @@ STARTING_S = 1.0
 
 
 def within(probe: Probe, source: str, metric: str, began: float, ended: float, **labels: str) -> tuple[float, float]:
-    """What an amount came to in samples that lie wholly in that time, and in those that touch it."""
-    inner = outer = 0.0
-    for line in probe.of("sample", source):
-        until = line["wall_us"] / 1e6
-        since = until - (line["span_us"] or 0) / 1e6
+    """What a metric of rows with these labels came to, as `Probe.within` says it."""
+
+    def amount(line: Line) -> float:
         rows = [row for row in line["rows"] if labels.items() <= row.get("labels", {}).items()]
-        amount = sum(row["values"].get(metric, 0.0) for row in rows)
-        outer += amount if since <= ended and until >= began else 0
-        inner += amount if since >= began and until <= ended else 0
-    return inner, outer
+        return float(sum(row["values"].get(metric, 0.0) for row in rows))
+
+    return probe.within(source, began, ended, amount)
 
 
 def reported(*command: str) -> tuple[str, float, float]:
