@@ -39,6 +39,7 @@ from pgdyno.report.sections.cost import cost_section
 from pgdyno.report.sections.differences import asked_differences, environment_table, settings_tables
 from pgdyno.report.sections.dips import dip_section, dips_of
 from pgdyno.report.sections.four import four_numbers, median_trial, peaks_table
+from pgdyno.report.sections.generators import generator_table
 from pgdyno.report.sections.heat import heat_figures
 from pgdyno.report.sections.inside import growth_table, server_statement_table
 from pgdyno.report.sections.loops import is_closed, loops_figure
@@ -188,6 +189,7 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
         "again": "pgdyno plan check plan.toml\npgdyno run plan.toml",
         "host": host_facts(of),
         "servers": server_table(of.manifest.targets),
+        "generators": generator_table(of),
     }
 
 

@@ -57,6 +57,9 @@ def conditions(of: Digest) -> str:
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
         parts.append(say_count(repeats, "one trial a point", "{count} trials a point"))
+    generators = max((len(trial.generator.hosts) for trial in of.run.trials if trial.generator is not None), default=0)
+    if generators:
+        parts.append(numbers.count(generators, "generator"))
     host, imported = of.manifest.host, of.manifest.imported
     where = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}" if host is not None else say("machine not known")
     if imported is not None:

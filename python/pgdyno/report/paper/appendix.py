@@ -200,7 +200,7 @@ def _plan(content: Content) -> Iterator[Block]:
 def _environment(content: Content) -> Iterator[Block]:
     yield heading(say("Environment"))
     yield pairs(content["host"])
-    yield table(content["servers"])
+    yield from _tables(content["servers"], content["generators"])
     yield heading(say("Raw data"))
     where = say(
         "Every figure here comes from the run folder {folder}: records as JSON, tables as Parquet, latency histograms "
