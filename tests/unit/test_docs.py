@@ -7,7 +7,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import typer
 
+from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
 from tests import commands_page
 
@@ -44,3 +46,34 @@ def test_the_reference_has_every_command_as_its_help_has_it() -> None:
     written = (ROOT / "docs" / "reference" / "pgdyno.md").read_text()
     # else: python -m tests.commands_page > docs/reference/pgdyno.md
     assert written == commands_page.page()
+
+
+def typed() -> list[tuple[str, str]]:
+    """Every call of pgdyno in code of the docs, with its page."""
+    form = re.compile(r"(?<![\w/.-])pgdyno (?:[a-z]|--)[^`\n]*")
+    found = []
+    for page in PAGES:
+        if page.name != "pgdyno.md":
+            text = page.read_text()
+            code = re.findall(r"^```(?:sh|console|)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+            code += re.findall(r"`([^`\n]+)`", text)
+            found += [(page.name, call) for each in code for call in form.findall(each)]
+    return found
+
+
+def test_every_call_in_the_docs_has_options_that_there_are() -> None:
+    known = {
+        " ".join(words[1:]): {option for each in command.params for option in each.opts}
+        for words, command in commands_page.commands(typer.main.get_command(app), ("pgdyno",))
+    }
+    wrong = []
+    for page, call in typed():
+        words = call.split("#")[0].replace("[", " ").replace("]", " ").split()[1:]
+        name = next((" ".join(words[:many]) for many in (2, 1) if " ".join(words[:many]) in known), None)
+        options = {re.split("[=,;.:)]", word)[0] for word in words if re.match("--?[a-z]", word)}
+        if name is None:
+            wrong += [(page, call)] if options - {"--version", "--help", "--install-completion"} else []
+        elif options - known[name] - {"--help"}:
+            wrong.append((page, call))
+    assert wrong == []
+    assert len(typed()) > 100

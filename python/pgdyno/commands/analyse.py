@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json as json_module
-import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from rich.console import Console
 
 from pgdyno.analyse.price import PriceList
 from pgdyno.cluster.tasks import Lost
+from pgdyno.commands.price_file import read_prices
 from pgdyno.commands.spread import Unread, each_run, over, say_unread
 from pgdyno.errors import EngineError, ExitCode, UsageError
 from pgdyno.records.price import LatencyLimit, latency_limit
@@ -110,16 +109,3 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
         console.print(f"{numbers.count(count, 'run')} analysed" + (f", {len(unread)} not" if unread else ""))
     say_unread(unread)
     return unread[0].exit_code if unread else ExitCode.OK
-
-
-def read_prices(path: Path) -> PriceList:
-    """The price list in a TOML file. Raises UsageError with every mistake in it."""
-    try:
-        return PriceList.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}") from error
-    except ValidationError as error:
-        mistakes = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise UsageError(f"{path}: {mistakes}", hint="docs/reference/price.md has an example") from error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pgdyno.analyse.price import PriceList, prices_of
-from pgdyno.commands.analyse import read_prices
+from pgdyno.commands.price_file import read_prices
 from pgdyno.store import RunData
 
 

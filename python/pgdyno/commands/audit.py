@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pgdyno.audit import Finding, Severity, audit, worst
 from pgdyno.errors import ExitCode
+from pgdyno.report import numbers
 from pgdyno.store import find_run, load_run
 
 EVIDENCE_SHOWN = 6
@@ -32,7 +33,7 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
 
 def _print(run: str, findings: Sequence[Finding], console: Console) -> None:
     checked = [finding for finding in findings if finding.checked]
-    counts = ", ".join(f"{sum(each.severity is severity for each in checked)} {severity}" for severity in STYLES)
+    counts = ", ".join(_counted(sum(each.severity is severity for each in checked), severity) for severity in STYLES)
     console.print(Text(f"{run}: {counts}", "bold"))
     for finding in checked:
         console.print()
@@ -51,6 +52,10 @@ def _print(run: str, findings: Sequence[Finding], console: Console) -> None:
         console.print()
     for finding in unchecked:
         console.print(Text(f"{finding.rule}: {finding.message}", "dim"))
+
+
+def _counted(number: int, severity: Severity) -> str:
+    return f"{number} invalid" if severity is Severity.INVALID else numbers.count(number, severity)
 
 
 def _figure(value: float | str) -> str:

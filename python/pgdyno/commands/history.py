@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pgdyno.analyse.history import History, HistoryPoint, histories
 from pgdyno.analyse.metric import Metric
-from pgdyno.errors import UsageError
+from pgdyno.errors import StoreError, UsageError
 from pgdyno.report.history import differing, history_lines
 from pgdyno.store import RunData, load_run
 from pgdyno.store import list_runs as stored_runs
@@ -18,6 +18,8 @@ from pgdyno.store import list_runs as stored_runs
 
 def show_history(folder: Path, metric: Metric, target: str | None, workload: str | None, *, json: bool) -> None:
     """Prints the histories of a folder of runs. Raises StoreError and UsageError."""
+    if not folder.is_dir():
+        raise StoreError(f"there is no folder {folder}", hint="name a folder that has runs in it")
     runs = {entry.name: load_run(entry.path) for entry in stored_runs(folder) if entry.manifest is not None}
     chosen = [run for run in runs.values() if workload in (None, run.manifest.workload)]
     found = histories([_of_target(run, target) for run in chosen], metric)

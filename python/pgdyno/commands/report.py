@@ -12,8 +12,8 @@ from pathlib import Path
 from rich.console import Console
 
 from pgdyno.analyse.price import PriceList
-from pgdyno.commands.analyse import read_prices
 from pgdyno.commands.output import below, write_pieces, write_report_at, write_report_file
+from pgdyno.commands.price_file import read_prices
 from pgdyno.commands.spread import Unread, each_run, over, say_unread
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv

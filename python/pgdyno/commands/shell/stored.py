@@ -70,6 +70,8 @@ def show(
             raise UsageError("--timeline and --trial draw: leave out --json, --csv and --layout")
         show_trial(run, runs, trial)
         return
+    if sum((json, csv, layout != "points")) > 1:
+        raise UsageError("--json, --csv and --layout are three forms of one table: name one")
     show_run(run, runs, json=json, csv=csv, layout=layout)
     if not json and not csv and layout == "points":
         from pgdyno.commands.limits import show_limits
