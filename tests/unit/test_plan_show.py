@@ -46,6 +46,13 @@ def test_the_lines_of_an_error_are_the_same() -> None:
     assert problem_lines(PlanError("a.toml", PROBLEMS)) == check_text(PROBLEMS, "a.toml").splitlines()
 
 
+def test_where_the_load_is_made() -> None:
+    assert "load from" not in shown([])
+    assert "load from local:2, ssh://a\n" in "\n".join(
+        each.rstrip() for each in shown(['generators=["local:2", "ssh://a"]']).split("\n")
+    )
+
+
 def test_the_trials_of_a_plan_hold_80_columns() -> None:
     text = shown(["sweep.workers=[1]", 'sweep.protocol=["simple","prepared"]', "target.pg18.settings.jit=off"])
     assert max(len(line) for line in text.splitlines()) <= 80

@@ -12,7 +12,7 @@ from pydantic import AfterValidator
 MOST_LOCAL = 64
 FORMS = '"local:3", "ssh://host1,host2" or "ray://address:10001"'
 _HOST = re.compile(r"(?:(?P<user>[^\s@:/,-][^\s@:/,]*)@)?(?P<host>[^\s@:/,-][^\s@:/,]*)(?::(?P<port>\d{1,5}))?")
-_ADDRESS = re.compile(r"ray://[^\s/:]+:\d{1,5}")
+_ADDRESS = re.compile(r"ray://[^\s/:]+:(?P<port>\d{1,5})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def generators(texts: Sequence[str]) -> Places:
             local += _local(text)
         elif text.startswith("ssh://"):
             ssh += [_ssh_node(each) for each in text.removeprefix("ssh://").split(",")]
-        elif _ADDRESS.fullmatch(text):
+        elif (address := _ADDRESS.fullmatch(text)) is not None and _is_port(address["port"]):
             ray.append(text)
         else:
             lacks = (
@@ -66,9 +66,14 @@ def _local(text: str) -> int:
     return int(number)
 
 
+def _is_port(text: str) -> bool:
+    # the C library takes a larger one for another port
+    return 1 <= int(text) <= 65_535
+
+
 def _ssh_node(text: str) -> SshNode:
     found = _HOST.fullmatch(text)
-    if found is None:
+    if found is None or not _is_port(found["port"] or "22"):
         what = f"{text!r} is no host" if text else "'ssh://' names no host, or there is none between two commas"
         raise ValueError(f'{what}; write "ssh://host1,user@host2:2222"')
     port = found["port"]

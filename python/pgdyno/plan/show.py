@@ -76,6 +76,7 @@ def show_lines(loaded: LoadedPlan) -> Group:
         parts.append(Text(f"target {name}: {_target(target)}"))
     parts += [
         Text(_workload(plan)),
+        *([Text(f"load from {places}")] if (places := _load_places(plan)) else []),
         Text(before_each_trial(plan)),
         *(Text(line) for line in in_each_trial(plan)),
         *(Text(line) for line in excluded_lines(plan)),
@@ -121,6 +122,13 @@ def _target(target: TargetSpec) -> str:
     changed = len(target.settings)
     what = describe_target(target)
     return what + (f", {changed} setting{'s' if changed > 1 else ''} changed" if changed else "")
+
+
+def _load_places(plan: Plan) -> str:
+    """Where the load is made, unless it is this process's host alone."""
+    if plan.generator is not None:
+        return f"{plan.generator.count} x {plan.generator.instance}, rented"
+    return ", ".join(plan.generators)
 
 
 def _workload(plan: Plan) -> str:
