@@ -377,3 +377,20 @@ def test_generators_together_have_the_users_of_one(loaded: Loaded, tmp_path: Pat
             assert tpcc["deferred"] is None
     assert seen[0] == seen[1]
     loaded.consistent()
+
+
+def test_the_server_counts_until_the_last_generator_has_ended(
+    hammerdb: Loaded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = hammerdb.command("--events=-", "--transactions=30", "--tpcc-pauses=off", "--think-time=20ms")[1:]
+    with generators_here(2) as generators:
+        early = generators[0]
+        begin = early.begin
+        # as one whose users are served much faster than the other's
+        less = lambda options, *rest: begin([*options, "--transactions=2"], *rest)  # noqa: E731
+        monkeypatch.setattr(early, "begin", less)
+        end = run_load(generators, options, hammerdb.place.environment, tmp_path)[-1]
+    assert [host["succeeded"] for host in end["generators"]] == [CLIENTS, CLIENTS // 2 * 30]
+    placed, counted = end["tpcc"]["new_orders"]["committed"], end["tpcc"]["server"]["new_orders"]
+    # the first look comes a little later than the first order; the early one has seen no tenth of them
+    assert placed / 3 < counted <= placed

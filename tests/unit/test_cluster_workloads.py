@@ -79,6 +79,7 @@ def tpcc(count: int, *, is_one: bool = True) -> dict[str, Any]:
         "mix": mix,
         "new_orders": {"committed": 0, "rolled_back": 0},
         "deferred": None,
+        "server": {"message": "the first generator counts"},
         "mix_is_one": is_one,
         "refused": None,
     } | {"types": [{"scripts": [number], "count": one["count"]} for number, one in enumerate(mix)]}
@@ -96,6 +97,14 @@ def test_the_mix_is_judged_over_all(count: int, *, is_one: bool, refused: bool) 
     total = 3 * (count + 1000)
     allowed = 100 * (5 * (0.25 / total) ** 0.5 + 12 / total)
     assert found["mix"][0]["chance_percent"] == pytest.approx([50 - allowed, 50 + allowed])
+
+
+def test_the_servers_counts_are_those_of_who_ended_last() -> None:
+    counts = [{"nopm": 60.0 * orders / s, "new_orders": orders, "seconds": s} for orders, s in ((90, 1.0), (300, 4.0))]
+    silent = {"message": "the first generator counts"}
+    for servers, of_all in (([counts[0], counts[1], silent], counts[1]), ([silent, silent], silent)):
+        ends = [{"tpcc": tpcc(1000) | {"server": server}} for server in servers]
+        assert end_of_workload(ends, [4] * len(ends), MERGED)["tpcc"]["server"] == of_all
 
 
 def test_ledgers_and_lua_statements_are_added() -> None:

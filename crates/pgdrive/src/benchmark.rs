@@ -177,7 +177,10 @@ fn prepare(
             &mut session,
             &params,
             load,
-            (options.clients, options.part),
+            (
+                options.clients,
+                tpcc::server::is_asked_by(options.part, options.limit),
+            ),
             seed,
             clock,
             messages,

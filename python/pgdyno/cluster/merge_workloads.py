@@ -127,12 +127,19 @@ def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
         **each[0],
         "nopm": orders["committed"] / minutes if minutes > 0 else 0.0,
         "tpm": total / minutes if minutes > 0 else 0.0,
+        "server": _counted([part["server"] for part in each]),
         "new_orders": orders,
         "types": [_type(same, total, histograms) for same in types],
         "mix": mix,
         "refused": _refusal(mix) if is_one else None,
         "deferred": _deferred([part["deferred"] for part in each]) if each[0]["deferred"] else None,
     }
+
+
+def _counted(each: Sequence[Event]) -> Event:
+    """By the server itself: who asked it has counted all generators' orders, up to the end of its own part."""
+    counted = [one for one in each if "new_orders" in one]
+    return max(counted, key=lambda one: (one["new_orders"], one["seconds"]), default=each[0])
 
 
 def _type(same: Sequence[Event], total: int, histograms: dict[int, str | None]) -> Event:

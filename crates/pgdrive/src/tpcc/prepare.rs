@@ -10,7 +10,6 @@ use pgdyno_dataset::tpcc::{Profile, VERSION};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::driver::Drivers;
 use pgdyno_engine::pacing::Pacing;
-use pgdyno_engine::part::Part;
 use pgdyno_engine::spec::{Limit, Spec, WeightedProgram};
 use pgdyno_script::Rng;
 
@@ -46,7 +45,7 @@ pub struct Ready {
 }
 
 impl Ready {
-    /// Looks at the database and connects what runs beside the clients.
+    /// Looks at the database and connects what runs beside the clients; `asks` for the server's own counts.
     ///
     /// # Errors
     /// It holds something else, or the server refuses a connection.
@@ -54,7 +53,7 @@ impl Ready {
         session: &mut Session,
         params: &Params,
         load: &TpccLoad,
-        (clients, part): (usize, Option<Part>),
+        (clients, asks): (usize, bool),
         seed: u64,
         clock: Clock,
         messages: &Messages,
@@ -78,10 +77,9 @@ impl Ready {
             load: load.clone(),
             pauses: load.pauses(),
             deferred,
-            // what the server counts is of all generators: one asks
-            server: match part {
-                Some(part) if part.number > 0 => ServerCounts::of_another(),
-                _ => ServerCounts::start(params, clock)?,
+            server: match asks {
+                true => ServerCounts::start(params, clock)?,
+                false => ServerCounts::of_another(),
             },
             terminals: Arc::new(terminals),
         })

@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use pgdyno_connect::{Params, Session};
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
+use pgdyno_engine::part::Part;
+use pgdyno_engine::spec::Limit;
 
 use crate::messages::Failure;
 use crate::setup;
@@ -13,6 +15,15 @@ use crate::setup;
 /// Orders placed, and transactions of all databases.
 const SQL: &str = "select (select sum(d_next_o_id) from district), \
      (select sum(xact_commit + xact_rollback)::int8 from pg_catalog.pg_stat_database)";
+
+/// Whether a generator that makes this `part` of a load asks.
+///
+/// What the server counts is of all generators. Where all end at one instant the first asks; with a
+/// number of transactions all do, and who ends last has counted the whole load.
+#[must_use]
+pub fn is_asked_by(part: Option<Part>, limit: Limit) -> bool {
+    part.is_none_or(|part| part.number == 0) || matches!(limit, Limit::Transactions(_))
+}
 
 /// What was counted between two instants.
 #[derive(Debug, Clone, Copy, PartialEq)]
