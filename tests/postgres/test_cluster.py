@@ -114,6 +114,24 @@ def after_first_second(act: Callable[[], None]) -> Callable[[Event], None]:
 LONG = ["-b", "select-only", "--client=6", "--time=120"]
 
 
+def test_a_load_that_is_told_to_stop_does_and_says_what_it_measured(
+    cluster: Cluster, tables: Server, tmp_path: Path
+) -> None:
+    events: list[Event] = []
+    with (
+        (tmp_path / "engine.log").open("w+b") as errors,
+        cluster.running(find_engine(), [*OPTIONS, *LONG], tables.environment(), errors, tmp_path) as (process, stream),
+    ):
+        # while it is listened to: engines whose lease is renewed stop for nothing else
+        tell = after_first_second(lambda: process.send_signal(signal.SIGINT))
+        for event in stream:
+            events.append(event)
+            tell(event)
+    end = events[-1]
+    assert end["outcome"] == "interrupted", end.get("message")
+    assert all(host["succeeded"] > 0 for host in end["generators"])
+
+
 def test_a_frozen_node_fails_the_load_and_comes_back(cluster: Cluster, tables: Server, tmp_path: Path) -> None:
     pid = agent_pid(cluster, 1)
     try:

@@ -13,26 +13,33 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from pgdyno import __version__
-from pgdyno.cluster.heard import AWAITING, GONE_S, RENEWAL, Heard, Lines
+from pgdyno.cluster.heard import AWAITING, GONE_S, LEASE_S, RENEWAL, Heard, Lines
 from pgdyno.cluster.processes import tree_cpu_us
+from pgdyno.cluster.requirements import NODE_FOLDER
 from pgdyno.doctor.generator import plain_ceiling, round_trip_us
 from pgdyno.host import boot_id, describe_host
 from pgdyno.programs import find_engine
 from pgdyno.run.process import without_libpq
 
+ALONE_S = 3.0
+"""For a driver that is late, upon the lease of its engine."""
+
 
 class Agent:
     """One generator's host."""
 
-    def __init__(self) -> None:
-        """Finds the engine. Raises EngineError."""
+    def __init__(self, *, is_process: bool = False) -> None:
+        """Finds the engine; it `is_process` that ends where its driver is gone. Raises EngineError."""
         self._engine = find_engine()
+        self._is_process = is_process
+        self._spoken_to = time.monotonic()
+        self._news = threading.Event()
         self._process: subprocess.Popen[bytes] | None = None
         self._folder: Path | None = None
         self._errors: IO[bytes] | None = None
@@ -54,6 +61,7 @@ class Agent:
 
     def clock_us(self) -> int:
         """This host's wall clock, microseconds since 1970."""
+        self._note()
         return time.time_ns() // 1000
 
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
@@ -66,8 +74,10 @@ class Agent:
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
         """Starts the engine; `files` are put where it runs. One that still runs is ended before."""
+        self._note()
         self.end()
-        self._folder = Path(tempfile.mkdtemp(prefix="pgdyno-generator-"))
+        # on a node of ours it goes with all of the node's
+        self._folder = Path(tempfile.mkdtemp(prefix="pgdyno-generator-", dir=os.environ.get(NODE_FOLDER)))
         for name, content in files.items():
             file = self._folder / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -75,16 +85,17 @@ class Agent:
         self._errors = (self._folder / "engine.log").open("w+b")
         self._lines = Lines()
         self._ray_before = _ray_cpu_us()
-        self._process = subprocess.Popen(
-            [str(self._engine.path), *AWAITING, *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._errors,
-            cwd=self._folder,
-            env=without_libpq(os.environ) | dict(environment),
-            start_new_session=True,
-        )
-        threading.Thread(target=self._read, args=(self._process, self._lines), daemon=True).start()
+        with _hearing_ctrl_c():
+            self._process = subprocess.Popen(
+                [str(self._engine.path), *AWAITING, *options],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                cwd=self._folder,
+                env=without_libpq(os.environ) | dict(environment),
+                start_new_session=True,
+            )
+        threading.Thread(target=self._read, args=(self._process, self._lines, self._folder), daemon=True).start()
 
     def start(self, epoch_us: int) -> None:
         """Tells the engine when to begin, by this host's clock."""
@@ -101,6 +112,7 @@ class Agent:
 
     def interrupt(self) -> None:
         """Ctrl-C for the engine: it still says what it measured."""
+        self._note()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
@@ -130,7 +142,18 @@ class Agent:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
+    def _note(self) -> None:
+        """The driver is there."""
+        self._spoken_to = time.monotonic()
+        self._news.set()
+
+    def _is_alone(self) -> bool:
+        """Whether the engine's lease had run out, and nobody comes to hear of that."""
+        self._news.clear()
+        return time.monotonic() - self._spoken_to > LEASE_S and not self._news.wait(ALONE_S)
+
     def _say(self, line: bytes) -> None:
+        self._note()
         process = self._process
         if process is None or process.stdin is None:
             return
@@ -141,18 +164,34 @@ class Agent:
             # it has ended: the next answer says so
             return
 
-    def _read(self, process: subprocess.Popen[bytes], lines: Lines) -> None:
+    def _read(self, process: subprocess.Popen[bytes], lines: Lines, folder: Path) -> None:
         assert process.stdout is not None
         with process.stdout as said:
             for line in said:
                 lines.add(line)
         lines.end()
+        process.wait()
+        # nobody may come any more who would do it; what the engine said stays readable
+        shutil.rmtree(folder, ignore_errors=True)
+        if self._is_process and self._is_alone():
+            # Ray would leave it for longer; a driver that was only cut off starts another one
+            os._exit(0)
 
     def _said(self) -> str:
         if self._errors is None:
             return ""
         self._errors.seek(0)
         return self._errors.read().decode(errors="replace")
+
+
+@contextmanager
+def _hearing_ctrl_c() -> Iterator[None]:
+    """What is started in the block gets SIGINT: Ray blocks it in all that it starts, and children inherit that."""
+    before = signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _ray_cpu_us() -> dict[str, int]:

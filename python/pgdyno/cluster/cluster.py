@@ -155,7 +155,8 @@ class Cluster:
                 # a host that was frozen may answer once more before it ends
                 tries += 1
                 if tries == MOST_STARTS:
-                    raise EngineError(f"the generators could not begin: {lost}") from lost
+                    whose = "" if lost.number is None else f"{self.generators[lost.number].name}: "
+                    raise EngineError(f"the generators could not begin: {whose}{lost}") from lost
             else:
                 return load
 

@@ -7,7 +7,9 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import IO, Any, Protocol
 
 from pgdyno.cluster.clocks import Offset, measure_offset
@@ -19,6 +21,8 @@ from pgdyno.run.stream import read_events
 HEARTBEAT_S = 1.0
 SILENCE_S = 3.0
 """A generator that says nothing for so long is lost."""
+OVERDUE_S = 2 * SILENCE_S
+"""One from which nothing came for so long is lost, too: the way to it may be stuck where nobody counts."""
 LEAD_US = 1_000_000
 """From the word to begin to the instant itself."""
 INTERRUPTED = "interrupted while connecting"
@@ -29,6 +33,9 @@ LAST_WORDS_S = 5.0
 
 class LostError(Exception):
     """A generator that does not answer, in words."""
+
+    number: int | None = None
+    """Which one of a load it is, from 0, where who catches it does not know."""
 
 
 class Generator(Protocol):
@@ -62,6 +69,8 @@ class _State:
 
     generator: Generator
     before: Offset
+    heard_s: float = inf
+    """When it was heard last, of the monotonic clock; infinite while nobody listens."""
     lines: list[bytes] = field(default_factory=list)
     code: int | None = None
     start: Event | None = None
@@ -125,7 +134,7 @@ class ClusterLoad:
         """Those of the whole load, up to its `end`. Raises EngineError for what is none."""
         try:
             while not self._merger.has_ended:
-                number, news = self._news.get()
+                number, news = self._next()
                 try:
                     if isinstance(news, LostError):
                         raise news
@@ -139,6 +148,16 @@ class ClusterLoad:
         finally:
             self.close()
 
+    def _next(self) -> tuple[int, Heard | LostError]:
+        """What a generator says, or that one says nothing at all."""
+        while True:
+            now_s = time.monotonic()
+            for number, state in enumerate(self._states):
+                if now_s - state.heard_s > OVERDUE_S:
+                    return number, LostError(f"nothing came from it for {OVERDUE_S:g} s")
+            with suppress(queue.Empty):
+                return self._news.get(timeout=HEARTBEAT_S)
+
     def close(self) -> None:
         """Nobody listens any more: engines that still run lose their lease."""
         self._done.set()
@@ -146,20 +165,26 @@ class ClusterLoad:
             self.returncode = 1
 
     def _listen(self, number: int) -> None:
-        generator = self._states[number].generator
+        state = self._states[number]
         while not self._done.is_set():
-            try:
-                heard = generator.listen(HEARTBEAT_S)
-            except LostError as lost:
-                self._news.put((number, lost))
+            state.heard_s = time.monotonic()
+            news = self._listened(state.generator)
+            is_last = isinstance(news, LostError) or news.code is not None
+            if is_last:
+                state.heard_s = inf
+            self._news.put((number, news))
+            if is_last:
                 return
-            except Exception as error:
-                # whoever waits for this generator would wait for ever
-                self._news.put((number, LostError(f"{type(error).__name__}: {error}")))
-                return
-            self._news.put((number, heard))
-            if heard.code is not None:
-                return
+
+    @staticmethod
+    def _listened(generator: Generator) -> Heard | LostError:
+        try:
+            return generator.listen(HEARTBEAT_S)
+        except LostError as lost:
+            return lost
+        except Exception as error:
+            # whoever waits for this generator would wait for ever
+            return LostError(f"{type(error).__name__}: {error}")
 
     def _heard(self, number: int, heard: Heard) -> Iterator[Event]:
         state = self._states[number]
@@ -205,6 +230,7 @@ class ClusterLoad:
 
     def _lost(self, number: int, why: LostError) -> Event:
         """The end of a load that has lost a generator; the others are told to stop."""
+        number = number if why.number is None else why.number
         self.send_signal(signal.SIGINT)
         self.returncode = 1
         state = self._states[number]
@@ -266,14 +292,15 @@ def _was_cut_short(end: Event) -> bool:
 
 
 def _all_at_once(call: Callable[[int, _State], None], states: Sequence[_State]) -> None:
-    """`call` for each, in a thread of its own. Raises the first LostError."""
+    """`call` for each, in a thread of its own. Raises the first LostError, which says whose it is."""
     failures: list[LostError] = []
 
     def one(number: int, state: _State) -> None:
         try:
             call(number, state)
         except LostError as lost:
-            failures.append(LostError(f"{state.generator.name}: {lost}"))
+            lost.number = number
+            failures.append(lost)
 
     threads = [threading.Thread(target=one, args=each) for each in enumerate(states)]
     for thread in threads:

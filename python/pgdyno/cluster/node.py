@@ -27,7 +27,7 @@ from typing import IO, Any
 
 from pgdyno import __version__
 from pgdyno.cluster.processes import descendants
-from pgdyno.cluster.requirements import FOLDER, GO, REFUSED, python_version
+from pgdyno.cluster.requirements import FOLDER, GO, NODE_FOLDER, REFUSED, python_version
 
 LOOK_S = 0.2
 REACH_S = 5.0
@@ -113,14 +113,15 @@ def _hold(order: Mapping[str, Any], orders: IO[bytes]) -> int:
 
     threading.Thread(target=listen, daemon=True).start()
     here = str(Path(sys.executable).parent)
+    # a short path: those of sockets may have 107 bytes only
+    folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
     environment = {
         **os.environ,
         **QUIET,
         "RAY_AUTH_TOKEN": order["token"],
         "PATH": f"{here}:{os.environ.get('PATH', '')}",
+        NODE_FOLDER: folder,
     }
-    # a short path: those of sockets may have 107 bytes only
-    folder = tempfile.mkdtemp(prefix="pgdyno-ray-", dir="/tmp")
     words = [word.replace(FOLDER, folder) for word in order["command"]]
     process = subprocess.Popen(words, stdin=subprocess.DEVNULL, env=environment, start_new_session=True)
     try:

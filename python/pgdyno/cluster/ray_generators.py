@@ -116,8 +116,15 @@ def wait_for_nodes(count: int, is_over: Callable[[], EngineError | None]) -> Non
 
 
 def nodes() -> list[tuple[str, str]]:
-    """Name and ID of each live node that makes load, in the order of their names."""
-    alive = [node for node in _ray().nodes() if node["Alive"] and node["Resources"].get(RESOURCE)]
+    """Name and ID of each live node that makes load, in the order of their names. Raises EngineError."""
+    try:
+        found = _ray().nodes()
+    except Exception as error:
+        raise EngineError(
+            f"the cluster of the generators cannot be asked any more: {first_words(error)}",
+            hint="look at its head and the way to it; then: pgdyno run --resume RUN --redo-failed",
+        ) from error
+    alive = [node for node in found if node["Alive"] and node["Resources"].get(RESOURCE)]
     return sorted((_name(node), node["NodeID"]) for node in alive)
 
 
@@ -136,7 +143,11 @@ class RayGenerator:
         # a load that is restarted in silence would be another load
         actor = _ray().remote(num_cpus=0, resources={RESOURCE: 1}, max_restarts=0, max_task_retries=0)(Agent)
         place = NodeAffinitySchedulingStrategy(node_id, soft=False)
-        self._actor = actor.options(max_concurrency=THREADS, scheduling_strategy=place).remote()
+        try:
+            self._actor = actor.options(max_concurrency=THREADS, scheduling_strategy=place).remote(is_process=True)
+        except ConnectionError as error:
+            # of a cluster that is reached through Ray's client
+            raise LostError(first_words(error)) from error
         try:
             self.facts: Mapping[str, Any] = self._call(self._actor.look, timeout=ARRIVE_S)
         except LostError:
@@ -221,8 +232,10 @@ def _our_signals() -> Iterator[None]:
 
 
 def first_words(error: Exception) -> str:
-    """What an error of Ray says first: it tells much."""
+    """What an error of Ray says first: it tells much. Where that is a heading, also what it says last."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if len(lines) > 1 and lines[0].endswith(":"):
+        return f"{lines[0]} {lines[-1]}"
     return lines[0] if lines else type(error).__name__
 
 

@@ -17,6 +17,9 @@ GO = b"go\n"
 FOLDER = "{folder}"
 """In a command: the folder that a node makes for itself, and removes."""
 
+NODE_FOLDER = "PGDYNO_NODE_FOLDER"
+"""The variable that names it to what runs on the node."""
+
 
 def python_version() -> str:
     """Ray wants the same up to the patch level's dot."""

@@ -1,0 +1,100 @@
+"""Whom a load takes for lost, and that all that was started for it knows when to end."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from pgdyno.cluster import agent, heard, load, requirements
+from pgdyno.cluster.heard import Heard
+from pgdyno.cluster.load import ClusterLoad, LostError
+from pgdyno.cluster.parts import Shared
+
+PROMISED_S = 10.0
+"""Nothing that was started for a load outlives its driver, or the way to it, for longer (docs/guides/cluster.md)."""
+ENGINE_KILLS_ITSELF_S = 3.0
+"""Upon its lease: GRACE of crates/pgdrive/src/lease.rs."""
+
+
+class Stuck:
+    """A generator whose call does not come back: not even with a timeout of its own."""
+
+    name = "stuck"
+    facts: Mapping[str, Any] = {}
+
+    def __init__(self) -> None:
+        self.is_told_to_stop = threading.Event()
+
+    def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
+        pass
+
+    def start(self, epoch_us: int) -> None:
+        pass
+
+    def clock_us(self) -> int:
+        return 0
+
+    def ray_cpu_us(self) -> None:
+        pass
+
+    def listen(self, wait_s: float) -> Heard:
+        del wait_s
+        self.is_told_to_stop.wait()
+        return Heard([], 0, "")
+
+    def interrupt(self) -> None:
+        self.is_told_to_stop.set()
+
+
+def test_a_generator_from_which_nothing_comes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load, "OVERDUE_S", 0.5)
+    errors = io.BytesIO()
+    made = ClusterLoad([Stuck()], Shared(1, [], {}, {}), errors)
+    made.begin({})
+    (end,) = made.events()
+    assert end["lost_generator"] == 1
+    assert end["message"] == "generator 1 of 1 (stuck) was lost: nothing came from it for 0.5 s"
+    assert end["message"].encode() in errors.getvalue()
+
+
+class Ready(Stuck):
+    """One that is ready when the other is; `broken`, it has ended when it is told to begin."""
+
+    def __init__(self, name: str, *, broken: bool) -> None:
+        super().__init__()
+        self.name, self.broken = name, broken
+        self.said = iter([b'{"event": "ready"}\n'])
+
+    def listen(self, wait_s: float) -> Heard:
+        line = next(self.said, None)
+        return super().listen(wait_s) if line is None else Heard([line], None, "")
+
+    def start(self, epoch_us: int) -> None:
+        del epoch_us
+        if self.broken:
+            raise LostError("its host is gone")
+
+
+@pytest.mark.parametrize("broken", [0, 1])
+def test_the_one_that_does_not_begin_is_the_one_that_is_lost(broken: int) -> None:
+    generators = [Ready(name, broken=number == broken) for number, name in enumerate(("one", "other"))]
+    made = ClusterLoad(generators, Shared(2, [], {}, {}), io.BytesIO())
+    made.begin({})
+    # whichever is ready last, and heard of when all are told to begin
+    (end,) = made.events()
+    assert end["lost_generator"] == broken + 1
+    name = generators[broken].name
+    assert end["message"] == f"generator {broken + 1} of 2 ({name}) was lost: its host is gone"
+
+
+def test_everything_ends_within_what_is_promised() -> None:
+    # an engine stops, and is gone; its agent; its node, which is the last of them
+    assert heard.LEASE_S + ENGINE_KILLS_ITSELF_S < PROMISED_S
+    assert heard.LEASE_S + agent.ALONE_S < PROMISED_S
+    assert heard.LEASE_S < requirements.LEASE_S < PROMISED_S
+    # who is taken for lost has stopped, or does before its driver goes on
+    assert load.HEARTBEAT_S < load.SILENCE_S < heard.LEASE_S < load.OVERDUE_S
