@@ -30,6 +30,7 @@ LONG = (
     r"test_cluster.py::test_a_cluster_wants_its_token",
     r"test_cluster_analysis.py::test_what_has_no_memory",
     r"test_generators_ray.py::",
+    r"test_generator_hosts.py::test_runs_are_analysed",
     r"test_generator_hosts.py::test_a_host_that_cannot_be_one_says_why\[(keyless|closed|rayless)",
     *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
     r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",

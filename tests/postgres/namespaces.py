@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -57,6 +58,18 @@ class LanHost:
 
     def heal(self, other: LanHost) -> None:
         ip("route", "del", "blackhole", other.address, within=self.within)
+
+    @contextmanager
+    def impatient(self) -> Iterator[None]:
+        """Meanwhile its TCP gives up after a second of silence, and not after a quarter of an hour."""
+        # of its own namespace, as all of /proc/sys/net
+        tries = [*self.within, "tee", "/proc/sys/net/ipv4/tcp_retries2"]
+        before = subprocess.run([*self.within, "cat", tries[-1]], capture_output=True, check=True).stdout
+        subprocess.run(tries, input=b"2", stdout=subprocess.DEVNULL, check=True)
+        try:
+            yield
+        finally:
+            subprocess.run(tries, input=before, stdout=subprocess.DEVNULL, check=True)
 
     def processes(self) -> dict[int, str]:
         """What runs there, but the keeper, by its name."""

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pgdyno.audit import Finding, audit
+from dataclasses import replace
+
+from pgdyno.audit import Finding, Severity, audit
+from pgdyno.records import Outcome
 from tests.unit.audit_sample import FakeRun, by_hosts, own
 
 
@@ -29,7 +32,11 @@ def test_a_host_whose_processor_is_slower_than_the_others() -> None:
 
 
 def test_a_host_that_is_cut_off_from_the_server() -> None:
+    # its clients give up, and with them the trial, which is no sample of anything
     run = by_hosts(own(summary={"clients_aborted": 4}), (4, 5_000.0, 0.5), (4, 900.0, 0.1), aborted=[0, 4])
-    finding = the("errors", run)
+    failed = [trial.model_copy(update={"outcome": Outcome.FAILED}) for trial in run.trials]
+    finding = the("errors", replace(run, trials=failed))
+    assert finding.severity is Severity.NOTE
+    assert finding.message.startswith("clients of generator-2 (load2) gave up in ")
     assert finding.evidence[0].figures == {"clients_aborted": 4, "generator-2_aborted": 4}
     assert "has lost its way to the server" in finding.advice

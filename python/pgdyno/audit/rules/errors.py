@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.records import Outcome
 
 CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     shares = [(sample, share) for sample in subject.samples if (share := _share(sample)) is not None]
-    if not shares:
+    broken = _broken_off(subject)
+    if not shares and not broken:
         raise MissingError("errors are not counted")
     limits = ((Severity.INVALID, INVALID_SHARE, 2.0), (Severity.CAUTION, CAUTION_SHARE, INVALID_SHARE))
     for severity, low, high in (*limits, (Severity.NOTE, 0.0, CAUTION_SHARE)):
@@ -38,6 +40,26 @@ def _check(subject: Subject) -> Iterator[Said]:
             [Evidence(at=each.at(), figures=_aborted(each)) for each in aborted],
             "find out why, and measure again; a generator whose clients gave up alone has lost its way to the server",
         )
+    if broken:
+        named = dict.fromkeys(host.called for sample in broken for host in sample.hosts if host.clients_aborted)
+        whose = ", ".join(named)
+        yield Said(
+            Severity.NOTE,
+            f"clients{f' of {whose}' if whose else ''} gave up in {len(broken)} trials, which failed: "
+            "they are no result",
+            [sample.number for sample in broken],
+            [Evidence(at=each.at(), figures=_aborted(each)) for each in broken],
+            "look at the failure of each; a generator whose clients gave up alone has lost its way to the server",
+        )
+
+
+def _broken_off(subject: Subject) -> list[Sample]:
+    """Failed trials in which clients gave up: no samples, and yet somebody is to blame."""
+    return [
+        Sample(trial, trial.summary)
+        for trial in subject.run.trials
+        if trial.outcome is Outcome.FAILED and trial.summary is not None and trial.summary.clients_aborted
+    ]
 
 
 def _aborted(sample: Sample) -> dict[str, float | str]:
@@ -59,7 +81,8 @@ def _share(sample: Sample) -> float | None:
 
 RULE = Rule(
     "errors",
-    "failed transactions of all: a note from one, caution over 0.1 %, invalid over 1 % and where clients gave up",
+    "failed transactions of all: a note from one, caution over 0.1 %, invalid over 1 % and where clients gave up; a "
+    "note on trials that failed as clients gave up",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,
