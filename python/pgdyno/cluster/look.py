@@ -9,7 +9,7 @@ from functools import partial
 from pgdyno.cluster.cluster import Cluster, Standing
 from pgdyno.cluster.load import LostError
 from pgdyno.doctor.check import good, stop, unknown
-from pgdyno.doctor.generator import RATE_WARNING, round_trip
+from pgdyno.doctor.generator import RATE_WARNING, round_trip, rounded
 from pgdyno.doctor.needs import Needs
 from pgdyno.errors import EngineError
 from pgdyno.records import Check
@@ -38,7 +38,8 @@ def _ceiling(generator: Standing, reached: float | str, clients: int, protocol: 
     if isinstance(reached, str):
         return unknown(CEILING, f"{_called(generator)}: not measured: {reached}")
     generator.facts = {**generator.facts, "ceiling_tps": round(reached, 1)}
-    found = f"{_called(generator)}: {reached:,.0f} transactions a second (select-only; {protocol}; {clients} clients)"
+    most = rounded(reached)
+    found = f"{_called(generator)}: {most} transactions a second (select-only; {protocol}; {clients} clients)"
     measured = {"tps": round(reached, 1)}
     if rate_per_s is not None and rate_per_s > RATE_WARNING * reached:
         means = f"its part of the rate is {rate_per_s:,.0f} a second: it will be late, and that shows as latency"

@@ -25,6 +25,9 @@ def copy_runs(named: Sequence[str], to: str, runs: Path) -> ExitCode:
 
     The code is that of the first of these. Raises StoreError and UsageError.
     """
+    if is_remote(to):
+        # said once, not of each run
+        Address.of(to)
     found = named_runs(named, runs)
     if not is_remote(to) and not all(is_remote(place) for place in found.places):
         raise UsageError("the runs and the place are both on this machine", hint="cp -r copies there")

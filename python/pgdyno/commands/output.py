@@ -25,7 +25,9 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
             file.writelines(pieces)
         partial.replace(path)
     except OSError as error:
-        raise StoreError(f"cannot write {path}: {error.strerror}", hint="choose another place for it") from error
+        raise StoreError(
+            f"cannot write {path}: {(error.strerror or str(error)).lower()}", hint="choose another place for it"
+        ) from error
     finally:
         partial.unlink(missing_ok=True)
 

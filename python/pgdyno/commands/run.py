@@ -28,6 +28,7 @@ from pgdyno.report.whole import report_html
 from pgdyno.store import find_run, load_run
 from pgdyno.store.remote.address import is_remote
 from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
+from pgdyno.target.aws.life import rented_targets
 from pgdyno.units import parse_duration_s
 
 
@@ -77,6 +78,8 @@ class Rent:
             keep_s = None if self.keep is None else parse_duration_s(self.keep)
         except ValueError as error:
             raise UsageError(f"--keep: {error}") from error
+        if keep_s is not None and not rented_targets(plan):
+            raise UsageError("--keep is of rented servers, and the plan rents none")
         return Renting(keep_s, agree_for_run(plan, self.consent))
 
 

@@ -150,18 +150,18 @@ def ceiling(needs: Needs, reached: Ceiling) -> Check:
     name = "generator.ceiling"
     what = " ".join(needs.scripts[1::2]) if needs.scripts else "select-only, in place of the plan's files"
     found = (
-        f"{_rounded(reached.tps)} transactions a second ({what}; {needs.protocol}) with "
+        f"{rounded(reached.tps)} transactions a second ({what}; {needs.protocol}) with "
         f"{_count(reached.clients, 'client')} on {_count(reached.workers, 'worker')}, "
         f"beside {_count(reached.threads, 'thread')} of pgnull"
     )
     measured = {"tps": round(reached.tps, 1), "workers": reached.workers, "threads": reached.threads}
     change = "use more workers, or more machines to make the load"
     if needs.rate_per_s is not None:
-        found += f"; the plan asks for {_rounded(needs.rate_per_s)}"
+        found += f"; the plan asks for {rounded(needs.rate_per_s)}"
         means = "close to its own limit the generator is late, and that shows as latency"
         limits = [(RATE_NOTE, note), (RATE_WARNING, warning)]
         return graded(name, needs.rate_per_s / max(reached.tps, 1), limits, found, means, change, measured)
-    means = f"a trial near {_rounded(0.7 * reached.tps)} measures the generator as much as the server"
+    means = f"a trial near {rounded(0.7 * reached.tps)} measures the generator as much as the server"
     return good(name, found, measured, means)
 
 
@@ -173,7 +173,7 @@ def round_trip(needs: Needs, median_us: float, to: str) -> Check:
     if needs.statements > 1:
         means = f"a transaction of {needs.statements} statements takes at least {least_us:.3g} µs"
     else:
-        means = f"no statement is faster; a client does at most {_rounded(1e6 / median_us)} a second"
+        means = f"no statement is faster; a client does at most {rounded(1e6 / median_us)} a second"
     change = "move the generator closer to the server (the same zone or rack)"
     limits = [(TRIP_NOTE_US, note), (TRIP_WARNING_US, warning)]
     check = graded(name, median_us, limits, found, means, change, {"median_us": round(median_us, 2)})
@@ -187,7 +187,8 @@ def not_measured(name: str, error: Exception) -> Check:
     return unknown(name, f"not measured: {why}", change=hint)
 
 
-def _rounded(number: float) -> str:
+def rounded(number: float) -> str:
+    """`number` with three significant digits, as people are told it."""
     return f"{float(f'{number:.3g}'):,.0f}"
 
 

@@ -56,10 +56,10 @@ def import_files(
         else:
             gathered.add(found)
     if not gathered.places and not logs:
-        raise StoreError(
-            f"cannot import {', '.join(named)}: no output of a known tool is in it",
-            hint=f"{len(gathered.unread)} lines with figures were not understood; see docs/guides/import.md",
-        )
+        hint = "docs/guides/import.md says what is read"
+        if gathered.unread:
+            hint = f"{len(gathered.unread)} lines with figures were not understood; {hint}"
+        raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     return _write(gathered, logs, into, target, over)
 
 

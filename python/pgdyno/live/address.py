@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import re
 import socket
@@ -52,7 +53,9 @@ class Address:
                 raise
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            hint = "another pgdyno may serve there; --listen :PORT takes another port, :0 any that is free"
+            hint = "--listen takes an address of this machine; :PORT is another port, :0 any that is free"
+            if error.errno == errno.EADDRINUSE:
+                hint = "another pgdyno may serve there; --listen :PORT takes another port, :0 any that is free"
             raise UsageError(f"cannot listen on {self.host}:{self.port}: {why}", hint=hint) from error
         return listening
 
