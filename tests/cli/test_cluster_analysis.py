@@ -147,9 +147,9 @@ def test_an_import_is_the_same(
     assert not list(tmp_path.iterdir()), "an import that failed leaves nothing"
 
 
-def test_a_place_that_is_none() -> None:
-    with pytest.raises(UsageError, match="--cluster: 'local' is no place"):
-        analyse_stored(["s3://bench/runs"], Path(), None, None, json=True, cluster=["local"])
+def test_a_place_that_is_none(runs: list[str]) -> None:
+    with pytest.raises(UsageError, match="--cluster: 'local' is none of the places"):
+        analyse_stored(runs, Path(), None, None, json=True, cluster=["local"])
 
 
 # ---- the tasks themselves ----
