@@ -148,7 +148,7 @@ def test_places() -> None:
 @pytest.mark.parametrize(
     ("texts", "why"),
     [
-        (["remote:3"], "'remote:3' is none of the places"),
+        (["remote:3"], "'remote:3' is no place to work at"),
         (["local:0"], "'local:0' is no number of nodes"),
         (["local:²"], "'local:²' is no number of nodes"),
         (["local:64", "local:1"], "65 nodes on this machine are too many"),

@@ -46,9 +46,7 @@ def generators(texts: Sequence[str]) -> Places:
         elif (address := _ADDRESS.fullmatch(text)) is not None and _is_port(address["port"]):
             ray.append(text)
         else:
-            lacks = (
-                "has no port of Ray's clients" if text.startswith("ray://") else "is none of the places that there are"
-            )
+            lacks = "has no port of Ray's clients" if text.startswith("ray://") else "is no place to work at"
             raise ValueError(f"{text!r} {lacks}; write {FORMS}")
     if local > MOST_LOCAL:
         raise ValueError(f"{local} nodes on this machine are too many; write at most local:{MOST_LOCAL}")
