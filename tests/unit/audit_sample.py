@@ -350,30 +350,31 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
     )  # fmt: skip
 
 
-def by_hosts(
-    run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000, aborted: Sequence[int] = ()
-) -> FakeRun:
+def by_hosts(run: FakeRun, *hosts: tuple[int, float, float], late_us: int = 2000, **each: Sequence[object]) -> FakeRun:
     """`run` with a load of several generators: clients, throughput and the busiest worker's share of each.
 
-    Their seconds came up to `late_us` late, and so many clients of each were `aborted`.
+    Their seconds came up to `late_us` late; `each` has more fields, a value for each generator.
     """
     generators = [
-        GeneratorHost(
-            name=f"generator-{number}",
-            host=f"load{number}",
-            cores=4,
-            cpu_model="any",
-            pgdyno="0.1.0",
-            pgdrive="0.1.0",
-            clients=clients,
-            clients_aborted=aborted[number - 1] if aborted else 0,
-            clock_ahead_us=0,
-            clock_round_trip_us=200,
-            clock_ahead_after_us=0,
-            heard_late_us=late_us,
-            ray_cpu_us=None,
-            tps=tps,
-            busiest_cpu_share=share,
+        GeneratorHost.model_validate(
+            {
+                "name": f"generator-{number}",
+                "host": f"load{number}",
+                "cores": 4,
+                "cpu_model": "any",
+                "pgdyno": "0.1.0",
+                "pgdrive": "0.1.0",
+                "clients": clients,
+                "clients_aborted": 0,
+                "clock_ahead_us": 0,
+                "clock_round_trip_us": 200,
+                "clock_ahead_after_us": 0,
+                "heard_late_us": late_us,
+                "ray_cpu_us": None,
+                "tps": tps,
+                "busiest_cpu_share": share,
+                **{name: of[number - 1] for name, of in each.items()},
+            }
         )
         for number, (clients, tps, share) in enumerate(hosts, start=1)
     ]

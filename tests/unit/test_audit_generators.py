@@ -5,12 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pgdyno.audit import Finding, Severity, audit
-from pgdyno.records import Outcome
-from tests.unit.audit_sample import FakeRun, by_hosts, own
+from pgdyno.records import Outcome, WayRecord
+from tests.unit.audit_sample import FakeRun, by_hosts, own, way
+
+
+def found(rule: str, run: FakeRun) -> list[Finding]:
+    return [finding for finding in audit(run) if finding.rule == rule]
 
 
 def the(rule: str, run: FakeRun) -> Finding:
-    (finding,) = (finding for finding in audit(run) if finding.rule == rule)
+    """That of the first target."""
+    finding = found(rule, run)[0]
     assert finding.checked
     return finding
 
@@ -33,10 +38,43 @@ def test_a_host_whose_processor_is_slower_than_the_others() -> None:
 
 def test_a_host_that_is_cut_off_from_the_server() -> None:
     # its clients give up, and with them the trial, which is no sample of anything
-    run = by_hosts(own(summary={"clients_aborted": 4}), (4, 5_000.0, 0.5), (4, 900.0, 0.1), aborted=[0, 4])
+    run = by_hosts(own(summary={"clients_aborted": 4}), (4, 5_000.0, 0.5), (4, 900.0, 0.1), clients_aborted=[0, 4])
     failed = [trial.model_copy(update={"outcome": Outcome.FAILED}) for trial in run.trials]
     finding = the("errors", replace(run, trials=failed))
     assert finding.severity is Severity.NOTE
     assert finding.message.startswith("clients of generator-2 (load2) gave up in ")
     assert finding.evidence[0].figures == {"clients_aborted": 4, "generator-2_aborted": 4}
     assert "has lost its way to the server" in finding.advice
+
+
+TWO = ((4, 5_000.0, 0.5), (4, 5_000.0, 0.5))
+
+
+def test_a_host_in_another_zone_than_the_server() -> None:
+    run = by_hosts(own(ways=lambda *_: way(900, "1a", "1a")), *TWO, zone=["1a", "1b"], round_trip_us=[300.0, 900.0])
+    finding = the("placement-differs", run)
+    assert "came from 1b (generator-2 (load2)), and the server is in 1a: a round trip of 0.9 ms" in finding.message
+    assert not found("placement-differs", by_hosts(own(ways=lambda *_: way(300, "1a", "1a")), *TWO, zone=["1a", "1a"]))
+
+
+def test_a_host_that_is_farther_from_the_server_than_the_others() -> None:
+    run = own(ways=lambda *_: way(900, "1a", "1a"))
+    finding = the("network-floor", by_hosts(run, *TWO, round_trip_us=[300.0, 900.0]))
+    assert "0.9 ms from generator-2 (load2) and 0.3 ms from generator-1 (load1)" in finding.message
+    assert finding.evidence[0].figures == {"generator-1": 300.0, "generator-2": 900.0}
+    assert not found("network-floor", by_hosts(run, *TWO, round_trip_us=[500.0, 900.0]))
+
+
+def test_of_several_hosts_the_farthest_is_named() -> None:
+    def ways(_: int, target: str) -> WayRecord:
+        return way(300 if target == "a" else 1400).model_copy(update={"generator": "generator-2 (load2)"})
+
+    finding = the("network-floor", by_hosts(own(ways=ways), *TWO))
+    assert "0.3 ms to a and 1.4 ms to b from generator-2 (load2), the farthest generator" in finding.message
+    assert finding.evidence[0].figures["generator"] == "generator-2 (load2)"
+
+
+def test_hosts_of_one_class_with_other_processors() -> None:
+    finding = the("hardware-differs", by_hosts(own(), *TWO, instance=["c7i.large"] * 2, cpu_model=["Xeon 1", "Xeon 2"]))
+    assert "generators of the class c7i.large have not all the same processor: Xeon 1 in trials 1, " in finding.message
+    assert "(generator-1 (load1)); Xeon 2 in trials" in finding.message

@@ -22,7 +22,7 @@ from pgdyno import __version__
 from pgdyno.cluster.heard import AWAITING, GONE_S, LEASE_S, RENEWAL, Heard, Lines
 from pgdyno.cluster.processes import tree_cpu_us
 from pgdyno.cluster.requirements import NODE_FOLDER
-from pgdyno.doctor.generator import plain_ceiling, round_trip_us
+from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.host import boot_id, describe_host
 from pgdyno.programs import find_engine
 from pgdyno.run.process import without_libpq
@@ -48,11 +48,15 @@ class Agent:
 
     def look(self) -> dict[str, Any]:
         """What is to be known of this host."""
+        # boto3's room takes a while to load, this part of it does not
+        from pgdyno.target.aws.here import own_zone
+
         host = describe_host()
         return {
             "host": os.uname().nodename,
             "pid": os.getpid(),
             "boot": boot_id(),
+            "zone": own_zone(),
             "cores": host.cores,
             "cpu_model": host.cpu_model,
             "pgdyno": __version__,
@@ -68,9 +72,9 @@ class Agent:
         """Transactions a second of the engine here against a server that answers at once. Raises EngineError."""
         return plain_ceiling(self._engine, len(os.sched_getaffinity(0)), protocol, clients, seconds)
 
-    def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
-        """Median of the shortest statement from here to the server of `environment`. Raises EngineError."""
-        return round_trip_us(self._engine, environment, protocol)
+    def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
+        """From here to the server of `environment` and back. Raises EngineError."""
+        return round_trips(self._engine, environment, protocol)
 
     def begin(self, options: Sequence[str], environment: Mapping[str, str], files: Mapping[str, bytes]) -> None:
         """Starts the engine; `files` are put where it runs. One that still runs is ended before."""

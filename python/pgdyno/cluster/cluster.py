@@ -23,6 +23,7 @@ from pgdyno.cluster.merge import Event
 from pgdyno.cluster.node_script import Node, address_of, refusal
 from pgdyno.cluster.parts import Shared, shared_out
 from pgdyno.cluster.ray_generators import NotStartedError, RayGenerator
+from pgdyno.doctor.generator import Trips
 from pgdyno.errors import EngineError
 from pgdyno.plan.generators import Places
 from pgdyno.programs import Engine
@@ -40,7 +41,7 @@ class Standing(Generator, Protocol):
     def ceiling(self, protocol: str, clients: int, seconds: float) -> float:
         """Of its engine against a server that answers at once, transactions a second."""
 
-    def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
+    def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
         """From there to a server and back."""
 
     def end(self) -> None:

@@ -17,6 +17,7 @@ from pgdyno.cluster.agent import Agent
 from pgdyno.cluster.heard import Heard
 from pgdyno.cluster.load import SILENCE_S, LostError
 from pgdyno.cluster.node_script import RESOURCE
+from pgdyno.doctor.generator import Trips
 from pgdyno.errors import EngineError
 
 CALL_S = 10.0
@@ -180,9 +181,10 @@ class RayGenerator:
         """Of its engine, transactions a second."""
         return float(self._call(self._actor.ceiling, protocol, clients, seconds, timeout=CALL_S + seconds))
 
-    def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
+    def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
         """From there to a server and back."""
-        return float(self._call(self._actor.path_us, dict(environment), protocol))
+        found: Trips = self._call(self._actor.trips, dict(environment), protocol)
+        return found
 
     def interrupt(self) -> None:
         """Tells its engine to stop; waits for nothing."""

@@ -20,7 +20,7 @@ from asyncssh.process import SSHClientProcess
 from pgdyno import __version__
 from pgdyno.cluster.heard import AWAITING, GONE_S, RENEWAL, Heard, Lines
 from pgdyno.cluster.load import SILENCE_S, LostError
-from pgdyno.doctor.generator import plain_ceiling, round_trip_us
+from pgdyno.doctor.generator import Trips, plain_ceiling, round_trips
 from pgdyno.errors import EngineError
 from pgdyno.host import cpu_model
 from pgdyno.programs import Engine
@@ -95,9 +95,9 @@ class SshGenerator:
         """Of its engine against a server that answers at once. Raises EngineError."""
         return plain_ceiling(self._alone, self.facts["cores"], protocol, clients, seconds)
 
-    def path_us(self, environment: Mapping[str, str], protocol: str) -> float:
+    def trips(self, environment: Mapping[str, str], protocol: str) -> Trips:
         """From there to a server and back. Raises EngineError."""
-        return round_trip_us(self._alone, environment, protocol)
+        return round_trips(self._alone, environment, protocol)
 
     def ray_cpu_us(self) -> Mapping[str, int] | None:
         """There is no Ray."""
@@ -157,6 +157,8 @@ class SshGenerator:
         return {
             "host": node,
             "boot": boot,
+            "zone": self._there.zone,
+            "instance": self._there.instance,
             "cores": int(cores),
             "cpu_model": cpu_model("\n".join(cpuinfo)),
             "pgdyno": __version__,

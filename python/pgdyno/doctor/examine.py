@@ -119,7 +119,7 @@ def _generator(system: System, needs: Needs, engine: Engine, patience: Patience)
 def _round_trips(needs: Needs, engine: Engine, servers: Servers) -> Iterator[Check]:
     try:
         for target, environment in servers.items():
-            median_us = generator.round_trip_us(engine, environment, needs.protocol)
+            median_us = generator.round_trips(engine, environment, needs.protocol).median_us
             yield generator.round_trip(needs, median_us, f"to {target} at {environment.get('PGHOST', 'its host')}")
         if needs.on_this_host:
             way = "over loopback" if needs.tcp else "over a socket of this machine"

@@ -46,6 +46,15 @@ class Ceiling:
     """Of pgnull; 0 against a real server."""
 
 
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """Round trips of one client: the shortest statement, one after the other."""
+
+    count: int
+    least_us: float
+    median_us: float
+
+
 def measure_ceiling(engine: Engine, needs: Needs, cores: int, seconds: float) -> Ceiling:
     """The plan's clients with its protocol and, if they are built in, its scripts. Raises EngineError."""
     workers = min(needs.workers or max(cores // 2, 1), needs.clients)
@@ -68,16 +77,17 @@ def plain_ceiling(engine: Engine, cores: int, protocol: str, clients: int, secon
 def measure_round_trip(engine: Engine, needs: Needs) -> float:
     """Median of one client's `SELECT` against pgnull, microseconds. Raises EngineError."""
     with null_server(engine, 1, tcp=needs.tcp) as environment:
-        return round_trip_us(engine, environment, needs.protocol)
+        return round_trips(engine, environment, needs.protocol).median_us
 
 
-def round_trip_us(engine: Engine, environment: Mapping[str, str], protocol: str) -> float:
-    """Median of the shortest statement at the server of `environment`, microseconds. Raises EngineError."""
+def round_trips(engine: Engine, environment: Mapping[str, str], protocol: str) -> Trips:
+    """From where `engine` runs to the server of `environment` and back. Raises EngineError."""
     with tempfile.NamedTemporaryFile("w", suffix=".sql") as script:
         script.write("SELECT 1;\n")
         script.flush()
         options = ["--client=1", "--jobs=1", f"--protocol={protocol}", f"--file={script.name}"]
-        return _p50_us(drive(engine, options, environment, ROUND_TRIP_S))
+        end = drive(engine, options, environment, ROUND_TRIP_S)
+        return Trips(end["succeeded"], round(end["latency_ns"]["min"] / 1e3, 1), _p50_us(end))
 
 
 def drive(engine: Engine, options: Sequence[str], environment: Mapping[str, str], seconds: float) -> Event:

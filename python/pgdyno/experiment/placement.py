@@ -2,47 +2,52 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pgdyno.errors import TargetError
+from pgdyno.doctor.generator import Trips, round_trips
+from pgdyno.errors import EngineError, TargetError
 from pgdyno.experiment.events import clients_environment
+from pgdyno.experiment.stage import stage
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
-from pgdyno.records import WayRecord
-from pgdyno.run.process import running_engine
+from pgdyno.records import Stage, WayRecord
 from pgdyno.target import Server
 from pgdyno.target.aws.journal import GENERATOR
-from pgdyno.target.way import TRIPS, measure_way
+from pgdyno.target.way import measure_way
 
-_OPTIONS = ("--events=-", "--parent-lease", "--no-vacuum", "--client=1", "--jobs=1", f"--transactions={TRIPS}")
+if TYPE_CHECKING:
+    from pgdyno.cluster.cluster import Cluster
+
+Found = dict[str, int | float | str | None]
+"""Fields of a way."""
 
 
 def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
-    """From where the load comes from to the `server` of `trial`. Raises TargetError."""
+    """From where the load comes from to the `server` of `trial`; of several generators the farthest counts.
+
+    Raises TargetError, and StageFailedError when the generators cannot be had.
+    """
     ready = state.ground.rental.journal.ready if state.ground.rental is not None else {}
     place, generator = ready.get(trial.target), ready.get(GENERATOR)
     way = measure_way(server)
+    there: Found = {}
     if place is not None:
-        way = way.model_copy(update={"server_zone": place["zone"], "instance": place["instance"]})
+        there |= {"server_zone": place["zone"], "instance": place["instance"]}
+    if state.ground.cluster is not None:
+        there |= _from_farthest(state, state.ground.cluster, trial, server)
+    elif generator is not None:
+        there |= _from_generator(state, server) | {"generator_zone": generator["zone"]}
+    elif place is not None or server.machine is None:
+        # boto3's room takes a while to load, this part of it does not
+        from pgdyno.target.aws.here import own_zone
+
+        there["generator_zone"] = own_zone()
     if generator is not None:
-        trips, least_us, median_us = _from_generator(state, server)
-        there = {
-            "round_trips": trips,
-            "least_us": least_us,
-            "median_us": median_us,
-            "generator_zone": generator["zone"],
-        }
-        return way.model_copy(update={**there, **_clock(state, way)})
-    if place is None and server.machine is not None:
-        return way
-    # boto3's room takes a while to load, this part of it does not
-    from pgdyno.target.aws.here import own_zone
-
-    return way.model_copy(update={"generator_zone": own_zone()})
+        there |= _clock(state, way)
+    return way.model_copy(update=there)
 
 
-def _clock(state: RunState, way: WayRecord) -> dict[str, int | None]:
+def _clock(state: RunState, way: WayRecord) -> Found:
     """The server's clock against the generator's, whose seconds the trial has. Raises TargetError."""
     # SSH takes a while to load
     from pgdyno.probe.ahead import measure_ahead
@@ -58,17 +63,28 @@ def _clock(state: RunState, way: WayRecord) -> dict[str, int | None]:
     }
 
 
-def _from_generator(state: RunState, server: Server) -> tuple[int, float, float]:
-    """Round trips by pgdrive on the rented generator: how many, the quickest and the median, in microseconds."""
-    with tempfile.TemporaryDirectory(prefix="pgdyno-") as folder, tempfile.TemporaryFile() as errors:
-        script = Path(folder) / "round-trip.sql"
-        script.write_text("SELECT 1;\n", encoding="utf-8")
-        options = [*_OPTIONS, "-f", str(script)]
-        with running_engine(state.ground.engine, options, clients_environment(state, server), errors) as (_, events):
-            end = next((each for each in events if each["event"] == "end"), None)
-        errors.seek(0)
-        said = errors.read().decode(errors="replace").strip()
-    latency = end.get("latency_ns") if end is not None else None
-    if end is None or latency is None:
-        raise TargetError(f"the generator cannot measure a round trip to the server: {said or 'it says nothing'}")
-    return int(end["succeeded"]), round(latency["min"] / 1e3, 1), round(latency["p50"] / 1e3, 1)
+def _from_generator(state: RunState, server: Server) -> Found:
+    """By pgdrive on the one rented generator. Raises TargetError."""
+    try:
+        return _trips(round_trips(state.ground.engine, clients_environment(state, server), "simple"))
+    except EngineError as error:
+        message = f"the generator cannot measure a round trip to the server: {error.message}"
+        raise TargetError(message, hint=error.hint) from error
+
+
+def _from_farthest(state: RunState, cluster: Cluster, trial: PlannedTrial, server: Server) -> Found:
+    """By pgdrive on each of the generators. Raises EngineError, and StageFailedError when they cannot be had."""
+    # Ray takes a second to load; where there is a cluster, it is loaded
+    from pgdyno.cluster.look import called
+    from pgdyno.cluster.trips import measure_trips
+
+    stage(Stage.RUN, cluster.gather)
+    farthest = measure_trips(cluster, trial.point.clients, clients_environment(state, server))
+    if farthest is None:
+        return {}
+    generator, trips = farthest
+    return _trips(trips) | {"generator": called(generator), "generator_zone": generator.facts.get("zone")}
+
+
+def _trips(trips: Trips) -> Found:
+    return {"round_trips": trips.count, "least_us": trips.least_us, "median_us": round(trips.median_us, 1)}

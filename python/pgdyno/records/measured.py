@@ -124,6 +124,16 @@ class GeneratorHost(Record):
     """Of the machine; generators with the same share it."""
     cores: int
     cpu_model: str
+    """As the host sees it, of a rented one, too."""
+    zone: str | None = None
+    """Amazon's availability zone; None: it is none of Amazon's, or does not tell."""
+    instance: str | None = None
+    """The type that was rented: of `instead`, perhaps; None: it was not rented for the run."""
+    round_trips: int | None = None
+    """To the server and back, just before the trial, one after the other; None where nobody looked."""
+    round_trip_us: float | None = None
+    """The quickest of them."""
+    round_trip_median_us: float | None = None
     pgdyno: str
     pgdrive: str
     clients: int | None

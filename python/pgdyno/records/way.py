@@ -6,10 +6,12 @@ from pgdyno.records.base import Record
 
 
 class WayRecord(Record):
-    """As it was found just before a trial."""
+    """As it was found just before a trial; of several generators each has its own in `generator.hosts`."""
 
     round_trips: int
     """How many statements were sent, one after the other, over one connection."""
+    generator: str | None = None
+    """Of several generators the one that is farthest from the server, from where they were sent; and its host."""
     least_us: float
     """The quickest of them: there and back, and a server that only answers."""
     median_us: float
@@ -18,7 +20,8 @@ class WayRecord(Record):
     clock_uncertainty_us: int | None = None
     """Half of the quickest round trip in which it was asked for; with a rented generator, that of both clocks."""
     generator_zone: str | None = None
-    """Availability zone of the machine that the load came from; None: it is none of Amazon's, or does not tell."""
+    """Availability zone of the machine that the load came from, of several the farthest; None: it is none of Amazon's,
+    or does not tell."""
     server_zone: str | None = None
     """None: the server was not rented for the run."""
     instance: str | None = None

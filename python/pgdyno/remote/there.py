@@ -20,6 +20,10 @@ class There:
     ssh: SshSpec
     hosts: Mapping[str, str] = field(default_factory=dict)
     """Servers' addresses as that host is to use them, by those that are used here."""
+    zone: str | None = None
+    """Amazon's availability zone, of a rented host."""
+    instance: str | None = None
+    """The type that was rented: of `instead`, perhaps."""
 
     @classmethod
     def read(cls, file: Path) -> There:

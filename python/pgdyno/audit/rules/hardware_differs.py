@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
@@ -24,23 +25,46 @@ def _check(subject: Subject) -> Iterator[Said]:
         )
 
 
+_Seen = dict[str, dict[str, dict[str, list[int]]]]
+"""Numbers of trials by class, by the processor that was seen, and by who saw it."""
+
+
 def _of_one_class(subject: Subject) -> Iterator[Said]:
-    """Rented servers of one class whose processors differ: the name of a class is no promise."""
-    found: dict[str, dict[str, list[int]]] = {}
-    for samples in subject.by_target.values():
+    """Rented hosts of one class whose processors differ: the name of a class is no promise."""
+    servers: _Seen = {}
+    generators: _Seen = {}
+    for target, samples in subject.by_target.items():
         for sample in samples:
             way = sample.trial.way
             if way is not None and way.instance is not None and way.cpu_model is not None:
-                found.setdefault(way.instance, {}).setdefault(way.cpu_model, []).append(sample.number)
-    for instance, models in found.items():
+                _add(servers, way.instance, way.cpu_model, target, sample.number)
+            for host in sample.hosts:
+                if host.instance is not None:
+                    _add(generators, host.instance, host.cpu_model, host.called, sample.number)
+    yield from _unlike("servers", servers, "compare trials of the same processor, or rent until it is the same")
+    yield from _unlike("generators", generators, "what each can do differs: rent until it is the same, or more of them")
+
+
+def _add(seen: _Seen, instance: str, model: str, by: str, trial: int) -> None:
+    seen.setdefault(instance, {}).setdefault(model, {}).setdefault(by, []).append(trial)
+
+
+def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[Said]:
+    for instance, models in seen.items():
         if len(models) > 1:
-            named = ", ".join(f"{model} in trials {', '.join(map(str, numbers))}" for model, numbers in models.items())
+            named = "; ".join(
+                f"{model} in trials {', '.join(map(str, sorted({*chain(*by.values())})))} ({', '.join(by)})"
+                for model, by in models.items()
+            )
             yield Said(
                 Severity.CAUTION,
-                f"servers of the class {instance} have not all the same processor: {named}",
-                [number for numbers in models.values() for number in numbers],
-                [Evidence(at=f"trial {numbers[0]}", figures={"processor": model}) for model, numbers in models.items()],
-                "compare trials of the same processor, or rent until it is the same",
+                f"{what} of the class {instance} have not all the same processor: {named}",
+                sorted({number for by in models.values() for number in chain(*by.values())}),
+                [
+                    Evidence(at=f"trial {min(chain(*by.values()))}", figures={"processor": model, what: ", ".join(by)})
+                    for model, by in models.items()
+                ],
+                advice,
             )
 
 
@@ -65,7 +89,7 @@ def _attempts(subject: Subject) -> dict[str, str]:
 RULE = Rule(
     "hardware-differs",
     "machines that the document names for its tables; of our own runs, the machine of each attempt, and the processors "
-    "that rented servers of one class see",
+    "that rented servers and generators of one class see",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

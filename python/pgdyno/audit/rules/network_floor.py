@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
-from pgdyno.records import WayRecord
+from pgdyno.records import GeneratorHost, WayRecord
 
 RATIO, LEAST_MS = 1.5, 0.5
 """Smaller differences come from processors and luck."""
@@ -23,6 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
     yield from _moved({target: of for target, of in ways.items() if target not in near})
     if len(ways) > 1:
         yield from _apart(subject, {target: min(of, key=_least_us) for target, of in ways.items()})
+    yield from _scattered(subject)
 
 
 _Way = tuple[int, WayRecord]
@@ -56,7 +57,7 @@ def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
             yield Said(
                 Severity.CAUTION,
                 f"a round trip to {target} took {_median_us(low) / 1e3:.3g} ms before trial {low[0]} and "
-                f"{_median_us(high) / 1e3:.3g} ms before trial {high[0]}",
+                f"{_median_us(high) / 1e3:.3g} ms before trial {high[0]}{_from(high)}",
                 [low[0], high[0]],
                 [_evidence(target, each) for each in (low, high)],
                 "the way between load and server changed during the run: measure again",
@@ -73,12 +74,50 @@ def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[Said]:
     yield Said(
         Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION,
         f"a round trip takes {_least_us(floors[low]) / 1e3:.3g} ms to {low} and {_least_us(floors[high]) / 1e3:.3g} ms "
-        f"to {high}, {apart_ms:.3g} ms a transaction of {statements:.0f} statements: load and server are not equally "
-        "far from each other",
+        f"to {high}{_from(floors[high])}, {apart_ms:.3g} ms a transaction of {statements:.0f} statements: load and "
+        "server are not equally far from each other",
         [sample.number for samples in subject.by_target.values() for sample in samples],
         [_evidence(target, way) for target, way in floors.items()],
         "compare only targets at the same distance, or measure again with the load at the same distance",
     )
+
+
+def _from(way: _Way) -> str:
+    """Words about the generator that is meant, where there are several."""
+    return f" from {way[1].generator}, the farthest generator" if way[1].generator is not None else ""
+
+
+def _scattered(subject: Subject) -> Iterator[Said]:
+    """Generators of one load, of which some are further from the server: its latencies are of several distances."""
+    for target, samples in subject.by_target.items():
+        found = [(sample.number, *ends) for sample in samples if (ends := _ends(sample.hosts)) is not None]
+        if not found:
+            continue
+        _, near, far = max(found, key=lambda each: _trip_us(each[2]) / max(_trip_us(each[1]), 1.0))
+        yield Said(
+            Severity.CAUTION,
+            f"a round trip to {target} takes {_trip_us(far) / 1e3:.3g} ms from {far.called} and "
+            f"{_trip_us(near) / 1e3:.3g} ms from {near.called}: the generators are not equally far from it",
+            [number for number, _, _ in found],
+            [
+                Evidence(at=f"trial {number}", figures={each.name: _trip_us(each) for each in ends})
+                for number, *ends in found
+            ],
+            "put all generators at the same distance: one zone, one kind of host",
+        )
+
+
+def _ends(hosts: Sequence[GeneratorHost]) -> tuple[GeneratorHost, GeneratorHost] | None:
+    """The nearest and the farthest, where that is a difference."""
+    known = [each for each in hosts if each.round_trip_us is not None]
+    near, far = min(known, key=_trip_us, default=None), max(known, key=_trip_us, default=None)
+    if near is None or far is None or _trip_us(far) <= RATIO * _trip_us(near):
+        return None
+    return (near, far) if _trip_us(far) - _trip_us(near) > LEAST_MS * 1e3 else None
+
+
+def _trip_us(host: GeneratorHost) -> float:
+    return host.round_trip_us or 0.0
 
 
 def _evidence(target: str, way: _Way) -> Evidence:
@@ -88,6 +127,8 @@ def _evidence(target: str, way: _Way) -> Evidence:
         "round_trip_us": told.least_us,
         "round_trip_median_us": told.median_us,
     }
+    if told.generator is not None:
+        figures["generator"] = told.generator
     return Evidence(at=f"trial {at}", figures=figures)
 
 
@@ -144,8 +185,8 @@ def _round_trips(sample: Sample) -> float | None:
 RULE = Rule(
     "network-floor",
     "the round trip to each target before its trials, times the statements of a transaction: caution from 1.5 times "
-    "and 0.5 ms apart, also between trials of one target, invalid from 2 times and 1 ms; where none was measured, "
-    "least latencies likewise",
+    "and 0.5 ms apart, also between trials of one target, invalid from 2 times and 1 ms; of several generators the "
+    "farthest counts, and they may not be so far apart themselves; where none was measured, least latencies likewise",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
-from pgdyno.audit.subject import Subject
+from pgdyno.audit.subject import Sample, Subject
 from pgdyno.records import TargetRecord
 
 _HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]*@)?(?P<of_uri>[^:/?,]+)")
@@ -35,28 +36,45 @@ def _check(subject: Subject) -> Iterator[Said]:
 def _across_zones(subject: Subject) -> Iterator[Said]:
     """A load in another zone than the server: further away, and by a way that others use, too."""
     for target, samples in subject.by_target.items():
-        ways = [(each.number, each.trial.way) for each in samples if each.trial.way is not None]
-        apart = [
-            (number, way)
-            for number, way in ways
-            if way.generator_zone and way.server_zone and way.generator_zone != way.server_zone
-        ]
+        apart = [(sample.number, each) for sample in samples if (each := _elsewhere(sample)) is not None]
         if apart:
-            _, way = apart[0]
+            _, first = apart[0]
             yield Said(
                 Severity.CAUTION,
-                f"the load on {target} came from {way.generator_zone}, and the server is in {way.server_zone}: "
-                f"a round trip of {way.least_us / 1e3:.3g} ms",
+                f"the load on {target} came from {first.load}, and the server is in {first.server}: "
+                f"a round trip of {first.trip_us / 1e3:.3g} ms",
                 [number for number, _ in apart],
                 [
-                    Evidence(
-                        at=f"trial {number}",
-                        figures={"load": way.generator_zone or "", "server": way.server_zone or ""},
-                    )
-                    for number, way in apart
+                    Evidence(at=f"trial {number}", figures={"load": each.load, "server": each.server})
+                    for number, each in apart
                 ],
                 "put the load into the server's zone, or the server into the load's: zones = [...]",
             )
+
+
+@dataclass(frozen=True, slots=True)
+class _Apart:
+    """A load, or the farthest of its generators, and a server in another zone."""
+
+    load: str
+    server: str
+    trip_us: float
+
+
+def _elsewhere(sample: Sample) -> _Apart | None:
+    way = sample.trial.way
+    if way is None or way.server_zone is None:
+        return None
+    there = [
+        _Apart(f"{each.zone} ({each.called})", way.server_zone, each.round_trip_us or way.least_us)
+        for each in sample.hosts
+        if each.zone not in (None, way.server_zone)
+    ]
+    if there:
+        return max(there, key=lambda each: each.trip_us)
+    if way.generator_zone in (None, way.server_zone):
+        return None
+    return _Apart(str(way.generator_zone), way.server_zone, way.least_us)
 
 
 _ADVICE: Mapping[str, str] = {

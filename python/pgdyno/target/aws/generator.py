@@ -117,9 +117,10 @@ class _Placed:
 
 def there(journal: Journal, name: str = GENERATOR) -> There:
     """How a generator of the run of `journal` is used, and by which addresses it finds the servers."""
-    ssh = KeyRing(journal).ssh(Place(**journal.ready[name]))
+    place = Place(**journal.ready[name])
+    ssh = KeyRing(journal).ssh(place)
     assert ssh is not None
-    return There(ssh, _inner(journal.ready))
+    return There(ssh, _inner(journal.ready), place.zone, place.instance)
 
 
 def all_there(journal: Journal) -> list[There]:
