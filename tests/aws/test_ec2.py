@@ -14,11 +14,12 @@ import pytest
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.target.aws import life
-from pgdyno.target.aws.cloudwatch import cloudwatch_figures, host
+from pgdyno.target.aws.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.target.aws.cost import estimate
 from pgdyno.target.aws.faults import CapacityError, NotThereError
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
+from pgdyno.target.aws.late import whole
 from pgdyno.target.aws.observed import SECOND_US, Span
 from pgdyno.target.aws.policy import actions
 from pgdyno.target.aws.prices import Prices
@@ -121,6 +122,13 @@ def test_cloudwatch_tells_of_a_host_and_of_each_of_its_volumes(amazon: Simulator
         assert minute["volume_write_latency", volume] == pytest.approx(1.5)
         assert ("volume_read_latency", volume) not in minute
         assert minute["volume_iops_exceeded", volume] == 1
+    # a host is looked up once, however often its figures are asked for
+    amazon.telling.late, looks = 3, amazon.calls.count("ec2:DescribeInstances")
+    asks = amazon.calls.count("cloudwatch:GetMetricData")
+    ask = asking_of_host(cloud, rented.requests("ec2"), Span(at_us, at_us + 120 * SECOND_US))
+    assert whole(ask, 60.0, lambda: None).figures == found.figures
+    assert amazon.calls.count("cloudwatch:GetMetricData") > asks + 1
+    assert amazon.calls.count("ec2:DescribeInstances") == looks + 1
     # figures by the minute are asked for with the host, and the generator has no need of them
     assert [each.asked["Monitoring"] for each in amazon.machines.all.values()] == [{"Enabled": True}]
     rented.down()

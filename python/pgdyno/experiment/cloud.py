@@ -16,7 +16,7 @@ from pgdyno.store.cloud import stored_cloud, write_cloud
 from pgdyno.store.read import RunData
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.cloudwatch import cloudwatch_figures, database, host
+from pgdyno.target.aws.cloudwatch import asking_of_host, cloudwatch_figures, database
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.insights import insights_figures
 from pgdyno.target.aws.late import whole
@@ -148,7 +148,7 @@ def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
     span, kept = Span(begin, end), _Kept(record.number, clock)
     if isinstance(state.plan.target.get(record.target), Ec2Target):
         # its probe sees the rest from inside
-        ask = partial(_of_host, cloud, rental.requests(record.target), span)
+        ask = asking_of_host(cloud, rental.requests(record.target), span)
         _figures(state, kept, CloudSource.CLOUDWATCH, ask, late_s)
     else:
         _of_database(state, kept, cloud, instance, span, late_s)
@@ -156,10 +156,6 @@ def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
         _note(state, record, told)
     record_ = CloudRecord(instance=instance, shift_us=clock.ahead_us, sources=kept.sources)
     write_cloud(state.folder.trials_path / record.slug, record_, kept.series, kept.events, kept.log)
-
-
-def _of_host(cloud: Cloud, requests: Sequence[str], span: Span) -> Observed:
-    return cloudwatch_figures(cloud, host(cloud, requests), span)
 
 
 def _of_database(state: RunState, kept: _Kept, cloud: Cloud, instance: str, span: Span, late_s: float) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache, partial
 from typing import Any
 
 from pgdyno.target.aws.cloud import Cloud
@@ -53,6 +54,15 @@ def _volumes(instance: Mapping[str, Any]) -> list[Subject]:
 def _role(instance: Mapping[str, Any], mapping: Mapping[str, Any]) -> str:
     device = mapping["DeviceName"]
     return "root" if device == instance.get("RootDeviceName") else _VOLUMES.get(device, device)
+
+
+def asking_of_host(cloud: Cloud, tokens: Iterable[str], span: Span) -> Callable[[], Observed]:
+    """Asks for what `host` names, as often as it is called; the host is looked up by the first call. Raises AwsError.
+
+    While figures are waited for, a host stays what it is, and so do its volumes.
+    """
+    subjects = cache(partial(host, cloud, tuple(tokens)))
+    return lambda: cloudwatch_figures(cloud, subjects(), span)
 
 
 _ALWAYS = "cpu"
