@@ -50,6 +50,7 @@ _PRICES = (
     ("Provisioned Throughput", "", "", "EBS:VolumeP-Throughput.gp3", "GiBps-mo", 51.2),
     ("Provisioned IOPS", "PostgreSQL", "", "RDS:GP3-PIOPS", "IOPS-Mo", 0.02),
     ("Provisioned Throughput", "PostgreSQL", "", "RDS:GP3-Throughput", "MBPS-Mo", 0.08),
+    ("Metric", "", "", "CW:MetricMonitorUsage", "Metrics", 0.4),
     ("VpcIpAddress", "", "", "PublicIPv4:IdleAddress", "Hrs", 9.9),
     ("VpcIpAddress", "", "", "PublicIPv4:InUseAddress", "Hrs", 0.005),
 )
@@ -101,7 +102,21 @@ def products(wanted: dict[str, str]) -> list[str]:
             attributes["group"] = "VPCPublicIPv4Address"
         wanted = {name: value for name, value in wanted.items() if name not in _PLAIN}
         if all({**attributes, "productFamily": family}.get(name) == value for name, value in wanted.items()):
-            dimension = {"unit": unit, "pricePerUnit": {"USD": f"{amount:.10f}"}}
-            terms = {"OnDemand": {"A.B": {"priceDimensions": {"A.B.C": dimension}}}}
+            terms = {"OnDemand": {"A.B": {"priceDimensions": _dimensions(unit, amount)}}}
             found.append(json.dumps({"product": {"productFamily": family, "attributes": attributes}, "terms": terms}))
     return found
+
+
+def _dimensions(unit: str, amount: float) -> dict[str, Any]:
+    """Of metrics, which are cheaper by the thousand, a line for each range, in no order."""
+    tiered = {"10000": ("Inf", 0.1), "0": ("10000", 1.0)}
+    ranges = tiered if unit == "Metrics" else {"0": ("Inf", 1.0)}
+    return {
+        f"A.B.{begin}": {
+            "unit": unit,
+            "beginRange": begin,
+            "endRange": end,
+            "pricePerUnit": {"USD": f"{share * amount:.10f}"},
+        }
+        for begin, (end, share) in ranges.items()
+    }

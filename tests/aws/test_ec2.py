@@ -15,7 +15,7 @@ from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
 from pgdyno.target.aws import life
 from pgdyno.target.aws.cloudwatch import asking_of_host, cloudwatch_figures, host
-from pgdyno.target.aws.cost import estimate
+from pgdyno.target.aws.cost import estimate, price_list
 from pgdyno.target.aws.faults import CapacityError, NotThereError
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
@@ -319,7 +319,11 @@ def test_what_a_host_and_its_volumes_cost(amazon: Simulator, tmp_path: Path) -> 
         ("io2", 50, 0.14),
         ("io2", 32000, 0.07),
         ("io2", 8000, 0.05),
+        ("detailed monitoring", 7, 0.4),
     ]
+    listed = price_list(plan(tmp_path, ec2(**VOLUMES)), found)
+    assert listed is not None
+    assert [(each.count, each.unit) for each in listed.target["ec2"].monthly][-1] == (7, "metrics")
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_what_is_up_is_listed_with_its_price(
     said = capsys.readouterr().out.splitlines()
     assert said[0].startswith(f"run {rented.journal.run}, until 20")
     assert said[1] == "  rds: db.m7g.large at 127.0.0.1, eu-central-1a"
-    assert said[-1] == "this costs 0.2027 USD an hour; public addresses are not counted"
+    assert said[-1] == "this costs 0.2027 USD an hour; public addresses and detailed monitoring are not counted"
     assert bring_down(str(tmp_path / "plan" / "rented.toml"), []) is ExitCode.OK
     assert "all of it is removed" in capsys.readouterr().err
     assert amazon.left() == []

@@ -72,9 +72,9 @@ class Hourly(_Part):
 
 
 class Monthly(_Part):
-    """Paid each month for `count` units: gigabytes of storage, provisioned IOPS, MB/s."""
+    """Paid each month for `count` units: gigabytes of storage, provisioned IOPS, MB/s, metrics."""
 
-    unit: Literal["GB", "IOPS", "MB/s", "month"] = "month"
+    unit: Literal["GB", "IOPS", "MB/s", "metrics", "month"] = "month"
 
 
 class Costs(BaseModel):

@@ -12,7 +12,7 @@ from pgdyno.plan.costs import dataset_bytes, needed_s, trial_count
 from pgdyno.plan.ec2_target import Ec2Target
 from pgdyno.plan.model import Plan
 from pgdyno.records.price import Costs, Hourly, Monthly, PriceList
-from pgdyno.target.aws.cost_ec2 import address_item, host_items, part_items
+from pgdyno.target.aws.cost_ec2 import address_item, host_items, monitoring_item, part_items
 from pgdyno.target.aws.item import Item
 from pgdyno.target.aws.kinds import FREE, Kind, Resource
 from pgdyno.target.aws.life import rented_targets
@@ -135,6 +135,8 @@ def _items(plan: Plan, name: str, spec: AwsTarget, prices: Prices, configured: s
     if isinstance(spec, Ec2Target):
         volumes = [each for each in (spec.root, spec.data, spec.wal) if each is not None]
         yield from host_items(name, spec, volumes, prices, region)
+        # the generator has none: instances.Order.by_minute
+        yield monitoring_item(name, prices, region)
     elif isinstance(spec, RdsTarget):
         engine = "PostgreSQL"
         usage = Usage(region, engine, INSTANCES, f"InstanceUsage:{spec.instance}")
@@ -184,8 +186,8 @@ def hourly_lines(there: Sequence[Resource], prices: Prices) -> list[str]:
     unknown = [each.what for each in found if each.hourly is None]
     least = f"at least {known:.4f} {CURRENCY} an hour, without {', '.join(unknown)}, whose price is unknown"
     counted = least if unknown else f"{known:.4f} {CURRENCY} an hour"
-    # whether they have one is not told of them
-    return [f"this costs {counted}; public addresses are not counted"]
+    # whether they have these is not told of them
+    return [f"this costs {counted}; public addresses and detailed monitoring are not counted"]
 
 
 def _paid(each: Resource, prices: Prices) -> Iterator[Item]:

@@ -8,7 +8,7 @@ from pgdyno.plan.ec2_checks import GP3_IOPS, GP3_MBS
 from pgdyno.plan.ec2_target import Ec2Generator, Ec2Target, Volume
 from pgdyno.target.aws.item import Item
 from pgdyno.target.aws.kinds import Kind, Resource
-from pgdyno.target.aws.prices import EC2, HOSTS, VPC, Prices, Usage
+from pgdyno.target.aws.prices import CLOUDWATCH, EC2, HOSTS, METRIC, VPC, Prices, Usage
 from pgdyno.target.aws.rds import gibibytes
 
 Host = Ec2Target | Ec2Generator
@@ -37,6 +37,16 @@ def address_item(name: str, prices: Prices, region: str, *, public: bool) -> Ite
     """Its public address, if it has one."""
     if public:
         yield Item(name, "public address", 1, "hour", prices.rate(Usage(region, VPC, "", "PublicIPv4:InUseAddress")))
+
+
+METRICS = 7
+"""Of a host with detailed monitoring, as Amazon counts them; those of volumes are free by the minute."""
+
+
+def monitoring_item(name: str, prices: Prices, region: str) -> Item:
+    """CloudWatch's figures of a host by the minute; that an account's first ten are free is not taken off."""
+    usage = Usage(region, CLOUDWATCH, METRIC, "CW:MetricMonitorUsage")
+    return Item(name, "detailed monitoring", METRICS, "metrics", prices.rate(usage))
 
 
 def part_items(each: Resource, prices: Prices) -> Iterator[Item]:

@@ -9,7 +9,7 @@ from pgdyno.records.price import HOURS_A_YEAR, MONTHS_A_YEAR
 from pgdyno.target.aws.rate import Rate
 
 HOURS_A_MONTH = HOURS_A_YEAR / MONTHS_A_YEAR
-Unit = Literal["hour", "GB", "IOPS", "MB/s"]
+Unit = Literal["hour", "GB", "IOPS", "MB/s", "metrics"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,11 @@ class Usage:
 
     region: str
     engine: str
-    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes, `VPC` for addresses."""
+    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes, `VPC` for addresses,
+    `CloudWatch` for metrics."""
     family: str
     """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`; of EC2 `Compute Instance`,
-    `Storage`, `System Operation`; of addresses nothing."""
+    `Storage`, `System Operation`; of metrics `Metric`; of addresses nothing."""
     kind: str
     """The end of Amazon's usage type, behind the region: `InstanceUsage:db.m7g.large`."""
 
@@ -108,9 +109,9 @@ class Prices:
         return None
 
 
-EC2, VPC = "EC2", "VPC"
-_SERVICES = {EC2: "AmazonEC2", VPC: "AmazonVPC"}
-INSTANCES, HOSTS = "Database Instance", "Compute Instance"
+EC2, VPC, CLOUDWATCH = "EC2", "VPC", "CloudWatch"
+_SERVICES = {EC2: "AmazonEC2", VPC: "AmazonVPC", CLOUDWATCH: "AmazonCloudWatch"}
+INSTANCES, HOSTS, METRIC = "Database Instance", "Compute Instance", "Metric"
 _PLAIN_LINUX = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
 _ANY = ("Any", "")
 
@@ -126,7 +127,8 @@ def _is(attributes: Mapping[str, str], usage: Usage) -> bool:
 def _amounts(product: Mapping[str, Any]) -> Iterator[float]:
     for term in product.get("terms", {}).get("OnDemand", {}).values():
         for dimension in term["priceDimensions"].values():
-            if CURRENCY in dimension["pricePerUnit"]:
+            # what is cheaper by the thousand has a line for each range
+            if CURRENCY in dimension["pricePerUnit"] and dimension.get("beginRange", "0") == "0":
                 amount = float(dimension["pricePerUnit"][CURRENCY])
                 # of gp3's throughput, which everything else counts in MB/s
                 yield amount / 1024 if str(dimension.get("unit", "")).startswith("GiBps") else amount
