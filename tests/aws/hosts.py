@@ -33,12 +33,17 @@ class PostgresHosts(Hosts):
         with self._server.connect() as connection:
             role = sql.Identifier(user)
             connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
+        self.configured(name, user, parameters)
+        if password is not None:
+            self.changed(name, user, password)
+
+    def configured(self, name: str, user: str, parameters: dict[str, str]) -> None:
+        del name
+        with self._server.connect() as connection:
             for each, value in parameters.items():
                 # other servers on this one are not to have them
                 statement = sql.SQL("ALTER ROLE {} SET {} = {}")
-                connection.execute(statement.format(role, sql.Identifier(each), sql.Literal(value)))
-        if password is not None:
-            self.changed(name, user, password)
+                connection.execute(statement.format(sql.Identifier(user), sql.Identifier(each), sql.Literal(value)))
 
     def changed(self, name: str, user: str, password: str) -> None:
         del name

@@ -166,8 +166,12 @@ def _try_all(tally: Tally, plan: Plan, rental: Rental, tried: Tried, runs: Path)
         tagged, known = ({each.id for each in there} for there in (found, rental.there()))
         tally.tell("tags", tagged == known, f"{len(tagged & known)} of {len(known)} things are found")
     try_a_trial(tally, plan, rental, runs)
-    if tried.kind == "ec2":
-        return
+    if tried.kind != "ec2":
+        try_restore(tally, rental, tried)
+
+
+def try_restore(tally: Tally, rental: Rental, tried: Tried) -> None:
+    """Makes the database anew from its snapshot, and looks at it by its new password."""
     if tried.snapshot is None:
         tally.leave_out("restore", "say --snapshot NAME")
         return
