@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 
+from pgdyno.commands.cost import Consent
+from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.experiment.renting import Renting, rented
+from pgdyno.target import Home
 from pgdyno.target.aws import cloud
 from pgdyno.target.aws.faults import AwsError, CapacityError
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.life import begin, standing
 from pgdyno.target.aws.reaper import Reaper, Wanted
+from pgdyno.target.aws.tags import stamp
 from tests.aws.account import PAUSES, SAID, amazon, failed, failed_blindly, plan, rental, root
-from tests.aws.plans import aurora, rds
+from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator
 
 __all__ = ["amazon", "root"]
@@ -81,6 +85,37 @@ def test_a_missing_permission_is_named(amazon: Simulator, tmp_path: Path, root: 
     assert f"target rds: the permission {action} is missing" in error.message
     assert "pgdyno target policy" in (error.hint or "")
     assert amazon.left() == []
+
+
+def test_a_removal_that_cannot_be_looked_at_names_the_run_and_hides_no_reason(
+    amazon: Simulator, tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    amazon.denied = {"rds:CreateDBInstance", "ec2:DescribeSnapshots"}
+    with pytest.raises(TargetError, match="the permission rds:CreateDBInstance is missing"):
+        bring_up(str(write_plan(tmp_path / "plan", rds(root))), [], "1h", Consent(yes=True))
+    home = Home.locate().root
+    (journal,) = journals(home)
+    said = capsys.readouterr().err
+    assert f"servers of run {journal.run} may still be there: the permission ec2:DescribeSnapshots is missing" in said
+    assert f"remove them: pgdyno reap --run {journal.run}" in said
+    amazon.denied = set()
+    assert Reaper(home).reap(Wanted(journal.run), SAID.append).left == []
+    assert amazon.left() == []
+
+
+def test_servers_that_stay_shorter_than_asked_for_say_so(amazon: Simulator, tmp_path: Path, root: Path) -> None:
+    asked, home = plan(tmp_path, rds(root)), tmp_path / "home"
+    with rented(asked, home, SAID.append, SAID.append, Renting(keep_s=48 * 3600.0)) as found:
+        assert found is not None
+        until = stamp(found.journal.expires)
+        amazon.denied = {"rds:AddTagsToResource"}
+    assert f"the servers stay until {until}, and not for 48h" in SAID[-1]
+    assert "the permission rds:AddTagsToResource is missing" in SAID[-1]
+    assert f"pgdyno reap --run {found.journal.run}" in SAID[-1]
+    # the journal promises no more than the tags
+    (journal,) = journals(home)
+    assert stamp(journal.expires) == until
+    assert Reaper(home).reap(Wanted(), SAID.append).left == []
 
 
 def test_a_quota(amazon: Simulator, tmp_path: Path, root: Path) -> None:

@@ -25,7 +25,8 @@ from pgdyno.target import Home
 from pgdyno.target.aws.cost import Estimate
 from pgdyno.target.aws.life import Rental, begin
 from pgdyno.target.aws.rate import Origin
-from pgdyno.target.aws.reaper import Reaper, Wanted, left_lines
+from pgdyno.target.aws.reaper import Reaper, Wanted
+from pgdyno.target.aws.take_down import take_down
 from pgdyno.units import format_duration
 
 SMALLEST = {"ec2": "t4g.micro", "rds": "db.t4g.micro", "aurora": "db.t4g.medium"}
@@ -142,10 +143,9 @@ def selftest(tried: Tried, consent: Consent, runs: Path) -> ExitCode:
             _try_all(tally, plan, rental, tried, runs)
         tally.leave_out_the_rest("it did not come up", but=("removed", "gone"))
     finally:
-        left = rental.down()
-        for line in left_lines(left):
-            print(line)
-    tally.tell("removed", not left, "all of it" if not left else f"{numbers.count(len(left), 'thing')} left")
+        left = take_down(rental, print)
+    told = "all of it" if left == 0 else "nobody could look" if left is None else f"{numbers.count(left, 'thing')} left"
+    tally.tell("removed", left == 0, told)
     with tally.trying("gone"):
         there = Reaper(root, tuple(rental.clouds)).find(Wanted(rental.journal.run))
         tally.tell("gone", not there, f"{numbers.count(len(there), 'thing') if there else 'nothing'} of it found")

@@ -20,6 +20,7 @@ from pgdyno.target.aws.policy import policy
 from pgdyno.target.aws.prices import Prices
 from pgdyno.target.aws.reaper import left_lines
 from pgdyno.target.aws.tags import stamp
+from pgdyno.target.aws.take_down import take_down
 from pgdyno.units import parse_duration_s
 
 NOTHING = "nothing of it is up, as far as this machine rented it; pgdyno reap --all --look lists what others did, too"
@@ -41,7 +42,7 @@ def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> N
         rental.up()
     except BaseException:
         console.print("removing what was made", markup=False)
-        _down(rental, console)
+        take_down(rental, lambda text: console.print(text, markup=False))
         raise
     _say_where(rental)
 

@@ -15,7 +15,8 @@ from pgdyno.plan.costs import needed_s
 from pgdyno.plan.targets import DsnTarget, OwnTarget, TargetSpec
 from pgdyno.records.price import PriceList
 from pgdyno.target.aws.life import Rental, begin, rented_targets, standing
-from pgdyno.target.aws.reaper import left_lines
+from pgdyno.target.aws.tags import stamp
+from pgdyno.target.aws.take_down import take_down
 from pgdyno.units import format_duration
 
 AROUND_S = 4 * 3600.0
@@ -70,21 +71,18 @@ def lasts_s(plan: Plan) -> float:
 
 def _end(rental: Rental, note: Say, keep_s: float | None) -> None:
     run = rental.journal.run
-    if keep_s is not None:
-        rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
-        note(f"the servers stay for {format_duration(keep_s)}; remove them: pgdyno reap --run {run}")
-        rental.journal.release()
+    if keep_s is None:
+        take_down(rental, note)
         return
+    before = rental.journal.expires
     try:
-        left = rental.down()
-    except BaseException as error:
-        why = error.message if isinstance(error, TargetError) else "their removal was interrupted"
-        note(f"servers of run {run} may still be there: {why}; remove them: pgdyno reap --run {run}")
-        if isinstance(error, TargetError):
-            return
-        raise
-    for line in left_lines(left):
-        note(line)
+        rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
+        stay = f"for {format_duration(keep_s)}"
+    except TargetError as error:
+        # the run is done, and its figures are what they are
+        stay = f"until {stamp(before)}, and not for {format_duration(keep_s)}: {error.message}"
+    note(f"the servers stay {stay}; remove them: pgdyno reap --run {run}")
+    rental.journal.release()
 
 
 def connected(rental: Rental | None, name: str, spec: TargetSpec) -> OwnTarget | DsnTarget:

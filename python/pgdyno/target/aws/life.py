@@ -246,11 +246,12 @@ class Rental:
         return [each for each in search.find() if each.run == self.journal.run]
 
     def prolong(self, expires: datetime) -> None:
-        """Gives all of it another expiry. Raises TargetError."""
-        self.journal.prolong(expires)
+        """Gives all of it another expiry. Raises TargetError; then some of it has that of before."""
         tag = [{"Key": EXPIRES, "Value": stamp(expires)}]
         for each in self.there():
             _retag(self.clouds[each.region], each, self.journal.account, tag)
+        # it promises nothing that a tag does not
+        self.journal.prolong(expires)
 
     def _tls_root(self, name: str) -> Path:
         """What the certificate of the server of target `name` is checked with. Raises TargetError."""
