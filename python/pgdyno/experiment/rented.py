@@ -18,7 +18,7 @@ from pgdyno.target.aws.cost import Estimate
 from pgdyno.target.aws.cost_ec2 import host_items
 from pgdyno.target.aws.faults import AwsError
 from pgdyno.target.aws.journal import is_generator
-from pgdyno.target.aws.life import Rental
+from pgdyno.target.aws.life import Rental, rented_targets
 from pgdyno.target.aws.limits import Limit, instance_limit, storage_words, volume_words
 from pgdyno.target.aws.prices import CURRENCY, Prices
 
@@ -70,7 +70,8 @@ def _generators_rent(state: RunState, name: str, until: datetime) -> RentRecord:
     rental, spec = state.ground.rental, state.plan.generator
     place = rental.journal.ready[name]
     assert spec is not None
-    region = place["zone"][:-1]
+    # that of the servers; a zone's name is not always its region's with a letter behind it
+    region = rental.observed(next(iter(rented_targets(state.plan))))[0].region
     items = host_items("generator", spec, [spec.root], Prices(rental.root), region, place["instance"])
     paid = Estimate(tuple(items), None, ())
     return RentRecord(
