@@ -254,12 +254,9 @@ class Simulator:
         if operation in _MAKE_INSTANCE:
             made = self.rds.databases[name]
             made.simulated = "creating"
-            changed = self._changed(made.db_parameter_group_name)
             if made.db_cluster_identifier is None:
+                changed = self._changed(made.db_parameter_group_name)
                 self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, changed)
-            else:
-                cluster = self.rds.clusters[made.db_cluster_identifier]
-                self.hosts.configured(name, cluster.master_username, changed)
         elif operation in _MAKE_CLUSTER:
             made = self.rds.clusters[name]
             made.simulated = "creating"
