@@ -23,7 +23,7 @@ Found = dict[str, int | float | str | None]
 
 
 def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
-    """From where the load comes from to the `server` of `trial`; of several generators the farthest counts.
+    """From where the load comes from to the `server` of `trial`; of several rented generators the farthest counts.
 
     Raises TargetError, and StageFailedError when the generators cannot be had.
     """
@@ -33,7 +33,7 @@ def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
     there: Found = {}
     if place is not None:
         there |= {"server_zone": place["zone"], "instance": place["instance"]}
-    if state.ground.cluster is not None:
+    if generator is not None and state.ground.cluster is not None:
         there |= _from_farthest(state, state.ground.cluster, trial, server)
     elif generator is not None:
         there |= _from_generator(state, server) | {"generator_zone": generator["zone"]}
@@ -73,7 +73,7 @@ def _from_generator(state: RunState, server: Server) -> Found:
 
 
 def _from_farthest(state: RunState, cluster: Cluster, trial: PlannedTrial, server: Server) -> Found:
-    """By pgdrive on each of the generators. Raises EngineError, and StageFailedError when they cannot be had."""
+    """By pgdrive on each of the rented generators. Raises EngineError, and StageFailedError when they cannot be had."""
     # Ray takes a second to load; where there is a cluster, it is loaded
     from pgdyno.cluster.look import called
     from pgdyno.cluster.trips import measure_trips

@@ -130,7 +130,7 @@ class GeneratorHost(Record):
     instance: str | None = None
     """The type that was rented: of `instead`, perhaps; None: it was not rented for the run."""
     round_trips: int | None = None
-    """To the server and back, just before the trial, one after the other; None where nobody looked."""
+    """To the server and back, just before the trial, one after the other; None where it was not rented."""
     round_trip_us: float | None = None
     """The quickest of them."""
     round_trip_median_us: float | None = None

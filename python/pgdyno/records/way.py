@@ -6,12 +6,12 @@ from pgdyno.records.base import Record
 
 
 class WayRecord(Record):
-    """As it was found just before a trial; of several generators each has its own in `generator.hosts`."""
+    """As it was found just before a trial; of several rented generators each has its own in `generator.hosts`."""
 
     round_trips: int
     """How many statements were sent, one after the other, over one connection."""
     generator: str | None = None
-    """Of several generators the one that is farthest from the server, from where they were sent; and its host."""
+    """Of several rented generators the one that is farthest from the server, from where they were sent; and its host."""
     least_us: float
     """The quickest of them: there and back, and a server that only answers."""
     median_us: float
