@@ -11,7 +11,7 @@ class WayRecord(Record):
     round_trips: int
     """How many statements were sent, one after the other, over one connection."""
     generator: str | None = None
-    """Of several rented generators the one that is farthest from the server, from where they were sent; and its host."""
+    """Of several rented generators the farthest from the server, from where they were sent, and its host."""
     least_us: float
     """The quickest of them: there and back, and a server that only answers."""
     median_us: float
