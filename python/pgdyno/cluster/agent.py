@@ -48,15 +48,11 @@ class Agent:
 
     def look(self) -> dict[str, Any]:
         """What is to be known of this host."""
-        # boto3's room takes a while to load, this part of it does not
-        from pgdyno.target.aws.here import own_zone
-
         host = describe_host()
         return {
             "host": os.uname().nodename,
             "pid": os.getpid(),
             "boot": boot_id(),
-            "zone": own_zone(),
             "cores": host.cores,
             "cpu_model": host.cpu_model,
             "pgdyno": __version__,

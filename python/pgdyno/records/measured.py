@@ -126,7 +126,7 @@ class GeneratorHost(Record):
     cpu_model: str
     """As the host sees it, of a rented one, too."""
     zone: str | None = None
-    """Amazon's availability zone; None: it is none of Amazon's, or does not tell."""
+    """Amazon's availability zone; None: it was not rented for the run."""
     instance: str | None = None
     """The type that was rented: of `instead`, perhaps; None: it was not rented for the run."""
     round_trips: int | None = None
