@@ -13,6 +13,9 @@ class Hosts:
     def made(self, name: str, user: str, password: str | None, origin: str | None, parameters: dict[str, str]) -> None:
         """A server was made with the `parameters` of its group, or restored from `origin`."""
 
+    def configured(self, name: str, user: str, parameters: dict[str, str]) -> None:
+        """The writer of a cluster has come, with the `parameters` of its group."""
+
     def changed(self, name: str, user: str, password: str) -> None:
         """Its first user has another password."""
 

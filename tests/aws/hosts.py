@@ -33,12 +33,12 @@ class PostgresHosts(Hosts):
         with self._server.connect() as connection:
             role = sql.Identifier(user)
             connection.execute(sql.SQL("CREATE ROLE {} LOGIN CREATEDB IN ROLE rds_superuser").format(role))
-        self.configured(user, parameters)
+        self.configured(name, user, parameters)
         if password is not None:
             self.changed(name, user, password)
 
-    def configured(self, user: str, parameters: dict[str, str]) -> None:
-        """Its group says so."""
+    def configured(self, name: str, user: str, parameters: dict[str, str]) -> None:
+        del name
         with self._server.connect() as connection:
             for each, value in parameters.items():
                 # other servers on this one are not to have them

@@ -229,9 +229,16 @@ class Simulator:
             del self._left[kind, name]
             if each.simulated == "deleting":
                 remove(name, skip_final_snapshot=True) if kind == "instance" else remove(name)
+                self._remove_backups(name)
                 self.hosts.removed(name)
             else:
                 each.simulated = "available"
+
+    def _remove_backups(self, name: str) -> None:
+        """Amazon's own of a server go with it; moto keeps them, and then makes no second one within a minute."""
+        for kept in (self.rds.database_snapshots, self.rds.cluster_snapshots):
+            for each in [each for each in kept if each.startswith(f"rds:{name}-")]:
+                del kept[each]
 
     def _refuse_while_used(self, group: str) -> None:
         users = [*self.rds.databases.values(), *self.rds.clusters.values()]
@@ -254,9 +261,12 @@ class Simulator:
         if operation in _MAKE_INSTANCE:
             made = self.rds.databases[name]
             made.simulated = "creating"
+            changed = self._changed(made.db_parameter_group_name)
             if made.db_cluster_identifier is None:
-                changed = self._changed(made.db_parameter_group_name)
                 self.hosts.made(name, made.master_username, parameters.get("MasterUserPassword"), origin, changed)
+            else:
+                cluster = self.rds.clusters[made.db_cluster_identifier]
+                self.hosts.configured(name, cluster.master_username, changed)
         elif operation in _MAKE_CLUSTER:
             made = self.rds.clusters[name]
             made.simulated = "creating"

@@ -12,7 +12,7 @@ from pgdyno.commands.target import down as bring_down
 from pgdyno.commands.target import status as show_status
 from pgdyno.errors import ExitCode, TargetError
 from pgdyno.target import Home
-from pgdyno.target.aws import life, vpc
+from pgdyno.target.aws import life, removal, vpc
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
 from pgdyno.target.aws.life import begin
@@ -170,6 +170,23 @@ def test_what_cannot_be_removed_is_named(amazon: Simulator, tmp_path: Path, root
     assert [each.run for each in journals(tmp_path / "home")] == [rented.journal.run]
     amazon.denied = set()
     assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
+
+
+def test_what_stays_is_not_waited_for_by_what_it_uses(
+    amazon: Simulator, tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rented = rental(tmp_path, aurora(root, parameters='{ work_mem = "4MB" }'))
+    rented.up()
+    amazon.denied = {"rds:DeleteDBCluster"}
+    monkeypatch.setattr(removal, "USED_WITHIN_S", 0.1)
+    left = {each.resource.kind: each.why for each in rented.down()}
+    # the instance went, and with it the use of its parameters
+    assert left.keys() == {Kind.DB_CLUSTER, Kind.SECURITY_GROUP}
+    assert "permission rds:DeleteDBCluster is missing" in left[Kind.DB_CLUSTER]
+    assert left[Kind.SECURITY_GROUP] == "it may be used by what stays"
+    amazon.denied = set()
+    assert Reaper(tmp_path / "home").reap(Wanted(rented.journal.run), SAID.append).left == []
+    assert amazon.left() == []
 
 
 def test_everything_that_is_asked_stands_in_the_policy(amazon: Simulator, tmp_path: Path, root: Path) -> None:

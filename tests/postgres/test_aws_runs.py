@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Literal
 
 import boto3
 import pytest
@@ -92,7 +93,7 @@ class Amazon:
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout + done.stderr
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self, kind: str) -> None:
         """`loaded`, of a server that is none of ours, `theirs`."""
         keys = self.simulator.environment
         client = boto3.client(
@@ -103,6 +104,10 @@ class Amazon:
             aws_secret_access_key=keys["AWS_SECRET_ACCESS_KEY"],
         )
         of = {"EngineVersion": "18.1", "MasterUsername": "pgdyno", "MasterUserPassword": "a password of theirs"}
+        if kind == "aurora":
+            client.create_db_cluster(DBClusterIdentifier="theirs", Engine="aurora-postgresql", **of)
+            client.create_db_cluster_snapshot(DBClusterIdentifier="theirs", DBClusterSnapshotIdentifier="loaded")
+            return
         size = {"DBInstanceClass": "db.m7g.large", "AllocatedStorage": 20}
         client.create_db_instance(DBInstanceIdentifier="theirs", Engine="postgres", **size, **of)
         client.create_db_snapshot(DBInstanceIdentifier="theirs", DBSnapshotIdentifier="loaded")
@@ -256,7 +261,7 @@ def _is_placed_by_the_servers_clock(amazon: Amazon) -> None:
 
 
 def test_a_snapshot_is_restored_before_every_trial(amazon: Amazon) -> None:
-    amazon.take_snapshot()
+    amazon.take_snapshot("rds")
     amazon.hosts.origins.clear()
     target = rds(amazon.root, snapshot='"loaded"', restore='"each-trial"')
     amazon.pgdyno("run", str(write_plan(amazon.folder, target, repeats=2)), "--yes", "--no-preflight")
@@ -326,25 +331,28 @@ def test_a_certificate_that_is_not_amazons_ends_it_and_leaves_nothing(amazon: Am
     assert amazon.simulator.left() == []
 
 
-def test_selftest_makes_the_database_anew_from_a_snapshot(amazon: Amazon, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("kind", ["rds", "aurora"])
+def test_selftest_makes_the_database_anew_from_a_snapshot(
+    amazon: Amazon, monkeypatch: pytest.MonkeyPatch, kind: Literal["rds", "aurora"]
+) -> None:
     for name, value in amazon.environment.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setattr(patience, "FIRST_S", 0.01)
-    amazon.take_snapshot()
-    tried = Tried("rds", "18", None, REGION, str(amazon.root), snapshot="loaded", more={"public": True})
+    amazon.take_snapshot(kind)
+    tried = Tried(kind, "18", None, REGION, str(amazon.root), snapshot="loaded", more={"public": True})
     rental = begin(tried.plan().model_copy(update={"generator": None}), amazon.home.root, print, 3600)
     said: list[str] = []
     try:
         rental.up()
         password = rental.journal.passwords.read_text()
         amazon.hosts.origins.clear()
-        try_restore(Tally("rds", said.append), rental, tried)
+        try_restore(Tally(kind, said.append), rental, tried)
         assert said == ["ok: restore: from loaded, with work_mem of 8MB"]
         assert amazon.hosts.origins == ["loaded"]
         assert rental.journal.passwords.read_text() != password
         # one that comes back without its parameters
         monkeypatch.setattr(amazon.hosts, "configured", lambda *_: None)
-        try_restore(Tally("rds", said.append), rental, tried)
+        try_restore(Tally(kind, said.append), rental, tried)
         assert said[1:] == ["WRONG: restore: from loaded, with work_mem of 4MB"]
     finally:
         assert rental.down() == []

@@ -12,6 +12,9 @@ from pgdyno.target.aws.patience import Patience
 
 WITHIN_S = 3600.0
 """How long a removal may take; that of a database server takes some minutes."""
+USED_WITHIN_S = 300.0
+"""How long what is still used is asked for again beside something that stays: a removed server's network card goes some
+minutes after it."""
 _GOING = ("deleting", "shutting-down")
 _WAVES = (
     {Kind.DB_INSTANCE, Kind.INSTANCE},
@@ -42,13 +45,16 @@ def remove_all(
     `clouds` are by region. Doing it twice, or two at once, does no harm. Raises AwsError when nothing can be looked at.
     """
     patience = Patience(within_s)
+    beside: Patience | None = None
     asked: set[tuple[Kind, str]] = set()
     refused: dict[tuple[Kind, str], str] = {}
     while True:
         found = [each for each in find() if each.kind is not Kind.INSTANCE or each.state != "terminated"]
         open_ = [each for each in found if (each.kind, each.id) not in refused]
-        if not open_ or patience.over():
-            return [Left(each, refused.get((each.kind, each.id), "it is still being removed")) for each in found]
+        beside = (beside or Patience(USED_WITHIN_S)) if _stands_behind(open_, [key[0] for key in refused]) else None
+        if not open_ or patience.over() or (beside is not None and beside.over()):
+            why = "it is still being removed" if beside is None else "it may be used by what stays"
+            return [Left(each, refused.get((each.kind, each.id), why)) for each in found]
         for each in _first_wave(open_):
             try:
                 if _ask(clouds[each.region], each) and (each.kind, each.id) not in asked:
@@ -59,12 +65,19 @@ def remove_all(
         patience.pause()
 
 
+def _stands_behind(open_: Sequence[Resource], refused: Sequence[Kind]) -> bool:
+    """Whether all that is `open_` may wait for something `refused`, and nothing of it goes."""
+    first = min((_wave(kind) for kind in refused), default=len(_WAVES))
+    return all(_wave(each.kind) > first and each.state not in _GOING for each in open_)
+
+
+def _wave(kind: Kind) -> int:
+    return next(at for at, wave in enumerate(_WAVES) if kind in wave)
+
+
 def _first_wave(found: Sequence[Resource]) -> list[Resource]:
-    for wave in _WAVES:
-        now = [each for each in found if each.kind in wave]
-        if now:
-            return now
-    return []
+    first = min((_wave(each.kind) for each in found), default=0)
+    return [each for each in found if _wave(each.kind) == first]
 
 
 def _ask(cloud: Cloud, resource: Resource) -> bool:
