@@ -6,12 +6,12 @@ inside asks whether a setting was given.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationInfo, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
-from pgdyno.plan.base import HIGHEST_RATE, Model, Name, Positive, Setting, Size
+from pgdyno.plan.base import Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.generators import Generators
 from pgdyno.plan.order import Order, resolved_order
@@ -30,9 +30,9 @@ from pgdyno.plan.targets import (
     OwnTarget,
     TargetSpec,
 )
+from pgdyno.plan.values import RESOLVED, Command, Count, Rate, Seconds, lasting
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
-from pgdyno.units import parse_duration_s
 
 __all__ = [
     "BUILTIN_SCRIPTS",
@@ -54,59 +54,12 @@ __all__ = [
     "Workload",
 ]
 
-RESOLVED = "resolved"
-"""Context of a validation that reads what `Plan.as_resolved` gave, where durations are seconds."""
 MOST_TABLES = 100_000
 MOST_ROWS = 2**31 - 1
 """Both as the engine has them: ids of sbtest are 32 bits wide."""
 
 BUILTIN_SCRIPTS = ("tpcb-like", "simple-update", "select-only")
 """Scripts that the engine brings; `pgdrive -b list` says the same."""
-
-
-def _seconds(value: object, info: ValidationInfo) -> object:
-    if isinstance(value, str):
-        return parse_duration_s(value)
-    if info.context == RESOLVED:
-        return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        raise ValueError(f'give the duration a unit, such as "{value}s"')
-    raise ValueError('write a duration as text with a unit, such as "10s" or "5m"')
-
-
-def _command(value: object) -> object:
-    if isinstance(value, str) and value.strip():
-        return value
-    if isinstance(value, list) and value and all(isinstance(each, str) for each in value) and value[0]:
-        return value
-    raise ValueError('write a line for the shell, "sync; date", or a list of words, ["sync", "-f", "/mnt"]')
-
-
-def _lasting(text: str) -> str:
-    if parse_duration_s(text) <= 0:
-        raise ValueError("must be more than 0s")
-    return text
-
-
-def _ramp_of(whole: bool, right: str) -> Callable[[object], object]:
-    """Checks a number, or the two that a phase goes from and to."""
-    kinds = (int,) if whole else (int, float)
-
-    def check(value: object) -> object:
-        numbers = list(value.values()) if isinstance(value, dict) and value.keys() == {"from", "to"} else [value]
-        if all(isinstance(each, kinds) and not isinstance(each, bool) and 0 <= each < HIGHEST_RATE for each in numbers):
-            return value
-        raise ValueError(f"is not right; write {right}")
-
-    return check
-
-
-Seconds = Annotated[float, BeforeValidator(_seconds, json_schema_input_type=str)]
-Command = Annotated[str | list[str], BeforeValidator(_command)]
-Rate = Annotated[float | dict[str, float], BeforeValidator(_ramp_of(False, "500 or { from = 500, to = 5000 }"))]
-Count = Annotated[int | dict[str, int], BeforeValidator(_ramp_of(True, "8 or { from = 1, to = 8 }"))]
-
-
 TPCC_SCRIPTS = ("New-Order", "New-Order rolled back", "Payment", "Order-Status", "Delivery", "Stock-Level")
 """What the engine's TPC-C is made of, as phases name it."""
 
@@ -208,7 +161,7 @@ class PhaseSpec(Model):
     """A stretch of every trial at one rate, number of clients and mix; the engine's own keys."""
 
     name: Name
-    duration: Annotated[str, AfterValidator(_lasting)]
+    duration: Annotated[str, AfterValidator(lasting)]
     rate: Rate | None = None
     """Transactions a second, or what they go from and to; None in a closed loop."""
     clients: Count | None = None
