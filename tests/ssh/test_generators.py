@@ -40,7 +40,7 @@ def environment() -> Iterator[dict[str, str]]:
 def cluster(sshd: Sshd, other: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     hosts = {"db.example": "127.0.0.1"}
     there = [There(each.spec(), hosts) for each in (sshd, other)]
-    with ssh_cluster(find_engine(), there, tmp_path_factory.mktemp("there")) as cluster:
+    with ssh_cluster(find_engine(), there, tmp_path_factory.mktemp("there"), print) as cluster:
         yield cluster
 
 

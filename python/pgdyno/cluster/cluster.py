@@ -30,6 +30,8 @@ from pgdyno.programs import Engine
 
 GATHER_S = 90.0
 """Until all generators are there, also those that have to be started anew."""
+SILENT_S = 3.0
+"""How long nothing is said of those that are waited for."""
 MOST_STARTS = 4
 ELSEWHERE = "192.0.2.1"
 """Of nobody (RFC 5737): the way to it is the way to others."""
@@ -59,24 +61,35 @@ class Cluster:
     """Generators that are up."""
 
     def __init__(
-        self, count: int, known: Callable[[], Known], mend: Callable[[], None], *, by_first_clock: bool = False
+        self,
+        count: int,
+        known: Callable[[], Known],
+        mend: Callable[[], None],
+        say: Callable[[str], None],
+        *,
+        by_first_clock: bool = False,
     ) -> None:
         """`count` of those that `known` tells make load; `mend` brings back those of ours that have ended.
 
-        Times of a load are this machine's, or `by_first_clock` those of the first generator.
+        `say` is told who is waited for. Times of a load are this machine's, or `by_first_clock` those of the first
+        generator.
         """
         self._count = count
         self._known = known
         self._mend = mend
+        self._say = say
         self._by_first_clock = by_first_clock
         self.generators: list[Standing] = []
 
     def gather(self) -> None:
         """An agent on every node that makes load, anew where it does not answer. Raises EngineError."""
-        deadline = time.monotonic() + GATHER_S
+        began, is_said = time.monotonic(), False
         while (why := self._gathered()) is not None:
-            if time.monotonic() > deadline:
+            if time.monotonic() > began + GATHER_S:
                 raise why
+            if not is_said and time.monotonic() > began + SILENT_S:
+                self._say(f"{why.message}; waiting {GATHER_S:g} s for the others")
+                is_said = True
             # a node that has just died is not yet known to be dead
             time.sleep(0.5)
         self._same_programs()
@@ -179,10 +192,10 @@ def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
             if not found:
                 hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
                 raise EngineError(f"no node of {places.ray} makes load", hint=hint)
-            with gathered(Cluster(found, _on_ray, lambda: None)) as cluster:
+            with gathered(Cluster(found, _on_ray, lambda: None, say)) as cluster:
                 yield cluster
         return
-    with own_nodes(places, say) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend)) as cluster:
+    with own_nodes(places, say) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend, say)) as cluster:
         yield cluster
 
 

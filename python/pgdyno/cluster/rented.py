@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -15,10 +15,11 @@ from pgdyno.remote.there import There, through
 
 
 @contextmanager
-def ssh_cluster(engine: Engine, hosts: Sequence[There], folder: Path) -> Iterator[Cluster]:
+def ssh_cluster(engine: Engine, hosts: Sequence[There], folder: Path, say: Callable[[str], None]) -> Iterator[Cluster]:
     """`engine` on each of `hosts`, as one; what is kept about them for other programs lies in `folder`.
 
-    Times of a load are the first host's: what else runs there beside it has them, too. Raises EngineError.
+    `say` is told who is waited for. Times of a load are the first host's: what else runs there beside it has them,
+    too. Raises EngineError.
     """
     known = []
     for number, each in enumerate(hosts, start=1):
@@ -27,5 +28,5 @@ def ssh_cluster(engine: Engine, hosts: Sequence[There], folder: Path) -> Iterato
         name = f"generator-{number}"
         known.append((name, partial(SshGenerator, name, each, replace(engine, through=through(file)))))
     # one that is lost is connected to anew; nobody else brings it back
-    with gathered(Cluster(len(known), lambda: known, lambda: None, by_first_clock=True)) as cluster:
+    with gathered(Cluster(len(known), lambda: known, lambda: None, say, by_first_clock=True)) as cluster:
         yield cluster

@@ -33,7 +33,7 @@ def brought_up(
         from pgdyno.cluster.rented import ssh_cluster
 
         say(f"connecting to {len(hosts)} generators")
-        with ssh_cluster(engine, hosts, rental.journal.keys) as cluster:
+        with ssh_cluster(engine, hosts, rental.journal.keys, say) as cluster:
             yield cluster
         return
     if not plan.generators:
