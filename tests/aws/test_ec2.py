@@ -391,6 +391,8 @@ def test_a_host_that_cannot_be_set_up(
     from pgdyno.target.aws import host
 
     monkeypatch.undo()
+    # prices are kept there
+    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
     for name, value in amazon.environment.items():
         monkeypatch.setenv(name, value)
     said = iter(["starting", "working: packages of the system", "failed: volumes\nSetting up\nno volume /dev/sdf\n"])
