@@ -191,10 +191,9 @@ impl Client {
             wakes_at: 0,
             absence: None,
             page: spec.ledger.as_ref().map(|_| Box::new(Page::new(id))),
-            driven: spec
-                .drivers
-                .as_ref()
-                .map(|drivers| driven::Driven::new(drivers.driver(shared.worker, id))),
+            driven: spec.drivers.as_ref().map(|drivers| {
+                driven::Driven::new(drivers.driver(spec.group_of(shared.worker, id), id))
+            }),
             sessions: None,
         }
     }
@@ -274,7 +273,7 @@ impl Client {
 
     /// Departs if it waits for its intended start; that goes with it.
     pub fn depart_if_waiting(&mut self, shared: &mut Shared<'_>) {
-        if self.state == State::Scheduled {
+        if self.state == State::Scheduled && shared.departures.wants(self.id) {
             shared.departures.add(self.id);
         }
     }

@@ -452,14 +452,15 @@ fn a_connection_that_cannot_be_made_ends_the_client() {
 fn a_client_departs_between_two_transactions() {
     bench!(bench, twice("SELECT 1;\nSELECT 2;\n", QueryMode::Prepared));
     bench.begin();
-    bench.shared.departures.want(1);
+    bench.shared.departures.begin(1, 2, std::iter::once(0));
     assert_eq!(bench.answer(READY), Next::Send, "it is in a transaction");
     assert_eq!(bench.answer(READY), Next::Wait);
-    assert_eq!(bench.shared.departures.next(), Some(0));
+    assert_eq!(bench.shared.departures.next(), Some((0, 0)));
     assert!(!bench.client.in_flight() && !bench.client.stopped());
     // a notice meanwhile is none of its business
     assert_eq!(bench.answer(b"N\0\0\0\x05\0"), Next::Wait);
     let now = bench.shared.clock.now();
+    bench.shared.departures.settled(0);
     assert_eq!(bench.client.arrived(now, &mut bench.shared), Next::Send);
     assert!(bench.sent().starts_with("B\0\0\0"), "it is still prepared");
     bench.answer(READY);
@@ -472,7 +473,7 @@ fn a_client_departs_between_two_transactions() {
 fn a_client_that_is_lost_on_departing_is_aborted_where_it_was() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
-    bench.shared.departures.want(1);
+    bench.shared.departures.begin(1, 2, std::iter::once(0));
     bench.answer(READY);
     bench.answer(&error("57P01"));
     bench.client.closed(None, &mut bench.shared);
@@ -490,9 +491,9 @@ fn an_intended_start_departs_with_its_client() {
     bench.begin();
     assert_eq!(bench.answer(READY), Next::Wait);
     let intended = bench.shared.next_timer();
-    bench.shared.departures.want(1);
+    bench.shared.departures.begin(1, 2, std::iter::once(0));
     bench.client.depart_if_waiting(&mut bench.shared);
-    assert_eq!(bench.shared.departures.next(), Some(0));
+    assert_eq!(bench.shared.departures.next(), Some((0, 0)));
     let now = bench.shared.clock.now();
     // where it comes to
     bench.shared.due(u64::MAX);
@@ -505,7 +506,7 @@ fn an_intended_start_departs_with_its_client() {
 fn a_client_that_arrives_after_the_deadline_stops() {
     bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
     bench.begin();
-    bench.shared.departures.want(1);
+    bench.shared.departures.begin(1, 2, std::iter::once(0));
     bench.answer(READY);
     bench.shared.deadline = Some(0);
     let now = bench.shared.clock.now();

@@ -4,7 +4,6 @@
 //! connection is still made by one blocking session, as libpq does it.
 
 use std::io;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
@@ -17,26 +16,26 @@ use crate::run::RunError;
 /// with new backends, few enough for its queue of connections.
 const AT_ONCE: usize = 4;
 
-/// A connected client's number and socket.
+/// A connected client's position in its worker's share, and its socket.
 type Connected = (usize, Stream);
 
-/// Connects the clients in `share`; `take` gets each of them as it comes.
+/// Connects the clients numbered in `share`; `take` gets each of them as it comes, by its position.
 ///
 /// # Errors
 /// The failure of the lowest client that failed, or `take`'s own; [`RunError::Interrupted`] when
 /// `stop` was set meanwhile.
 pub fn connect_clients(
     params: &Params,
-    share: Range<usize>,
+    share: &[usize],
     stop: &AtomicBool,
     mut take: impl FnMut(usize, Stream) -> io::Result<()>,
 ) -> Result<(), RunError> {
-    let next = AtomicUsize::new(share.start);
+    let next = AtomicUsize::new(0);
     let given_up = AtomicBool::new(false);
     let queue = Queue {
         params,
         next: &next,
-        end: share.end,
+        share,
         stop,
         given_up: &given_up,
     };
@@ -52,8 +51,8 @@ pub fn connect_clients(
         drop(sender);
         let mut failures = Vec::new();
         for result in connected {
-            let taken = result.and_then(|(client, stream)| {
-                take(client, stream).map_err(|error| (client, RunError::System(error)))
+            let taken = result.and_then(|(at, stream)| {
+                take(at, stream).map_err(|error| (at, RunError::System(error)))
             });
             if let Err(failure) = taken {
                 given_up.store(true, Ordering::Relaxed);
@@ -61,7 +60,7 @@ pub fn connect_clients(
             }
         }
         // the others may have failed because of the first, such as by a limit of connections
-        failures.sort_by_key(|(client, _)| *client);
+        failures.sort_by_key(|(at, _)| *at);
         match failures.into_iter().next() {
             Some((_, failure)) => Err(failure),
             None if stop.load(Ordering::Relaxed) => Err(RunError::Interrupted),
@@ -75,7 +74,8 @@ pub fn connect_clients(
 struct Queue<'a> {
     params: &'a Params,
     next: &'a AtomicUsize,
-    end: usize,
+    /// Numbers of the clients.
+    share: &'a [usize],
     stop: &'a AtomicBool,
     given_up: &'a AtomicBool,
 }
@@ -84,13 +84,13 @@ impl Queue<'_> {
     /// Connects one client after the other until none is left, or one cannot be.
     fn connect(self, sender: &Sender<Result<Connected, (usize, RunError)>>) {
         while !self.stop.load(Ordering::Relaxed) && !self.given_up.load(Ordering::Relaxed) {
-            let client = self.next.fetch_add(1, Ordering::Relaxed);
-            if client >= self.end {
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(client) = self.share.get(at) else {
                 return;
-            }
-            let connected = connect(self.params, client);
+            };
+            let connected = connect(self.params, *client).map(|stream| (at, stream));
             let failed = connected.is_err();
-            let sent = sender.send(connected.map_err(|error| (client, error)));
+            let sent = sender.send(connected.map_err(|error| (at, error)));
             if failed || sent.is_err() {
                 return;
             }
@@ -98,7 +98,7 @@ impl Queue<'_> {
     }
 }
 
-fn connect(params: &Params, client: usize) -> Result<Connected, RunError> {
+fn connect(params: &Params, client: usize) -> Result<Stream, RunError> {
     let session = Session::connect(params).map_err(|error| {
         if error.is_interrupted() {
             return RunError::Interrupted;
@@ -108,8 +108,7 @@ fn connect(params: &Params, client: usize) -> Result<Connected, RunError> {
             error: Box::new(error),
         }
     })?;
-    let stream = session
+    session
         .into_stream()
-        .map_err(|error| RunError::System(io::Error::other(error)))?;
-    Ok((client, stream))
+        .map_err(|error| RunError::System(io::Error::other(error)))
 }

@@ -21,9 +21,9 @@ use crate::recorder::Statements;
 
 /// Makes the drivers of a run.
 pub trait Drivers: Debug + Send + Sync {
-    /// The driver of a client that begins its life in worker number `worker`; called in the worker's
-    /// thread, before the load begins.
-    fn driver(&self, worker: usize, client: usize) -> Box<dyn Driver>;
+    /// The driver of a client; called in its first worker's thread, before the load begins. Clients of
+    /// one `group` are always with the same worker, but while they move to another.
+    fn driver(&self, group: usize, client: usize) -> Box<dyn Driver>;
 }
 
 /// Decides what one client does.

@@ -47,6 +47,7 @@ mod shell;
 pub mod spec;
 mod timetable;
 mod tls;
+pub mod tuning;
 mod worker;
 
 pub use run::{Connected, Observer, RunError, run};

@@ -77,6 +77,15 @@ impl LogFile {
         let _ = self.file.set(file);
         Ok(())
     }
+
+    /// Removes it again, unless something was logged.
+    pub fn remove_empty(&self) {
+        let length = self.file.get().and_then(|file| file.metadata().ok());
+        if length.is_some_and(|file| file.len() == 0) {
+            // one that stays is no loss
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// What is optional in a line.

@@ -9,7 +9,7 @@ use pgdyno_script::Rng;
 
 use crate::clock::Nanos;
 use crate::phases::Phases;
-use crate::spec::Spec;
+use crate::spec::{Spec, share_of};
 
 /// One worker's view of the phases.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl<'a> Roster<'a> {
             scripts: spec.programs.len(),
             worker,
             workers: spec.workers,
-            first: spec.clients_of(worker).start,
+            first: spec.first_client() + share_of(spec.clients, spec.workers, worker).start,
             engine: spec.part.map_or((0, 1), |part| (part.number, part.of)),
             origin: 0,
             waiting: None,

@@ -25,9 +25,11 @@ use crate::poller::{self, Epoll, Poller, Uring};
 use crate::reconnect::{Connector, Returning};
 use crate::recorder::{Moments, ScriptRecord};
 use crate::report::{End, Outcome, Report, Totals};
+use crate::scaling::Scaling;
 use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::timetable::{Planned, Timetable};
+use crate::tuning::Choice;
 use crate::worker::{Connections, Links, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
@@ -61,6 +63,10 @@ pub trait Observer {
 
     /// An outage began or ended, or connections were lost in it.
     fn outage(&mut self, note: &OutageNote);
+
+    /// Numbers of workers were tried in the warm-up, and one is kept.
+    fn workers_chosen(&mut self, _choice: &Choice) {}
+
     /// A worker was added.
     fn worker_added(&mut self, added: &Added);
 
@@ -145,7 +151,7 @@ pub fn run(
     observer: &mut impl Observer,
 ) -> Result<Report, RunError> {
     let templates = templates(&spec.programs, spec.mode).map_err(RunError::Statement)?;
-    let connections = tokens(spec, spec.clients.div_ceil(spec.workers));
+    let connections = capacity(spec, spec.clients.div_ceil(spec.workers));
     let kind = poller::choose(spec.io, connections).map_err(RunError::System)?;
     let (work, hired, io): (Work, Hired, _) = match kind {
         poller::Kind::Epoll => (work::<Epoll>, hired::<Epoll>, Epoll::NAME),
@@ -220,9 +226,13 @@ fn returning(spec: &Spec) -> Option<Returning> {
     })
 }
 
-/// What a poller for so many clients watches: their connections, and the connector's bell.
-fn tokens(spec: &Spec, clients: usize) -> usize {
-    clients + usize::from(spec.on_loss != OnLoss::Abort)
+/// Connections that a worker's poller has room for, when it begins with so many clients: theirs, those
+/// that other workers may give it, and the connector's bell.
+fn capacity(spec: &Spec, clients: usize) -> usize {
+    match spec.scaling {
+        Scaling::Fixed => clients + usize::from(spec.on_loss != OnLoss::Abort),
+        Scaling::Automatic(_) => spec.clients,
+    }
 }
 
 fn timetable(spec: &Spec, origin: Nanos) -> Timetable {
@@ -273,7 +283,7 @@ fn work<P: Poller>(
     } = stage;
     let share = spec.clients_of(number);
     let from = clock.now();
-    let connections: Connections<P> = match connect_all(spec, share.clone(), stop) {
+    let connections: Connections<P> = match connect_all(spec, &share, stop) {
         Ok(connections) => connections,
         Err(error) => {
             let _ = ready.send(Ready::Failed(error));
@@ -286,7 +296,7 @@ fn work<P: Poller>(
         return;
     };
     let shared = Shared::new(number, spec, templates, clock, stop);
-    let clients = share.clone().map(|id| Client::new(id, &shared)).collect();
+    let clients = share.iter().map(|id| Client::new(*id, &shared)).collect();
     let origin = timetable.origin;
     let worker = Worker::new(number, clients, connections, shared, timetable, links);
     late.fetch_max(await_instant(origin, clock, stop), Ordering::Relaxed);
@@ -306,18 +316,18 @@ fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
 
 fn connect_all<P: Poller>(
     spec: &Spec,
-    share: std::ops::Range<usize>,
+    share: &[usize],
     stop: &AtomicBool,
 ) -> Result<Connections<P>, RunError> {
-    let mut connections = Connections::new(tokens(spec, share.len())).map_err(RunError::System)?;
+    let room = capacity(spec, share.len());
+    let mut connections = Connections::new(room).map_err(RunError::System)?;
     let share = match spec.sessions {
         Sessions::Kept => share,
         // every transaction makes its own
-        Sessions::PerTransaction => share.start..share.start,
+        Sessions::PerTransaction => &[],
     };
-    let first = share.start;
-    connect_clients(&spec.params, share, stop, |client, stream| {
-        connections.add(client - first, stream.into_transport())
+    connect_clients(&spec.params, share, stop, |token, stream| {
+        connections.add(token, stream.into_transport())
     })?;
     Ok(connections)
 }
@@ -367,7 +377,14 @@ fn listen(
     let mut merger = Merger::new(spec.workers, begun.timetable.origin);
     let mut totals = Totals::new(spec.programs.len(), spec.phases.as_ref());
     let mut ends: Vec<WorkerEnd> = Vec::new();
-    while let Some(word) = crew.hear() {
+    while let Some(word) = crew.next() {
+        let Some(word) = word else {
+            match crew.tune() {
+                Ok(choice) => choice.iter().for_each(|one| observer.workers_chosen(one)),
+                Err(error) => observer.worker_refused(&error),
+            }
+            continue;
+        };
         match word {
             Word::Error(note) => {
                 if begun.timetable.counts(&note) {
@@ -425,6 +442,8 @@ fn listen(
     let mut report = totals.into_report(outcome(&ends, stop), &sum_up(&ends, begun), &phases);
     report.outages = outages;
     report.ledger = spec.ledger.as_ref().map(|_| pages(&mut ends));
+    // those that were only tried are no workers of the load
+    report.health.workers.truncate(crew.workers());
     Ok(report)
 }
 

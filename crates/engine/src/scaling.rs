@@ -1,4 +1,7 @@
-//! How many workers carry a load: one more when the busiest has too little of its core left.
+//! How many workers carry a load: twice as many when the busiest has too little of its core left.
+//!
+//! What gives the most throughput is measured in the warm-up ([`crate::tuning`]); these rules say what
+//! there is to choose from, how many a load begins with, and when an untried number has become too few.
 
 use std::time::Duration;
 
@@ -8,11 +11,11 @@ use crate::health::Health;
 /// Share of a core above which a worker is no longer sure to keep up.
 pub const BUSY_SHARE: f64 = 0.7;
 
-/// Most workers that a load begins with when nobody says.
-const FEW_WORKERS: usize = 8;
+/// Clients a core up to which a load begins with a thread for each client, and this is tried.
+const FEW_CLIENTS: usize = 4;
 
-/// Most clients of each of these: more make batches, which are worth more than a worker.
-const FEW_CLIENTS: usize = 2;
+/// Most workers that a load begins with when nothing says how many are best.
+const FIRST_WORKERS: usize = 8;
 
 /// From one addition to the next: two whole intervals in which its effect is seen.
 const SETTLING: Nanos = 2 * SECOND;
@@ -22,15 +25,17 @@ const SETTLING: Nanos = 2 * SECOND;
 pub enum Scaling {
     /// The number is what was asked for.
     Fixed,
-    /// As few as carry the load.
+    /// What gives the most throughput, or as few as carry the load.
     Automatic(Rule),
 }
 
-/// When a worker is added, and when no more.
+/// When workers are added, and when no more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
-    /// Most workers.
+    /// Most workers: a power of two, or one for each client.
     pub most: usize,
+    /// Most workers to which a load grows because they are busy: some cores are the server's.
+    pub most_busy: usize,
     /// Share of a core above which a worker gives clients away.
     pub busy_share: f64,
     /// Least time from one addition to the next.
@@ -38,14 +43,46 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Up to `most` workers, each of which is added when another passes [`BUSY_SHARE`].
+    /// Up to `most` workers, which are doubled when one of them passes [`BUSY_SHARE`].
     #[must_use]
     pub fn up_to(most: usize) -> Self {
         Self {
             most,
+            most_busy: most,
             busy_share: BUSY_SHARE,
             settling: Duration::from_nanos(SETTLING),
         }
+    }
+
+    /// For `clients` when nobody gives a limit, with `cores` that this process may use.
+    #[must_use]
+    pub fn of(clients: usize, cores: usize, server: Nearness) -> Self {
+        let tried = if clients <= FEW_CLIENTS * cores {
+            clients
+        } else {
+            cores
+        };
+        let ours = match server {
+            // a server on this host wants cores, too
+            Nearness::SameHost => cores / 2,
+            Nearness::Elsewhere => cores,
+        };
+        Self {
+            most: whole(tried, clients),
+            most_busy: whole(ours, clients),
+            ..Self::up_to(1)
+        }
+    }
+
+    /// The numbers of workers that there may be for `clients`, fewest first.
+    #[must_use]
+    pub fn numbers(&self, clients: usize) -> Vec<usize> {
+        let most = whole(self.most, clients);
+        let fewer = std::iter::successors(Some(1), |number| Some(2 * number));
+        fewer
+            .take_while(|number| *number < most)
+            .chain([most])
+            .collect()
     }
 }
 
@@ -55,7 +92,7 @@ impl Scaling {
     pub fn most(self, workers: usize) -> usize {
         match self {
             Self::Fixed => workers,
-            Self::Automatic(rule) => rule.most.max(workers),
+            Self::Automatic(rule) => rule.most.max(rule.most_busy).max(workers),
         }
     }
 }
@@ -69,15 +106,14 @@ pub enum Nearness {
     Elsewhere,
 }
 
-/// The most workers for `clients` when nobody says, with `cores` that this process may use: no more
-/// than half of them beside a server that wants them as well.
+/// The largest number of workers up to `number` that shares `clients` evenly whatever it was before: a
+/// power of two, or one for each client.
 #[must_use]
-pub fn most_workers(clients: usize, cores: usize, server: Nearness) -> usize {
-    let ours = match server {
-        Nearness::SameHost => cores / 2,
-        Nearness::Elsewhere => cores,
-    };
-    ours.min(clients).max(1)
+pub fn whole(number: usize, clients: usize) -> usize {
+    if number >= clients {
+        return clients;
+    }
+    1 << number.max(1).ilog2()
 }
 
 /// The workers that a load of `clients` begins with when nobody says, with `cores` that this process
@@ -88,45 +124,44 @@ pub fn most_workers(clients: usize, cores: usize, server: Nearness) -> usize {
 /// wakes each of them over there: with 2 clients on 2 cores that is a third of the throughput.
 #[must_use]
 pub fn first_workers(clients: usize, cores: usize) -> usize {
-    let workers = clients.min(cores).clamp(1, FEW_WORKERS);
-    if clients <= FEW_CLIENTS * workers {
-        workers
+    if clients <= (FEW_CLIENTS * cores).min(FIRST_WORKERS) {
+        clients
     } else {
         1
     }
 }
 
-/// A worker that is to be added.
+/// Workers that are to be added.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Addition {
-    /// The worker that gives clients away.
-    pub giver: usize,
-    /// How many.
-    pub clients: usize,
-    /// Share of a core that it used.
+pub struct Growth {
+    /// How many there are to be.
+    pub workers: usize,
+    /// Share of a core that the busiest used.
     pub share: f64,
 }
 
-/// Whether a worker is to be added after an interval that ended at `to`, in which `workers` fared so
-/// by number. `last` is when the last one was added.
-///
-/// The busiest of those that are too busy gives half of its clients; one with a single client has
-/// nothing to give.
+/// Whether workers are to be added after an interval that ended at `to`, in which they fared so by
+/// number; those without clients do not count. `last` is when the last ones were added.
 #[must_use]
-pub fn decide(rule: Rule, last: Option<Nanos>, to: Nanos, workers: &[Health]) -> Option<Addition> {
+pub fn decide(
+    rule: Rule,
+    clients: usize,
+    last: Option<Nanos>,
+    to: Nanos,
+    workers: &[Health],
+) -> Option<Growth> {
     let settling = rule.settling.as_nanos() as Nanos;
-    if workers.len() >= rule.most || last.is_some_and(|last| to < last + settling) {
+    let count = workers.iter().filter(|worker| worker.clients > 0).count();
+    let next = whole(2 * count, clients);
+    if count == 0 || next > rule.most_busy || last.is_some_and(|last| to < last + settling) {
         return None;
     }
-    let (giver, busiest) = workers
-        .iter()
-        .enumerate()
-        .filter(|(_, worker)| worker.clients > 1 && worker.share() > rule.busy_share)
-        .max_by(|(_, a), (_, b)| a.share().total_cmp(&b.share()))?;
-    Some(Addition {
-        giver,
-        clients: busiest.clients / 2,
-        share: busiest.share(),
+    // one with a single client has nothing to give
+    let busiest = workers.iter().filter(|worker| worker.clients > 1);
+    let share = busiest.map(Health::share).max_by(f64::total_cmp)?;
+    (share > rule.busy_share).then_some(Growth {
+        workers: next,
+        share,
     })
 }
 
@@ -143,49 +178,50 @@ mod tests {
         }
     }
 
-    fn decided(most: usize, last: Option<Nanos>, workers: &[Health]) -> Option<(usize, usize)> {
-        let addition = decide(Rule::up_to(most), last, 10 * SECOND, workers)?;
-        Some((addition.giver, addition.clients))
+    fn decided(most: usize, last: Option<Nanos>, workers: &[Health]) -> Option<usize> {
+        let clients = workers.iter().map(|worker| worker.clients).sum();
+        let growth = decide(Rule::up_to(most), clients, last, 10 * SECOND, workers)?;
+        Some(growth.workers)
     }
 
     #[test]
-    fn the_busiest_gives_half_of_its_clients() {
-        assert_eq!(decided(4, None, &[worker(71, 9)]), Some((0, 4)));
-        let three = [worker(75, 8), worker(90, 6), worker(10, 2)];
-        assert_eq!(decided(4, None, &three), Some((1, 3)));
-        let addition = decide(Rule::up_to(2), None, 0, &[worker(90, 2)]);
-        assert_eq!(addition.map(|addition| addition.share), Some(0.9));
+    fn workers_double_when_the_busiest_has_no_room() {
+        assert_eq!(decided(4, None, &[worker(71, 9)]), Some(2));
+        assert_eq!(decided(4, None, &[worker(75, 8), worker(10, 8)]), Some(4));
+        let growth = decide(Rule::up_to(2), 2, None, 0, &[worker(90, 2)]);
+        assert_eq!(growth.map(|growth| growth.share), Some(0.9));
+        // one for each client is as far as it goes
+        assert_eq!(decided(4, None, &[worker(99, 2), worker(9, 1)]), Some(3));
     }
 
     #[test]
     fn a_worker_with_room_keeps_its_clients() {
         assert_eq!(decided(4, None, &[worker(70, 64)]), None);
         assert_eq!(decided(4, None, &[worker(0, 64), worker(69, 64)]), None);
-        // one that was not there in this interval
-        assert_eq!(decided(4, None, &[worker(50, 4), Health::default()]), None);
+        // without clients it is none of them
+        assert_eq!(decided(4, None, &[worker(80, 4), worker(0, 0)]), Some(2));
+        assert_eq!(decided(4, None, &[]), None);
     }
 
     #[test]
     fn one_client_cannot_be_shared() {
         assert_eq!(decided(4, None, &[worker(99, 1)]), None);
-        // the next busiest helps where the busiest cannot
-        assert_eq!(
-            decided(4, None, &[worker(99, 1), worker(80, 3)]),
-            Some((1, 1))
-        );
+        assert_eq!(decided(4, None, &[worker(99, 1), worker(80, 3)]), Some(4));
+        assert_eq!(decided(4, None, &[worker(99, 1), worker(60, 3)]), None);
     }
 
     #[test]
-    fn a_few_clients_begin_with_several_workers() {
+    fn a_few_clients_begin_with_a_worker_each() {
         for (clients, cores, workers) in [
             (1, 2, 1),
             (2, 2, 2),
-            (4, 2, 2),
-            (5, 2, 1),
-            (2, 1, 1),
+            (8, 2, 8),
+            (9, 2, 1),
+            (2, 1, 2),
+            (5, 1, 1),
             (3, 64, 3),
-            (16, 64, 8),
-            (17, 64, 1),
+            (8, 64, 8),
+            (16, 64, 1),
         ] {
             assert_eq!(first_workers(clients, cores), workers, "{clients}, {cores}");
         }
@@ -195,6 +231,7 @@ mod tests {
     fn no_more_than_the_most() {
         assert_eq!(decided(1, None, &[worker(99, 64)]), None);
         assert_eq!(decided(2, None, &[worker(99, 64), worker(99, 64)]), None);
+        assert_eq!(decided(3, None, &[worker(99, 64), worker(99, 64)]), None);
     }
 
     #[test]
@@ -202,23 +239,36 @@ mod tests {
         let busy = [worker(99, 64), worker(99, 64)];
         assert_eq!(decided(4, Some(8 * SECOND + 1), &busy), None);
         assert!(decided(4, Some(8 * SECOND), &busy).is_some());
-        // an interval that is heard of late
+        // an interval that is received late
         assert_eq!(decided(4, Some(11 * SECOND), &busy), None);
     }
 
     #[test]
     fn half_of_the_cores_are_left_to_a_server_on_this_host() {
         use Nearness::{Elsewhere, SameHost};
-        for (clients, cores, server, most) in [
-            (64, 16, Elsewhere, 16),
-            (64, 16, SameHost, 8),
-            (64, 3, SameHost, 1),
-            (64, 1, SameHost, 1),
-            (5, 16, Elsewhere, 5),
-            (5, 16, SameHost, 5),
+        for (clients, cores, server, most, most_busy) in [
+            (500, 16, Elsewhere, 16, 16),
+            (500, 16, SameHost, 16, 8),
+            (500, 6, Elsewhere, 4, 4),
+            (64, 16, SameHost, 64, 8),
+            (64, 3, SameHost, 2, 1),
+            (64, 1, SameHost, 1, 1),
+            (5, 16, Elsewhere, 5, 5),
+            (5, 16, SameHost, 5, 5),
         ] {
-            assert_eq!(most_workers(clients, cores, server), most);
+            let rule = Rule::of(clients, cores, server);
+            assert_eq!((rule.most, rule.most_busy), (most, most_busy), "{clients}");
         }
+    }
+
+    #[test]
+    fn numbers_halve_and_double_each_other() {
+        let numbers = |most, clients| Rule::up_to(most).numbers(clients);
+        assert_eq!(numbers(8, 100), [1, 2, 4, 8]);
+        assert_eq!(numbers(6, 6), [1, 2, 4, 6]);
+        assert_eq!(numbers(7, 100), [1, 2, 4]);
+        assert_eq!(numbers(1, 100), [1]);
+        assert_eq!(numbers(4, 1), [1]);
     }
 
     #[test]

@@ -50,6 +50,8 @@ pub struct Shared<'a> {
     pub latency_limit: Option<Nanos>,
     /// End of the last transaction.
     pub last_end: Nanos,
+    /// Transactions that have ended.
+    pub transactions: u64,
     /// When nobody was served.
     pub lulls: Lulls,
     /// Whether meta commands are timed.
@@ -128,6 +130,7 @@ impl<'a> Shared<'a> {
             deadline: None,
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
+            transactions: 0,
             lulls: Lulls::default(),
             times_every_command,
             is_simple: spec.mode == QueryMode::Simple,
@@ -137,7 +140,7 @@ impl<'a> Shared<'a> {
             has_losses: false,
             pauses: spec.pacing.iter().any(Pacing::pauses),
             auto_pipeline: spec.pipelining == Pipelining::Auto,
-            departures: Departures::default(),
+            departures: Departures::of(spec.first_client()),
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),
             total_weight: spec.programs.iter().map(|p| u64::from(p.weight)).sum(),
@@ -219,6 +222,7 @@ impl<'a> Shared<'a> {
     #[inline]
     pub fn ended(&mut self, record: usize, now: Nanos) {
         self.last_end = now;
+        self.transactions += 1;
         if let Some(roster) = &mut self.roster {
             roster.ended(record, now);
         }

@@ -7,6 +7,7 @@ use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
 use crate::driver::Drivers;
+use crate::handover::worker_of;
 use crate::ledger::Ledger;
 use crate::log::LogSpec;
 use crate::pacing::Pacing;
@@ -206,12 +207,32 @@ impl Spec {
         self.part.map_or(0, |part| part.range().start)
     }
 
-    /// Numbers of the clients that worker number `worker` has in the beginning.
+    /// Numbers of the clients that worker number `worker` has in the beginning: in a row, as pgbench
+    /// shares them out; or in turn, where the number of workers may change.
     #[must_use]
-    pub fn clients_of(&self, worker: usize) -> std::ops::Range<usize> {
-        let share = share_of(self.clients, self.workers, worker);
+    pub fn clients_of(&self, worker: usize) -> Vec<usize> {
         let first = self.first_client();
-        first + share.start..first + share.end
+        match self.scaling {
+            Scaling::Fixed => share_of(self.clients, self.workers, worker)
+                .map(|client| first + client)
+                .collect(),
+            Scaling::Automatic(_) => (0..self.clients)
+                .filter(|client| worker_of(*client, self.workers) == worker)
+                .map(|client| first + client)
+                .collect(),
+        }
+    }
+
+    /// The group of client number `client`, which belongs to worker number `worker` in the beginning.
+    /// Clients of one group are always with the same worker, and may share what belongs to a thread.
+    #[must_use]
+    pub fn group_of(&self, worker: usize, client: usize) -> usize {
+        match self.scaling {
+            Scaling::Fixed => worker,
+            Scaling::Automatic(rule) => {
+                worker_of(client - self.first_client(), rule.most.max(self.workers))
+            }
+        }
     }
 
     /// Whether starts at a rate are evenly spaced.

@@ -7,6 +7,7 @@ mod word;
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
 use crate::client::Client;
@@ -48,10 +49,12 @@ pub struct Worker<'a, P> {
     links: Links,
     /// Makes connections in place of lost ones.
     dispatch: Option<Dispatch>,
-    /// To whom clients are given.
-    giving: Option<Sender<Parcel>>,
-    /// Whence clients come.
-    arriving: Option<Receiver<Parcel>>,
+    /// By worker: where its clients are sent; empty when none is to leave.
+    giving: Vec<Option<Sender<Parcel>>>,
+    /// Channels on which clients arrive.
+    arriving: Vec<Receiver<Parcel>>,
+    /// Has no clients, and waits for an order that brings some.
+    is_idle: bool,
 }
 
 /// How a worker and the engine hear of each other while it runs.
@@ -62,8 +65,10 @@ pub struct Links {
     pub recycled: Receiver<Vec<ScriptRecord>>,
     /// What workers share of coming back; None when a client whose connection is lost gives up.
     pub returning: Option<Returning>,
-    /// To give clients away.
+    /// How clients are to be shared out anew.
     pub orders: Orders,
+    /// Transactions that its clients have ended, for the engine to see.
+    pub transactions: Arc<AtomicU64>,
 }
 
 /// Where a client is that this worker does not have.
@@ -77,6 +82,8 @@ struct Load<'a> {
     first_client: usize,
     /// By token; None where a client went to another worker.
     clients: Vec<Option<Client>>,
+    /// Tokens of clients that went.
+    vacant: Vec<usize>,
     /// Between them and the poller.
     channels: Channels,
     shared: Shared<'a>,
@@ -120,6 +127,7 @@ impl Load<'_> {
         let was_stopped = client.stopped();
         let next = step(client, &mut self.channels, &mut self.shared);
         if !was_stopped && client.stopped() {
+            self.shared.departures.settled(client.id());
             self.running -= 1;
             self.count_off(token);
         }
@@ -230,6 +238,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 first_client,
                 running: clients.len(),
                 clients: clients.into_iter().map(Some).collect(),
+                vacant: Vec::new(),
                 channels: connections.channels,
                 shared,
                 replies: 0,
@@ -243,8 +252,9 @@ impl<'a, P: Poller> Worker<'a, P> {
             health: Health::default(),
             links,
             dispatch: None,
-            giving: None,
-            arriving: None,
+            giving: Vec::new(),
+            arriving: Vec::new(),
+            is_idle: false,
         }
     }
 
@@ -339,7 +349,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 break;
             }
             self.take_order()?;
-            self.welcome(now)?;
+            self.welcome()?;
             self.wake(now);
             self.connect_clients();
             self.change_sessions()?;
@@ -356,9 +366,15 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .unwrap_or(Nanos::MAX)
                 .min(self.to);
             let timeout = until.saturating_sub(now).min(self.longest_wait());
+            if self.is_idle && self.arriving.is_empty() {
+                self.await_order(timeout)?;
+                continue;
+            }
             self.load.replies = 0;
             self.poller.wait(Some(timeout), &mut self.load)?;
             self.health.woke(self.load.replies);
+            let ended = self.load.shared.transactions;
+            self.links.transactions.store(ended, Ordering::Relaxed);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Workers that join a load while it runs: nothing is lost, doubled or left behind.
+//! The number of workers changes while a load runs: nothing is lost, doubled or left behind.
 
 mod common;
 
@@ -21,11 +21,12 @@ use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{
     Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Timing, Tries, WeightedProgram,
 };
+use pgdyno_engine::tuning::Choice;
 use pgdyno_engine::{Connected, Observer, Spec, run};
 use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 
 const CLIENTS: usize = 12;
-const WORKERS: usize = 3;
+const WORKERS: usize = 4;
 
 /// A load for `server` in which every worker is busy enough to give clients away.
 fn spec(server: &Server, io: Io) -> Spec {
@@ -51,9 +52,9 @@ fn spec(server: &Server, io: Io) -> Spec {
         part: None,
         workers: 1,
         scaling: Scaling::Automatic(Rule {
-            most: WORKERS,
             busy_share: 0.0,
             settling: Duration::ZERO,
+            ..Rule::up_to(WORKERS)
         }),
         // boundaries at 0.2, 1.2, 2.2 s…: more than workers to add, as one may come late and be lost
         warmup: Duration::from_millis(200),
@@ -88,6 +89,7 @@ struct Seen {
     clients: Vec<Vec<usize>>,
     succeeded: u64,
     warm_up: u64,
+    chosen: Vec<Choice>,
     errors: Vec<ErrorNote>,
 }
 
@@ -122,6 +124,10 @@ impl Observer for Watcher<'_> {
     }
 
     fn outage(&mut self, _: &OutageNote) {}
+
+    fn workers_chosen(&mut self, choice: &Choice) {
+        self.seen.chosen.push(choice.clone());
+    }
 
     fn worker_added(&mut self, added: &Added) {
         self.seen.added.push(*added);
@@ -182,7 +188,7 @@ fn clients_go_on_where_they_are_sent() {
         // at the end of the last interval clients have stopped
         let mut by_worker = seen.clients[seen.clients.len() - 2].clone();
         by_worker.sort_unstable();
-        assert_eq!(by_worker, [3, 3, 6], "{:?}", seen.clients);
+        assert_eq!(by_worker, [3; WORKERS], "{:?}", seen.clients);
     });
 }
 
@@ -306,4 +312,118 @@ fn every_transaction_is_in_one_log() {
         all += numbers.len() as u64;
     }
     assert_eq!(all, seen.succeeded);
+}
+
+/// A load whose warm-up is long enough to try 1, 2 and 4 workers.
+fn tuned(server: &Server, io: Io) -> Spec {
+    Spec {
+        workers: 2,
+        scaling: Scaling::Automatic(Rule::up_to(WORKERS)),
+        warmup: Duration::from_millis(1500),
+        limit: Limit::Duration(Duration::from_millis(1200)),
+        ..spec(server, io)
+    }
+}
+
+fn check_tuned(report: &Report, seen: &Seen) {
+    assert!(seen.errors.is_empty(), "{:?}", seen.errors);
+    assert_eq!(report.outcome, Outcome::Finished);
+    assert_eq!((report.in_flight, report.clients_aborted), (0, 0));
+    assert!(seen.added.is_empty(), "what was chosen stays");
+    let [choice] = &seen.chosen[..] else {
+        panic!("one choice, not {:?}", seen.chosen);
+    };
+    let tried: Vec<_> = choice.tried.iter().map(|tried| tried.workers).collect();
+    assert_eq!(tried, [1, 2, 4]);
+    assert!(
+        choice
+            .tried
+            .iter()
+            .all(|tried| !tried.rates_per_s.is_empty())
+    );
+    assert_eq!(report.health.workers.len(), choice.workers);
+    let of_workers = CLIENTS / choice.workers;
+    for clients in &seen.clients[..seen.clients.len() - 1] {
+        assert_eq!(clients[..choice.workers], vec![of_workers; choice.workers]);
+        assert!(
+            clients[choice.workers..]
+                .iter()
+                .all(|clients| *clients == 0)
+        );
+    }
+    assert_eq!(report.counts().succeeded, seen.succeeded);
+}
+
+#[test]
+fn numbers_of_workers_are_tried_while_warming_up() {
+    both(|io| {
+        let server = Server::start();
+        let spec = tuned(&server, io);
+        let (report, seen) = drive(&server, &spec);
+        check_tuned(&report, &seen);
+        let after = server.counts();
+        assert_eq!(after.len(), CLIENTS, "each kept its connection");
+        assert_eq!(after.iter().sum::<u64>(), seen.warm_up + seen.succeeded);
+        assert!(after.iter().all(|queries| *queries > 0));
+    });
+}
+
+#[test]
+fn numbers_are_tried_with_a_connection_a_transaction() {
+    both(|io| {
+        let server = Server::start();
+        let mut spec = tuned(&server, io);
+        spec.sessions = Sessions::PerTransaction;
+        let (report, seen) = drive(&server, &spec);
+        check_tuned(&report, &seen);
+        let after = server.counts();
+        assert_eq!(after.len() as u64, seen.warm_up + seen.succeeded);
+    });
+}
+
+#[test]
+fn a_load_that_is_stopped_while_numbers_are_tried_ends() {
+    both(|io| {
+        let server = Server::start();
+        let mut spec = tuned(&server, io);
+        spec.warmup = Duration::from_secs(60);
+        let stop = AtomicBool::new(false);
+        let mut watcher = Watcher {
+            server: &server,
+            seen: Seen::default(),
+        };
+        let report = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while server.counts().iter().sum::<u64>() < 1000 {
+                    std::thread::yield_now();
+                }
+                stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            });
+            run(&spec, Clock::start(), &stop, &mut watcher).expect("it begins")
+        });
+        assert_eq!(report.outcome, Outcome::Interrupted);
+    });
+}
+
+#[test]
+fn workers_that_were_only_tried_leave_no_log() {
+    let server = Server::start();
+    let mut spec = tuned(&server, Io::Auto);
+    spec.workers = 1;
+    let files: Vec<_> = (0..WORKERS)
+        .map(|worker| LogFile::new(server.folder().join(format!("log.{worker}"))))
+        .collect();
+    files[0].create().expect("a file");
+    let paths: Vec<_> = files.iter().map(|file| file.path().to_owned()).collect();
+    spec.log = Some(LogSpec {
+        files,
+        detail: Detail::Transaction { sampling_rate: 1.0 },
+        failures_detailed: false,
+        failure: std::sync::OnceLock::new(),
+    });
+    let (report, seen) = drive(&server, &spec);
+    check_tuned(&report, &seen);
+    drop(spec);
+    let there = paths.iter().filter(|path| path.exists()).count();
+    assert_eq!(there, report.health.workers.len());
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
 use pgdyno_engine::recorder::CommandRecord;
 use pgdyno_engine::report::Report;
+use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
 use pgdyno_lua::{Script, ScriptError, Settings, Task, Workload, command_count};
@@ -126,6 +127,7 @@ pub fn shape(spec: &mut Spec, task: Task) {
         spec.clients = 1;
         spec.workers = 1;
     }
+    spec.scaling = Scaling::Fixed;
     spec.limit = Limit::Transactions(1);
     spec.arrivals = Arrivals::Closed;
     spec.warmup = Duration::ZERO;

@@ -9,6 +9,7 @@ use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::run::Added;
 use pgdyno_engine::spec::{OnLoss, Spec};
+use pgdyno_engine::tuning::{Choice, median};
 use pgdyno_engine::{Connected, Observer, RunError};
 use serde_json::{Value, json};
 
@@ -113,6 +114,13 @@ impl Observer for Watcher<'_> {
         }
     }
 
+    fn workers_chosen(&mut self, choice: &Choice) {
+        let written = self
+            .events
+            .write("workers_chosen", workers_chosen_event(choice));
+        self.check(written);
+    }
+
     fn worker_added(&mut self, added: &Added) {
         let fields = worker_added_event(added, self.events.origin());
         let written = self.events.write("worker_added", fields);
@@ -155,10 +163,22 @@ fn worker_added_event(added: &Added, origin: Nanos) -> Value {
         "worker": added.worker,
         "from_us": (added.at - origin) / 1000,
         "reason": "cpu",
-        "giver": added.addition.giver,
-        "clients": added.addition.clients,
-        "cpu_share": added.addition.share,
+        "giver": added.donor,
+        "clients": added.clients,
+        "cpu_share": added.share,
     })
+}
+
+/// The event `workers_chosen`.
+fn workers_chosen_event(choice: &Choice) -> Value {
+    let tried = choice.tried.iter().map(|tried| {
+        json!({
+            "workers": tried.workers,
+            "tps": median(tried.rates_per_s.clone()),
+            "slots": tried.rates_per_s.len(),
+        })
+    });
+    json!({ "workers": choice.workers, "tried": tried.collect::<Vec<_>>() })
 }
 
 /// A client that gives up is always said: for the server's errors with SQLSTATE and statement,

@@ -7,7 +7,7 @@ use std::thread::available_parallelism;
 use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
-use pgdyno_engine::scaling::{Nearness, Rule, Scaling, first_workers, most_workers};
+use pgdyno_engine::scaling::{Nearness, Rule, Scaling, first_workers, whole};
 use pgdyno_engine::spec::Spec;
 
 use crate::called_as::CalledAs;
@@ -18,7 +18,7 @@ use crate::messages::{Failure, Messages};
 pub enum Workers {
     /// -j
     Fixed(usize),
-    /// As few as carry the load, up to --max-workers or what suits the host.
+    /// What gives most, or as few as carry the load, up to --max-workers or what suits the host.
     Automatic {
         /// In the beginning.
         first: usize,
@@ -53,7 +53,7 @@ impl Workers {
             (None, None, _) if called_as == CalledAs::Pgbench => Ok(Self::Fixed(1)),
             (None, None, Some(_)) => Ok(Self::Fixed(first)),
             (None, most, None) => Ok(Self::Automatic {
-                first: most.map_or(first, |most| first.min(most)),
+                first: whole(first.min(most.unwrap_or(first)), clients),
                 most,
             }),
         }
@@ -83,14 +83,11 @@ impl Workers {
         match self {
             Self::Fixed(_) => Scaling::Fixed,
             Self::Automatic { most, .. } => {
-                let most = match most {
-                    Some(most) => most.min(clients),
-                    None => most_workers(clients, cores(), nearness(params)),
+                let rule = match most {
+                    Some(most) => Rule::up_to(whole(most, clients)),
+                    None => Rule::of(clients, cores(), nearness(params)),
                 };
-                Scaling::Automatic(Rule {
-                    busy_share,
-                    ..Rule::up_to(most)
-                })
+                Scaling::Automatic(Rule { busy_share, ..rule })
             }
         }
     }
@@ -252,7 +249,8 @@ mod tests {
     fn the_limit_is_what_was_asked_for() {
         let server = params("host=/tmp");
         let most = |workers: Workers| workers.scaling(4, &server, 0.5).most(workers.first());
-        assert_eq!(most(automatic(Some(3))), 3);
+        assert_eq!(most(automatic(Some(3))), 2);
+        assert_eq!(most(automatic(Some(4))), 4);
         assert_eq!(most(automatic(Some(9))), 4);
         assert_eq!(most(Workers::Fixed(2)), 2);
         assert_eq!(automatic(Some(9)).upper(4), 4);

@@ -18,7 +18,7 @@ impl Client {
         if shared.roster.is_some() {
             return self.choose_in_phase(now, shared);
         }
-        if shared.departures.wanted() {
+        if shared.departures.wants(self.id) {
             return self.depart(shared);
         }
         self.transaction = Transaction::default();

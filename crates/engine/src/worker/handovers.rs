@@ -1,12 +1,14 @@
-//! How a worker gives clients to another, and takes them.
+//! How workers share out their clients anew: each gives away those that belong to others, and takes its own.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
+use std::time::Duration;
 
 use pgdyno_connect::Transport;
 
+use crate::client::Client;
 use crate::clock::{Nanos, SECOND};
-use crate::handover::Parcel;
+use crate::handover::{Dismissed, Order, Parcel};
 use crate::interval::Phase;
 use crate::poller::{Poller, Released};
 use crate::worker::{LONGEST_WAIT, Load, NOWHERE, Worker};
@@ -15,75 +17,106 @@ use crate::worker::{LONGEST_WAIT, Load, NOWHERE, Worker};
 const WELCOMING: Nanos = SECOND / 1000;
 
 impl<P: Poller> Worker<'_, P> {
-    /// Begins with clients that come by and by, at `from`.
-    pub fn begin_empty(&mut self, from: Nanos, arriving: Receiver<Parcel>) {
+    /// Begins without clients at `from`, and waits for an order that brings some.
+    pub fn begin_idle(&mut self, from: Nanos) {
         if self.timetable.phase(from).0 != Phase::WarmUp {
             self.load.shared.begin_measuring(self.timetable.measure);
         }
         self.load.shared.schedule.begin_with_nothing();
         self.from = from;
         self.to = self.timetable.interval_end(from);
-        self.arriving = Some(arriving);
+        self.is_idle = true;
     }
 
     pub(super) fn has_work(&self) -> bool {
-        self.load.running > 0 || self.arriving.is_some()
+        self.load.running > 0 || !self.arriving.is_empty() || self.is_idle
     }
 
     pub(super) fn longest_wait(&self) -> Nanos {
-        match self.arriving {
-            Some(_) => WELCOMING,
-            None => LONGEST_WAIT,
+        if self.arriving.is_empty() {
+            LONGEST_WAIT
+        } else {
+            WELCOMING
         }
     }
 
-    /// Begins to give clients away, if that was ordered. Those that wait for their intended start go
-    /// at once, and the start with them; others when their transaction has ended.
-    pub(super) fn take_order(&mut self) -> io::Result<()> {
-        let Some(order) = self.links.orders.take() else {
-            return Ok(());
-        };
-        let load = &mut self.load;
-        let shared = &mut load.shared;
-        // one stays
-        let clients = order.clients.min(load.running.saturating_sub(1));
-        if clients == 0 {
+    /// Waits for an order, a worker without clients having nothing else to do; until the end of the load.
+    pub(super) fn await_order(&mut self, timeout: Nanos) -> io::Result<()> {
+        let now = self.load.shared.clock.now();
+        if self.load.shared.stops(now) {
+            self.is_idle = false;
             return Ok(());
         }
-        if shared.schedule.is_open() {
-            let part = clients as f64 / load.running as f64;
-            // a worker that is gone takes nothing: the load is being stopped
-            let _ = order.to.send(Parcel::Share(shared.schedule.give(part)));
-        }
-        shared.departures.want(clients);
-        for client in load.clients.iter_mut().flatten() {
-            if shared.departures.wanted() {
-                client.depart_if_waiting(shared);
+        match self.links.orders.wait(Duration::from_nanos(timeout)) {
+            Ok(Some(order)) => self.follow(order),
+            Ok(None) => Ok(()),
+            Err(Dismissed) => {
+                self.is_idle = false;
+                Ok(())
             }
         }
-        self.giving = Some(order.to);
+    }
+
+    /// Follows an order, if one has come.
+    pub(super) fn take_order(&mut self) -> io::Result<()> {
+        match self.links.orders.take() {
+            Some(order) => self.follow(order),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins to give away the clients that belong to other workers now. Those that wait for their
+    /// intended start go at once, and the start with them; others when their transaction has ended.
+    fn follow(&mut self, order: Order) -> io::Result<()> {
+        let load = &mut self.load;
+        let shared = &mut load.shared;
+        self.arriving.extend(order.from);
+        self.is_idle = self.number >= order.workers.min(shared.spec.clients);
+        let running = load.clients.iter().flatten().filter(|one| !one.stopped());
+        let ids = running.map(Client::id);
+        shared.departures.begin(self.number, order.workers, ids);
+        self.giving = order.to;
+        if shared.schedule.is_open() {
+            // the number of workers has doubled: what leaves goes to one other
+            let part = shared.departures.misplaced() as f64 / load.running.max(1) as f64;
+            let other = load.clients.iter().flatten().find_map(|client| {
+                let target = shared.departures.target(client.id());
+                target.filter(|_| !client.stopped())
+            });
+            if let Some(Some(to)) = other.and_then(|other| self.giving.get(other)) {
+                // a worker that is gone takes nothing: the load is being stopped
+                let _ = to.send(Parcel::Share(shared.schedule.give(part)));
+            }
+        }
+        for client in load.clients.iter_mut().flatten() {
+            client.depart_if_waiting(shared);
+        }
         // before the timer of one of them wakes it here
         self.give_away()
     }
 
     /// Sends the clients away that are ready for it.
     pub(super) fn give_away(&mut self) -> io::Result<()> {
-        if self.giving.is_none() {
+        if self.giving.is_empty() {
             return Ok(());
         }
-        while let Some(client) = self.load.shared.departures.next() {
-            if let Some(token) = self.load.token(client) {
-                self.give_away_one(token)?;
+        while let Some((client, worker)) = self.load.shared.departures.next() {
+            let token = self.load.token(client);
+            if let Some(token) = token.filter(|token| !self.load.has_stopped(*token)) {
+                self.give_away_one(token, worker)?;
             }
         }
         if !self.load.shared.departures.wanted() {
-            // the other worker learns that all have come
-            self.giving = None;
+            // the other workers learn that all have come
+            self.giving.clear();
         }
         Ok(())
     }
 
-    fn give_away_one(&mut self, token: usize) -> io::Result<()> {
+    fn give_away_one(&mut self, token: usize, worker: usize) -> io::Result<()> {
+        let Some(Some(to)) = self.giving.get(worker).cloned() else {
+            return self.keep(token);
+        };
         let transport = if self.load.shared.reconnects {
             // the last words of the session before
             self.poller.flush(&mut self.load)?;
@@ -96,55 +129,96 @@ impl<P: Poller> Worker<'_, P> {
                     tls: self.load.channels.take(token),
                 }),
                 Released::Gone => return Ok(()),
-                Released::Busy => {
-                    let now = self.load.shared.clock.now();
-                    self.step(token, |client, shared| client.stayed(now, shared));
-                    return Ok(());
-                }
+                Released::Busy => return self.keep(token),
             }
         };
-        if let (Some(client), Some(to)) = (self.load.remove(token), &self.giving) {
-            // one that is gone takes nothing: the load is being stopped
-            let _ = to.send(Parcel::Client(Box::new(client), transport));
+        let Some(client) = self.load.remove(token) else {
+            return Ok(());
+        };
+        let id = client.id();
+        let parcel = Parcel::Client(Box::new(client), transport);
+        if let Err(refused) = to.send(parcel)
+            && let Parcel::Client(client, transport) = refused.0
+        {
+            // its worker has ended, as all clients of that had: this one stays
+            self.load.shared.departures.keep(id);
+            return self.take_in(*client, transport);
         }
+        self.load.shared.departures.settled(id);
+        Ok(())
+    }
+
+    /// A client that was to leave cannot: it stays.
+    fn keep(&mut self, token: usize) -> io::Result<()> {
+        let now = self.load.shared.clock.now();
+        self.step(token, |client, shared| {
+            shared.departures.keep(client.id());
+            client.stayed(now, shared)
+        });
         Ok(())
     }
 
     /// Takes in the clients that have come.
-    pub(super) fn welcome(&mut self, now: Nanos) -> io::Result<()> {
-        while let Some(arriving) = &self.arriving {
-            match arriving.try_recv() {
+    pub(super) fn welcome(&mut self) -> io::Result<()> {
+        let mut arriving = std::mem::take(&mut self.arriving);
+        let mut result = Ok(());
+        arriving.retain(|from| result.is_ok() && self.welcome_from(from, &mut result));
+        self.arriving.append(&mut arriving);
+        result
+    }
+
+    /// Whether more may come.
+    fn welcome_from(&mut self, from: &Receiver<Parcel>, result: &mut io::Result<()>) -> bool {
+        loop {
+            match from.try_recv() {
                 Ok(Parcel::Share(share)) => self.load.shared.schedule.take(share),
                 Ok(Parcel::Client(client, transport)) => {
-                    let token = self.load.add(*client);
-                    if let Some(transport) = transport {
-                        self.attach(token, transport)?;
+                    if let Err(error) = self.take_in(*client, transport) {
+                        *result = Err(error);
+                        return true;
                     }
-                    self.step(token, |client, shared| client.arrived(now, shared));
                 }
-                Err(TryRecvError::Empty) => return Ok(()),
-                Err(TryRecvError::Disconnected) => self.arriving = None,
+                Err(TryRecvError::Empty) => return true,
+                Err(TryRecvError::Disconnected) => return false,
             }
         }
+    }
+
+    fn take_in(&mut self, client: Client, transport: Option<Transport>) -> io::Result<()> {
+        let token = self.load.add(client);
+        if let Some(transport) = transport {
+            self.attach(token, transport)?;
+        }
+        let now = self.load.shared.clock.now();
+        self.step(token, |client, shared| client.arrived(now, shared));
         Ok(())
     }
 }
 
 impl Load<'_> {
     /// Takes a client in; its token.
-    fn add(&mut self, client: crate::client::Client) -> usize {
-        let token = self.clients.len();
+    fn add(&mut self, client: Client) -> usize {
+        let token = self.vacant.pop().unwrap_or_else(|| {
+            self.clients.push(None);
+            self.clients.len() - 1
+        });
         self.tokens[client.id() - self.first_client] = token as u32;
         self.running += usize::from(!client.stopped());
-        self.clients.push(Some(client));
+        self.clients[token] = Some(client);
         token
     }
 
+    fn has_stopped(&self, token: usize) -> bool {
+        let client = self.clients.get(token).and_then(Option::as_ref);
+        client.is_some_and(Client::stopped)
+    }
+
     /// Lets a client go.
-    fn remove(&mut self, token: usize) -> Option<crate::client::Client> {
+    fn remove(&mut self, token: usize) -> Option<Client> {
         let client = self.clients.get_mut(token)?.take()?;
         self.tokens[client.id() - self.first_client] = NOWHERE;
         self.running -= usize::from(!client.stopped());
+        self.vacant.push(token);
         Some(client)
     }
 }

@@ -11,7 +11,7 @@ use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use super::load::LoadOptions;
-use super::lua::{LuaOptions, fixing};
+use super::lua::LuaOptions;
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::tpcc::TpccOptions;
@@ -497,7 +497,7 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let fixing = match (&given.phases_file, &given.reconnect) {
         (Some(_), _) => Some("--phases"),
         (None, Some(_)) => Some("--reconnect"),
-        (None, None) => fixing(lua.as_ref(), given.called_as),
+        (None, None) => None,
     };
     let workers = Workers::resolve(
         number(given.workers),

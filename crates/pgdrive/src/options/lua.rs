@@ -2,7 +2,6 @@
 
 use super::load::LoadOptions;
 use super::{Origin, ScriptChoice};
-use crate::called_as::CalledAs;
 use crate::messages::Failure;
 
 /// A Lua script with what is asked of it.
@@ -125,9 +124,4 @@ impl LuaChoice {
             weight: 1,
         }
     }
-}
-
-/// What fixes the number of threads.
-pub(super) fn fixing(lua: Option<&LuaChoice>, called_as: CalledAs) -> Option<&'static str> {
-    (lua.is_some() && called_as == CalledAs::Pgdrive).then_some("--lua or --workload")
 }
