@@ -39,6 +39,7 @@ format: build ## put the source in shape
 bench: build ## pgdrive beside pgbench, sysbench and a bare loop on one server, interleaved; loading; the probe
 	$(CARGO) build --release --locked --quiet --package pgdyno-engine --example bare_loop
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/throughput.py
 	$(BIN)/python benchmarks/load.py
 	$(BIN)/python benchmarks/probe.py
 

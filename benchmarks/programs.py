@@ -26,6 +26,10 @@ OLTP_TABLES, OLTP_ROWS = 4, 100_000
 default, three quarters of them from a hundredth of the rows, transactions wait for each other's locks."""
 
 
+WARMUP_S = 2
+"""Enough for pgdrive to try several numbers of threads."""
+
+
 @dataclass(frozen=True)
 class Limit:
     """When a load ends."""
@@ -49,6 +53,8 @@ class Load:
     limit: Limit
     scale: int
     """Of pgbench's tables."""
+    jobs: int | None = 1
+    """Threads of pgdrive and pgbench; None: as many as pgdrive chooses in a warm-up of `WARMUP_S`."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Sample:
     """Most memory that was resident at once (VmHWM)."""
     p95_ms: float | None = None
     """Of the transactions; of Lua scripts alone."""
+    threads: int | None = None
+    """As the program says; sysbench has one a client."""
 
 
 @dataclass(frozen=True)
@@ -103,13 +111,15 @@ class Programs:
         if load.workload == "oltp_read_write":
             named = {"tables": OLTP_TABLES, "table-size": OLTP_ROWS, "rand-type": "uniform"}
             given = [f"--lua-opt={name}={value}" for name, value in named.items()]
-            return [path, "--lua=oltp_read_write", *given, f"--client={load.clients}", load.limit.option()]
+            lua = ["--lua=oltp_read_write", *given, f"--client={load.clients}", load.limit.option()]
+            return [path, *lua, *([f"--warmup={WARMUP_S}"] if load.jobs is None else [])]
         what = {
             "select-only": ["--builtin=select-only"],
             "tpcb-like": ["--builtin=tpcb-like"],
             "tpcb-pipelined": [f"--file={SCRIPTS / 'tpcb-pipelined.sql'}", f"--define=scale={load.scale}"],
         }[load.workload]
-        fixed = [path, "--no-vacuum", "--protocol=prepared", "--jobs=1"]
+        threads = f"--warmup={WARMUP_S}" if load.jobs is None else f"--jobs={load.jobs}"
+        fixed = [path, "--no-vacuum", "--protocol=prepared", threads]
         return [*fixed, f"--client={load.clients}", load.limit.option(), *what]
 
     def _sysbench(self, load: Load, environment: Mapping[str, str]) -> list[str]:
@@ -149,7 +159,8 @@ def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:
     (transactions,) = _find(r"actually processed: (\d+)", text)
     (tps,) = _find(r"tps = ([\d.]+)", text)
     (connect_ms,) = _find(r"initial connection time = ([\d.]+) ms", text)
-    return Sample(tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes, p95_ms)
+    (threads,) = _find(r"number of threads: (\d+)", text)
+    return Sample(tps, cpu_s * 1e6 / transactions, connect_ms, peak_bytes, p95_ms, int(threads))
 
 
 def _find(pattern: str, text: str) -> tuple[float, ...]:

@@ -142,6 +142,7 @@ def own(
     beside: Sequence[SeriesRow] = (),
     looks: Sequence[WaitRow] = (),
     workers: Sequence[float] = (0.3, 0.3),
+    worker_added: int = 0,
     cached: tuple[float, float] = (1.0, 1.0),
     asked_b: Mapping[str, Any] | None = None,
     kind_b: str = "embedded",
@@ -157,6 +158,10 @@ def own(
             _own_trial(number, name, summary or {}, latency or {}, point or {}, floor_ms, length_s, dataset_bytes)
         )
         trials[-1] = _watched(trials[-1], probe or {}, cached[name == "b"])
+        generator = trials[-1].generator
+        assert generator is not None
+        changed = generator.model_copy(update={"worker_added": worker_added})
+        trials[-1] = trials[-1].model_copy(update={"generator": changed})
         if ways is not None:
             trials[-1] = trials[-1].model_copy(update={"way": ways(number, name)})
         rates = seconds if seconds is not None else [10_000.0] * int(length_s)

@@ -100,6 +100,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("generator-limited", CAUTION, own(cpu_share=0.75), own(cpu_share=0.69)),
     ("generator-limited", INVALID, own(cpu_share=0.95), own(cpu_share=0.69)),
+    ("worker-added", CAUTION, own(worker_added=1), own()),
     (
         "generator-limited",
         CAUTION,

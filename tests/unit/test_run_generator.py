@@ -27,7 +27,7 @@ WORKER = {"cpu_us": 1}
     ],
 )
 def test_workers_are_those_of_the_end(end: dict[str, Any] | None, workers: int) -> None:
-    assert _generator(START, None, end, 0).workers == workers
+    assert _generator(START, None, end, 0, []).workers == workers
 
 
 def test_an_engine_sees_no_server_but_the_one_it_is_given() -> None:

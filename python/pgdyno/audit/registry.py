@@ -36,6 +36,7 @@ from pgdyno.audit.rules import (
     too_short,
     unsteady,
     version_differs,
+    worker_added,
 )
 from pgdyno.audit.subject import AuditRun, Subject
 
@@ -45,6 +46,7 @@ RULES: Sequence[Rule] = (
     identical_rows.RULE,
     network_floor.RULE,
     generator_limited.RULE,
+    worker_added.RULE,
     load_imbalance.RULE,
     generator_on_server.RULE,
     placement_differs.RULE,

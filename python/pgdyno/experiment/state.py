@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.errors import PgdynoError
 from pgdyno.experiment.ground import Ground
+from pgdyno.experiment.workers import KnownWorkers
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.prepare import Preparer
 from pgdyno.probe.ahead_of import HERE, Ahead
@@ -44,10 +45,13 @@ class RunState:
     """How often each trial, by number, was begun anew because a generator was lost."""
     opened: dict[str, ExitStack] = field(default_factory=dict)
     """What ends with each target that is up; `contexts` ends all of them."""
+    workers: KnownWorkers = field(init=False)
+    """Engine threads that earlier trials have found."""
 
     def __post_init__(self) -> None:
-        """Names the trials."""
+        """Names the trials, and reads what those that are whole have found. Raises StoreError."""
         self.labels = _labels(self.plan, self.trials)
+        self.workers = KnownWorkers(self.folder.trials())
 
     def add(self, trial: PlannedTrial) -> None:
         """A trial that was not known in the beginning. Raises StoreError."""

@@ -180,6 +180,7 @@ def _measured(
     # it takes no second, and DuckDB would make an error of its own of the signal
     with signals_deferred():
         writer.commit(record, events=events, settings=ready.settings, probed=said.files if said else ())
+    state.workers.learn(record)
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
     state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
@@ -200,7 +201,8 @@ def _load(
     phases = writer.phases.absolute()
     if plan.phase:
         phases.write_text(phases_toml(plan.phase), encoding="utf-8")
-    options = trial_options(plan, trial.point, state.seed + trial.number, phases)
+    workers = state.workers.of(trial.point)
+    options = trial_options(plan, trial.point, state.seed + trial.number, phases, workers)
     label = state.labels[trial.number]
     state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
     result = run_trial(

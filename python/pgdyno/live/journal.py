@@ -21,7 +21,7 @@ from pgdyno.report.live import LiveView, Mark, Planned, TimeLeft
 JOURNAL = "journal.jsonl"
 PROGRESS_S = 0.5
 """How often the progress of a transfer or a load is told."""
-TOLD = frozenset(["error", "outage", "worker_added", "event"])
+TOLD = frozenset(["error", "outage", "worker_added", "workers_chosen", "event"])
 """Events of the engine that are told as they are, but for what is long in them."""
 Line = bytes
 LONGEST = 500
@@ -188,6 +188,8 @@ def _words(event: Mapping[str, Any]) -> str:
         words = f"{event.get('consequence') or 'failed'}: {event.get('message') or 'an error'}"
     elif event["event"] == "outage":
         words = f"outage {event.get('number', '')} {event.get('state', '')}"
+    elif event["event"] == "workers_chosen":
+        words = f"{event.get('workers')} threads chosen of {len(event.get('tried') or ())} numbers tried"
     elif event["event"] == "worker_added":
         words = (
             f"worker {event.get('worker')} added: another used {100 * (event.get('cpu_share') or 0):.0f} % of a core"

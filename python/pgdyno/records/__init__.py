@@ -35,6 +35,7 @@ from pgdyno.records.measured import (
     Point,
     ScriptSummary,
     Summary,
+    WorkersTried,
 )
 from pgdyno.records.probe import (
     ALIGNED_US,
@@ -107,4 +108,5 @@ __all__ = [
     "TpccType",
     "TrialRecord",
     "WayRecord",
+    "WorkersTried",
 ]

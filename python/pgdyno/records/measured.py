@@ -166,6 +166,14 @@ class GeneratorHost(Record):
         return f"{self.name} ({self.host})"
 
 
+class WorkersTried(Record):
+    """A number of engine threads that the warm-up tried."""
+
+    workers: int
+    tps: float
+    """Transactions a second, the median of its slots."""
+
+
 class Generator(Record):
     """The engine that made the load, as it resolved itself."""
 
@@ -176,5 +184,9 @@ class Generator(Record):
     exit_code: int | None
     cpu_user_us: int | None = None
     cpu_system_us: int | None = None
+    workers_tried: list[WorkersTried] = Field(default_factory=list)
+    """Fewest first; empty where the number of workers was given, or known from an earlier trial."""
+    worker_added: int = 0
+    """Workers that joined while measuring, because others were too busy."""
     hosts: list[GeneratorHost] = Field(default_factory=list)
     """Where several made the load together; the figures above are of all of them."""

@@ -81,10 +81,11 @@ def _values(workload: Workload, point: Point, *, lua: bool) -> list[str]:
     return [f"--define={name}={value}" for name, value in variables]
 
 
-def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str]:
+def trial_options(plan: Plan, point: Point, seed: int, phases: Path, workers: int | None = None) -> list[str]:
     """Options of pgdrive for one trial of `plan` at `point`; scripts are apart.
 
-    `phases` is the file that holds the plan's phases, if it has some.
+    `phases` is the file that holds the plan's phases, if it has some; `workers` is the number of engine threads where
+    the plan leaves it to the engine, and an earlier trial has found it.
     """
     # the vacuum before a load is part of the plan's reset, which the laboratory does itself
     options = [
@@ -98,8 +99,9 @@ def trial_options(plan: Plan, point: Point, seed: int, phases: Path) -> list[str
     if plan.trial.max_errors is not None:
         # errors are counted: none of them ends a client
         options += ["--continue-on-error"]
-    if point.workers is not None:
-        options += [f"--jobs={point.workers}"]
+    workers = workers if point.workers is None else point.workers
+    if workers is not None:
+        options += [f"--jobs={workers}"]
     if plan.phase:
         options += [f"--phases={phases}"]
     elif plan.trial.duration is not None:

@@ -20,6 +20,7 @@ from pgdyno.records import (
     ScriptSummary,
     Stage,
     Summary,
+    WorkersTried,
 )
 from pgdyno.run.effects import with_effects
 from pgdyno.run.inject import Injector, failure_of_events
@@ -144,7 +145,7 @@ def judge(events: list[Event], exit_code: int, log: Path) -> TrialResult:
     start = next((event for event in events if event["event"] == "start"), None)
     connected = next((event for event in events if event["event"] == "connected"), None)
     end = events[-1] if events and events[-1]["event"] == "end" else None
-    generator = _generator(start, connected, end, exit_code) if start else None
+    generator = _generator(start, connected, end, exit_code, events) if start else None
     if end is None:
         said = _last_line(log)
         if start is None and exit_code == 1:
@@ -199,7 +200,9 @@ def _where_aborted(hosts: Sequence[Event]) -> str:
     return f": {', '.join(told)}" if told else ""
 
 
-def _generator(start: Event, connected: Event | None, end: Event | None, exit_code: int) -> Generator:
+def _generator(
+    start: Event, connected: Event | None, end: Event | None, exit_code: int, events: Sequence[Event]
+) -> Generator:
     cpu = (end or {}).get("cpu_us") or {}
     return Generator(
         version=start["pgdrive"],
@@ -210,6 +213,15 @@ def _generator(start: Event, connected: Event | None, end: Event | None, exit_co
         exit_code=exit_code,
         cpu_user_us=cpu.get("user"),
         cpu_system_us=cpu.get("system"),
+        workers_tried=[
+            WorkersTried(workers=tried["workers"], tps=tried["tps"])
+            for event in events
+            if event["event"] == "workers_chosen"
+            for tried in event["tried"]
+        ],
+        worker_added=sum(
+            event["event"] == "worker_added" and event["from_us"] >= start["warmup_s"] * 1e6 for event in events
+        ),
         hosts=[GeneratorHost.model_validate(host) for host in (end or {}).get("generators") or ()],
     )
 

@@ -1,0 +1,33 @@
+"""Whether the generator changed while it measured."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    known = [(sample, sample.trial.generator) for sample in subject.samples if sample.trial.generator is not None]
+    if not known:
+        raise MissingError("threads of the generator unknown")
+    changed = [(sample, generator.worker_added) for sample, generator in known if generator.worker_added]
+    if changed:
+        trials = f"{len(changed)} trial{'s' if len(changed) > 1 else ''}"
+        yield Said(
+            Severity.CAUTION,
+            f"the generator added threads while measuring in {trials}: the first seconds are of a smaller generator",
+            [sample.number for sample, _ in changed],
+            [Evidence(at=sample.at(), figures={"worker_added": added}) for sample, added in changed],
+            "give trials a warm-up of at least 2 s, in which the number of threads settles, or set workers in the plan",
+        )
+
+
+RULE = Rule(
+    "worker-added",
+    "threads of the generator that were added while measuring, because others were too busy",
+    Severity.CAUTION,
+    "docs/reference/pgdrive.md, Threads",
+    _check,
+)

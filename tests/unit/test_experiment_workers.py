@@ -1,0 +1,66 @@
+"""The number of engine threads that later trials of a load begin with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pgdyno.experiment.workers import KnownWorkers
+from pgdyno.plan import load_plan
+from pgdyno.records import GeneratorHost, Outcome, Point, TrialRecord, WorkersTried
+from pgdyno.run.engine import trial_options
+from pgdyno.run.trial import judge
+from tests.unit.audit_sample import own
+from tests.unit.events_sample import sample_events
+
+POINT = Point(clients=4, scale=10)
+
+
+def trial(workers: int, point: Point = POINT, outcome: Outcome = Outcome.FINISHED) -> TrialRecord:
+    record = own().trials[0]
+    assert record.generator is not None
+    generator = record.generator.model_copy(update={"workers": workers})
+    return record.model_copy(update={"generator": generator, "point": point, "outcome": outcome})
+
+
+def test_the_first_trial_that_finished_decides_for_its_load() -> None:
+    failed = trial(8, outcome=Outcome.FAILED)
+    other = trial(16, POINT.model_copy(update={"clients": 64}))
+    swept = trial(4, POINT.model_copy(update={"settings": {"work_mem": "64MB"}}))
+    known = KnownWorkers([failed, other, swept, trial(2)])
+    assert known.of(POINT) == 4
+    assert known.of(POINT.model_copy(update={"settings": {"work_mem": "4MB"}})) == 4
+    assert known.of(POINT.model_copy(update={"clients": 64})) == 16
+    assert known.of(POINT.model_copy(update={"rate": 100.0})) is None
+
+
+def test_several_generators_find_no_number() -> None:
+    record = trial(4)
+    assert record.generator is not None
+    host = GeneratorHost.model_construct(name="a")
+    several = record.model_copy(update={"generator": record.generator.model_copy(update={"hosts": [host]})})
+    assert KnownWorkers([several]).of(POINT) is None
+
+
+def test_a_known_number_is_asked_for_unless_the_plan_has_one(tmp_path: Path) -> None:
+    plan = load_plan("quick").plan
+    phases = tmp_path / "phases.toml"
+    assert not [option for option in trial_options(plan, POINT, 1, phases) if option.startswith("--jobs")]
+    assert "--jobs=4" in trial_options(plan, POINT, 1, phases, workers=4)
+    planned = POINT.model_copy(update={"workers": 2})
+    assert "--jobs=2" in trial_options(plan, planned, 1, phases, workers=4)
+
+
+def test_what_was_tried_and_added_is_in_the_record(tmp_path: Path) -> None:
+    events = sample_events(4, 3, 2000, 500)
+    warmup_us = round(events[0]["warmup_s"] * 1e6)
+    tried = [{"workers": 1, "tps": 100.5, "slots": 4}, {"workers": 2, "tps": 130.0, "slots": 4}]
+    chosen = {"event": "workers_chosen", "t_us": 9, "workers": 2, "tried": tried}
+    added = [
+        {"event": "worker_added", "t_us": at, "worker": 2, "from_us": at, "giver": 0, "clients": 1, "cpu_share": 0.9}
+        for at in (warmup_us - 1, warmup_us)
+    ]
+    events[-1:-1] = [chosen, *added]
+    generator = judge(events, 0, tmp_path / "log").generator
+    assert generator is not None
+    assert generator.workers_tried == [WorkersTried(workers=1, tps=100.5), WorkersTried(workers=2, tps=130.0)]
+    assert generator.worker_added == 1, "the other one came in the warm-up"
