@@ -21,14 +21,21 @@ pub struct Rows {
 #[derive(Debug, Default)]
 struct Wanted {
     prefix: String,
+    /// Of the result under way, or of the one before; there may be none, with rows all the same.
     columns: Vec<String>,
     last: Vec<Option<String>>,
-    count: usize,
+    /// Rows of the result under way; `None` while its columns have not been described, as those of
+    /// a command never are.
+    count: Option<usize>,
+    /// The same of the last result that is complete.
+    last_count: Option<usize>,
     /// Values for variables; of several results the last one's. No longer than there are
     /// variables, however many results a server sends.
     assigned: Vec<(SlotId, String)>,
     /// The first column that no variable can be named by.
     refused: Option<(String, InvalidName)>,
+    /// Number of the result that has it.
+    refused_in: Option<usize>,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -54,10 +61,11 @@ impl Rows {
             let wanted = self.wanted.get_or_insert_default();
             wanted.prefix.clear();
             wanted.prefix.push_str(prefix);
-            wanted.columns.clear();
             wanted.assigned.clear();
             wanted.refused = None;
-            wanted.count = 0;
+            wanted.refused_in = None;
+            wanted.count = None;
+            wanted.last_count = None;
         }
     }
 
@@ -85,10 +93,12 @@ impl Rows {
         self.wish != Wish::Nothing
     }
 
-    /// Number of the last result.
+    /// Number of the result that a script cannot have: the last one, unless the names of another's
+    /// columns cannot be variables'.
     #[must_use]
-    pub fn last_query(&self) -> usize {
-        self.results.saturating_sub(1)
+    pub fn unfit_query(&self) -> usize {
+        let refused_in = self.wanted.as_ref().and_then(|wanted| wanted.refused_in);
+        refused_in.unwrap_or(self.results.saturating_sub(1))
     }
 
     /// Number of the result that is under way.
@@ -105,6 +115,9 @@ impl Rows {
         }
         if let (Wish::One | Wish::Any, Some(wanted)) = (self.wish, &mut self.wanted) {
             wanted.take(reply, self.wish, symbols);
+            if wanted.refused.is_some() && wanted.refused_in.is_none() {
+                wanted.refused_in = Some(self.results.saturating_sub(1));
+            }
         }
     }
 
@@ -128,17 +141,20 @@ impl Wanted {
                     .fields()
                     .map(|field| String::from_utf8_lossy(field.name).into_owned())
                     .collect();
-                self.count = 0;
+                self.count = Some(0);
             }
             Reply::Row(row) => {
                 self.last = row
                     .values()
                     .map(|value| value.map(|v| String::from_utf8_lossy(v).into_owned()))
                     .collect();
-                self.count += 1;
+                self.count = self.count.map(|count| count + 1);
             }
-            Reply::Complete(_) if wish == Wish::Any && self.count > 0 => {
-                self.keep("aset", symbols);
+            Reply::Complete(_) | Reply::EmptyQuery => {
+                self.last_count = self.count.take();
+                if wish == Wish::Any && self.last_count.is_some_and(|count| count > 0) {
+                    self.keep("aset", symbols);
+                }
             }
             _ => {}
         }
@@ -166,11 +182,9 @@ impl Wanted {
 
     fn assign(&mut self, wish: Wish, vars: &mut Vars, symbols: &Symbols) -> Result<(), Abort> {
         match wish {
-            Wish::One if self.columns.is_empty() => {
-                return Err(Abort::new(Form::Rows, "expected one row, got 0"));
-            }
-            Wish::One if self.count != 1 => {
-                let message = format!("expected one row, got {}", self.count);
+            Wish::One if self.last_count != Some(1) => {
+                let rows = self.last_count.unwrap_or(0);
+                let message = format!("expected one row, got {rows}");
                 return Err(Abort::new(Form::Rows, message));
             }
             Wish::One => self.keep("gset", symbols),
@@ -220,8 +234,55 @@ mod tests {
                 rows.take(&reply, &symbols);
             }
         }
-        assert_eq!(rows.last_query(), 88, "all were seen");
+        assert_eq!(rows.unfit_query(), 88, "all were seen");
         let wanted = rows.wanted.expect("rows are wanted");
         assert_eq!(wanted.assigned, [(slot, "98".to_owned())]);
+    }
+
+    const COLUMN_A: &[u8] = b"\0\x01a\0\0\0\0\0\0\0\0\0\0\x19\xff\xff\xff\xff\xff\xff\0\0";
+    const NO_COLUMNS: &[u8] = b"\0\0";
+    const ROW_OF_7: &[u8] = b"\0\x01\0\0\0\x017";
+
+    /// What `\gset` makes of the messages: the value of `a` afterwards, or why there is none.
+    fn gset(messages: &[(u8, &[u8])]) -> Result<String, String> {
+        let mut symbols = Symbols::new();
+        let slot = symbols.slot("a");
+        let symbols = std::sync::Arc::new(symbols);
+        let mut vars = Vars::new(std::sync::Arc::clone(&symbols));
+        let mut rows = Rows::default();
+        rows.begin(&Capture::Gset { prefix: "".into() });
+        let bytes: Vec<u8> = messages
+            .iter()
+            .flat_map(|(kind, body)| message(*kind, body))
+            .collect();
+        let mut input = bytes.as_slice();
+        let mut exchange = Exchange::new(Captured::Rows, true);
+        while let Ok(Some(reply)) = exchange.next(&mut input) {
+            rows.take(&reply, &symbols);
+        }
+        rows.assign(&mut vars, &symbols)
+            .map_err(|abort| format!("query {}: {}", rows.unfit_query(), abort.message))?;
+        let mut value = Vec::new();
+        vars.write_text(slot, &mut value);
+        Ok(String::from_utf8(value).expect("text"))
+    }
+
+    #[test]
+    fn gset_counts_the_rows_of_the_last_result() {
+        let select = (b'C', &b"SELECT 1\0"[..]);
+        let (columns, nothing) = ((b'T', COLUMN_A), (b'T', NO_COLUMNS));
+        let (seven, empty) = ((b'D', ROW_OF_7), (b'D', NO_COLUMNS));
+        let update = (b'C', &b"UPDATE 1\0"[..]);
+        let none = |query| Err(format!("query {query}: expected one row, got 0"));
+        assert_eq!(gset(&[columns, seven, select]), Ok("7".to_owned()));
+        // SELECT without a list has rows all the same
+        assert!(gset(&[nothing, empty, select]).is_ok());
+        assert_eq!(gset(&[nothing, select]), none(0));
+        let two = [nothing, empty, empty, select];
+        assert_eq!(gset(&two), Err("query 0: expected one row, got 2".into()));
+        // a command has none, whatever came before it
+        assert_eq!(gset(&[columns, seven, select, update]), none(1));
+        assert_eq!(gset(&[columns, seven, select, (b'I', b"")]), none(1));
+        assert_eq!(gset(&[update, columns, seven, select]), Ok("7".to_owned()));
     }
 }

@@ -213,7 +213,7 @@ impl Client {
         // a client that could not connect has not come to a command yet
         let command = program.clamp_step(self.command);
         let query = match why.form {
-            Form::Rows => self.rows.last_query(),
+            Form::Rows => self.rows.unfit_query(),
             _ => self.rows.query(),
         };
         let place = Place {
