@@ -369,6 +369,54 @@ def test_scripts_fail_in_the_same_words(pair: Pair, tmp_path: Path, name: str) -
     assert shape(ours.stdout) == shape(theirs.stdout)
 
 
+NOTICES = {
+    "notice": "DO $$ BEGIN RAISE NOTICE 'hello' USING DETAIL = 'more', HINT = 'do'; END $$;\n",
+    "warning": "SET LOCAL work_mem = '1MB';\n",
+    "with a place": "SELECT 1;\nSELECT\n 'a\\b';\n",
+    "several": "BEGIN;\nBEGIN;\nEND;\nEND;\nDROP TABLE IF EXISTS nowhere;\n",
+    "before an error": "DO $$ BEGIN RAISE INFO 'so far'; RAISE 'no further'; END $$;\n",
+}
+
+
+@pytest.mark.parametrize("protocol", ["simple", "extended", "prepared"])
+@pytest.mark.parametrize("name", NOTICES)
+def test_notices_are_printed_as_libpq_prints_them(pair: Pair, tmp_path: Path, name: str, protocol: str) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(NOTICES[name])
+    settings = "options=-cstandard_conforming_strings=off"
+    theirs, ours = pair.both("-f", str(script), "-n", "-M", protocol, "-t", "2", settings, folder=tmp_path)
+    assert normalised(ours.stderr) == normalised(theirs.stderr)
+    assert ours.returncode == theirs.returncode
+    assert re.search("(NOTICE|WARNING|INFO):  ", ours.stderr)
+
+
+def test_notices_in_a_pipeline_are_printed(pair: Pair, tmp_path: Path) -> None:
+    script = tmp_path / "script.sql"
+    local = "SET LOCAL work_mem = '1MB';\n"
+    script.write_text(f"\\startpipeline\n{local}SELECT 1;\n{local}SELECT\n 'a\\b';\n\\endpipeline\n")
+    settings = "options=-cstandard_conforming_strings=off"
+    theirs, ours = pair.both("-f", str(script), "-n", "-M", "extended", "-t", "2", settings, folder=tmp_path)
+    # a notice comes before libpq has done with the statement before it: it points into that one
+    messages = [[line for line in done.stderr.split("\n") if ":  " in line] for done in (theirs, ours)]
+    assert [line for line in messages[0] if "LINE" not in line] == [line for line in messages[1] if "LINE" not in line]
+    # inside the pipeline's implicit block it is allowed
+    assert ours.stderr.count("WARNING:  SET LOCAL can only be used in transaction blocks") == 2
+    assert ours.stderr.count("LINE 2:  'a\\b';") == 2
+
+
+def test_the_vacuums_warnings_are_printed(pair: Pair, tmp_path: Path) -> None:
+    role = sql.Identifier("pgdyno_onlooker")
+    with pair.server.connect() as connection:
+        connection.autocommit = True
+        connection.execute(sql.SQL("DROP ROLE IF EXISTS {0}; CREATE ROLE {0} IN ROLE pg_read_all_data").format(role))
+    theirs, ours = pair.both("-S", "-v", "-t", "1", "options=-crole=pgdyno_onlooker", folder=tmp_path)
+    with pair.server.connect() as connection:
+        connection.execute(sql.SQL("DROP ROLE {}").format(role))
+    assert normalised(ours.stderr) == normalised(theirs.stderr)
+    assert 'WARNING:  permission denied to vacuum "pgbench_branches", skipping it' in ours.stderr
+    assert ours.returncode == theirs.returncode == 0
+
+
 PIPELINES = {
     "twice": "\\startpipeline\n\\startpipeline\n",
     "left open": "\\startpipeline\nSELECT 1;\n",

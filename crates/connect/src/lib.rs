@@ -18,6 +18,7 @@ pub mod hosts;
 pub mod keyword;
 mod link;
 pub mod modes;
+pub mod notice;
 pub mod params;
 pub mod patience;
 pub mod pgpass;

@@ -7,6 +7,7 @@ use crate::attempt;
 use crate::connect_error::ConnectError;
 use crate::copy::CopyIn;
 use crate::link::{Event, Link};
+use crate::notice;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
 use crate::session_error::SessionError;
@@ -115,6 +116,13 @@ impl Session {
     /// Notices since this was last called, the first 64 of them.
     pub fn take_notices(&mut self) -> Vec<ServerError> {
         std::mem::take(&mut self.link.facts.notices)
+    }
+
+    /// Writes them to standard error, as libpq does.
+    pub fn print_notices(&mut self) {
+        for notice in self.take_notices() {
+            notice::print(&notice.to_string());
+        }
     }
 
     /// Runs one or more statements by the simple protocol; gives a result for each.

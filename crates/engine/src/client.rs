@@ -381,6 +381,7 @@ impl Client {
                     let completes = matches!(reply, Reply::Complete(_) | Reply::EmptyQuery);
                     if completes && next != Next::Send && self.batch.is_sent() {
                         self.batched_result(false, &mut now, shared);
+                Reply::Notice(notice) => self.print_notice(&notice, shared),
                     }
                 }
             }

@@ -85,7 +85,8 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn new(spec: &'a Spec, templates: &'a [Vec<Template>], stop: &'a AtomicBool) -> Self {
-        let shared = Shared::new(0, spec, templates, Clock::start(), stop);
+        let mut shared = Shared::new(0, spec, templates, Clock::start(), stop);
+        shared.prints_notices = false;
         Self {
             client: Client::new(0, &shared),
             shared,

@@ -99,7 +99,7 @@ impl Queue<'_> {
 }
 
 fn connect(params: &Params, client: usize) -> Result<Stream, RunError> {
-    let session = Session::connect(params).map_err(|error| {
+    let mut session = Session::connect(params).map_err(|error| {
         if error.is_interrupted() {
             return RunError::Interrupted;
         }
@@ -108,6 +108,7 @@ fn connect(params: &Params, client: usize) -> Result<Stream, RunError> {
             error: Box::new(error),
         }
     })?;
+    session.print_notices();
     session
         .into_stream()
         .map_err(|error| RunError::System(io::Error::other(error)))

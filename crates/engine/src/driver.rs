@@ -24,6 +24,11 @@ pub trait Drivers: Debug + Send + Sync {
     /// The driver of a client; called in its first worker's thread, before the load begins. Clients of
     /// one `group` are always with the same worker, but while they move to another.
     fn driver(&self, group: usize, client: usize) -> Box<dyn Driver>;
+
+    /// Whether the server's notices go to standard error, as those of scripts do.
+    fn prints_notices(&self) -> bool {
+        true
+    }
 }
 
 /// Decides what one client does.

@@ -85,7 +85,9 @@ fn drive(recipe: &[u8], piece_bytes: usize, order: Order) -> String {
         }
         let shared = all[which].get_or_insert_with(|| {
             let (spec, templates) = &specs()[which];
-            Shared::new(0, spec, templates, Clock::start(), &STOP)
+            let mut shared = Shared::new(0, spec, templates, Clock::start(), &STOP);
+            shared.prints_notices = false;
+            shared
         });
         run(Drive::new(shared), &mut u, piece_bytes, order)
     })

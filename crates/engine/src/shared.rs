@@ -68,6 +68,8 @@ pub struct Shared<'a> {
     pub pauses: bool,
     /// Whether statements that need no earlier result share a round trip.
     pub auto_pipeline: bool,
+    /// Whether notices go to standard error.
+    pub prints_notices: bool,
     /// Clients that are to go to another worker.
     pub departures: Departures,
     /// -l
@@ -140,6 +142,10 @@ impl<'a> Shared<'a> {
             has_losses: false,
             pauses: spec.pacing.iter().any(Pacing::pauses),
             auto_pipeline: spec.pipelining == Pipelining::Auto,
+            prints_notices: spec
+                .drivers
+                .as_ref()
+                .is_none_or(|drivers| drivers.prints_notices()),
             departures: Departures::of(spec.first_client()),
             log: Log::open(worker, spec, clock),
             choice: Rng::seed(spec.seeds.choice[worker]),

@@ -348,6 +348,11 @@ impl Drivers for Workload {
             Err(error) => Box::new(Broken(words(&error))),
         }
     }
+
+    /// sysbench drops them.
+    fn prints_notices(&self) -> bool {
+        false
+    }
 }
 
 /// A client that could not be made.

@@ -33,8 +33,10 @@ pub struct Partitions {
 /// # Errors
 /// In libpq's words.
 pub fn connect(params: &Params) -> Result<Session, Failure> {
-    Session::connect(params)
-        .map_err(|error| Failure::new(error).also("could not create connection for setup"))
+    let mut session = Session::connect(params)
+        .map_err(|error| Failure::new(error).also("could not create connection for setup"))?;
+    session.print_notices();
+    Ok(session)
 }
 
 /// Looks at the database; `builtin` says that a built-in script is used.
@@ -120,19 +122,23 @@ pub fn vacuum(session: &mut Session, vacuum: Vacuum, messages: &Messages) {
             "truncate pgbench_history",
         ]
         .iter()
-        .filter_map(|sql| session.execute(sql).err().map(|error| error.to_string()))
+        .filter_map(|sql| error_of(session, sql))
         .collect()
     });
     if vacuum == Vacuum::All {
         stage("starting vacuum pgbench_accounts...", messages, || {
-            session
-                .execute("vacuum analyze pgbench_accounts")
-                .err()
-                .map(|error| error.to_string())
+            error_of(session, "vacuum analyze pgbench_accounts")
                 .into_iter()
                 .collect()
         });
     }
+}
+
+/// Executes a statement and prints its notices; its error, if it fails.
+fn error_of(session: &mut Session, sql: &str) -> Option<String> {
+    let failed = session.execute(sql).err();
+    session.print_notices();
+    failed.map(|error| error.to_string())
 }
 
 fn stage(title: &str, messages: &Messages, work: impl FnOnce() -> Vec<String>) {

@@ -1,5 +1,6 @@
 //! What a client does when a statement, a command or its connection fails.
 
+use pgdyno_connect::notice;
 use pgdyno_wire::{ServerError, SqlState, TxStatus};
 
 use crate::abort::{Abort, Form, Place};
@@ -155,17 +156,37 @@ impl Client {
 
     /// The server's error as libpq shows it, with its place in the statement.
     fn error_in_words(&self, shared: &Shared<'_>) -> String {
-        let Some(error) = self.error.as_deref() else {
-            return String::new();
-        };
-        // of those in a pipeline it is the one behind all that were completed
-        let piped = self.piped.get(self.error_query).copied();
+        match self.error.as_deref() {
+            Some(error) => self.in_words(error, self.error_query, shared),
+            None => String::new(),
+        }
+    }
+
+    /// An error or a notice that came in result number `query`, likewise.
+    fn in_words(&self, error: &ServerError, query: usize, shared: &Shared<'_>) -> String {
+        // of those in a pipeline it is the one after all that were completed
+        let piped = self.piped.get(query).copied();
         match self.statement.or(piped) {
             Some(statement) => {
                 error.display_with_query(&shared.templates[self.script][statement].sql(&self.out))
             }
             None => error.to_string(),
         }
+    }
+
+    /// A notice or a warning has come: it goes to standard error at once, as with libpq.
+    pub(super) fn print_notice(&self, notice: &ServerError, shared: &Shared<'_>) {
+        // each lost connection may have one, and all of an outage are reported together
+        let is_of_outage = shared.outages.is_some() && notice.sqlstate().class() == "57";
+        if !shared.prints_notices || is_of_outage {
+            return;
+        }
+        let is_placed = notice.position.is_some() && !self.batch.is_sent();
+        notice::print(&if is_placed {
+            self.in_words(notice, self.rows.query(), shared)
+        } else {
+            notice.to_string()
+        });
     }
 
     /// Number of the result in which the error came; a statement of a pipeline has one result.

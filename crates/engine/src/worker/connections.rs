@@ -79,7 +79,10 @@ impl<P: Poller> Worker<'_, P> {
     pub(super) fn connect(&mut self, token: usize) -> Result<(), Box<dyn std::error::Error>> {
         // the last words of the session before
         self.poller.flush(&mut self.load)?;
-        let session = Session::connect(&self.load.shared.spec.params)?;
+        let mut session = Session::connect(&self.load.shared.spec.params)?;
+        if self.load.shared.prints_notices {
+            session.print_notices();
+        }
         self.attach(token, session.into_stream()?.into_transport())?;
         Ok(())
     }
