@@ -369,6 +369,18 @@ def test_scripts_fail_in_the_same_words(pair: Pair, tmp_path: Path, name: str) -
     assert shape(ours.stdout) == shape(theirs.stdout)
 
 
+@pytest.mark.parametrize("name", ["syntax", "no such table", "in two lines"])
+def test_what_cannot_be_prepared_is_reported_twice(pair: Pair, tmp_path: Path, name: str) -> None:
+    script = tmp_path / "script.sql"
+    script.write_text(SCRIPTS[name])
+    theirs, ours = pair.both("-f", str(script), "-n", "-M", "prepared", "-t", "2", folder=tmp_path)
+    # pgbench before 16 names statements by script and number, and prepares all of a script at once
+    errors = [re.sub(r'"P\d*_\d+"', '"P"', "\n".join(normalised(done.stderr))) for done in (theirs, ours)]
+    assert errors[0] == errors[1]
+    assert 'prepared statement "P" does not exist' in errors[1]
+    assert ours.returncode == theirs.returncode == 2
+
+
 NOTICES = {
     "notice": "DO $$ BEGIN RAISE NOTICE 'hello' USING DETAIL = 'more', HINT = 'do'; END $$;\n",
     "warning": "SET LOCAL work_mem = '1MB';\n",

@@ -49,6 +49,8 @@ enum State {
     Changing,
     /// Waits before it asks for a connection in place of a lost one.
     Disconnected,
+    /// Waits until statements are prepared that are executed after that.
+    Preparing,
     /// Waits for the answer to a statement or a pipeline.
     Waiting,
     /// In `\sleep`.
@@ -363,6 +365,9 @@ impl Client {
                         }
                     }
                 }
+                Reply::Error(error) if self.state == State::Preparing && !ends_session(&error) => {
+                    self.unprepared(error, shared);
+                }
                 Reply::Error(error) if self.error.is_none() => {
                     let is_end = shared.outages.is_some() && ends_session(&error);
                     self.error = Some(error);
@@ -376,12 +381,12 @@ impl Client {
                 }
                 Reply::Error(_) => {}
                 Reply::CopyIn => copies = true,
+                Reply::Notice(notice) => self.print_notice(&notice, shared),
                 reply => {
                     self.rows.take(&reply, &shared.spec.symbols);
                     let completes = matches!(reply, Reply::Complete(_) | Reply::EmptyQuery);
                     if completes && next != Next::Send && self.batch.is_sent() {
                         self.batched_result(false, &mut now, shared);
-                Reply::Notice(notice) => self.print_notice(&notice, shared),
                     }
                 }
             }
@@ -485,8 +490,11 @@ impl Client {
     fn answered(&mut self, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         self.transaction.waited = true;
-        shared.debug(|| format!("client {} receiving", self.id));
+        if self.state != State::Preparing {
+            shared.debug(|| format!("client {} receiving", self.id));
+        }
         match self.state {
+            State::Preparing => self.all_prepared(now, shared),
             State::Waiting if self.driven.is_some() => self.driven_answered(now, shared),
             State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
             State::Waiting if self.error.is_some() => self.statement_failed(now, shared),

@@ -17,7 +17,8 @@ use crate::scaling::Scaling;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
+    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries,
+    WeightedProgram,
 };
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
@@ -50,6 +51,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,
+        preparing: Preparing::WithFirstUse,
         pipelining: Pipelining::Explicit,
         clients: 1,
         part: None,
@@ -121,6 +123,7 @@ mod auto_pipeline;
 mod driven;
 mod ledger;
 mod pacing;
+mod preparing;
 mod reconnect;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {

@@ -23,7 +23,8 @@ use crate::scaling::Scaling;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
+    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries,
+    WeightedProgram,
 };
 
 const SCRIPTS: [&str; 6] = [
@@ -202,12 +203,13 @@ impl<'a> Drive<'a> {
     fn receive(&mut self, piece: &[u8]) -> bool {
         self.received_bytes += piece.len();
         let next = self.client.received(piece, self.shared);
-        self.act(next);
+        // a note may be due to an earlier piece than what is sent
         for note in self.shared.notes.drain(..) {
             assert!(!note.lines.is_empty());
             writeln!(self.log, "{:?} {:?}", note.lines, note.message)
                 .expect("a String takes everything");
         }
+        self.act(next);
         next != Next::Close
     }
 
@@ -262,6 +264,9 @@ fn specs() -> &'static [Case] {
                     spec.tries = tries;
                     spec.sessions = sessions;
                     spec.pipelining = pipelining;
+                    if sessions == renewed {
+                        spec.preparing = Preparing::Ahead;
+                    }
                     let templates = templates(&spec.programs, mode).expect("short statements");
                     specs.push((spec, templates));
                 }
@@ -295,6 +300,7 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
         limit: Limit::Transactions(MOST_TRANSACTIONS),
         drain_limit: None,
         pacing: vec![Pacing::default()],
+        preparing: Preparing::WithFirstUse,
         pipelining: Pipelining::Explicit,
         warmup: Duration::ZERO,
         arrivals: Arrivals::Closed,

@@ -67,6 +67,9 @@ pub enum Consequence {
     ConnectionLost,
     /// The connection is gone; the client seeks another.
     Reconnecting,
+    /// None yet: a statement could not be prepared, and is executed all the same
+    /// ([`Preparing::Ahead`](crate::spec::Preparing::Ahead)).
+    Unprepared,
 }
 
 /// What one worker did in one interval.

@@ -21,7 +21,7 @@ use crate::part::Part;
 use crate::recorder::Recorder;
 use crate::roster::Roster;
 use crate::schedule::Schedule;
-use crate::spec::{OnLoss, Pipelining, Sessions, Spec, Timing};
+use crate::spec::{OnLoss, Pipelining, Preparing, Sessions, Spec, Timing};
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -68,6 +68,8 @@ pub struct Shared<'a> {
     pub pauses: bool,
     /// Whether statements that need no earlier result share a round trip.
     pub auto_pipeline: bool,
+    /// Whether a statement is prepared in a round trip of its own.
+    pub prepares_ahead: bool,
     /// Whether notices go to standard error.
     pub prints_notices: bool,
     /// Clients that are to go to another worker.
@@ -142,6 +144,7 @@ impl<'a> Shared<'a> {
             has_losses: false,
             pauses: spec.pacing.iter().any(Pacing::pauses),
             auto_pipeline: spec.pipelining == Pipelining::Auto,
+            prepares_ahead: spec.preparing == Preparing::Ahead,
             prints_notices: spec
                 .drivers
                 .as_ref()

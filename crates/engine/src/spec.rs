@@ -100,6 +100,16 @@ pub enum Pipelining {
     Auto,
 }
 
+/// When a statement is prepared (`-M prepared`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preparing {
+    /// Together with its first execution.
+    WithFirstUse,
+    /// Before that, in a round trip of its own, as libpq's `PQprepare` does it. An error is
+    /// reported, and the statement is executed all the same.
+    Ahead,
+}
+
 /// How the kernel is asked for bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Io {
@@ -147,6 +157,8 @@ pub struct Spec {
     pub initial: Vec<(SlotId, Initial)>,
     /// Protocol that the programs were compiled for.
     pub mode: QueryMode,
+    /// When a statement is prepared.
+    pub preparing: Preparing,
     /// Which statements share a round trip.
     pub pipelining: Pipelining,
     /// Sessions; at least one.

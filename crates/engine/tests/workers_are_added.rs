@@ -19,7 +19,8 @@ use pgdyno_engine::run::Added;
 use pgdyno_engine::scaling::{Rule, Scaling};
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Timing, Tries, WeightedProgram,
+    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
+    WeightedProgram,
 };
 use pgdyno_engine::tuning::Choice;
 use pgdyno_engine::{Connected, Observer, Spec, run};
@@ -47,6 +48,7 @@ fn spec(server: &Server, io: Io) -> Spec {
         symbols: Arc::new(symbols),
         initial: vec![],
         mode,
+        preparing: Preparing::WithFirstUse,
         pipelining: Pipelining::Explicit,
         clients: CLIENTS,
         part: None,

@@ -229,6 +229,7 @@ fn prepare(
         symbols: Arc::new(symbols),
         initial,
         mode: options.mode,
+        preparing: messages.called_as().preparing(),
         pipelining: options.pipelining,
         clients: options.clients,
         part: options.part,

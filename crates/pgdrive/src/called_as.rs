@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use pgdyno_engine::spec::Preparing;
+
 /// The version of PostgreSQL whose pgbench this is, for those who ask.
 pub const PGBENCH_VERSION: &str = "18.0";
 
@@ -41,6 +43,15 @@ impl CalledAs {
         match self {
             Self::Pgdrive => Some(Duration::from_secs(60)),
             Self::Pgbench => None,
+        }
+    }
+
+    /// When statements are prepared (-M prepared); pgbench waits for that first.
+    #[must_use]
+    pub fn preparing(self) -> Preparing {
+        match self {
+            Self::Pgdrive => Preparing::WithFirstUse,
+            Self::Pgbench => Preparing::Ahead,
         }
     }
 

@@ -309,5 +309,6 @@ fn consequence(consequence: Consequence) -> &'static str {
         Consequence::ClientAborted => "client-aborted",
         Consequence::ConnectionLost => "connection-lost",
         Consequence::Reconnecting => "reconnecting",
+        Consequence::Unprepared => "unprepared",
     }
 }

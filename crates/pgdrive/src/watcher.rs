@@ -147,6 +147,9 @@ impl Observer for Watcher<'_> {
             Consequence::Failed | Consequence::Retried if self.verbose_errors => {
                 note.lines.iter().for_each(|line| self.messages.plain(line));
             }
+            Consequence::Unprepared => {
+                note.lines.iter().for_each(|line| self.messages.error(line));
+            }
             Consequence::Failed | Consequence::Retried | Consequence::Reconnecting => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use pgdyno_script::{Capture, Op, Program, Value};
-use pgdyno_wire::{self as wire, frontend};
+use pgdyno_wire::{self as wire, ServerError, frontend};
 
 use crate::abort::{Abort, Form};
 use crate::client::{Client, State};
@@ -151,16 +151,55 @@ impl Client {
         for op in &program.ops[self.at..] {
             match op {
                 Op::EndPipeline => break,
-                Op::Sql { statement, .. } => anything |= self.prepare(*statement, shared),
+                Op::Sql { statement, .. } if self.prepare(*statement, shared) => {
+                    anything = true;
+                    if shared.prepares_ahead {
+                        self.sync();
+                    }
+                }
                 _ => {}
             }
         }
         if !anything {
             return Ok(None);
         }
-        self.sync();
-        self.state = State::Waiting;
+        if shared.prepares_ahead {
+            self.state = State::Preparing;
+        } else {
+            self.sync();
+            self.state = State::Waiting;
+        }
         Ok(Some(Next::Send))
+    }
+
+    /// The server refuses to prepare a statement (`Preparing::Ahead`).
+    pub(super) fn unprepared(&mut self, error: Box<ServerError>, shared: &mut Shared<'_>) {
+        let now = shared.clock.now();
+        let words = self.in_words(&error, 0, shared);
+        self.error = Some(error);
+        let consequence = Consequence::Unprepared;
+        let note = self.error_note(String::new(), vec![words], consequence, now, shared);
+        shared.notes.push(note);
+        self.error = None;
+    }
+
+    /// What was to be prepared ahead is, as far as the server accepts it.
+    pub(super) fn all_prepared(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.forget_fresh();
+        self.out.clear();
+        let program = &shared.spec.programs[self.script].program;
+        let next = match &program.ops[self.command] {
+            Op::Sql { statement, capture } => self.send_statement(*statement, capture, shared),
+            _ => {
+                self.end_command(now, shared);
+                Ok(None)
+            }
+        };
+        match next {
+            Ok(Some(next)) => next,
+            Ok(None) => self.run(now, shared),
+            Err(why) => self.abort(&why, Consequence::ClientAborted, shared),
+        }
     }
 
     /// Appends what prepares a statement, unless this connection has it.
@@ -202,6 +241,11 @@ impl Client {
             if !why.is_empty() {
                 return Err(Abort::command(word, why));
             }
+        }
+        if shared.prepares_ahead && !self.in_pipeline && self.prepare(statement, shared) {
+            self.sync();
+            self.state = State::Preparing;
+            return Ok(Some(Next::Send));
         }
         if shared.auto_pipeline && !self.in_pipeline {
             return self.batch_statement(statement, capture, shared);

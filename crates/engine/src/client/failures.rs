@@ -163,10 +163,22 @@ impl Client {
     }
 
     /// An error or a notice that came in result number `query`, likewise.
-    fn in_words(&self, error: &ServerError, query: usize, shared: &Shared<'_>) -> String {
-        // of those in a pipeline it is the one after all that were completed
-        let piped = self.piped.get(query).copied();
-        match self.statement.or(piped) {
+    pub(super) fn in_words(
+        &self,
+        error: &ServerError,
+        query: usize,
+        shared: &Shared<'_>,
+    ) -> String {
+        let under_way = match self.state {
+            // each has a Sync of its own
+            State::Preparing => {
+                let answered = self.fresh.len().saturating_sub(self.awaited);
+                self.fresh.get(answered)
+            }
+            // of those in a pipeline it is the one after all that were completed
+            _ => self.statement.as_ref().or(self.piped.get(query)),
+        };
+        match under_way.copied() {
             Some(statement) => {
                 error.display_with_query(&shared.templates[self.script][statement].sql(&self.out))
             }
