@@ -59,7 +59,7 @@ pub struct Keepalives {
 /// The parameters of a connection, complete and checked. Made by [`Params::resolve`].
 ///
 /// Clones share what SCRAM has derived from the password, so that of many connections only the
-/// first pays for it.
+/// first pays for it ([`Params::without_scram_cache`] prevents that).
 #[derive(Clone, Debug)]
 pub struct Params {
     /// The hosts to try; at least one.
@@ -99,7 +99,7 @@ pub struct Params {
     pub warnings: Vec<String>,
     /// Ends connecting, and every wait of the session, before its time.
     pub interrupt: Interrupt,
-    scram_keys: KeyCache,
+    scram_keys: Option<KeyCache>,
     tls_config: TlsConfigCell,
 }
 
@@ -173,7 +173,7 @@ impl Params {
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
             interrupt: Interrupt::default(),
-            scram_keys: KeyCache::default(),
+            scram_keys: Some(KeyCache::default()),
             tls_config: TlsConfigCell::default(),
         };
         if params.password.is_none() {
@@ -190,6 +190,14 @@ impl Params {
             host.password_file = None;
         }
         self.password = Some(password);
+        self
+    }
+
+    /// The same parameters, but SCRAM derives its keys for every connection, as libpq does: they
+    /// are not kept for the next one.
+    #[must_use]
+    pub fn without_scram_cache(mut self) -> Params {
+        self.scram_keys = None;
         self
     }
 

@@ -34,7 +34,7 @@ use crate::ledger;
 use crate::lua;
 use crate::lua_reports::{self, Reports};
 use crate::messages::{Failure, Messages};
-use crate::options::{Benchmark, Connection, EventSink, Origin, Seed};
+use crate::options::{Benchmark, Connection, EventSink, Origin, ScramKeys, Seed};
 use crate::outages::OutageTeller;
 use crate::phases_file;
 use crate::progress::{Columns, Progress};
@@ -275,7 +275,11 @@ fn prepare(
 /// # Errors
 /// In libpq's words.
 pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Params, Failure> {
-    let Connection { dbname, overrides } = connection;
+    let Connection {
+        dbname,
+        overrides,
+        scram_keys,
+    } = connection;
     let dbname = dbname.as_deref();
     let mut options: Vec<(&str, String)> = overrides.to_vec();
     options.push(("fallback_application_name", messages.program().to_owned()));
@@ -290,7 +294,10 @@ pub fn resolve_params(connection: &Connection, messages: &Messages) -> Result<Pa
         .warnings
         .iter()
         .for_each(|warning| messages.warning(warning));
-    Ok(params)
+    Ok(match scram_keys {
+        ScramKeys::Kept => params,
+        ScramKeys::Derived => params.without_scram_cache(),
+    })
 }
 
 fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {

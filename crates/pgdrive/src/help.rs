@@ -362,7 +362,7 @@ pub const TPCC: &[Opt] = &[
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results,
 /// and loads no pgbench loads.
-const NOT_PGBENCHS: [&str; 20] = [
+const NOT_PGBENCHS: [&str; 21] = [
     "arrivals",
     "auto-pipeline",
     "await-start",
@@ -378,6 +378,7 @@ const NOT_PGBENCHS: [&str; 20] = [
     "part",
     "phases",
     "resume",
+    "scram-cache",
     "table-size",
     "tables",
     "think-time",
@@ -414,6 +415,11 @@ pub const COMMON: &[Opt] = &[
         'U',
         "USERNAME",
         "connect as specified database user",
+    ),
+    long_arg(
+        "scram-cache",
+        "on|off",
+        "keep the keys that SCRAM derives from the password for\nfurther connections (default: on)",
     ),
     long("debug", "print debugging output"),
     opt("version", 'V', "output version information, then exit"),

@@ -59,6 +59,18 @@ pub struct Connection {
     pub dbname: Option<String>,
     /// Keyword and value for each of -h, -p, -U.
     pub overrides: Vec<(&'static str, String)>,
+    /// --scram-cache
+    pub scram_keys: ScramKeys,
+}
+
+/// What becomes of the keys that SCRAM derives from a password.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ScramKeys {
+    /// They are kept for the next connection.
+    #[default]
+    Kept,
+    /// Every connection derives them, as with libpq.
+    Derived,
 }
 
 /// Where events go.

@@ -36,8 +36,9 @@ pub struct StartupParams {
     pub password: Option<Zeroizing<Vec<u8>>>,
     /// What the session runs over, and whether SCRAM is to be bound to it.
     pub binding: Binding,
-    /// Keys that SCRAM has derived before; give clones of one to all connections of a user.
-    pub scram_keys: KeyCache,
+    /// Keys that SCRAM has derived before; give clones of one to all connections of a user. They
+    /// are derived for each connection when `None`.
+    pub scram_keys: Option<KeyCache>,
 }
 
 impl StartupParams {
@@ -49,7 +50,7 @@ impl StartupParams {
             settings: Vec::new(),
             password: None,
             binding: Binding::default(),
-            scram_keys: KeyCache::default(),
+            scram_keys: None,
         }
     }
 }
@@ -355,7 +356,7 @@ fn authenticate(
             Auth::ScramFirst(client)
         }
         (11, Auth::ScramFirst(mut client)) => {
-            let answer = client.answer(data, password()?, &params.scram_keys)?;
+            let answer = client.answer(data, password()?, params.scram_keys.as_ref())?;
             frontend::sasl_response(out, answer.as_bytes())?;
             Auth::ScramFinal(client)
         }

@@ -17,11 +17,11 @@ use super::reconnect::Patience;
 use super::tpcc::TpccOptions;
 use super::values::{
     I32, arrivals, definition, io, part, partition_method, positive, protocol, sampling_rate,
-    script, seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
+    scram_keys, script, seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
 };
 use super::{
-    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScriptChoice, Seed, TpccCheck,
-    UsageError, Vacuum,
+    Benchmark, Connection, EventSink, Initialize, Origin, Request, ScramKeys, ScriptChoice, Seed,
+    TpccCheck, UsageError, Vacuum,
 };
 use crate::called_as::CalledAs;
 use crate::help::{BENCHMARK, INITIALIZE};
@@ -210,12 +210,16 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "host" => given.connection.overrides.push(("host", value)),
         "port" => given.connection.overrides.push(("port", value)),
         "username" => given.connection.overrides.push(("user", value)),
+        "scram-cache" => given.connection.scram_keys = scram_keys(&value)?,
         _ => unreachable!("every option of the table is taken: {name}"),
     }
     Ok(())
 }
 
 pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request, UsageError> {
+    if given.called_as == CalledAs::Pgbench {
+        given.connection.scram_keys = ScramKeys::Derived;
+    }
     let mut operands = operands.into_iter();
     if given.connection.dbname.is_none() {
         given.connection.dbname = operands.next();

@@ -8,7 +8,7 @@ use pgdyno_engine::schedule::Spacing;
 use pgdyno_engine::spec::{Io, Tries};
 use pgdyno_script::QueryMode;
 
-use super::{Origin, ScriptChoice, Seed};
+use super::{Origin, ScramKeys, ScriptChoice, Seed};
 use crate::durations;
 use crate::messages::Failure;
 
@@ -78,6 +78,17 @@ pub(super) fn io(text: &str) -> Result<Io, Failure> {
         _ => Err(
             Failure::new(format!("invalid I/O method (--io): \"{text}\""))
                 .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\"."),
+        ),
+    }
+}
+
+pub(super) fn scram_keys(text: &str) -> Result<ScramKeys, Failure> {
+    match text {
+        "on" => Ok(ScramKeys::Kept),
+        "off" => Ok(ScramKeys::Derived),
+        _ => Err(
+            Failure::new(format!("invalid value of --scram-cache: \"{text}\""))
+                .hint("Valid values are \"on\" and \"off\"."),
         ),
     }
 }
