@@ -27,6 +27,8 @@ pub enum ParamError {
     },
     /// A value that asks for something this program does not have; the whole message.
     Unsupported(String),
+    /// A `require_auth` that cannot be used; the whole message.
+    RequireAuth(String),
     /// Lists of hosts, addresses or ports that do not match; the whole message.
     HostLists(String),
     /// A port that is none.
@@ -54,6 +56,7 @@ impl fmt::Display for ParamError {
             ParamError::InvalidPort(port) => write!(f, "invalid port number: \"{port}\""),
             ParamError::Syntax(text)
             | ParamError::Unsupported(text)
+            | ParamError::RequireAuth(text)
             | ParamError::HostLists(text)
             | ParamError::Service(text)
             | ParamError::User(text) => f.write_str(text),

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use pgdyno_wire::binding::{Binding, Channel, Wanted};
+use pgdyno_wire::require_auth::RequireAuth;
 use pgdyno_wire::scram::KeyCache;
 use pgdyno_wire::{Startup, StartupParams};
 use zeroize::Zeroizing;
@@ -95,6 +96,8 @@ pub struct Params {
     pub keepalives: Keepalives,
     /// The user that the server must run as, on a unix socket.
     pub require_peer: Option<String>,
+    /// Ways of authenticating that are allowed; all when `None`.
+    pub require_auth: Option<RequireAuth>,
     /// What should be said to the user, such as a password file that others can read.
     pub warnings: Vec<String>,
     /// Ends connecting, and every wait of the session, before its time.
@@ -173,6 +176,8 @@ impl Params {
             require_peer: owned("requirepeer"),
             warnings: Vec::new(),
             interrupt: Interrupt::default(),
+            require_auth: RequireAuth::parse(given("require_auth").unwrap_or_default())
+                .map_err(ParamError::RequireAuth)?,
             scram_keys: Some(KeyCache::default()),
             tls_config: TlsConfigCell::default(),
         };
@@ -238,6 +243,7 @@ impl Params {
                     ChannelBindingMode::Require => Wanted::Required,
                 },
             },
+            require_auth: self.require_auth.clone(),
             scram_keys: self.scram_keys.clone(),
         })
     }
@@ -328,8 +334,7 @@ fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
         );
     }
     for (name, harmless) in [
-        ("require_auth", &[""][..]),
-        ("min_protocol_version", &["", "3.0"]),
+        ("min_protocol_version", &["", "3.0"][..]),
         ("scram_client_key", &[""]),
         ("scram_server_key", &[""]),
         ("oauth_issuer", &[""]),

@@ -137,8 +137,8 @@ fn values_are_checked_in_libpqs_words() {
             "gssencmode value \"require\" invalid when GSSAPI support is not compiled in",
         ),
         (
-            "require_auth=scram-sha-256",
-            "connection option \"require_auth\" is not supported",
+            "require_auth=scram-sha-256,md4",
+            "invalid require_auth value: \"md4\"",
         ),
         (
             "service=nowhere",

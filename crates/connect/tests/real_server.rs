@@ -148,6 +148,7 @@ fn connect(params: &Params) -> Session {
 fn a_real_server() {
     let server = Server::start();
     every_way_to_authenticate(&server);
+    allowed_ways(&server);
     refusals(&server);
     password_files(&server);
     kinds(&server);
@@ -190,6 +191,34 @@ fn every_way_to_authenticate(server: &Server) {
     assert!(matches!(session.into_stream(), Ok(Stream::Tcp(_))));
     let session = connect(&server.unix(""));
     assert!(matches!(session.into_stream(), Ok(Stream::Unix(_))));
+}
+
+fn allowed_ways(server: &Server) {
+    for (role, way, asks) in [
+        ("by_md5", "md5", "server requested a hashed password"),
+        (
+            "by_scram",
+            "scram-sha-256",
+            "server requested SASL authentication",
+        ),
+        (
+            "by_password",
+            "password",
+            "server requested a cleartext password",
+        ),
+        ("postgres", "none", "server did not complete authentication"),
+    ] {
+        let with = |allowed: &str| {
+            server.tcp(&format!(
+                "user={role} password=secret require_auth={allowed}"
+            ))
+        };
+        connect(&with(way));
+        connect(&with(way).without_scram_cache());
+        let refused = Session::connect(&with("gss,sspi")).expect_err("another way is required");
+        let why = format!("authentication method requirement \"gss,sspi\" failed: {asks}");
+        assert_eq!(refused.to_string(), server.failed(&why));
+    }
 }
 
 fn refusals(server: &Server) {

@@ -20,6 +20,7 @@ pub mod frontend;
 pub mod fuzz;
 pub mod md5;
 mod printable;
+pub mod require_auth;
 pub mod scram;
 pub mod sqlstate;
 pub mod startup;

@@ -9,6 +9,7 @@ use crate::backend::{MAX_ERROR_BYTES, TxStatus, malformed, split_cstr, split_u32
 use crate::binding::Binding;
 use crate::error::{EncodeError, ProtocolError, ServerError};
 use crate::exchange::parameter_status;
+use crate::require_auth::RequireAuth;
 use crate::scram::{KeyCache, ScramClient};
 use crate::startup_error::{AuthMethod, StartupError};
 use crate::{frontend, md5};
@@ -36,6 +37,8 @@ pub struct StartupParams {
     pub password: Option<Zeroizing<Vec<u8>>>,
     /// What the session runs over, and whether SCRAM is to be bound to it.
     pub binding: Binding,
+    /// Which ways of authenticating are allowed; all when `None`.
+    pub require_auth: Option<RequireAuth>,
     /// Keys that SCRAM has derived before; give clones of one to all connections of a user. They
     /// are derived for each connection when `None`.
     pub scram_keys: Option<KeyCache>,
@@ -50,6 +53,7 @@ impl StartupParams {
             settings: Vec::new(),
             password: None,
             binding: Binding::default(),
+            require_auth: None,
             scram_keys: None,
         }
     }
@@ -323,6 +327,10 @@ fn authenticate(
         password.ok_or(StartupError::PasswordRequired)
     };
     let state = std::mem::replace(auth, Auth::Done);
+    if let (Some(asked), Some(require)) = (AuthMethod::from_code(code), &params.require_auth) {
+        let is_finished = matches!(state, Auth::PasswordSent | Auth::ScramVerified);
+        require.check(asked, is_finished)?;
+    }
     if let Some(asked) = AuthMethod::from_code(code)
         && (code != 0 || matches!(state, Auth::Start))
     {
@@ -350,6 +358,9 @@ fn authenticate(
         (10, Auth::Start) => {
             let chosen = params.binding.choose(mechanisms(data)?)?;
             let mechanism = chosen.mechanism();
+            if let Some(require) = &params.require_auth {
+                require.check_scram(mechanism)?;
+            }
             let client = ScramClient::new(chosen)?;
             password()?;
             frontend::sasl_initial(out, mechanism, client.first().as_bytes())?;

@@ -59,6 +59,13 @@ pub enum StartupError {
     Refused(String),
     /// The server asks for a password and there is none.
     PasswordRequired,
+    /// The server asks for a method that `require_auth` does not allow, or for none.
+    AuthNotAllowed {
+        /// The parameter.
+        required: String,
+        /// What the server does.
+        why: String,
+    },
     /// The server asks for a method that is not supported.
     UnsupportedAuth(AuthMethod),
     /// The server offers no SASL mechanism that is supported; its own list.
@@ -90,6 +97,12 @@ impl fmt::Display for StartupError {
             StartupError::Server(error) => error.fmt(f),
             StartupError::Refused(text) => f.write_str(text),
             StartupError::PasswordRequired => f.write_str("fe_sendauth: no password supplied"),
+            StartupError::AuthNotAllowed { required, why } => {
+                write!(
+                    f,
+                    "authentication method requirement \"{required}\" failed: {why}"
+                )
+            }
             StartupError::UnsupportedAuth(method) => match method {
                 AuthMethod::Kerberos => f.write_str("Kerberos authentication not supported"),
                 AuthMethod::Crypt => f.write_str("Crypt authentication not supported"),

@@ -6,6 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use common::{auth, message, ready};
 use hmac::{Hmac, KeyInit, Mac};
+use pgdyno_wire::require_auth::RequireAuth;
 use pgdyno_wire::{
     AuthMethod, Progress, ProtocolError, SqlState, Startup, StartupError, StartupParams, TxStatus,
 };
@@ -360,4 +361,43 @@ fn a_storm_of_parameters_is_kept_in_part() {
     assert_eq!(facts.parameter("name7"), Some("new"));
     assert_eq!(facts.parameter("name255"), Some("old"));
     assert_eq!(facts.parameter("name256"), None);
+}
+
+#[test]
+fn no_password_is_sent_in_a_way_that_is_not_allowed() {
+    for (allowed, asked) in [
+        ("scram-sha-256", auth(3, b"")),
+        ("scram-sha-256", auth(5, b"salt")),
+        ("md5", auth(10, b"SCRAM-SHA-256\0\0")),
+        ("oauth", auth(10, b"SCRAM-SHA-256\0\0")),
+        ("!none", auth(0, b"")),
+    ] {
+        let require_auth = RequireAuth::parse(allowed).expect("it can be read");
+        let mut startup = Startup::new(StartupParams {
+            require_auth,
+            ..params(Some("secret"))
+        });
+        let mut out = Vec::new();
+        let refused = startup.feed(&mut asked.as_slice(), &mut out);
+        assert!(
+            matches!(refused, Err(StartupError::AuthNotAllowed { .. })),
+            "{allowed}: {refused:?}"
+        );
+        assert!(out.is_empty());
+    }
+}
+
+#[test]
+fn an_allowed_exchange_must_be_complete() {
+    let require_auth = RequireAuth::parse("scram-sha-256").expect("it can be read");
+    let mut startup = Startup::new(StartupParams {
+        require_auth,
+        ..params(Some("secret"))
+    });
+    let messages = [auth(10, b"SCRAM-SHA-256\0\0"), auth(0, b"")];
+    let refused = play(&mut startup, &messages).expect_err("the server has not shown its half");
+    assert_eq!(
+        refused.to_string(),
+        "authentication method requirement \"scram-sha-256\" failed: server did not complete authentication"
+    );
 }
