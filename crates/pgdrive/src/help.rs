@@ -493,6 +493,11 @@ pub fn text(program: &str) -> String {
          client was aborted; 130 or 143 after SIGINT or SIGTERM, with the summary so far.\n\
          Connection defaults come from the PG* environment variables, as for psql.\n",
     );
+    text.push_str(concat!(
+        "\nReport bugs to <",
+        env!("CARGO_PKG_REPOSITORY"),
+        "/issues>.\n"
+    ));
     text
 }
 
@@ -527,5 +532,7 @@ mod tests {
             assert!(line.len() <= 80, "{line}");
         }
         assert!(text.contains("  -c, --client=NUM         number of"));
+        let last = "Report bugs to <https://github.com/pgdyno/pgdyno/issues>.\n";
+        assert!(text.ends_with(last));
     }
 }
