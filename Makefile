@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-long test-rust test-python lint format bench bench-probe bench-packages simulations fuzz engines clean
+.PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint format bench bench-probe bench-packages simulations fuzz engines clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -87,6 +87,9 @@ define need
 { $(1); } >/dev/null 2>&1 || { echo "to be installed: $(2): $(3)"; missing="$$missing $(2)"; };
 endef
 
+install_missing = test -z "$$missing" || { $(AS_ROOT) apt-get update -qq && \
+	  $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing; }
+
 test-packages:
 	@missing=; \
 	$(call need,command -v pgbench,postgresql,its pgbench is compared with) \
@@ -100,8 +103,7 @@ test-packages:
 	$(call need,command -v mmdebstrap && command -v gpg,mmdebstrap gpg,makes hosts that boot) \
 	$(call need,command -v chromium,chromium,tests look at pages in it) \
 	$(call need,command -v iostat && command -v pidstat,sysstat,pgprobe's figures are held against its) \
-	test -z "$$missing" || { $(AS_ROOT) apt-get update -qq && \
-	  $(AS_ROOT) apt-get install -y -qq --no-install-recommends $$missing; }
+	$(install_missing)
 
 # Debian packages that benchmarks compare with.
 bench-packages: test-packages
@@ -121,6 +123,15 @@ test-python: build
 
 test-long: build test-packages ## what `make test` leaves out for its length (tests/long.py)
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m long
+
+# a source tree of PostgreSQL is too much to fetch for every `make test`
+test-tap: build ## PostgreSQL's own tests of pgbench, run with pgdrive (SOURCE=/path/to/postgresql-18)
+	@test -n "$(SOURCE)" || { echo "say where PostgreSQL's source tree is: make test-tap SOURCE=/path/to/postgresql-18"; exit 1; }
+	@missing=; \
+	$(call need,perl -MIPC::Run -e 1,libipc-run-perl,PostgreSQL's tests are written with it) \
+	$(call need,command -v psql,postgresql-client,PostgreSQL's tests call it) \
+	$(install_missing)
+	$(BIN)/python -m tests.pgbench_tap $(SOURCE)
 
 $(PROGRAMS) &: $(SOURCES)
 	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver

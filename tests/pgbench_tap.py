@@ -1,0 +1,170 @@
+"""Runs PostgreSQL's own TAP tests of pgbench with pgdrive in pgbench's place: `make test-tap SOURCE=...`.
+
+SOURCE is an unpacked source tree of PostgreSQL. Nothing of it is built, and its files stay where they are: the tests
+run from copies in a temporary folder. The server is the embedded one of the same major version, psql is the one on
+PATH. What each test file printed is kept in `target/tap`.
+
+Exits with 1 when a test fails that is not in `DELIBERATE`, when one of these passes, or when a file stops early.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from pgdyno.errors import TargetError
+from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.target import Home, SilentProgress
+from pgdyno.target.account import Account
+from pgdyno.target.embedded import find_embedded
+from pgdyno.target.installation import Installation
+
+ROOT = Path(__file__).parents[1]
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+OUTPUTS = ROOT / "target" / "tap"
+SUITE = Path("src/bin/pgbench/t")
+MODULES = Path("src/test/perl")
+DELIBERATE = {
+    "Test copy in script status": "COPY in scripts works",
+    "Test copy in script stderr": "COPY in scripts works",
+    "pgbench option error: too many scripts stderr": "there may be more than 128 scripts",
+}
+"""Beginnings of the names of tests that pgdrive is meant to fail, with what it does instead."""
+LIMIT_S = 1200.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One assertion of a test file."""
+
+    name: str
+    passed: bool
+
+    @property
+    def is_deliberate(self) -> bool:
+        return self.name.startswith(tuple(DELIBERATE))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What one test file printed."""
+
+    file: str
+    results: list[Result]
+    planned: int | None
+    """How many assertions it says it has; None when it did not come to its end."""
+
+    @property
+    def is_complete(self) -> bool:
+        return self.planned == len(self.results)
+
+
+def read(file: str, output: str) -> Report:
+    """Reads the Test Anything Protocol. A failure that is marked TODO counts as passed, as for prove."""
+    results, planned = [], None
+    for line in output.splitlines():
+        if plan := re.fullmatch(r"1\.\.(\d+).*", line):
+            planned = int(plan[1])
+        elif result := re.fullmatch(r"(not )?ok \d+(?: - )?(.*)", line):
+            name, _, directive = result[2].partition(" # ")
+            results.append(Result(name, not result[1] or directive.startswith("TODO")))
+    return Report(file, results, planned)
+
+
+def prepare(source: Path, folder: Path, installation: Installation, account: Account) -> None:
+    """Puts into `folder` what the tests read, write and call."""
+    shutil.copytree(source / SUITE, folder / "t")
+    shutil.copytree(source / MODULES, folder / "perl")
+    for name in ("bin", "data", "log"):
+        (folder / name).mkdir()
+        account.take(folder / name)
+    folder.chmod(0o755)
+    shutil.copy(PGDRIVE, folder / "bin" / "pgbench")
+    # the tests ask it for the version alone
+    pg_config = folder / "bin" / "pg_config"
+    pg_config.write_text(f"#!/bin/sh\necho PostgreSQL {installation.version}\n")
+    pg_config.chmod(0o755)
+
+
+def run(test: Path, folder: Path, installation: Installation, account: Account) -> Report:
+    """Runs one test file as the user that servers run as."""
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("PG")},
+        "PATH": f"{folder / 'bin'}:{installation.bin}:{os.environ['PATH']}",
+        "LC_ALL": "C",
+        "TESTDATADIR": str(folder / "data"),
+        "TESTLOGDIR": str(folder / "log"),
+        # pg_regress --config-auth changes something on Windows alone
+        "PG_REGRESS": "true",
+    }
+    done = subprocess.run(
+        ["perl", "-I", str(folder / "perl"), str(test)],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+        **account.popen_user(),
+    )
+    (OUTPUTS / f"{test.stem}.log").write_text(done.stdout)
+    return read(test.name, done.stdout)
+
+
+def run_all(source: Path) -> list[Report]:
+    """Runs every test file. Raises TargetError when there is no server for them."""
+    home = Home.locate()
+    major = re.search(r"PACKAGE_VERSION='(\d+)", (source / "configure").read_text())
+    if major is None:
+        sys.exit(f"{source / 'configure'} does not name PostgreSQL's version")
+    installation = find_embedded(EmbeddedTarget(kind="embedded", version=major[1]), home, SilentProgress())
+    OUTPUTS.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="pgdyno-tap-") as name:
+        folder = Path(name)
+        prepare(source, folder, installation, home.account)
+        return [run(test, folder, installation, home.account) for test in sorted((folder / "t").glob("*.pl"))]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="PostgreSQL's own tests of pgbench, with pgdrive in its place")
+    parser.add_argument("source", type=Path, help="an unpacked source tree of PostgreSQL 18")
+    source = parser.parse_args().source.resolve()
+    for needed in (source / SUITE, source / MODULES, source / "configure"):
+        if not needed.exists():
+            parser.error(f"{needed} does not exist: SOURCE must be a source tree of PostgreSQL")
+    for program in ("perl", "psql"):
+        if shutil.which(program) is None:
+            parser.error(f"{program} is not on PATH: the tests need it")
+    try:
+        reports = run_all(source)
+    except TargetError as error:
+        sys.exit(f"no server for the tests: {error}")
+    wrong = 0
+    for report in reports:
+        for result in report.results:
+            if result.passed == result.is_deliberate:
+                wrong += 1
+                print("passes, but is in DELIBERATE:" if result.passed else "fails:", result.name)
+        passed = sum(result.passed for result in report.results)
+        print(f"{report.file}: {passed} of {len(report.results)} pass")
+        if not report.is_complete:
+            wrong += 1
+            print(f"stopped early, see {OUTPUTS / Path(report.file).with_suffix('.log').name}")
+    results = [result for report in reports for result in report.results]
+    print(
+        f"all: {sum(result.passed for result in results)} of {len(results)} pass,"
+        f" {sum(result.is_deliberate for result in results)} are meant to fail"
+    )
+    return 1 if wrong or not results else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
