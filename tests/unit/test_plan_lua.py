@@ -61,6 +61,8 @@ def test_a_script_needs_no_dataset(tmp_path: Path) -> None:
         ('lua = "a.lua"\nscripts = ["select-only"]\n', "give one of scripts, lua and name"),
         ('scripts = ["select-only"]\noptions = { a = 1 }\n', "options are those of a Lua script"),
         ('lua = "a.lua"\nvariables = { a = 1 }\n', "a Lua script has options, not variables"),
+        ('lua = "a.lua"\noptions = { pgsql_host = "a" }\n', "pgsql_host names a server, and [target] does that"),
+        ('name = "oltp-insert"\noptions = { "pgsql-db" = "a" }\n', "pgsql-db names a server, and [target] does that"),
     ],
 )
 def test_what_makes_no_sense_is_refused(tmp_path: Path, workload: str, message: str) -> None:
@@ -88,3 +90,11 @@ def test_how_statements_are_sent_is_the_scripts_business(tmp_path: Path, points:
 def test_other_plans_say_nothing_of_it(tmp_path: Path) -> None:
     workload = loaded(tmp_path, 'scripts = ["select-only"]\n').as_resolved()["workload"]
     assert not {"lua", "name", "options"} & workload.keys()
+
+
+def test_a_sweep_does_not_change_the_server(tmp_path: Path) -> None:
+    path = tmp_path / "lua.toml"
+    path.write_text(HEAD.replace("range_size = [10, 20]", "pgsql_port = [5432, 5433]") + 'lua = "a.lua"\n')
+    with pytest.raises(PlanError) as caught:
+        load_plan(path, [])
+    assert any(problem.message.startswith("pgsql_port names a server") for problem in caught.value.problems)

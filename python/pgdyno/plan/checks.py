@@ -232,6 +232,20 @@ def _workload(workload: Workload, document: Document, folder: Path) -> Iterator[
         # the engine knows its options; it is asked before anything runs
         message = "a Lua script has options, not variables"
         yield document.problem(("workload", "variables"), message, "put them in workload.options")
+    yield from _servers(document)
+
+
+def _servers(document: Document) -> Iterator[Problem]:
+    """A script's options can name a server, but the load must go to the one that is prepared and observed."""
+    points = document.at(("sweep", "points"))
+    count = len(points) if isinstance(points, list) else 0
+    sweeps = (("sweep",), *(("sweep", "points", number) for number in range(count)))
+    for path in (("workload", "options"), *((*sweep, "variables") for sweep in sweeps)):
+        table = document.at(path)
+        for name in table if isinstance(table, dict) else ():
+            if str(name).replace("-", "_").startswith("pgsql_"):
+                message = f"{name} names a server, and [target] does that"
+                yield document.problem((*path, name), message, "remove it")
 
 
 def _protocol(document: Document) -> Iterator[Problem]:
