@@ -13,8 +13,8 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// One more of a kind of sysbench's `sb_counter_type`. Transactions are the engine's to count.
-    pub fn add(&self, kind: u32) {
+    /// So many more of a kind of sysbench's `sb_counter_type`. Transactions are the engine's to count.
+    pub fn add(&self, kind: u32, number: u64) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let count = match kind {
             0 => &mut counts.others,
@@ -24,7 +24,7 @@ impl Counted {
             5 => &mut counts.reconnects,
             _ => return,
         };
-        *count += 1;
+        *count += number;
         self.has_any.store(true, Ordering::Relaxed);
     }
 

@@ -13,6 +13,8 @@ mod commands;
 mod counted;
 mod driver;
 mod error;
+mod general_options;
+mod option_kinds;
 mod options;
 mod script;
 mod shown;
@@ -24,10 +26,13 @@ mod workload;
 mod workloads;
 
 #[cfg(test)]
+mod api_tests;
+#[cfg(test)]
 mod runtime_tests;
 
 pub use commands::count as command_count;
 pub use error::ScriptError;
-pub use options::OptionValue;
+pub use general_options::connection;
+pub use option_kinds::OptionValue;
 pub use script::Script;
 pub use workload::{Hook, Settings, Task, Workload};

@@ -1,35 +1,46 @@
 //! Options of scripts: what a script declares, what sysbench has itself, what was given.
 
-use mlua::{IntoLua, Lua, Table, Value};
+use mlua::Value;
 
 use crate::error::ScriptError;
-
-/// The value of an option.
-#[derive(Debug, Clone, PartialEq)]
-pub enum OptionValue {
-    /// None was given, and the script has none.
-    Nil,
-    /// On or off.
-    Bool(bool),
-    /// A whole number.
-    Int(i64),
-    /// Any number.
-    Double(f64),
-    /// Text.
-    Text(String),
-    /// Several texts.
-    List(Vec<String>),
-}
+use crate::general_options::{elsewhere, general};
+use crate::option_kinds::{Kind, OptionValue};
 
 /// An option and its value when none is given.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OptionSpec {
-    /// With underscores.
-    pub name: String,
-    /// What it is for.
-    pub description: String,
-    /// Its default, which says its type too.
-    pub default: OptionValue,
+pub(crate) struct OptionSpec {
+    /// As it was declared.
+    name: String,
+    description: String,
+    kind: Kind,
+    /// The default as text, if there is one.
+    shown: Option<String>,
+    default: OptionValue,
+}
+
+impl OptionSpec {
+    /// One whose default, if it has one, is a text of its kind.
+    pub fn new(name: &str, description: &str, kind: Kind, default: Option<&str>) -> Self {
+        Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            kind,
+            shown: default.map(str::to_owned),
+            default: default
+                .and_then(|text| kind.parse(text).ok())
+                .unwrap_or_else(|| kind.without_default()),
+        }
+    }
+
+    /// The name in `sysbench.opt`.
+    fn key(&self) -> String {
+        self.name.replace('-', "_")
+    }
+
+    /// The name in messages.
+    fn dashed(&self) -> String {
+        self.name.replace('_', "-")
+    }
 }
 
 /// Values of all options, by name.
@@ -41,137 +52,126 @@ const DISTRIBUTIONS: [&str; 5] = ["uniform", "gaussian", "special", "pareto", "z
 /// Modes of `--db-ps-mode`.
 const PS_MODES: [&str; 2] = ["auto", "disable"];
 
-fn spec(name: &str, description: &str, default: OptionValue) -> OptionSpec {
-    OptionSpec {
-        name: name.to_owned(),
-        description: description.to_owned(),
-        default,
-    }
+/// A name as it may be given, as `sysbench.opt` has it.
+pub(crate) fn key(name: &str) -> String {
+    name.trim_start_matches('-').replace('-', "_")
 }
 
-/// sysbench's own options that scripts depend on, with its defaults.
-fn general() -> Vec<OptionSpec> {
-    use OptionValue::{Double, Int, Text};
-    vec![
-        spec(
-            "rand_type",
-            "distribution of sysbench.rand.default: uniform, gaussian, special, pareto or zipfian",
-            Text("special".into()),
-        ),
-        spec(
-            "rand_spec_iter",
-            "uniform numbers a gaussian one is the mean of",
-            Int(12),
-        ),
-        spec(
-            "rand_spec_pct",
-            "special: percent of the values that are special",
-            Int(1),
-        ),
-        spec(
-            "rand_spec_res",
-            "special: percent of the draws that give a special value",
-            Int(75),
-        ),
-        spec("rand_pareto_h", "pareto: parameter h", Double(0.2)),
-        spec("rand_zipfian_exp", "zipfian: exponent", Double(0.8)),
-        spec(
-            "db_ps_mode",
-            "prepared statements: auto, or disable to send their values within the text",
-            Text("auto".into()),
-        ),
-    ]
-}
-
-impl IntoLua for OptionValue {
-    fn into_lua(self, lua: &Lua) -> mlua::Result<Value> {
-        match self {
-            Self::Nil => Ok(Value::Nil),
-            Self::Bool(value) => value.into_lua(lua),
-            Self::Int(value) => value.into_lua(lua),
-            Self::Double(value) => value.into_lua(lua),
-            Self::Text(value) => value.into_lua(lua),
-            Self::List(values) => values.into_lua(lua),
-        }
-    }
-}
-
-/// What a script declares in `sysbench.cmdline.options`: name = {description, default, type}.
-pub(crate) fn declared(table: &Table) -> Result<Vec<OptionSpec>, ScriptError> {
+/// What a script declares in `sysbench.cmdline.options`: name = {description, default, type,
+/// validation}. Sorted by name.
+///
+/// # Errors
+/// It is no such table.
+pub(crate) fn declared(options: &Value) -> Result<Vec<OptionSpec>, ScriptError> {
+    let Value::Table(table) = options else {
+        return Err(ScriptError::new(format!(
+            "sysbench.cmdline.options has to be a table, and is of type {}",
+            options.type_name()
+        )));
+    };
     let mut specs = Vec::new();
-    for pair in table.pairs::<String, Value>() {
+    for pair in table.pairs::<Value, Value>() {
         let (name, entry) = pair?;
-        let Value::Table(entry) = entry else {
+        let Value::String(name) = name else {
             return Err(ScriptError::new(format!(
-                "sysbench.cmdline.options.{name} is not a table of a description and a default"
+                "sysbench.cmdline.options has a name of an option that is no text, but of type {}",
+                name.type_name()
             )));
         };
-        let description = entry.get::<Option<String>>(1)?.unwrap_or_default();
-        let default = default_of(&name, &entry.get::<Value>(2)?)?;
-        let default = as_type(entry.get::<Option<i64>>(3)?, default);
-        specs.push(OptionSpec {
-            name: name.replace('-', "_"),
-            description,
-            default,
-        });
+        specs.push(spec_of(&name.to_string_lossy(), &entry)?);
     }
     specs.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(specs)
 }
 
-fn default_of(name: &str, value: &Value) -> Result<OptionValue, ScriptError> {
-    Ok(match value {
-        Value::Nil => OptionValue::Nil,
-        Value::Boolean(value) => OptionValue::Bool(*value),
-        Value::Integer(value) => OptionValue::Int(*value),
-        Value::Number(value) => OptionValue::Double(*value),
-        Value::String(value) => OptionValue::Text(value.to_string_lossy()),
+fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
+    let wrong = |what: &str| ScriptError::new(format!("sysbench.cmdline.options.{name} {what}"));
+    let Value::Table(entry) = entry else {
+        return Err(wrong("is not a table of a description and a default"));
+    };
+    let Some(description) = entry.get::<Option<String>>(1)? else {
+        return Err(wrong("has no description"));
+    };
+    let default = entry.get::<Value>(2)?;
+    let kind = match (entry.get::<Option<i64>>(3)?, &default) {
+        (Some(7), _) => return Err(wrong("is a file of options: pgdrive reads none")),
+        (Some(number), _) => Kind::numbered(number)
+            .ok_or_else(|| wrong("has a type that is none of sysbench.cmdline.ARG_..."))?,
+        (None, Value::Boolean(_)) => Kind::Bool,
+        (None, Value::Integer(_) | Value::Number(_)) => Kind::Double,
+        (None, Value::String(_) | Value::Nil) => Kind::Text,
+        (None, Value::Table(_)) => Kind::List,
+        _ => return Err(wrong("has a default that is neither a value nor a list")),
+    };
+    let shown = match &default {
+        Value::Nil => None,
+        Value::Boolean(true) => Some("on".to_owned()),
+        Value::Boolean(false) => Some("off".to_owned()),
         Value::Table(values) => {
-            let values: Result<_, mlua::Error> = values.sequence_values::<String>().collect();
-            OptionValue::List(values?)
+            let values: Result<Vec<_>, mlua::Error> = values.sequence_values::<String>().collect();
+            Some(values?.join(","))
         }
-        _ => {
-            let message = format!("the default of option {name} is neither a value nor a list");
-            return Err(ScriptError::new(message));
-        }
+        _ => Some(entry.get::<String>(2)?),
+    };
+    // an empty text is no value, as in sysbench
+    let given = shown.as_deref().filter(|text| !text.is_empty());
+    let default = match given {
+        None => kind.without_default(),
+        Some(text) => kind
+            .parse(text)
+            .map_err(|what| wrong(&format!("has the default \"{text}\", which is not {what}")))?,
+    };
+    Ok(OptionSpec {
+        name: name.to_owned(),
+        description,
+        kind,
+        shown,
+        default,
     })
 }
 
-/// A default in the type that the script names (`sysbench.option.DOUBLE`…).
-fn as_type(kind: Option<i64>, default: OptionValue) -> OptionValue {
-    match (kind, default) {
-        (Some(3), OptionValue::Int(value)) => OptionValue::Double(value as f64),
-        (Some(5), OptionValue::Nil) => OptionValue::List(Vec::new()),
-        (_, default) => default,
-    }
-}
-
 /// The values of all options: of the script's `declared` ones and of sysbench's own, `given` as
-/// `name=value`.
+/// `name=value`. A script that declares nothing takes any name, as in sysbench 1.0; `given` names
+/// that are not sysbench's are texts then.
 ///
 /// # Errors
 /// A name that nobody knows, or a value of another type.
 pub(crate) fn resolve(
     script: &str,
-    declared: &[OptionSpec],
+    declared: Option<&[OptionSpec]>,
     given: &[(String, String)],
 ) -> Result<OptionValues, ScriptError> {
     let general = general();
-    let known: Vec<&OptionSpec> = declared.iter().chain(&general).collect();
+    let own = declared.unwrap_or_default();
+    // an option of the script's stands before sysbench's of the same name
+    let others = general
+        .iter()
+        .filter(|spec| own.iter().all(|known| known.key() != spec.name));
+    let known: Vec<&OptionSpec> = own.iter().chain(others).collect();
     let mut values: OptionValues = known
         .iter()
-        .map(|spec| (spec.name.clone(), spec.default.clone()))
+        .map(|spec| (spec.key(), spec.default.clone()))
         .collect();
-    for (name, text) in given {
-        let name = name.trim_start_matches('-').replace('-', "_");
-        let Some(at) = known.iter().position(|spec| spec.name == name) else {
-            return Err(unknown(script, &name, &known));
-        };
-        values[at].1 = parse(&name, text, &known[at].default)?;
+    for (given_name, text) in given {
+        let name = key(given_name);
+        if let Some(at) = known.iter().position(|spec| spec.key() == name) {
+            values[at].1 = known[at].kind.parse(text).map_err(|what| {
+                let name = known[at].dashed();
+                ScriptError::new(format!("option {name}: \"{text}\" is not {what}"))
+            })?;
+        } else if let Some(hint) = elsewhere(&name) {
+            let message = format!("{}: not an option of scripts", invalid(&name, text));
+            return Err(ScriptError::new(message).hint(hint));
+        } else if declared.is_none() {
+            values.push((name, OptionValue::Text(text.clone())));
+        } else {
+            return Err(unknown(script, &name, text, &known));
+        }
     }
     for (option, what, allowed) in [
         ("rand_type", "distribution", &DISTRIBUTIONS[..]),
         ("db_ps_mode", "mode", &PS_MODES[..]),
+        ("db_driver", "driver", &["pgsql"][..]),
     ] {
         let value = values.iter().find(|(name, _)| name == option);
         if let Some((_, OptionValue::Text(value))) = value
@@ -186,66 +186,47 @@ pub(crate) fn resolve(
     Ok(values)
 }
 
-fn unknown(script: &str, name: &str, known: &[&OptionSpec]) -> ScriptError {
-    let names: Vec<_> = known
-        .iter()
-        .map(|spec| spec.name.replace('_', "-"))
-        .collect();
+/// As sysbench begins to say it.
+pub(crate) fn invalid(name: &str, text: &str) -> String {
+    format!("invalid option: --{}={text}", name.replace('_', "-"))
+}
+
+fn unknown(script: &str, name: &str, text: &str, known: &[&OptionSpec]) -> ScriptError {
+    let names: Vec<_> = known.iter().map(|spec| spec.dashed()).collect();
     let message = format!(
-        "script \"{script}\" has no option \"{}\"",
+        "{}: script \"{script}\" has no option \"{}\"",
+        invalid(name, text),
         name.replace('_', "-")
     );
     ScriptError::new(message).hint(format!("It has: {}.", names.join(", ")))
 }
 
-fn parse(name: &str, text: &str, default: &OptionValue) -> Result<OptionValue, ScriptError> {
-    let wrong = |what: &str| {
-        let name = name.replace('_', "-");
-        ScriptError::new(format!("option {name}: \"{text}\" is not {what}"))
-    };
-    Ok(match default {
-        OptionValue::Bool(_) => OptionValue::Bool(match text {
-            "on" | "true" | "1" | "yes" | "" => true,
-            "off" | "false" | "0" | "no" => false,
-            _ => return Err(wrong("on or off")),
-        }),
-        OptionValue::Int(_) => {
-            OptionValue::Int(whole(text).ok_or_else(|| wrong("a whole number"))?)
-        }
-        OptionValue::Double(_) => OptionValue::Double(text.parse().map_err(|_| wrong("a number"))?),
-        OptionValue::Text(_) | OptionValue::Nil => OptionValue::Text(text.to_owned()),
-        OptionValue::List(_) => {
-            let items = text.split(',').filter(|item| !item.is_empty());
-            OptionValue::List(items.map(str::to_owned).collect())
-        }
-    })
-}
-
-/// A whole number, with sysbench's suffixes K, M, G and T for powers of 1024.
-fn whole(text: &str) -> Option<i64> {
-    let (digits, shift) = match text.as_bytes().last()?.to_ascii_uppercase() {
-        b'K' => (&text[..text.len() - 1], 10),
-        b'M' => (&text[..text.len() - 1], 20),
-        b'G' => (&text[..text.len() - 1], 30),
-        b'T' => (&text[..text.len() - 1], 40),
-        _ => (text, 0),
-    };
-    digits.parse::<i64>().ok()?.checked_mul(1 << shift)
+/// The lines of sysbench's `print_test_options`.
+pub(crate) fn sysbench_lines(declared: &[OptionSpec]) -> String {
+    let head = |spec: &OptionSpec| format!("  --{}{}", spec.name, spec.kind.form());
+    let width = declared.iter().map(|spec| head(spec).len()).max();
+    let width = width.unwrap_or(0) + 1;
+    let mut lines = String::new();
+    for spec in declared {
+        let default = spec.shown.as_ref();
+        let default = default.map_or_else(String::new, |text| format!(" [{text}]"));
+        let head = head(spec);
+        lines.push_str(&format!("{head:width$}{}{default}\n", spec.description));
+    }
+    lines.push('\n');
+    lines
 }
 
 /// Lines that say what options a script has, for `help`.
 pub(crate) fn describe(declared: &[OptionSpec]) -> Vec<String> {
     let line = |spec: &OptionSpec| {
-        let name = spec.name.replace('_', "-");
-        let default = match &spec.default {
-            OptionValue::Nil => String::new(),
-            OptionValue::Bool(value) => format!(" [{}]", if *value { "on" } else { "off" }),
-            OptionValue::Int(value) => format!(" [{value}]"),
-            OptionValue::Double(value) => format!(" [{value}]"),
-            OptionValue::Text(value) => format!(" [{value}]"),
-            OptionValue::List(values) => format!(" [{}]", values.join(",")),
-        };
-        format!("  --lua-opt {name}=…  {}{default}", spec.description)
+        let default = spec.shown.as_ref();
+        let default = default.map_or_else(String::new, |text| format!(" [{text}]"));
+        format!(
+            "  --lua-opt {}=…  {}{default}",
+            spec.dashed(),
+            spec.description
+        )
     };
     declared.iter().chain(&general()).map(line).collect()
 }
@@ -254,61 +235,119 @@ pub(crate) fn describe(declared: &[OptionSpec]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    fn spec(name: &str, kind: Kind, default: Option<&str>) -> OptionSpec {
+        OptionSpec::new(name, &format!("what {name} is"), kind, default)
+    }
+
+    fn specs() -> [OptionSpec; 7] {
+        [
+            spec("tables", Kind::Double, Some("1")),
+            spec("skip_trx", Kind::Bool, Some("off")),
+            spec("share", Kind::Double, Some("0.5")),
+            spec("variant", Kind::Text, None),
+            spec("hosts", Kind::List, None),
+            spec("block-size", Kind::Size, Some("1K")),
+            spec("count", Kind::Int, None),
+        ]
+    }
+
+    fn pairs(given: &[(&str, &str)]) -> Vec<(String, String)> {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        given.iter().map(owned).collect()
+    }
+
     fn resolved(given: &[(&str, &str)]) -> Result<OptionValues, ScriptError> {
-        let declared = [
-            spec("tables", "", OptionValue::Int(1)),
-            spec("skip_trx", "", OptionValue::Bool(false)),
-            spec("share", "", OptionValue::Double(0.5)),
-            spec("variant", "", OptionValue::Nil),
-            spec("hosts", "", OptionValue::List(vec![])),
-        ];
-        let given: Vec<_> = given
-            .iter()
-            .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-            .collect();
-        resolve("a.lua", &declared, &given)
+        resolve("a.lua", Some(&specs()), &pairs(given))
     }
 
     #[test]
-    fn values_have_the_type_of_the_default() {
+    fn values_have_the_type_of_the_option() {
+        use OptionValue::{Bool, Double, Int, List, Text};
         let values = resolved(&[
             ("tables", "2K"),
             ("skip-trx", "on"),
             ("share", "1"),
             ("variant", "redshift"),
             ("hosts", "a,b"),
+            ("block_size", "3m"),
+            ("--count", "-7"),
+            ("rand-pareto-h", "0.25"),
         ])
         .expect("they fit");
-        assert_eq!(values[0].1, OptionValue::Int(2048));
-        assert_eq!(values[1].1, OptionValue::Bool(true));
-        assert_eq!(values[2].1, OptionValue::Double(1.0));
-        assert_eq!(values[3].1, OptionValue::Text("redshift".into()));
-        assert_eq!(values[4].1, OptionValue::List(vec!["a".into(), "b".into()]));
-        assert!(values.contains(&("rand_spec_res".to_owned(), OptionValue::Int(75))));
+        let named = |name: &str| &values.iter().find(|(key, _)| key == name).expect(name).1;
+        for (name, value) in [
+            ("tables", Int(2048)),
+            ("skip_trx", Bool(true)),
+            ("share", Int(1)),
+            ("variant", Text("redshift".into())),
+            ("hosts", List(vec!["a".into(), "b".into()])),
+            ("block_size", Int(3 << 20)),
+            ("count", Int(-7)),
+            ("rand_pareto_h", Double(0.25)),
+            ("rand_spec_res", Int(75)),
+            ("pgsql_db", Text(String::new())),
+        ] {
+            assert_eq!(*named(name), value, "{name}");
+        }
+        let values = resolved(&[("tables", "1.5")]).expect("any number");
+        assert_eq!(values[0].1, Double(1.5));
+        assert_eq!(values[3].1, Text(String::new()));
     }
 
     #[test]
     fn what_is_not_known_or_of_another_type_is_refused() {
         for (name, value, message) in [
-            ("table", "1", "script \"a.lua\" has no option \"table\""),
             (
-                "tables",
-                "many",
-                "option tables: \"many\" is not a whole number",
+                "table",
+                "1",
+                "invalid option: --table=1: script \"a.lua\" has no option \"table\"",
             ),
+            ("tables", "many", "option tables: \"many\" is not a number"),
             (
                 "skip_trx",
                 "maybe",
                 "option skip-trx: \"maybe\" is not on or off",
             ),
             (
+                "count",
+                "1K",
+                "option count: \"1K\" is not a whole number of 32 bits",
+            ),
+            (
+                "block-size",
+                "-1",
+                "option block-size: \"-1\" is not a size such as 4096 or 16K",
+            ),
+            (
                 "rand-type",
                 "odd",
                 "option rand-type: there is no distribution \"odd\"",
+            ),
+            (
+                "db-driver",
+                "mysql",
+                "option db-driver: there is no driver \"mysql\"",
+            ),
+            (
+                "threads",
+                "4",
+                "invalid option: --threads=4: not an option of scripts",
             ),
         ] {
             let error = resolved(&[(name, value)]).expect_err(name);
             assert_eq!(error.message, message);
         }
+        let error = resolved(&[("mysql-host", "a")]).expect_err("it is another server's");
+        assert!(error.hint.expect("a hint").contains("pgsql-"));
+    }
+
+    #[test]
+    fn a_script_that_declares_nothing_takes_any_name() {
+        let given = pairs(&[("oltp-table-size", "500"), ("rand-type", "uniform")]);
+        let values = resolve("a.lua", None, &given).expect("any name will do");
+        let text = |text: &str| OptionValue::Text(text.to_owned());
+        assert!(values.contains(&("oltp_table_size".to_owned(), text("500"))));
+        assert!(values.contains(&("rand_type".to_owned(), text("uniform"))));
+        assert!(resolve("a.lua", Some(&[]), &given).is_err());
     }
 }

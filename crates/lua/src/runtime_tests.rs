@@ -8,7 +8,7 @@ use crate::{Script, Settings, Task, Workload};
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
 
-fn settings(command: &str, options: &[(&str, &str)]) -> Settings {
+pub(crate) fn settings(command: &str, options: &[(&str, &str)]) -> Settings {
     Settings {
         command: command.to_owned(),
         options: options
@@ -22,20 +22,20 @@ fn settings(command: &str, options: &[(&str, &str)]) -> Settings {
     }
 }
 
-fn open(text: &str, command: &str, options: &[(&str, &str)]) -> Workload {
+pub(crate) fn open(text: &str, command: &str, options: &[(&str, &str)]) -> Workload {
     let script = Script::own("test.lua", text, &[]);
     Workload::open(script, settings(command, options)).expect("the script is right")
 }
 
 /// A client of a script, with the server played by the test.
-struct Client {
+pub(crate) struct Client {
     driver: Box<dyn Driver>,
     sent: Vec<u8>,
-    last: Request,
+    pub last: Request,
 }
 
 impl Client {
-    fn of(workload: &Workload) -> Self {
+    pub fn of(workload: &Workload) -> Self {
         Self {
             driver: workload.driver(0, 1),
             sent: Vec::new(),
@@ -43,38 +43,38 @@ impl Client {
         }
     }
 
-    fn go(&mut self, event: Event<'_>) -> &mut Self {
+    pub fn go(&mut self, event: Event<'_>) -> &mut Self {
         self.sent.clear();
         let mut out = Outgoing::new(&mut self.sent);
         self.last = self.driver.resume(event, 1, &mut out);
         self
     }
 
-    fn connect(&mut self) -> &mut Self {
+    pub fn connect(&mut self) -> &mut Self {
         self.go(Event::Connected)
     }
 
-    fn begin(&mut self) -> &mut Self {
+    pub fn begin(&mut self) -> &mut Self {
         self.go(Event::Begin {
             script: 0,
             tries: 1,
         })
     }
 
-    fn answer(&mut self, bytes: &[u8]) -> &mut Self {
+    pub fn answer(&mut self, bytes: &[u8]) -> &mut Self {
         let answer = Answer::read(&[bytes, READY].concat());
         self.go(Event::Answered(&answer))
     }
 
-    fn sent(&self) -> String {
+    pub fn sent(&self) -> String {
         String::from_utf8_lossy(&self.sent).into_owned()
     }
 
-    fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         matches!(self.last, Request::Done)
     }
 
-    fn abort(&self) -> &str {
+    pub fn abort(&self) -> &str {
         match &self.last {
             Request::Abort(words) => words,
             other => panic!("not an abort: {other:?}"),
@@ -82,12 +82,12 @@ impl Client {
     }
 }
 
-fn message(kind: u8, body: &[u8]) -> Vec<u8> {
+pub(crate) fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let length = (body.len() as u32 + 4).to_be_bytes();
     [&[kind][..], &length, body].concat()
 }
 
-fn rows(values: &[Option<&str>]) -> Vec<u8> {
+pub(crate) fn rows(values: &[Option<&str>]) -> Vec<u8> {
     let column = [b"a\0".as_slice(), &[0; 18]].concat();
     let mut bytes = message(b'T', &[&[0, 1], column.as_slice()].concat());
     for value in values {
@@ -108,7 +108,7 @@ fn rows(values: &[Option<&str>]) -> Vec<u8> {
     bytes
 }
 
-fn refusal(sqlstate: &str) -> Vec<u8> {
+pub(crate) fn refusal(sqlstate: &str) -> Vec<u8> {
     message(
         b'E',
         format!("SERROR\0VERROR\0C{sqlstate}\0Mno\0\0").as_bytes(),
@@ -191,7 +191,7 @@ fn a_statement_is_prepared_once_a_session_and_bound_in_place() {
     assert!(
         client
             .sent()
-            .contains("UPDATE t SET a=$1, b=$2 WHERE c=$3\0\0\x03\0\0\0\x17")
+            .contains("UPDATE t SET a=$1, b=$2 WHERE c=$3\0\0\x03\0\0\0\x14")
     );
     assert!(client.answer(b"1\0\0\0\x04").is_done());
     client.begin();

@@ -8,7 +8,8 @@ use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread
 
 use crate::commands::{Commands, Texts};
 use crate::counted::Counted;
-use crate::options::{OptionValue, OptionValues};
+use crate::option_kinds::OptionValue;
+use crate::options::{OptionSpec, OptionValues, declared, sysbench_lines};
 use crate::script::{self, Script};
 use crate::statements::Statements;
 use crate::template::Letters;
@@ -16,9 +17,21 @@ use crate::template::Letters;
 const RANDOM: &str = include_str!("runtime/random.lua");
 const SESSION: &str = include_str!("runtime/session.lua");
 const CLIENT: &str = include_str!("runtime/client.lua");
-const REPORTS: &str = include_str!("runtime/reports.lua");
-const FOREIGN: &str = include_str!("runtime/foreign.lua");
 const WHERE: &str = include_str!("runtime/where.lua");
+
+/// What client.lua puts together, by name.
+const PARTS: [(&str, &str); 7] = [
+    ("cmdline", include_str!("runtime/cmdline.lua")),
+    ("events", include_str!("runtime/events.lua")),
+    ("foreign", include_str!("runtime/foreign.lua")),
+    ("histogram", include_str!("runtime/histogram.lua")),
+    ("legacy", include_str!("runtime/legacy.lua")),
+    ("parameters", include_str!("runtime/parameters.lua")),
+    ("reports", include_str!("runtime/reports.lua")),
+];
+
+/// Lua's own libraries that scripts have.
+const LIBRARIES: StdLib = StdLib::ALL;
 
 /// Garbage is collected when there is this much more memory, in percent, than after the last time:
 /// thousands of clients that keep much and drop little share one state.
@@ -64,6 +77,12 @@ pub(crate) struct Making {
     pub script: Script,
     /// `run`, `prepare`…
     pub command: String,
+    /// The words of the command line, the program's name first.
+    pub argv: Vec<String>,
+    /// What the script declares; None: it declares no options, or they are not known yet.
+    pub declared: Option<Vec<OptionSpec>>,
+    /// Whether all options are global variables too, as for scripts of sysbench 0.5.
+    pub exports_options: bool,
     pub options: OptionValues,
     /// What `sysbench.opt` has beside them.
     pub settings: OptionValues,
@@ -113,7 +132,7 @@ impl State {
         let options = LuaOptions::new().catch_rust_panics(true);
         // SAFETY: the user's own script runs with the user's rights, as under sysbench: it may call C
         // through ffi. What the crate itself loads does not break Lua's rules.
-        let lua = unsafe { Lua::unsafe_new_with(StdLib::ALL, options) };
+        let lua = unsafe { Lua::unsafe_new_with(LIBRARIES, options) };
         lua.globals()
             .get::<Function>("collectgarbage")?
             .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
@@ -130,16 +149,19 @@ impl State {
         engine.set("where", place)?;
         let counted = Arc::new(Counted::default());
         let counting = Arc::clone(&counted);
-        let count = lua.create_function(move |_, kind: u32| {
-            counting.add(kind);
+        let count = lua.create_function(move |_, (kind, count): (u32, u64)| {
+            counting.add(kind, count);
             Ok(())
         })?;
         engine.set("count", count)?;
-        engine.set("foreign", own("foreign", FOREIGN)?)?;
+        let parts = lua.create_table()?;
+        for (name, text) in PARTS {
+            parts.set(name, own(name, text)?)?;
+        }
+        engine.set("parts", parts)?;
         let random: Table = own("random", RANDOM)?.call(&engine)?;
         let session: Table = own("session", SESSION)?.call((&engine, &random))?;
-        let reports = own("reports", REPORTS)?;
-        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session, reports))?;
+        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session))?;
         Ok(Self {
             lua,
             client,
@@ -191,7 +213,22 @@ fn engine_table(
     engine.set("opt", opt)?;
     engine.set("spares_stdout", making.spares_stdout)?;
     engine.set("per_transaction", making.per_transaction)?;
-    engine.set("argv", lua.create_table()?)?;
+    let argv = lua.create_table()?;
+    for (at, word) in making.argv.iter().enumerate() {
+        argv.raw_set(at, word.as_str())?;
+    }
+    engine.set("argv", argv)?;
+    engine.set("exports_options", making.exports_options)?;
+    let specs = making.declared.as_deref();
+    engine.set(
+        "options_text",
+        specs.map_or_else(String::new, sysbench_lines),
+    )?;
+    let check = lua.create_function(|_, options: Value| {
+        // a text in place of an error, which Lua would wrap
+        Ok(declared(&options).err().map(|wrong| wrong.message))
+    })?;
+    engine.set("check_options", check)?;
     let path = making.script.path.as_ref();
     let shown = path.map_or_else(
         || making.script.name.clone(),
@@ -214,9 +251,14 @@ fn engine_table(
     })?;
     engine.set("fill", fill)?;
     let unique = making.unique.clone();
-    let unique = lua.create_function(move |_, ()| {
-        let number = unique.next.fetch_add(unique.step, Ordering::Relaxed);
-        Ok(f64::from(scattered(number as u32)))
+    let unique = lua.create_function(move |_, (least, most): (f64, f64)| {
+        loop {
+            let number = unique.next.fetch_add(unique.step, Ordering::Relaxed);
+            let scattered = f64::from(scattered(number as u32));
+            if (least..=most).contains(&scattered) {
+                return Ok(scattered);
+            }
+        }
     })?;
     engine.set("unique", unique)?;
     let known = Arc::clone(statements);

@@ -13,7 +13,8 @@ use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 use crate::commands::Texts;
 use crate::driver::Session;
 use crate::error::{ScriptError, words};
-use crate::options::{OptionValue, declared, describe, resolve};
+use crate::option_kinds::OptionValue;
+use crate::options::{OptionSpec, declared, describe, invalid, key, resolve};
 use crate::script::Script;
 use crate::state::{Making, State, Unique};
 use crate::watchdog::{MainWatch, Watch};
@@ -25,12 +26,20 @@ pub struct Settings {
     pub command: String,
     /// Options of the script, `name=value`.
     pub options: Vec<(String, String)>,
+    /// The words of the command line, the program's name first.
+    pub argv: Vec<String>,
+    /// The connection, as `sysbench.opt` has it under the names of sysbench's options.
+    pub connection: Vec<(&'static str, OptionValue)>,
     /// Clients, of all generators that make the load together.
     pub threads: usize,
     /// Number of this generator among them, from 0, and how many they are.
     pub part: (usize, usize),
     /// Length of the load in seconds; 0 when transactions are counted.
     pub time_s: u64,
+    /// Transactions of all clients; 0 when the length is given.
+    pub events: u64,
+    /// The seed that was given; 0 when none was.
+    pub seed: u64,
     /// Transactions per second; 0 in a closed loop.
     pub rate_per_s: f64,
     /// Between two reports; 0 without any.
@@ -148,15 +157,37 @@ impl Main {
         Ok(self.client.get("sysbench")?)
     }
 
-    fn cmdline(&self, field: &str) -> Result<Table, ScriptError> {
+    /// A field of `sysbench.cmdline`; None is nil.
+    fn cmdline(&self, field: &str) -> Result<Option<Value>, ScriptError> {
         let cmdline: Table = self.sysbench()?.get("cmdline")?;
-        match cmdline.get(field)? {
-            Value::Table(table) => Ok(table),
-            other => Err(ScriptError::new(format!(
-                "sysbench.cmdline.{field} is a {}, not a table",
-                other.type_name()
-            ))),
+        Ok(cmdline.get(field)?)
+    }
+
+    /// The options that the script declares; None: it declares none at all.
+    fn declared(&self) -> Result<Option<Vec<OptionSpec>>, ScriptError> {
+        self.run(self.state.client.get("read_options")?)?;
+        let options = self.cmdline("options")?;
+        options.map(|options| declared(&options)).transpose()
+    }
+
+    /// Has the script's own functions look at options that were given.
+    fn validate(&self, given: &[(String, String)]) -> Result<(), ScriptError> {
+        let Some(Value::Table(options)) = self.cmdline("options")? else {
+            return Ok(());
+        };
+        for pair in options.pairs::<String, Table>() {
+            let (name, entry) = pair?;
+            let Some(function) = entry.get::<Option<Function>>(4)? else {
+                continue;
+            };
+            for (_, text) in given.iter().filter(|(given, _)| key(given) == key(&name)) {
+                if !function.call::<bool>((name.as_str(), text.as_str()))? {
+                    let message = format!("{}: the script refuses it", invalid(&name, text));
+                    return Err(ScriptError::new(message));
+                }
+            }
         }
+        Ok(())
     }
 
     fn global(&self, name: &str) -> Result<Option<Function>, ScriptError> {
@@ -191,22 +222,29 @@ impl Workload {
         let mut making = Making {
             script,
             command: settings.command.clone(),
-            options: resolve(&name, &[], &[])?,
+            argv: settings.argv.clone(),
+            declared: None,
+            exports_options: false,
+            options: resolve(&name, None, &[])?,
             settings: Vec::new(),
             spares_stdout: settings.spares_stdout,
             per_transaction: settings.per_transaction,
             texts: settings.by_statement.then(Arc::default),
             unique,
         };
-        let specs = declared(&Main::open(&making)?.cmdline("options")?)?;
-        making.options = resolve(&name, &specs, &settings.options)?;
+        let first = Main::open(&making)?;
+        let specs = first.declared()?;
+        making.options = resolve(&name, specs.as_deref(), &settings.options)?;
+        first.validate(&settings.options)?;
+        making.exports_options = specs.is_none();
+        making.declared.clone_from(&specs);
         making.settings = sysbench_settings(&settings);
         let main = Main::open(&making)?;
         let task = task(&main, &name, &settings.command)?;
         if task == Task::Load {
             main.call("init")?;
         }
-        let help = describe(&specs);
+        let help = describe(specs.as_deref().unwrap_or_default());
         Ok(Self {
             making,
             seeds: settings.seeds,
@@ -365,10 +403,12 @@ impl Driver for Broken {
 }
 
 fn task(main: &Main, script: &str, command: &str) -> Result<Task, ScriptError> {
-    if command == "help" {
+    let find: Function = main.state.client.get("find_command")?;
+    let (routine, each): (Option<Function>, bool) = find.call((&main.client, command))?;
+    if routine.is_none() && command == "help" {
         return Ok(Task::Help);
     }
-    if command == "run" {
+    if routine.is_none() && command == "run" {
         return match main.global("event")? {
             Some(_) => Ok(Task::Load),
             None => Err(
@@ -378,8 +418,6 @@ fn task(main: &Main, script: &str, command: &str) -> Result<Task, ScriptError> {
             ),
         };
     }
-    let find: Function = main.state.client.get("find_command")?;
-    let (routine, each): (Option<Function>, bool) = find.call((&main.client, command))?;
     match (routine, each) {
         (None, _) => Err(unknown_command(main, script, command)?),
         (Some(_), true) => Ok(Task::OnceEach),
@@ -394,8 +432,10 @@ fn unknown_command(main: &Main, script: &str, command: &str) -> Result<ScriptErr
             known.push(name.to_owned());
         }
     }
-    for pair in main.cmdline("commands")?.pairs::<String, Value>() {
-        known.push(pair?.0);
+    if let Some(Value::Table(commands)) = main.cmdline("commands")? {
+        for pair in commands.pairs::<String, Value>() {
+            known.push(pair?.0);
+        }
     }
     known.sort();
     known.dedup();
@@ -405,27 +445,34 @@ fn unknown_command(main: &Main, script: &str, command: &str) -> Result<ScriptErr
     )
 }
 
-/// sysbench's own options as `sysbench.opt` has them.
+/// What the load is, as `sysbench.opt` has it under the names of sysbench's options.
 fn sysbench_settings(settings: &Settings) -> Vec<(String, OptionValue)> {
-    let threads = settings.threads as i64;
+    use OptionValue::{Bool, Int, List, Text};
+    let int = |number: u64| Int(i64::try_from(number).unwrap_or(i64::MAX));
+    let threads = || int(settings.threads as u64);
+    let rate = || Int(settings.rate_per_s as i64);
     let named = [
-        ("threads", OptionValue::Int(threads)),
-        ("num_threads", OptionValue::Int(threads)),
-        ("time", OptionValue::Int(settings.time_s as i64)),
-        ("events", OptionValue::Int(0)),
-        ("rate", OptionValue::Int(settings.rate_per_s as i64)),
-        (
-            "report_interval",
-            OptionValue::Int(settings.report_interval_s as i64),
-        ),
-        ("percentile", OptionValue::Int(95)),
-        ("db_driver", OptionValue::Text("pgsql".into())),
-        ("verbosity", OptionValue::Int(3)),
-        ("debug", OptionValue::Bool(false)),
-        ("histogram", OptionValue::Bool(false)),
+        ("threads", threads()),
+        ("num_threads", threads()),
+        ("time", int(settings.time_s)),
+        ("max_time", int(settings.time_s)),
+        ("events", int(settings.events)),
+        ("max_requests", int(settings.events)),
+        ("rate", rate()),
+        ("tx_rate", rate()),
+        ("report_interval", int(settings.report_interval_s)),
+        ("report_checkpoints", List(Vec::new())),
+        ("rand_seed", int(settings.seed)),
+        ("percentile", Int(95)),
+        ("histogram", Bool(false)),
+        ("forced_shutdown", Text("off".into())),
+        ("thread_stack_size", Int(64 << 10)),
+        ("help", Bool(false)),
+        ("version", Bool(false)),
     ];
     named
         .into_iter()
+        .chain(settings.connection.iter().cloned())
         .map(|(name, value)| (name.to_owned(), value))
         .collect()
 }

@@ -148,7 +148,7 @@ fn prepare(
         Some(part) => Seeds::draw_of_part(base, part, most_workers, draws_default),
     };
     let fraction = options.part.map_or(1.0, Part::fraction);
-    let workload = lua::open(options, &seeds, &lease.stop, messages)?;
+    let workload = lua::open(options, Some(&params), &seeds, &lease.stop, messages)?;
     let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
     events
         .write("start", start)

@@ -6,19 +6,20 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use pgdyno_connect::{Host, Params};
 use pgdyno_engine::clock::{Clock, Nanos, SECOND};
 use pgdyno_engine::recorder::CommandRecord;
 use pgdyno_engine::report::Report;
 use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Limit, Seeds, Sessions, Spec, WeightedProgram};
-use pgdyno_lua::{Script, ScriptError, Settings, Task, Workload, command_count};
+use pgdyno_lua::{OptionValue, Script, ScriptError, Settings, Task, Workload, command_count};
 use pgdyno_script::Program;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
 use crate::messages::{Failure, Messages};
-use crate::options::{Benchmark, EventSink, LuaChoice, LuaSource};
+use crate::options::{Benchmark, EventSink, LuaChoice, LuaSource, Seed};
 
 /// Under which the statements of a script are reported: they are known only while it runs.
 pub const STATEMENTS: &str = "statements of the script";
@@ -38,12 +39,14 @@ impl From<ScriptError> for Failure {
     }
 }
 
-/// The script of `options` with its options and command, if the load has one.
+/// The script of `options` with its options and command, if the load has one; `params` are those of
+/// its connections, if they are known.
 ///
 /// # Errors
 /// The script, an option or the command is wrong.
 pub fn open(
     options: &Benchmark,
+    params: Option<&Params>,
     seeds: &Seeds,
     stop: &Arc<AtomicBool>,
     messages: &Messages,
@@ -56,14 +59,27 @@ pub fn open(
         LuaSource::File(name) => Script::find(name)?,
         LuaSource::Own(name) => Script::workload(name)?,
     };
+    let threads = options.part.map_or(options.clients, |part| part.clients);
     let settings = Settings {
         command: choice.command.clone(),
         options: choice.options.clone(),
-        threads: options.part.map_or(options.clients, |part| part.clients),
+        argv: std::env::args_os()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        connection: params.map_or_else(Vec::new, connection),
+        threads,
         part: options.part.map_or((0, 1), |part| (part.number, part.of)),
         time_s: match options.limit {
             Limit::Duration(duration) => duration.as_secs(),
             Limit::Transactions(_) => 0,
+        },
+        events: match options.limit {
+            Limit::Duration(_) => 0,
+            Limit::Transactions(each) => each.saturating_mul(threads as u64),
+        },
+        seed: match options.seed {
+            Seed::Fixed(seed) => seed,
+            Seed::Default | Seed::Time | Seed::Strong => 0,
         },
         rate_per_s: match options.arrivals {
             Arrivals::Poisson { rate_per_s } | Arrivals::Regular { rate_per_s } => rate_per_s,
@@ -76,6 +92,23 @@ pub fn open(
         by_statement: options.per_command,
     };
     Ok(Some(Arc::new(Workload::open(script, settings)?)))
+}
+
+/// The connection under the names of sysbench's options. The password is known to the script only
+/// when an option gives it.
+fn connection(params: &Params) -> Vec<(&'static str, OptionValue)> {
+    let hosts: Vec<_> = params.hosts.iter().map(Host::display).collect();
+    let port = params.hosts.first().map_or(0, |host| host.port.into());
+    vec![
+        ("pgsql_host", OptionValue::Text(hosts.join(","))),
+        ("pgsql_port", OptionValue::Int(port)),
+        ("pgsql_user", OptionValue::Text(params.user.clone())),
+        ("pgsql_db", OptionValue::Text(params.dbname.clone())),
+        (
+            "pgsql_sslmode",
+            OptionValue::Text(params.sslmode.as_str().to_owned()),
+        ),
+    ]
 }
 
 /// What needs no server: `help`, and `--check`.
@@ -95,7 +128,15 @@ pub fn without_server(
         sampling: vec![],
     };
     let never = Arc::default();
-    let opened = open(options, &seeds, &never, messages).and_then(|workload| match workload {
+    let opened = open(options, None, &seeds, &never, messages);
+    if let Ok(Some(workload)) = &opened
+        && workload.task() != Task::Help
+        && !options.check
+    {
+        // a command of the script's own
+        return None;
+    }
+    let opened = opened.and_then(|workload| match workload {
         Some(workload) if workload.task() == Task::Help => Ok(workload.help()?),
         _ => Ok(Vec::new()),
     });

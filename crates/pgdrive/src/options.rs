@@ -57,7 +57,7 @@ pub enum Request {
 pub struct Connection {
     /// Database or connection string.
     pub dbname: Option<String>,
-    /// Keyword and value for each of -h, -p, -U.
+    /// Keyword and value for each of -h, -p, -U, and before them of a Lua script's pgsql-... options.
     pub overrides: Vec<(&'static str, String)>,
     /// --scram-cache
     pub scram_keys: ScramKeys,

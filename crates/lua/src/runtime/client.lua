@@ -1,9 +1,9 @@
 -- One client of a script: its globals, its functions, the loop that the engine drives.
-local engine, random, session, load_reports = ...
+local engine, random, session = ...
 
 local yield = coroutine.yield
 local concat = table.concat
-local codes, asks = engine.codes, engine.asks
+local codes, asks, parts = engine.codes, engine.asks, engine.parts
 
 local client = {}
 
@@ -12,7 +12,8 @@ local shared = {}
 for name, value in pairs(_G) do
    shared[name] = value
 end
-shared._G = nil
+-- scripts have another ffi
+shared._G, shared.ffi = nil, nil
 if engine.spares_stdout then
    -- standard output is for events
    io.output(io.stderr)
@@ -25,20 +26,15 @@ if engine.spares_stdout then
    end
 end
 
-local reports = load_reports(engine, shared)
+local out = engine.spares_stdout and io.stderr or io.stdout
+local function write(text)
+   out:write(text)
+end
 
--- Names of sysbench 0.5, which 1.0 still has.
-local api = random.api
-shared.sb_rand = api.default
-shared.sb_rand_uniform = api.uniform
-shared.sb_rand_gaussian = api.gaussian
-shared.sb_rand_special = api.special
-shared.sb_rand_pareto = api.pareto
-shared.sb_rand_zipfian = api.zipfian
-shared.sb_rand_uniq = api.unique
-shared.sb_rand_str = api.string
-
-local options_api = { BOOL = 1, INT = 2, DOUBLE = 3, STRING = 4, LIST = 5, SIZE = 6, FILE = 7 }
+local reports = parts.reports(engine, shared)
+local histogram = parts.histogram(write)
+local cmdline = parts.cmdline(engine, random, write)
+local legacy = parts.legacy(random, session)
 
 -- A module that the script's own package.path leads to.
 local function module_by_path(name)
@@ -47,10 +43,10 @@ local function module_by_path(name)
 end
 
 -- Made when the first script wants it.
-local foreign
+local events, foreign
 
 local function ffi_of_sysbench()
-   foreign = foreign or engine.foreign(engine)
+   foreign = foreign or parts.foreign(engine, random, events, histogram)
    return foreign
 end
 
@@ -89,6 +85,22 @@ local function require_for(env)
    end
 end
 
+-- Globals that few scripts use are one table for all clients, which their own stand before. A script
+-- that declares no options has them all as globals, as in sysbench 1.0.
+local inherited = setmetatable(legacy.globals, {
+   __index = function(_, name)
+      if name == "ffi" then
+         return ffi_of_sysbench()
+      end
+      if engine.exports_options then
+         return engine.opt[name]
+      end
+   end,
+})
+local of_globals = { __index = inherited }
+local of_cmdline = { __index = cmdline }
+local error_api = { NONE = 0, RESTART_EVENT = session.RESTART_EVENT }
+
 local function globals(tid, command, sysbench)
    local env = {}
    for name, value in pairs(shared) do
@@ -100,22 +112,18 @@ local function globals(tid, command, sysbench)
    env.thread_id = tid
    sysbench.tid = tid
    sysbench.opt = engine.opt
-   sysbench.rand = api
+   sysbench.rand = random.api
+   sysbench.histogram = histogram
+   sysbench.db = legacy.db
    sysbench.hooks = {}
-   reports.add(sysbench)
-   sysbench.error = { NONE = 0, RESTART_EVENT = session.RESTART_EVENT }
-   sysbench.option = options_api
+   for name, report in pairs(reports.own) do
+      sysbench[name] = report
+   end
+   sysbench.error = error_api
    sysbench.version = "1.0.20"
    sysbench.version_string = "sysbench 1.0.20 (pgdrive)"
-   sysbench.cmdline = {
-      command = command,
-      script_path = engine.script_path,
-      argv = engine.argv,
-      PARALLEL_COMMAND = 1,
-      options = {},
-      commands = {},
-   }
-   return env
+   sysbench.cmdline = setmetatable({ command = command }, of_cmdline)
+   return setmetatable(env, of_globals)
 end
 
 -- A script's globals and its connection, before its text has run.
@@ -126,30 +134,9 @@ function client.new(tid, seed, command)
    local con = session.connection(sysbench, generator, link, 0)
    local env = globals(tid, command, sysbench)
    sysbench.sql = session.sql(con)
-   return { tid = tid, env = env, sysbench = sysbench, con = con, link = link, generator = generator }
-end
-
--- Functions of scripts for sysbench 0.5, where the connection is a thread's.
-local function add_old_sql(self)
-   local env, con = self.env, self.con
-   env.db_connect = function()
-      return self.sysbench.sql.driver():connect()
-   end
-   env.db_disconnect = function()
-      con:disconnect()
-   end
-   env.db_query = function(query)
-      return con:query(query)
-   end
-   env.db_bulk_insert_init = function(query)
-      return con:bulk_insert_init(query)
-   end
-   env.db_bulk_insert_next = function(row)
-      return con:bulk_insert_next(row)
-   end
-   env.db_bulk_insert_done = function()
-      return con:bulk_insert_done()
-   end
+   local self = { tid = tid, env = env, sysbench = sysbench, con = con, link = link, generator = generator }
+   random.own(generator, self)
+   return self
 end
 
 -- What is loaded here (dofile, loadfile, loadstring) has the script's globals.
@@ -161,14 +148,16 @@ end
 function client.load(self)
    random.use(self.generator)
    self.link.thread = coroutine.running()
-   add_old_sql(self)
    adopt(self)
    setfenv(engine.script(), self.env)()
 end
 
 -- Where an error came from, without what is not the script's.
 local function with_trace(message)
-   if type(message) == "table" then
+   local failure = random.client().link.failure
+   if failure and failure.raised == message then
+      return failure
+   elseif type(message) == "table" then
       return message
    end
    local text = tostring(message)
@@ -176,21 +165,16 @@ local function with_trace(message)
       -- an error of the engine's own functions, with frames that are not the script's
       text = text:gsub("\nstack traceback:.*", ""):gsub("^runtime error: ", "")
    end
-   return { message = text, where = engine.where() }
+   return { words = text .. engine.where() }
 end
 
 local function words_of(reason)
-   if session.is_error(reason) then
-      return session.in_words(reason) .. (reason.where or "")
-   end
-   if type(reason) == "table" and reason.message then
-      return reason.message .. (reason.where or "")
-   end
-   return tostring(reason)
+   return type(reason) == "table" and reason.words or tostring(reason)
 end
 
 -- Calls a function for the engine itself; words when it fails.
 function client.attempt(work, self)
+   random.use(self.generator)
    adopt(self)
    local ok, reason = xpcall(work, with_trace, self)
    if not ok then
@@ -198,31 +182,54 @@ function client.attempt(work, self)
    end
 end
 
--- What follows a call that has failed: the engine's next word.
-local function after_failure(self, reason)
-   local interrupted = self.link.interrupted
+local function is_restart(raised)
+   return type(raised) == "table" and raised.errcode == session.RESTART_EVENT
+end
+
+-- What follows a call that has failed: the engine's next word. An event that the script itself wants
+-- to begin again begins anew without one.
+local function after_failure(self, reason, is_event)
+   local link = self.link
+   local interrupted = link.interrupted
    if interrupted then
-      self.link.interrupted = nil
+      link.interrupted = nil
       return interrupted
    end
-   if type(reason) == "table" and reason.errcode == session.RESTART_EVENT then
+   local failure = link.failure
+   local raised = reason == failure and failure and failure.raised or reason
+   if is_restart(raised) then
       local hook = self.sysbench.hooks.before_restart_event
       if type(hook) == "function" then
-         local ok, why = xpcall(hook, with_trace, reason)
+         local ok, why = xpcall(hook, with_trace, raised)
          if not ok then
             return yield(asks.ABORT, words_of(why))
          end
       end
-      return yield(asks.REFUSED, true, words_of(reason))
-   end
-   if session.is_error(reason) then
-      return yield(asks.REFUSED, false, words_of(reason))
+      if failure then
+         return yield(asks.REFUSED, true, failure.words)
+      elseif is_event then
+         return codes.BEGIN
+      end
+      return yield(asks.ABORT, "the script begins an event again, outside of event()" .. engine.where())
+   elseif reason == failure then
+      return yield(asks.REFUSED, false, failure.words)
    end
    return yield(asks.ABORT, words_of(reason))
 end
 
+-- Serves a session in the midst of the load.
+local function restore(self)
+   local ok, reason = xpcall(session.restore, with_trace, self.link)
+   return ok and yield(asks.DONE) or after_failure(self, reason)
+end
+
+events = parts.events(engine, random, session, restore)
+inherited.thread_run = events.thread_run
+inherited.test = engine.script_path
+
 -- Calls a function of the script that stands outside of transactions, if there is one.
 local function call(self, name, ...)
+   random.use(self.generator)
    local routine = self.env[name]
    local ok, reason = true, nil
    if type(routine) == "function" then
@@ -237,21 +244,24 @@ end
 
 -- Serves transactions of `work` until the session ends; the first word is that there is one.
 local function serve(self, code, work)
-   local tid = self.tid
+   local tid, link = self.tid, self.link
    while true do
       random.use(self.generator)
       if code == codes.BEGIN then
+         link.failure = nil
          local ok, result = xpcall(work, with_trace, tid)
-         if not ok then
-            code = after_failure(self, result)
+         if not ok or link.interrupted then
+            -- a script may have caught what says that its connection is lost
+            code = after_failure(self, result, true)
+         elseif self.next then
+            code, self.next = self.next, nil
          elseif result then
             code = yield(asks.STOP)
          else
             code = yield(asks.DONE)
          end
       elseif code == codes.CONNECTED then
-         local ok, reason = xpcall(session.restore, with_trace, self.link)
-         code = ok and yield(asks.DONE) or after_failure(self, reason)
+         code = restore(self)
       else
          code = call(self, "thread_done", tid)
       end
@@ -270,7 +280,9 @@ function client.run(self)
       self.con.is_open, self.con.was_used = false, false
       code = call(self, "thread_init", self.tid)
    until self.is_ready
-   serve(self, code, self.env.event)
+   local env = self.env
+   local own_loop = rawget(env, "thread_run")
+   serve(self, code, own_loop and events.loop(self, own_loop) or env.event)
 end
 
 -- The coroutine of a client that carries out a command, once.
@@ -280,10 +292,14 @@ function client.command(self)
       return after_failure(self, reason)
    end
    local code = yield(asks.DONE)
-   local work = client.find_command(self, self.sysbench.cmdline.command)
+   random.use(self.generator)
+   local name = self.sysbench.cmdline.command
+   local work = client.find_command(self, name)
    self.env.thread_done = nil
    serve(self, code, function()
-      work(self.tid)
+      if work(name) == false then
+         error({ words = "command \"" .. name .. "\" failed: its function gave false" }, 0)
+      end
       return true
    end)
 end
@@ -305,14 +321,30 @@ function client.finish_reports()
    reports.finish()
 end
 
--- The function of a command, and whether all clients carry it out.
+-- Functions of the script that are commands by their names.
+local COMMANDS = { prepare = true, cleanup = true, prewarm = true }
+
+-- The function of a command, and whether all clients carry it out. What the script declares comes
+-- first; it is called as sysbench calls it, by functions that a script may replace.
 function client.find_command(self, name)
-   local entry = self.sysbench.cmdline.commands[name]
-   if type(entry) == "table" then
-      return entry[1], entry[2] == self.sysbench.cmdline.PARALLEL_COMMAND
+   local cmdline_of_script = self.sysbench.cmdline
+   if cmdline_of_script.command_defined(name) then
+      return cmdline_of_script.call_command, cmdline_of_script.command_parallel(name)
    end
-   local routine = self.env[name]
-   return type(routine) == "function" and routine or nil, false
+   local routine = COMMANDS[name] and self.env[name]
+   if type(routine) ~= "function" then
+      return nil, false
+   end
+   return function()
+      routine()
+   end, false
+end
+
+-- Reads what options the script declares.
+function client.read_options(self)
+   if not self.sysbench.cmdline.read_cmdline_options() then
+      error("sysbench.cmdline.read_cmdline_options() gave false", 0)
+   end
 end
 
 return client

@@ -1,6 +1,6 @@
--- LuaJIT's ffi as scripts have it in sysbench: with its counters, and with declarations that each
--- client of the state may make anew.
-local engine = ...
+-- LuaJIT's ffi as scripts have it in sysbench: with the functions of C that sysbench exports, and with
+-- declarations that each client of the state may make anew.
+local engine, random, events, histogram = ...
 
 local ffi = require("ffi")
 
@@ -8,12 +8,54 @@ local ffi = require("ffi")
 ffi.cdef([[typedef enum { SB_CNT_OTHER, SB_CNT_READ, SB_CNT_WRITE, SB_CNT_TRX, SB_CNT_ERROR,
    SB_CNT_RECONNECT, SB_CNT_MAX } sb_counter_type;]])
 
+local api = random.api
+
+-- Text of a script's, which may be a pointer to it.
+local function text_of(value)
+   return type(value) == "string" and value or ffi.string(value)
+end
+
 local own = {
    SB_CNT_EVENT = 3,
    sb_counter_inc = function(_, kind)
-      engine.count(tonumber(kind))
+      engine.count(tonumber(kind), 1)
+   end,
+   sb_counter_add = function(_, kind, count)
+      engine.count(tonumber(kind), tonumber(count))
+   end,
+   sb_more_events = events.more,
+   sb_event_start = events.start,
+   sb_event_stop = events.stop,
+   sb_rand_unique = api.unique,
+   sb_rand_uniform_double = api.uniform_double,
+   sb_rand_uniform_uint64 = api.uniform_uint64,
+   sb_rand_str = function(template, buffer)
+      local made = api.string(text_of(template))
+      ffi.copy(buffer, made, #made)
+   end,
+   sb_rand_varstr = function(buffer, least, most)
+      if most == 0 then
+         return 0
+      end
+      local made = api.varstring(least > most and 1 or least, most)
+      ffi.copy(buffer, made, #made)
+      return #made
+   end,
+   sb_histogram_new = histogram.new,
+   sb_histogram_delete = function() end,
+   sb_histogram_update = function(made, value)
+      made:update(value)
+   end,
+   sb_histogram_print = function(made)
+      made:print()
+   end,
+   sb_print_test_options = function()
+      random.client().sysbench.cmdline.print_test_options()
    end,
 }
+for _, name in ipairs({ "default", "uniform", "gaussian", "special", "pareto", "zipfian" }) do
+   own["sb_rand_" .. name] = api[name]
+end
 for _, name in ipairs({ "OTHER", "READ", "WRITE", "TRX", "ERROR", "RECONNECT" }) do
    own["SB_CNT_" .. name] = tonumber(ffi.C["SB_CNT_" .. name])
 end

@@ -16,6 +16,16 @@ function random.use(client_state)
    state = client_state
 end
 
+-- Whose generator it is.
+function random.own(generator, client)
+   generator[5] = client
+end
+
+-- The client that runs, as client.lua knows it.
+function random.client()
+   return state[5]
+end
+
 local function multiply(x, y)
    local high = lshift(tobit(rshift(x, 16) * band(y, 0xffff)), 16)
    return tobit(tobit(band(x, 0xffff) * y) + high)
@@ -32,7 +42,8 @@ function random.generator(seed)
       return bxor(z, rshift(z, 15))
    end
    local high = tobit(floor(seed / 4294967296))
-   return { mixed(), mixed(), bxor(mixed(), high), bxor(mixed(), 1) }
+   -- behind them is whose it is
+   return { mixed(), mixed(), bxor(mixed(), high), bxor(mixed(), 1), false }
 end
 
 -- 32 random bits, as a signed number.
@@ -165,6 +176,20 @@ local function seed()
    return bits() % 4294967296 * 2097152 + rshift(bits(), 11) % 2097152
 end
 
+-- 32 random bits, as a number from 0.
+function random.bits()
+   return bits() % 4294967296
+end
+
+-- One that no generator of the load has given yet, between two others; they are looked for.
+function random.unique_between(a, b)
+   a, b = a or 0, b or 4294967295
+   if a > b or a > 4294967295 or b < 0 then
+      error("there is no number of 32 bits from " .. a .. " to " .. b, 2)
+   end
+   return engine.unique(a, b)
+end
+
 local function string_of(template)
    return engine.fill(template, seed())
 end
@@ -192,13 +217,19 @@ random.api = {
       local ffi = require("ffi")
       return ffi.cast("uint64_t", bits() % 4294967296) * 4294967296ULL + bits() % 4294967296
    end,
-   unique = function(a, b)
-      local number = engine.unique()
-      return a and a + number % (b - a + 1) or number
+   unique = function()
+      return engine.unique(0, 4294967295)
    end,
-   -- Letters and digits' template of a length between the two.
+   -- Characters from '0' to 'z', of a length between the two.
    varstring = function(least, most)
-      return string_of(string.rep("@", uniform(least, most)))
+      if least > most or most <= 0 then
+         error("a string is at least 1 long, and at most as long as its greatest length", 2)
+      end
+      local codes = {}
+      for at = 1, uniform(floor(least), floor(most)) do
+         codes[at] = string.char(uniform(48, 122))
+      end
+      return table.concat(codes)
    end,
 }
 

@@ -32,30 +32,30 @@ local OBJECT = [[
     "reconnects": %4.2f
   }]]
 
--- Gives `sysbench` its reports.
-function reports.add(sysbench)
-   function sysbench.report_csv(stat)
-      shared.print(CSV:format(figures(stat)))
-   end
+-- sysbench's own reports, by name.
+reports.own = {}
 
-   function sysbench.report_default(stat)
-      shared.print(LINE:gsub("PERCENTILE", engine.opt.percentile):format(figures(stat)))
-   end
+function reports.own.report_csv(stat)
+   shared.print(CSV:format(figures(stat)))
+end
 
-   local is_open = false
-   function sysbench.report_json(stat)
-      io.write(is_open and ",\n" or "[\n", OBJECT:format(figures(stat)))
-      is_open = true
-   end
+function reports.own.report_default(stat)
+   shared.print(LINE:gsub("PERCENTILE", engine.opt.percentile):format(figures(stat)))
+end
 
-   -- No report comes any more: the array has its end.
-   function reports.finish()
-      if is_open then
-         is_open = false
-         io.write("\n]\n")
-      end
-      io.flush()
+local is_open = false
+function reports.own.report_json(stat)
+   io.write(is_open and ",\n" or "[\n", OBJECT:format(figures(stat)))
+   is_open = true
+end
+
+-- No report comes any more: the array has its end.
+function reports.finish()
+   if is_open then
+      is_open = false
+      io.write("\n]\n")
    end
+   io.flush()
 end
 
 -- Calls a hook, if there is one.

@@ -5,9 +5,13 @@ local engine, random = ...
 local yield, running = coroutine.yield, coroutine.running
 local concat, insert = table.concat, table.insert
 local codes, asks = engine.codes, engine.asks
+local parameters = engine.parts.parameters()
+local VALUE, IS_TEMPLATE, KIND = parameters.VALUE, parameters.IS_TEMPLATE, parameters.KIND
 
 -- Bytes of a multi-row INSERT, as sysbench has them.
 local BULK_BYTES = 512 * 1024
+-- What an error of a prepared statement has as its query, as in sysbench.
+local PREPARED = "<prepared statement>"
 -- Parameters that are handed over without a table around them.
 local FEW = 4
 
@@ -20,50 +24,75 @@ session.INTERRUPTED = setmetatable({}, {
    end,
 })
 
--- What errors mean to a script, and the types of parameters with their OIDs.
+-- What errors mean to a script, and the types of parameters.
 session.errors = { NONE = 0, IGNORABLE = 1, FATAL = 2 }
 session.RESTART_EVENT = 1
-session.types = {
-   NONE = 0, TINYINT = 1, SMALLINT = 2, INT = 3, BIGINT = 4, FLOAT = 5, DOUBLE = 6,
-   TIME = 7, DATE = 8, DATETIME = 9, TIMESTAMP = 10, CHAR = 11, VARCHAR = 12,
-}
-local oids = {
-   [1] = 21, [2] = 21, [3] = 23, [4] = 20, [5] = 700, [6] = 701,
-   [7] = 1083, [8] = 1082, [9] = 1114, [10] = 1114, [11] = 1042, [12] = 1043,
-}
+session.types = parameters.types
+local NONE, IGNORABLE, FATAL = session.errors.NONE, session.errors.IGNORABLE, session.errors.FATAL
 
+-- Errors that sysbench's driver for PostgreSQL ignores.
 local ignorable = { ["40P01"] = true, ["40001"] = true, ["23505"] = true }
 
-local function in_words(errdesc)
-   return string.format("SQL error, SQLSTATE %s: %s", errdesc.sql_state, errdesc.sql_errmsg)
+-- The table that scripts get as an error; tostring() is for those that print it.
+local description = {
+   __tostring = function(errdesc)
+      return string.format("SQL error, SQLSTATE %s: %s", errdesc.sql_state, errdesc.sql_errmsg)
+   end,
+}
+
+-- The client's connection was lost, or its load is over: the engine's word is kept for when the script
+-- has come back, and until then no statement is sent.
+local function interrupt(link, code)
+   link.interrupted = code
+   error(session.INTERRUPTED, 0)
 end
 
--- The table that scripts get as an error; tostring() is for those that print it.
-local description = { __tostring = in_words }
+local function clear_error(con)
+   con.error, con.sql_state, con.sql_errmsg, con.in_block = NONE, nil, nil, nil
+end
 
--- A statement has failed, or the session is not what it was.
-local function fail(con, query, code, sqlstate, message, in_block)
-   if code ~= codes.REFUSED then
-      con.link.interrupted = code
-      error(session.INTERRUPTED, 0)
+-- A script sees the last error of a connection in its fields.
+local function keep_error(con, sqlstate, message, in_block)
+   con.error = ignorable[sqlstate] and IGNORABLE or FATAL
+   con.sql_state, con.sql_errmsg, con.in_block = sqlstate, message, in_block
+end
+
+-- Notes what is raised, for the case that it ends the transaction.
+local function raise(con, errdesc, raised)
+   local where = engine.where()
+   if raised == nil then
+      local place = where:match("^\n  ([^\n]-:%d+)")
+      raised = string.format("%sSQL error, errno = %d, state = '%s': %s", place and place .. ": " or "",
+         errdesc.sql_errno, errdesc.sql_state, errdesc.sql_errmsg)
    end
+   con.link.failure = { raised = raised, words = tostring(errdesc) .. where }
+   error(raised, 0)
+end
+
+-- Raises the last error of a connection: a table when the event is to be begun again, else a text.
+local function raise_error(con, query)
    local errdesc = setmetatable({
       connection = con,
       query = query,
-      sql_errno = 0,
-      sql_state = sqlstate,
-      sql_errmsg = message,
-      where = engine.where(),
+      sql_errno = con.sql_errno,
+      sql_state = con.sql_state,
+      sql_errmsg = con.sql_errmsg,
    }, description)
    local hook = con.sysbench.hooks.sql_error_ignorable
-   if ignorable[sqlstate] or (type(hook) == "function" and hook(errdesc)) then
-      errdesc.errcode = session.RESTART_EVENT
-      if in_block then
-         yield(asks.QUERY, "ROLLBACK")
-         random.use(con.generator)
+   local is_ignored = con.error == IGNORABLE or (type(hook) == "function" and hook(errdesc))
+   if not is_ignored then
+      raise(con, errdesc)
+   end
+   errdesc.errcode = session.RESTART_EVENT
+   if con.in_block then
+      con.in_block = false
+      local code = yield(asks.QUERY, "ROLLBACK")
+      random.use(con.generator)
+      if code ~= codes.ANSWERED and code ~= codes.REFUSED then
+         interrupt(con.link, code)
       end
    end
-   error(errdesc, 0)
+   raise(con, errdesc, errdesc)
 end
 
 local function check_running(con)
@@ -79,8 +108,7 @@ local function change(con, op, number)
    if code == codes.REFUSED then
       error("could not connect: " .. why, 0)
    elseif code ~= codes.ANSWERED then
-      con.link.interrupted = code
-      error(session.INTERRUPTED, 0)
+      interrupt(con.link, code)
    end
 end
 
@@ -105,13 +133,23 @@ end
 -- Sends, waits and gives rows and fields of the result.
 local function ask(con, query, op, a, b, c, d, e, f)
    check_running(con)
-   if con.link.current ~= con.number then
+   local link = con.link
+   if link.interrupted then
+      error(session.INTERRUPTED, 0)
+   end
+   if link.current ~= con.number then
       use(con)
+   end
+   if con.error ~= NONE then
+      clear_error(con)
    end
    local code, rows, fields, in_block = yield(op, a, b, c, d, e, f)
    random.use(con.generator)
-   if code ~= codes.ANSWERED then
-      fail(con, query, code, rows, fields, in_block)
+   if code == codes.REFUSED then
+      keep_error(con, rows, fields, in_block)
+      raise_error(con, query)
+   elseif code ~= codes.ANSWERED then
+      interrupt(link, code)
    end
    if fields == nil then
       return nil
@@ -145,23 +183,15 @@ end
 
 function result_methods:free()
    self.nrows, self.rows = 0, nil
+   return true
 end
 
--- Parameters and statements. There may be very many of both, a set for each client, so they are
--- arrays: a table with names takes three times the memory.
-
-local VALUE, IS_TEMPLATE, OID = 1, 2, 3
-
-local parameter_methods = {}
-parameter_methods.__index = parameter_methods
-
-function parameter_methods:set(value)
-   self[VALUE], self[IS_TEMPLATE] = value, false
+function result_methods.__tostring()
+   return "<sql_result>"
 end
 
-function parameter_methods:set_rand_str(template)
-   self[VALUE], self[IS_TEMPLATE] = template, true
-end
+-- Statements. There may be very many, a set for each client, so they are arrays: a table with names
+-- takes three times the memory.
 
 local CON, QUERY, NUMBER, COUNT, IS_CLOSED = 1, 2, 3, 4, 5
 -- The first parameter is behind it.
@@ -170,18 +200,15 @@ local PARAMS = 5
 local statement_methods = {}
 statement_methods.__index = statement_methods
 
-function statement_methods:bind_create(kind)
-   if type(kind) ~= "number" or oids[kind] == nil then
-      error("there is no parameter type " .. tostring(kind), 2)
-   end
-   return setmetatable({ false, false, oids[kind] }, parameter_methods)
+function statement_methods:bind_create(kind, most)
+   return parameters.new(kind, most)
 end
 
 -- Prepares it, now that the types of its parameters are known.
 local function make(statement)
    local types = {}
    for at = 1, statement[COUNT] do
-      types[at] = statement[PARAMS + at][OID]
+      types[at] = statement[PARAMS + at][KIND].oid
    end
    local con, query = statement[CON], statement[QUERY]
    local number = engine.statement(query, types)
@@ -192,15 +219,19 @@ end
 
 function statement_methods:bind_param(...)
    local count = select("#", ...)
+   if count == 0 then
+      return nil
+   end
    for at = 1, count do
       local param = select(at, ...)
-      if getmetatable(param) ~= parameter_methods then
+      if not parameters.is_one(param) then
          error("parameter " .. at .. " was not made by bind_create()", 2)
       end
       self[PARAMS + at] = param
    end
    self[COUNT] = count
    make(self)
+   return 0
 end
 
 function statement_methods:execute()
@@ -210,9 +241,9 @@ function statement_methods:execute()
       end
       make(self)
    end
-   local con, query, number, count = self[CON], self[QUERY], self[NUMBER], self[COUNT]
+   local con, number, count = self[CON], self[NUMBER], self[COUNT]
    if count == 0 then
-      return ask(con, query, asks.EXECUTE, number, 0)
+      return ask(con, PREPARED, asks.EXECUTE, number, 0)
    end
    local templates = 0
    for at = 1, count do
@@ -225,10 +256,10 @@ function statement_methods:execute()
       for at = 1, count do
          values[at] = self[PARAMS + at][VALUE]
       end
-      return ask(con, query, asks.EXECUTE_MANY, number, templates, count, values)
+      return ask(con, PREPARED, asks.EXECUTE_MANY, number, templates, count, values)
    end
    local p1, p2, p3, p4 = self[PARAMS + 1], self[PARAMS + 2], self[PARAMS + 3], self[PARAMS + 4]
-   return ask(con, query, asks.EXECUTE, number, templates,
+   return ask(con, PREPARED, asks.EXECUTE, number, templates,
       p1[VALUE], p2 and p2[VALUE], p3 and p3[VALUE], p4 and p4[VALUE])
 end
 
@@ -236,14 +267,29 @@ end
 -- and one that is prepared again is found there.
 function statement_methods:close()
    self[NUMBER], self[IS_CLOSED] = false, true
+   return 0
 end
 
 statement_methods.free = statement_methods.close
 
+-- Of several statements in one text the last one's result counts, and there is no other.
+function statement_methods:next_result()
+   return self[CON]:next_result()
+end
+
+function statement_methods.__tostring()
+   return "<sql_statement>"
+end
+
 -- Connections
 
-local connection_methods = {}
+-- PostgreSQL has no error numbers.
+local connection_methods = { sql_errno = 0 }
 connection_methods.__index = connection_methods
+
+function connection_methods.__tostring()
+   return "<sql_connection>"
+end
 
 local function check_open(con)
    if not con.is_open then
@@ -251,9 +297,28 @@ local function check_open(con)
    end
 end
 
+-- Gives `result` when there is one or nothing failed; else raises the connection's last error.
+function connection_methods:check_error(result, query)
+   if result ~= nil or self.error == NONE then
+      return result
+   end
+   raise_error(self, query)
+end
+
 function connection_methods:query(query)
    check_open(self)
    return ask(self, query, asks.QUERY, query)
+end
+
+-- Of several statements in one text the last one's result counts, as in sysbench's driver.
+function connection_methods:more_results()
+   return false
+end
+
+function connection_methods:next_result()
+   self.result:free()
+   clear_error(self)
+   return nil
 end
 
 function connection_methods:query_row(query)
@@ -275,7 +340,7 @@ end
 
 function connection_methods:disconnect()
    if not self.is_open then
-      return
+      return true
    end
    self.is_open = false
    self.was_used = true
@@ -287,6 +352,7 @@ function connection_methods:disconnect()
       change(self, asks.CLOSE, self.number)
       link.all[self.number] = nil
    end
+   return true
 end
 
 connection_methods.free = connection_methods.disconnect
@@ -308,6 +374,7 @@ end
 
 function connection_methods:bulk_insert_init(query)
    self.bulk = { head = query, bytes = #query, rows = {} }
+   return true
 end
 
 local function flush(con)
@@ -329,6 +396,7 @@ function connection_methods:bulk_insert_next(row)
    end
    insert(bulk.rows, row)
    bulk.bytes = bulk.bytes + #row + 1
+   return true
 end
 
 function connection_methods:bulk_insert_done()
@@ -336,6 +404,7 @@ function connection_methods:bulk_insert_done()
       flush(self)
       self.bulk = nil
    end
+   return true
 end
 
 -- Drivers: there is one.
@@ -343,8 +412,12 @@ end
 local driver_methods = {}
 driver_methods.__index = driver_methods
 
-function driver_methods:name()
+function driver_methods.name()
    return "pgsql"
+end
+
+function driver_methods.__tostring()
+   return "<sql_driver>"
 end
 
 -- A connection beside those that the client has.
@@ -386,7 +459,7 @@ function session.connection(sysbench, generator, link, number)
       generator = generator,
       link = link,
       number = number,
-      error = 0,
+      error = NONE,
       -- Texts of what is prepared, by number.
       prepared = {},
       result = setmetatable({ nrows = 0, nfields = 0, at = 0 }, result_methods),
@@ -406,7 +479,6 @@ function session.sql(con)
       end,
       type = session.types,
       error = session.errors,
-      HAS_MULTI_ROWS_INSERT = 1,
    }
 end
 
@@ -418,9 +490,7 @@ function session.restore(link)
    end
 end
 
-session.in_words = in_words
-session.is_error = function(value)
-   return getmetatable(value) == description
-end
+-- What a statement without rows gives where sysbench gives a result all the same.
+session.empty = setmetatable({ nrows = 0, nfields = 0, at = 0 }, result_methods)
 
 return session

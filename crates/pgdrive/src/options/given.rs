@@ -429,6 +429,8 @@ fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
     let lua = std::mem::take(&mut given.lua).resolve(&given.load, &against)?;
     if let Some(lua) = &lua {
         given.scripts.push(lua.script());
+        // what pgdrive's own options say wins over a script's, as the last one of a name does
+        given.connection.overrides.splice(..0, lua.connection());
         given.no_vacuum = true;
         // errors that a script ignores are tried again until the end of the load
         given.tries = given.tries.or(Some(Tries::Unlimited));

@@ -116,6 +116,12 @@ impl LuaChoice {
         }
     }
 
+    /// Parameters of the connection among its options.
+    #[must_use]
+    pub fn connection(&self) -> Vec<(&'static str, String)> {
+        pgdyno_lua::connection(&self.options)
+    }
+
     /// The only script of its load.
     #[must_use]
     pub fn script(&self) -> ScriptChoice {

@@ -1,0 +1,277 @@
+//! sysbench's API beyond statements: loops of the script's own, errors that it catches, commands.
+
+use pgdyno_engine::driver::{Event, Request};
+
+use crate::runtime_tests::{Client, message, open, refusal, rows, settings};
+use crate::{Script, Workload};
+
+const CONNECT: &str = "function thread_init() con = sysbench.sql.driver():connect() end\n";
+
+/// A client of a script that connects, connected.
+fn client_of(text: &str) -> (Workload, Client) {
+    let workload = open(&format!("{CONNECT}{text}"), "run", &[]);
+    let mut client = Client::of(&workload);
+    client.connect();
+    assert!(client.is_done(), "{:?}", client.last);
+    (workload, client)
+}
+
+fn done() -> Vec<u8> {
+    message(b'C', b"UPDATE 1\0")
+}
+
+#[test]
+fn a_loop_of_the_scripts_own_takes_one_event_after_the_other() {
+    let (_workload, mut client) = client_of(
+        "function event() con:query('E') end
+         function thread_run(tid)
+            local rounds = 0
+            while ffi.C.sb_more_events(tid) do
+               rounds = rounds + 1
+               ffi.C.sb_event_start(tid)
+               event()
+               ffi.C.sb_event_stop(tid)
+            end
+            assert(not ffi.C.sb_more_events(tid))
+            con:query('rounds ' .. rounds .. ' of ' .. tid)
+         end
+         function thread_done() con:query('thread_done') end",
+    );
+    for _ in 0..3 {
+        assert_eq!(client.begin().sent(), "Q\0\0\0\x06E\0");
+        assert!(client.answer(&done()).is_done());
+    }
+    assert!(client.go(Event::Ending).sent().contains("rounds 3 of 1"),);
+    assert!(client.answer(&done()).sent().contains("thread_done"));
+    assert!(client.answer(&done()).is_done());
+}
+
+#[test]
+fn a_loop_that_ends_itself_stops_its_client() {
+    let (_workload, mut client) = client_of(
+        "function event() return true end
+         local standard = thread_run
+         function thread_run(tid) standard(tid) end",
+    );
+    client.begin();
+    assert!(matches!(client.last, Request::Stop), "{:?}", client.last);
+    assert!(client.go(Event::Ending).is_done());
+}
+
+#[test]
+fn an_event_that_a_loop_does_not_end_after_an_error_is_begun_again() {
+    let (_workload, mut client) = client_of(
+        "function event() con:query('E') end
+         function thread_run(tid)
+            while ffi.C.sb_more_events(tid) do
+               if pcall(event) then ffi.C.sb_event_stop(tid) end
+            end
+         end",
+    );
+    client.begin().answer(&refusal("42P01"));
+    match &client.last {
+        Request::Refused(refused) => assert!(refused.ignorable),
+        other => panic!("{other:?}"),
+    }
+    client.begin();
+    assert!(client.answer(&done()).is_done());
+}
+
+#[test]
+fn a_lost_connection_is_not_lost_on_a_script_that_catches_errors() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            pcall(con.query, con, 'first')
+            pcall(con.query, con, 'second')
+         end",
+    );
+    assert!(client.begin().sent().contains("first"));
+    // the second statement would go to a session that knows nothing of the transaction
+    assert!(client.connect().is_done(), "{}", client.sent());
+    assert!(client.begin().sent().contains("first"));
+}
+
+#[test]
+fn an_event_that_the_script_wants_again_is_called_again() {
+    let (_workload, mut client) = client_of(
+        "local calls, hooks = 0, 0
+         function sysbench.hooks.before_restart_event(e) hooks = hooks + e.mine end
+         function event()
+            calls = calls + 1
+            if calls < 3 then error({ errcode = sysbench.error.RESTART_EVENT, mine = 10 }) end
+            con:query(calls .. ' calls, ' .. hooks)
+         end",
+    );
+    assert!(client.begin().sent().contains("3 calls, 20"));
+    assert!(client.answer(&done()).is_done());
+}
+
+#[test]
+fn an_error_that_is_fatal_is_a_text_to_the_script_and_the_servers_to_the_engine() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            local ok, why = pcall(function() local _ = con:query('E') end)
+            con:query(why)
+            assert(con.error == sysbench.sql.error.NONE and con:check_error(nil, 'E') == nil)
+            local ok, again = pcall(function() local _ = con:query('E') end)
+            assert(con.error == sysbench.sql.error.FATAL and con.sql_state == '42P01' and con.sql_errmsg == 'no')
+            con:check_error(nil, 'E')
+         end",
+    );
+    client.begin().answer(&refusal("42P01"));
+    let words = "test.lua:3: SQL error, errno = 0, state = '42P01': no";
+    assert!(client.sent().contains(words), "{}", client.sent());
+    client.answer(&done()).answer(&refusal("42P01"));
+    match &client.last {
+        Request::Refused(refused) => {
+            assert!(!refused.ignorable);
+            let words = refused.words.clone().unwrap_or_default();
+            assert!(
+                words.starts_with("SQL error, SQLSTATE 42P01: no\n  test.lua:8"),
+                "{words}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_parameter_that_is_never_set_is_zero_or_empty() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            local statement = con:prepare('SELECT ?, ?')
+            statement:bind_param(statement:bind_create(sysbench.sql.type.INT),
+               statement:bind_create(sysbench.sql.type.VARCHAR, 4))
+            assert(statement:execute() == nil)
+         end",
+    );
+    client.begin().answer(b"1\0\0\0\x04");
+    let values = "\0\x02\0\0\0\x010\0\0\0\0";
+    assert!(client.sent().contains(values), "{:?}", client.sent());
+}
+
+#[test]
+fn values_are_cut_to_what_the_parameter_takes() {
+    let (_workload, mut client) = client_of(
+        "function event()
+            local statement = con:prepare('SELECT ?, ?, ?')
+            local a, b, c = statement:bind_create(sysbench.sql.type.BIGINT),
+               statement:bind_create(sysbench.sql.type.CHAR, 3), statement:bind_create(sysbench.sql.type.BIGINT)
+            statement:bind_param(a, b, c)
+            a:set(-2.7)
+            b:set('abcdef')
+            c:set(require('ffi').cast('uint64_t', 9007199254740993ULL))
+            statement:execute()
+         end",
+    );
+    client.begin().answer(b"1\0\0\0\x04");
+    let values = "\0\x03\0\0\0\x02-2\0\0\0\x03abc\0\0\0\x109007199254740993";
+    assert!(client.sent().contains(values), "{:?}", client.sent());
+}
+
+#[test]
+fn a_command_that_gives_false_has_failed() {
+    let text = "sysbench.cmdline.commands = { load = { function() return false end },
+        help = { function() con = sysbench.sql.driver():connect() con:query('help') end } }";
+    let workload = open(text, "load", &[]);
+    let mut client = Client::of(&workload);
+    client.connect().begin();
+    assert_eq!(
+        client.abort(),
+        "command \"load\" failed: its function gave false"
+    );
+    // what the script declares stands before what there is anyway
+    let workload = open(text, "help", &[]);
+    let mut client = Client::of(&workload);
+    client.connect().begin();
+    assert!(client.sent().contains("help"));
+}
+
+#[test]
+fn numbers_of_a_range_come_once_from_all_clients() {
+    let text = "function event()
+        local numbers = {}
+        for at = 1, 40 do numbers[at] = sb_rand_uniq(4294900000, 4294967295) end
+        error(table.concat(numbers, ' '), 0)
+     end";
+    let workload = open(text, "run", &[]);
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let mut client = Client::of(&workload);
+        client.connect().begin();
+        let words = client.abort().lines().next().unwrap_or_default().to_owned();
+        seen.extend(
+            words
+                .split(' ')
+                .map(|word| word.parse::<u32>().expect(&words)),
+        );
+    }
+    assert!(seen.iter().all(|number| *number >= 4_294_900_000));
+    seen.sort_unstable();
+    seen.dedup();
+    assert_eq!(seen.len(), 80);
+}
+
+#[test]
+fn old_scripts_have_their_options_as_globals() {
+    let text =
+        "function event() db_query(oltp_table_size .. ' of ' .. rand_type .. ' ' .. threads) end";
+    let workload = open(text, "run", &[("oltp-table-size", "500")]);
+    let mut client = Client::of(&workload);
+    client.connect().begin();
+    assert!(
+        client.sent().contains("500 of special 2"),
+        "{:?}",
+        client.last
+    );
+    client.answer(&rows(&[Some("1")]));
+    assert!(client.is_done());
+}
+
+#[test]
+fn a_script_refuses_values_of_its_options() {
+    let text = "sysbench.cmdline.options = {
+           size = { 'size', 1, nil, function(name, value) return name == 'size' and value ~= '13' end },
+           other = { 'another', 1 },
+        }
+        function event() end";
+    let script = || Script::own("test.lua", text, &[]);
+    let given = |size| settings("run", &[("size", size), ("other", "13")]);
+    assert!(Workload::open(script(), given("12")).is_ok());
+    let error = Workload::open(script(), given("13")).expect_err("it is refused");
+    assert_eq!(
+        error.message,
+        "invalid option: --size=13: the script refuses it"
+    );
+}
+
+#[test]
+fn what_is_wrong_with_declared_options_is_said() {
+    for (options, message) in [
+        (
+            "7",
+            "sysbench.cmdline.options has to be a table, and is of type integer",
+        ),
+        (
+            "{ size = 7 }",
+            "sysbench.cmdline.options.size is not a table of a description and a default",
+        ),
+        (
+            "{ size = {} }",
+            "sysbench.cmdline.options.size has no description",
+        ),
+        (
+            "{ size = { 'size', 'big', sysbench.cmdline.ARG_INT } }",
+            "sysbench.cmdline.options.size has the default \"big\", which is not a whole number of 32 bits",
+        ),
+        (
+            "{ size = { 'size', 1, 99 } }",
+            "sysbench.cmdline.options.size has a type that is none of sysbench.cmdline.ARG_...",
+        ),
+    ] {
+        let text = format!("sysbench.cmdline.options = {options}\nfunction event() end");
+        let script = Script::own("test.lua", &text, &[]);
+        let error = Workload::open(script, settings("run", &[])).expect_err(options);
+        assert!(error.message.starts_with(message), "{error}");
+    }
+}

@@ -1,0 +1,230 @@
+"""sysbench's API in both programs: the same scripts print the same, and the guide's table is right.
+
+Debian's sysbench 1.0.20 is what pgdrive is compared with; what 1.1 alone has is looked for in pgdrive only.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pgdyno.target import Server
+from tests.postgres.test_pgdrive import drive, environment
+
+SCRIPTS = Path(__file__).parent / "sysbench_api"
+GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "sysbench.md"
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+
+# what scripts print, what lists options, what shows a histogram
+PRINTED = re.compile(r"^(probe: .*|  --.*|\s+(?:value  -|[\d.]+ \|).*)$", re.MULTILINE)
+
+
+def sysbench(server: Server, script: Path, command: str, *options: str) -> subprocess.CompletedProcess[str]:
+    program = shutil.which("sysbench")
+    if program is None:
+        pytest.fail("there is no sysbench to compare with: `make test-packages` installs it")
+    env = environment(server)
+    given = [f"--{option}" for option in ("db-driver=pgsql", *of_connection(server))]
+    return subprocess.run(
+        [program, *given, *options, script.name, command],
+        cwd=script.parent,
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def pgdrive(
+    server: Server, script: Path, command: str, *args: str, options: tuple[str, ...] = ()
+) -> subprocess.CompletedProcess[str]:
+    """The connection comes from the same options as sysbench's."""
+    clean = {name: value for name, value in environment(server).items() if not name.startswith("PG")}
+    given = [f"--lua-opt={option}" for option in (*of_connection(server), *options)]
+    return subprocess.run(
+        [PGDRIVE, "--lua", script.name, f"--lua-command={command}", *given, *args],
+        cwd=script.parent,
+        env=clean,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def of_connection(server: Server) -> tuple[str, ...]:
+    env = environment(server)
+    return (
+        f"pgsql-host={env['PGHOST']}",
+        f"pgsql-port={env['PGPORT']}",
+        f"pgsql-user={env['PGUSER']}",
+        f"pgsql-password={env.get('PGPASSWORD', '')}",
+        f"pgsql-db={env.get('PGDATABASE', 'postgres')}",
+    )
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> list[str]:
+    return PRINTED.findall(done.stdout)
+
+
+def test_a_script_prints_the_same_in_both(server: Server) -> None:
+    script = SCRIPTS / "api.lua"
+    theirs = sysbench(server, script, "run", "--events=1", "--time=0", "--size=3M")
+    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
+    ours = pgdrive(server, script, "run", "-t", "1", options=("size=3M",))
+    assert ours.returncode == 0, ours.stderr
+    assert len(printed(theirs)) > 150
+    assert printed(ours) == printed(theirs)
+
+
+@pytest.mark.parametrize("whole", ["on", "off"])
+def test_a_loop_of_the_scripts_own_runs_the_same_in_both(server: Server, whole: str) -> None:
+    script = SCRIPTS / "loop.lua"
+    theirs = sysbench(server, script, "run", "--events=5", "--time=0", f"--whole={whole}")
+    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
+    assert re.search(r"total number of events:\s+5\n", theirs.stdout)
+    ours = pgdrive(server, script, "run", "-t", "5", options=(f"whole={whole}",))
+    assert ours.returncode == 0, ours.stderr
+    assert "number of transactions actually processed: 5/5" in ours.stdout
+    assert len(printed(theirs)) >= 3
+    assert printed(ours) == printed(theirs)
+
+
+@pytest.mark.parametrize("command", ["twice", "once", "prepare", "help", "bad", "wrong", "cleanup", "dance"])
+def test_a_command_does_the_same_in_both(server: Server, command: str) -> None:
+    script = SCRIPTS / "api.lua"
+    theirs = sysbench(server, script, command, "--threads=2")
+    ours = pgdrive(server, script, command, "-c", "2")
+    assert (ours.returncode == 0) == (theirs.returncode == 0), ours.stderr
+    # of two clients either may be first
+    assert sorted(printed(ours)) == sorted(printed(theirs))
+    if command in {"twice", "once", "prepare", "help"}:
+        assert printed(theirs)
+    else:
+        assert theirs.returncode != 0
+
+
+@pytest.mark.parametrize("option", ["tabels=4", "flag=maybe", "whole=1K", "whole=many"])
+def test_both_refuse_the_same_options(server: Server, option: str) -> None:
+    script = SCRIPTS / "api.lua"
+    theirs = sysbench(server, script, "run", "--events=1", f"--{option}")
+    ours = pgdrive(server, script, "run", "-t", "1", options=(option,))
+    assert theirs.returncode == 1
+    assert ours.returncode == 1
+    if option == "tabels=4":
+        said = f"invalid option: --{option}"
+        assert said in theirs.stderr
+        assert said in ours.stderr
+        assert "It has: flag, list, name," in ours.stderr
+
+
+def test_pgdrives_own_options_win_over_a_scripts(server: Server, tmp_path: Path) -> None:
+    script = tmp_path / "where.lua"
+    script.write_text(
+        'function event()\n   print("probe: " .. sysbench.opt.pgsql_db .. sysbench.opt.pgsql_port)\nend\n'
+    )
+    port = environment(server)["PGPORT"]
+    there = f"--lua={script}", "-t", "1", "--lua-opt=pgsql-port=1"
+    done = drive(server, *there, "--lua-opt=pgsql-db=template1", "-p", port, "postgres")
+    assert printed(done) == [f"probe: postgres{port}"], done.stderr
+    # and a script's over the environment
+    done = drive(server, *there)
+    assert done.returncode == 1
+    assert '.s.PGSQL.1" failed' in done.stderr
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the guide's table."""
+
+    item: str
+    in_1_0: bool
+    in_1_1: bool
+    in_pgdrive: bool
+
+    @property
+    def name(self) -> str:
+        """What a script writes to have it."""
+        return self.item.split("(")[0]
+
+
+def rows() -> list[Row]:
+    section = GUIDE.read_text().split("\n## The API\n")[1]
+    found = re.findall(r"^\| (.+?) \| (yes|no) \| (yes|no) \| (yes|no) \|", section, re.MULTILINE)
+    return [Row(item.strip("`"), *(word == "yes" for word in words)) for item, *words in found]
+
+
+# globals, fields and functions; the rest of the table is what the scripts above try out
+LOOKED_UP = re.compile(r"((sysbench|ffi|con|drv|stmt|param|rs|h)[.:]|[a-zA-Z_]+$)")
+ONES = [
+    row
+    for row in rows()
+    if LOOKED_UP.match(row.name) and " " not in row.name and "…" not in row.item and "tostring" not in row.name
+]
+
+LOOK = """
+local function look(text)
+   -- what ffi.C does not have is an error, what a pointer does not have likewise
+   local ok, value = pcall(function()
+      return assert(loadstring("return " .. text:gsub(":", ".")))()
+   end)
+   return ok and value ~= nil
+end
+function event()
+   drv = sysbench.sql.driver()
+   con = drv:connect()
+   pcall(function() con:query("SELECT * FROM nowhere") end)
+   -- these are gone after the next statement
+   assert(con.sql_state ~= nil and con.sql_errmsg ~= nil)
+   -- those of the old API are there when it was used
+   db_connect()
+   stmt = con:prepare("SELECT ?")
+   param = stmt:bind_create(sysbench.sql.type.INT)
+   stmt:bind_param(param)
+   rs = stmt:execute()
+   h = sysbench.histogram.new(3, 1, 10)
+   sysbench.cmdline.commands = sysbench.cmdline.commands or {}
+   sysbench.cmdline.options = sysbench.cmdline.options or {}
+   for name in NAMES:gmatch("[^ ]+") do
+      print("probe: " .. name .. " " .. tostring(look(name)))
+   end
+   for _, part in ipairs({ "", "cmdline", "db", "error", "histogram", "rand", "sql" }) do
+      for name in pairs(part == "" and sysbench or sysbench[part]) do
+         print("probe: has sysbench." .. part .. (part == "" and "" or ".") .. name)
+      end
+   end
+   for name in pairs(sysbench.opt) do
+      print("probe: has sysbench.opt." .. name)
+   end
+end
+"""
+
+
+def test_the_guide_says_what_there_is(server: Server, tmp_path: Path) -> None:
+    assert len(ONES) > 150
+    script = tmp_path / "look.lua"
+    # the script looks for these two itself
+    names = [row.name for row in ONES if row.name not in {"con.sql_state", "con.sql_errmsg"}]
+    script.write_text(f'NAMES = "{" ".join(names)}"\n{LOOK}')
+    theirs = sysbench(server, script, "run", "--events=1", "--time=0")
+    assert theirs.returncode == 0, theirs.stdout + theirs.stderr
+    ours = pgdrive(server, script, "run", "-t", "1")
+    assert ours.returncode == 0, ours.stderr
+    in_theirs, in_ours = ({line for line in printed(done) if line.endswith(" true")} for done in (theirs, ours))
+    for row in ONES:
+        if row.name in names:
+            assert (f"probe: {row.name} true" in in_theirs) == row.in_1_0, row
+            assert (f"probe: {row.name} true" in in_ours) == row.in_pgdrive, row
+    written = {row.name.removeprefix("function ") for row in rows()}
+    for done in (theirs, ours):
+        for found in re.findall(r"^probe: has (\S+)$", done.stdout, re.MULTILINE):
+            name = re.sub(r"^sysbench\.opt\.mysql_.*", "sysbench.opt.mysql_…", found)
+            deeper = any(one.startswith(f"{name}.") for one in written)
+            assert name in written or deeper, f"{name} is not in the guide"
