@@ -11,7 +11,7 @@ RECEIVE_BYTES = 65536
 
 
 class Relay:
-    """Passes on what comes to a loopback port of its own."""
+    """Passes on what comes to a loopback port of its own; keeps what each client said first (`firsts`)."""
 
     def __init__(self, server_port: int) -> None:
         self.server_port = server_port
@@ -20,6 +20,7 @@ class Relay:
         self.is_silent = False
         self.relayed: list[tuple[socket.socket, socket.socket]] = []
         self.unanswered: list[socket.socket] = []
+        self.firsts: list[bytes] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def silence_one(self) -> None:
@@ -53,8 +54,15 @@ class Relay:
                     continue
                 server = socket.create_connection(("127.0.0.1", self.server_port))
                 self.relayed.append((client, server))
-                for ends in ((client, server), (server, client)):
-                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+                threading.Thread(target=self._hear, args=(client, server), daemon=True).start()
+                threading.Thread(target=self._pass_on, args=(server, client), daemon=True).start()
+
+    def _hear(self, client: socket.socket, server: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            first = client.recv(RECEIVE_BYTES)
+            self.firsts.append(first)
+            server.sendall(first)
+        self._pass_on(client, server)
 
     @staticmethod
     def _pass_on(source: socket.socket, sink: socket.socket) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from pgdyno.target.installation import Installation
-from tests.postgres.tls_server import PASSWORD, TlsServer
+from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 POLLERS = ["epoll", "io_uring"]
@@ -25,16 +25,8 @@ WRONG_NAME = "does not match host name"
 
 @pytest.fixture(scope="module")
 def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
-    folder = Path(tmp_path_factory.mktemp("tls"))
-    # every user must be able to come here, and a socket's path is short
-    short = Path("/tmp") / f"pgdyno-tls-{os.getpid()}"
-    shutil.rmtree(short, ignore_errors=True)
-    folder.rename(short)
-    short.chmod(0o755)
-    server = TlsServer(installed, short)
-    yield server
-    server.stop()
-    shutil.rmtree(short, ignore_errors=True)
+    with running_tls_server(installed, Path(tmp_path_factory.mktemp("tls"))) as server:
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -394,3 +394,23 @@ def test_the_server_counts_until_the_last_generator_has_ended(
     placed, counted = end["tpcc"]["new_orders"]["committed"], end["tpcc"]["server"]["new_orders"]
     # the first look comes a little later than the first order; the early one has seen no tenth of them
     assert placed / 3 < counted <= placed
+
+
+def test_a_delivery_that_hangs_is_given_up_and_canceled(loaded: Loaded) -> None:
+    if loaded.profile != "spec":
+        pytest.skip("only this profile delivers behind the terminals' backs")
+    active: LiteralString = """
+        SELECT count(*) FROM pg_stat_activity
+        WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()"""
+    waits: LiteralString = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
+    with loaded.place.connect(autocommit=False) as blocker:
+        command = loaded.command("--time=2", "--tpcc-pauses=off", "--drain-limit=1")
+        with subprocess.Popen(
+            command, env=loaded.place.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            # what only deliveries touch
+            blocker.execute("LOCK TABLE new_order IN EXCLUSIVE MODE")
+            out, said = process.communicate(timeout=120)
+        assert process.returncode == 2, said + out
+        assert loaded.place.query(active) == [(0,)]
+        assert loaded.place.query(waits) == [(False,)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -118,8 +120,6 @@ class TlsServer:
 
     @staticmethod
     def _give_away(path: Path) -> None:
-        import shutil
-
         shutil.chown(path, OWNER["user"], OWNER["group"])
 
     def _run(self, program: str, *args: str) -> list[str]:
@@ -186,3 +186,17 @@ class TlsServer:
     def stop(self) -> None:
         self.process.send_signal(signal.SIGQUIT)
         self.process.wait()
+
+
+@contextmanager
+def running_tls_server(installed: Installation, folder: Path) -> Iterator[TlsServer]:
+    """A server for the block, in place of `folder`."""
+    # every user must be able to come here, and a socket's path is short
+    short = Path("/tmp") / f"pgdyno-tls-{os.getpid()}"
+    shutil.rmtree(short, ignore_errors=True)
+    folder.rename(short)
+    short.chmod(0o755)
+    server = TlsServer(installed, short)
+    yield server
+    server.stop()
+    shutil.rmtree(short, ignore_errors=True)

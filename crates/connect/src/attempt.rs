@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
 
+use crate::cancel::CancelToken;
 use crate::connect_error::{Attempt, Cause, ConnectError};
 use crate::encryption::{self, Failure, Way};
 use crate::env::name_of;
@@ -50,7 +51,8 @@ struct Target {
     what: String,
 }
 
-enum Endpoint {
+/// Where a socket is connected to.
+pub(crate) enum Endpoint {
     Unix(PathBuf),
     Tcp(SocketAddr),
 }
@@ -164,13 +166,21 @@ fn try_way(
         Err(cause) => return Err(Failure::last(cause)),
     };
     encryption::check_certificate_mode(params, &stream).map_err(Failure::last)?;
-    let mut session = Session::new(stream, unread, startup.into_facts(), status);
+    let facts = startup.into_facts();
+    let key = facts.cancel_key.as_ref();
+    let cancel =
+        key.and_then(|key| CancelToken::new(params, host, endpoint, stream.is_encrypted(), key));
+    let mut session = Session::new(stream, unread, facts, status, cancel);
     session.interrupt_by(params.interrupt.clone());
     Ok(session)
 }
 
 /// Connects a socket.
-fn open(params: &Params, endpoint: &Endpoint, patience: &Patience) -> Result<Stream, Cause> {
+pub(crate) fn open(
+    params: &Params,
+    endpoint: &Endpoint,
+    patience: &Patience,
+) -> Result<Stream, Cause> {
     let unix = matches!(endpoint, Endpoint::Unix(_));
     let stream = match endpoint {
         Endpoint::Unix(path) => Stream::connect_unix(path, patience),

@@ -102,11 +102,11 @@ pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result
     Ok(())
 }
 
-/// Encrypts a connection of a caller's own, to the same host that a session was encrypted with.
+/// Encrypts a connection beside a session, to the same host as the session's and with its parameters.
 ///
 /// # Errors
 /// The server has no TLS now, the handshake fails, or its certificate is not to be trusted.
-pub fn encrypt(
+pub(crate) fn encrypt(
     params: &Params,
     host: &Host,
     stream: Stream,

@@ -6,6 +6,7 @@
 //! socket can be handed on to a load engine.
 
 mod attempt;
+pub mod cancel;
 pub mod connect_error;
 pub mod conninfo;
 pub mod copy;
@@ -30,9 +31,9 @@ pub mod stream;
 pub mod tls;
 pub mod uri;
 
+pub use cancel::{CancelToken, cancel_all};
 pub use connect_error::{Attempt, Cause, ConnectError};
 pub use copy::CopyIn;
-pub use encryption::encrypt;
 pub use env::Env;
 pub use error::ParamError;
 pub use hosts::{Host, Place};

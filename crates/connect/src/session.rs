@@ -1,9 +1,10 @@
 //! A small blocking session, for set-up queries and COPY.
 
-use pgdyno_wire::startup::{CancelKey, Facts};
+use pgdyno_wire::startup::Facts;
 use pgdyno_wire::{ServerError, TxStatus, frontend};
 
 use crate::attempt;
+use crate::cancel::CancelToken;
 use crate::connect_error::ConnectError;
 use crate::copy::CopyIn;
 use crate::link::{Event, Link};
@@ -11,7 +12,7 @@ use crate::notice;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
 use crate::session_error::SessionError;
-use crate::stream::Stream;
+use crate::stream::{Stream, Transport};
 
 /// What one statement gave.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -45,6 +46,7 @@ pub struct Session {
     out: Vec<u8>,
     status: TxStatus,
     usable: bool,
+    cancel: Option<CancelToken>,
     /// The server's version as it says it, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: String,
     /// The same as a number: 150018 for 15.18, 90624 for 9.6.24; 0 when it cannot be read.
@@ -71,13 +73,20 @@ impl Session {
         attempt::connect(params)
     }
 
-    pub(crate) fn new(stream: Stream, unread: Vec<u8>, facts: Facts, status: TxStatus) -> Self {
+    pub(crate) fn new(
+        stream: Stream,
+        unread: Vec<u8>,
+        facts: Facts,
+        status: TxStatus,
+        cancel: Option<CancelToken>,
+    ) -> Self {
         let server_version = facts.parameter("server_version").unwrap_or("").to_owned();
         Session {
             link: Link::new(stream, unread, facts),
             out: Vec::new(),
             status,
             usable: true,
+            cancel,
             server_version_num: version_number(&server_version),
             server_version,
         }
@@ -100,12 +109,13 @@ impl Session {
 
     /// Process of the backend; 0 when the server did not tell.
     pub fn backend_pid(&self) -> u32 {
-        self.cancel_key().map_or(0, |key| key.pid)
+        let key = self.link.facts.cancel_key.as_ref();
+        key.map_or(0, |key| key.pid)
     }
 
-    /// The key for cancelling a query that runs here.
-    pub fn cancel_key(&self) -> Option<&CancelKey> {
-        self.link.facts.cancel_key.as_ref()
+    /// What cancels a statement that runs here; `None` when the server gave no key.
+    pub fn cancel_token(&self) -> Option<&CancelToken> {
+        self.cancel.as_ref()
     }
 
     /// What the last answer said about the transaction.
@@ -234,9 +244,17 @@ impl Session {
         })
     }
 
-    /// Whether the session is encrypted.
-    pub fn is_encrypted(&self) -> bool {
-        self.link.stream.is_encrypted()
+    /// The socket with what goes with it, for those who move bytes themselves.
+    ///
+    /// # Errors
+    /// As [`Session::into_stream`].
+    pub fn into_transport(mut self) -> Result<Transport, SessionError> {
+        let cancel = self.cancel.take();
+        let transport = self.into_stream()?.into_transport();
+        Ok(Transport {
+            cancel,
+            ..transport
+        })
     }
 
     /// The socket alone.

@@ -6,6 +6,7 @@ use std::io;
 use pgdyno_wire::{EncodeError, ProtocolError, ServerError, SqlState};
 
 use crate::error::system_message;
+use crate::patience::Interrupt;
 
 /// libpq's words for a server that is gone.
 pub(crate) const CLOSED: &str = "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n\tbefore or while processing the request.";
@@ -17,6 +18,8 @@ pub enum SessionError {
     Server(Box<ServerError>),
     /// The server closed the connection, perhaps after an error that says why.
     Closed(Option<Box<ServerError>>),
+    /// A wait for the server was interrupted: what was sent may still be carried out.
+    Interrupted,
     /// Sending or receiving failed.
     Io(io::Error),
     /// The answer is longer than so many bytes, and was given up.
@@ -53,6 +56,7 @@ impl fmt::Display for SessionError {
             SessionError::Server(error) => error.fmt(f),
             SessionError::Closed(None) => f.write_str(CLOSED),
             SessionError::Closed(Some(error)) => write!(f, "{error}\n{CLOSED}"),
+            SessionError::Interrupted => f.write_str("could not wait for the server: interrupted"),
             SessionError::Io(error) => {
                 write!(
                     f,
@@ -85,6 +89,7 @@ impl std::error::Error for SessionError {
             SessionError::Encode(error) => Some(error),
             SessionError::TooLong(_)
             | SessionError::Closed(None)
+            | SessionError::Interrupted
             | SessionError::Unexpected(_)
             | SessionError::Unusable => None,
         }
@@ -109,6 +114,7 @@ impl From<io::Error> for SessionError {
             io::ErrorKind::ConnectionReset
             | io::ErrorKind::BrokenPipe
             | io::ErrorKind::UnexpectedEof => SessionError::Closed(None),
+            _ if Interrupt::caused(&error) => SessionError::Interrupted,
             _ => SessionError::Io(error),
         }
     }

@@ -13,6 +13,7 @@ use rustix::net::{
     send, socket_with, sockopt,
 };
 
+use crate::cancel::CancelToken;
 use crate::params::Keepalives;
 use crate::patience::Patience;
 use crate::tls::{TlsChannel, TlsStream};
@@ -35,6 +36,8 @@ pub struct Transport {
     pub socket: OwnedFd,
     /// The TLS session, if the socket carries one.
     pub tls: Option<Box<TlsChannel>>,
+    /// What cancels a statement of the session; `None` when the server gave no key.
+    pub cancel: Option<CancelToken>,
 }
 
 impl Stream {
@@ -127,21 +130,24 @@ impl Stream {
     }
 
     /// The socket and the TLS session over it, for those who move bytes themselves.
-    pub fn into_transport(self) -> Transport {
+    pub(crate) fn into_transport(self) -> Transport {
         match self {
             Stream::Unix(socket) => Transport {
                 socket: socket.into(),
                 tls: None,
+                cancel: None,
             },
             Stream::Tcp(socket) => Transport {
                 socket: socket.into(),
                 tls: None,
+                cancel: None,
             },
             Stream::Tls(stream) => {
                 let (socket, channel) = stream.into_parts();
                 Transport {
                     socket: socket.into_transport().socket,
                     tls: Some(Box::new(channel)),
+                    cancel: None,
                 }
             }
         }

@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
-use pgdyno_connect::{Env, Interrupt, Params, Session, SessionError};
+use pgdyno_connect::{Cause, Env, Interrupt, Params, Patience, Session, SessionError, cancel_all};
 use pgdyno_wire::SqlState;
 
 fn message(kind: u8, body: &[u8]) -> Vec<u8> {
@@ -406,4 +407,86 @@ fn a_wait_can_be_interrupted() {
         }
         server.join().expect("the script");
     }
+}
+
+/// What a server greets with that gives this key.
+fn hello_with_key(pid: u32, key: &[u8]) -> Vec<u8> {
+    let body = [&pid.to_be_bytes()[..], key].concat();
+    [
+        message(b'R', &[0; 4]),
+        message(b'K', &body),
+        message(b'Z', b"I"),
+    ]
+    .concat()
+}
+
+#[test]
+fn a_request_goes_where_the_session_is() {
+    // a name has two addresses, and the first host refuses: only one listens where the session is
+    for key in [&b"\x01\x02\x03\x04"[..], &[7; 32]] {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("bound").port();
+        let wanted = key.to_vec();
+        let server = thread::spawn(move || {
+            let (mut session, _) = listener.accept().expect("a client");
+            read_startup(&mut session);
+            let hello = hello_with_key(99, &wanted);
+            session.write_all(&hello).expect("sent");
+            let (mut request, _) = listener.accept().expect("a request");
+            let mut bytes = Vec::new();
+            // the client waits for the end, so that all of the request is here first
+            let mut length = [0; 4];
+            request.read_exact(&mut length).expect("a length");
+            bytes.resize(u32::from_be_bytes(length) as usize - 4, 0);
+            request.read_exact(&mut bytes).expect("a request");
+            bytes
+        });
+        let text = format!("host=/nonexistent,localhost port={port} sslmode=disable");
+        let params = params(&text);
+        let session = Session::connect(&params).expect("a session");
+        let token = session.cancel_token().expect("there is a key");
+        let patience = Patience::from(Some(Instant::now() + Duration::from_secs(60)));
+        token.send(&params, &patience).expect("it is taken");
+        let bytes = server.join().expect("the script");
+        let expected = [&[4, 210, 22, 46, 0, 0, 0, 99][..], key].concat();
+        assert_eq!(bytes, expected);
+    }
+}
+
+#[test]
+fn requests_that_nobody_takes_end_with_the_patience() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("bound").port();
+    let server = thread::spawn(move || {
+        let (mut session, _) = listener.accept().expect("a client");
+        read_startup(&mut session);
+        let hello = hello_with_key(99, b"abcd");
+        session.write_all(&hello).expect("sent");
+        // the kernel takes the others, and nobody reads
+        (session, listener)
+    });
+    let params = local(port, "");
+    let session = Session::connect(&params).expect("a session");
+    let held = server.join().expect("the script");
+    let token = session.cancel_token().expect("there is a key");
+    let soon = || Patience::from(Some(Instant::now() + Duration::from_millis(200)));
+    let cause = token.send(&params, &soon()).expect_err("it is not taken");
+    assert!(matches!(cause, Cause::Timeout), "{cause}");
+    // all of them together, whoever is first
+    let tokens = [token; 100];
+    let cause = cancel_all(&params, &tokens, |_| true, &soon()).expect_err("likewise");
+    assert!(matches!(cause, Cause::Timeout), "{cause}");
+    // and those that are not wanted are not tried
+    cancel_all(&params, &tokens, |_| false, &soon()).expect("nothing to do");
+    drop(held);
+}
+
+#[test]
+fn a_server_without_keys_cannot_be_asked() {
+    let (port, server) = serve(1, |_, mut socket| {
+        socket.write_all(&hello()).expect("sent");
+    });
+    let session = Session::connect(&local(port, "")).expect("a session");
+    assert!(session.cancel_token().is_none());
+    server.join().expect("the script");
 }

@@ -212,7 +212,7 @@ fn main() {
         for statement in statements.iter().filter(|each| !each.sql.is_empty()) {
             session.simple_query(statement.sql).expect("PREPARE");
         }
-        let transport = session.into_stream().expect("a socket").into_transport();
+        let transport = session.into_transport().expect("a socket");
         poller
             .add(token, transport.socket)
             .expect("a watched socket");

@@ -5,6 +5,7 @@ mod commands;
 mod driven;
 mod failures;
 mod life;
+mod parting;
 mod pauses;
 mod planned;
 mod reconnect;
@@ -16,6 +17,7 @@ use pgdyno_script::{Rng, Value, Vars};
 use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend};
 
 use self::auto_pipeline::Batches;
+pub use self::parting::Hold;
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
 use crate::driver::Event;
@@ -61,6 +63,8 @@ enum State {
     StandingBy,
     /// Not in use for now (phases).
     Resting,
+    /// Was stopped, and waits for the end of its statement in the server.
+    Leaving,
     /// Has done all it had to.
     Finished,
     /// Gave up.
@@ -332,6 +336,9 @@ impl Client {
 
     /// Bytes came from the server.
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
+        if self.state == State::Leaving {
+            return self.received_while_leaving(bytes, shared);
+        }
         // one that came between an answer and the sending of this batch: now that is done
         if self.error.is_some() && self.batch.is_sent() {
             self.batched_error();
@@ -527,6 +534,7 @@ impl Client {
             | State::Changing
             | State::StandingBy
             | State::Resting
+            | State::Leaving
             | State::Finished
             | State::Aborted => Next::Wait,
         }

@@ -123,6 +123,7 @@ mod auto_pipeline;
 mod driven;
 mod ledger;
 mod pacing;
+mod parting;
 mod preparing;
 mod reconnect;
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
-use pgdyno_connect::{Params, Session, Stream};
+use pgdyno_connect::{Params, Session, Transport};
 
 use crate::run::RunError;
 
@@ -17,7 +17,7 @@ use crate::run::RunError;
 const AT_ONCE: usize = 4;
 
 /// A connected client's position in its worker's share, and its socket.
-type Connected = (usize, Stream);
+type Connected = (usize, Transport);
 
 /// Connects the clients numbered in `share`; `take` gets each of them as it comes, by its position.
 ///
@@ -28,7 +28,7 @@ pub fn connect_clients(
     params: &Params,
     share: &[usize],
     stop: &AtomicBool,
-    mut take: impl FnMut(usize, Stream) -> io::Result<()>,
+    mut take: impl FnMut(usize, Transport) -> io::Result<()>,
 ) -> Result<(), RunError> {
     let next = AtomicUsize::new(0);
     let given_up = AtomicBool::new(false);
@@ -51,8 +51,8 @@ pub fn connect_clients(
         drop(sender);
         let mut failures = Vec::new();
         for result in connected {
-            let taken = result.and_then(|(at, stream)| {
-                take(at, stream).map_err(|error| (at, RunError::System(error)))
+            let taken = result.and_then(|(at, transport)| {
+                take(at, transport).map_err(|error| (at, RunError::System(error)))
             });
             if let Err(failure) = taken {
                 given_up.store(true, Ordering::Relaxed);
@@ -98,7 +98,7 @@ impl Queue<'_> {
     }
 }
 
-fn connect(params: &Params, client: usize) -> Result<Stream, RunError> {
+fn connect(params: &Params, client: usize) -> Result<Transport, RunError> {
     let mut session = Session::connect(params).map_err(|error| {
         if error.is_interrupted() {
             return RunError::Interrupted;
@@ -110,6 +110,6 @@ fn connect(params: &Params, client: usize) -> Result<Stream, RunError> {
     })?;
     session.print_notices();
     session
-        .into_stream()
+        .into_transport()
         .map_err(|error| RunError::System(io::Error::other(error)))
 }

@@ -10,6 +10,7 @@
 
 mod abort;
 mod answer;
+mod cancels;
 mod client;
 #[cfg(test)]
 mod client_tests;

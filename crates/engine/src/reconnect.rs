@@ -13,7 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use pgdyno_connect::{Cause, ConnectError, Params, Session, Stream};
+use pgdyno_connect::{Cause, ConnectError, Params, Session, Transport};
 use pgdyno_script::Rng;
 use pgdyno_wire::{ServerError, SqlState, StartupError};
 
@@ -146,7 +146,7 @@ pub struct Made {
     /// When it was asked for.
     pub since: Nanos,
     /// The socket, or why there is none.
-    pub result: Result<Stream, Refusal>,
+    pub result: Result<Transport, Refusal>,
 }
 
 #[derive(Debug)]
@@ -159,7 +159,7 @@ struct Request {
 
 impl Request {
     /// Hands the result over and wakes the worker.
-    fn answer(self, result: Result<Stream, Refusal>) {
+    fn answer(self, result: Result<Transport, Refusal>) {
         let Self {
             token,
             since,
@@ -283,9 +283,9 @@ impl Common {
         }
     }
 
-    fn connect(&self) -> Result<Stream, Refusal> {
+    fn connect(&self) -> Result<Transport, Refusal> {
         let session = Session::connect(&self.params)?;
-        session.into_stream().map_err(Refusal::passing)
+        session.into_transport().map_err(Refusal::passing)
     }
 }
 

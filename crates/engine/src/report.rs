@@ -48,6 +48,8 @@ pub struct Report {
     pub unstarted: u64,
     /// Clients that gave up.
     pub clients_aborted: u64,
+    /// Statements that the server may still run: they did not end when they were cancelled.
+    pub left_running: u64,
     /// From the start of measuring to the end of the last transaction, or to the stop.
     pub measured: Nanos,
     /// From the first connection's begin to the last one's end.
@@ -233,6 +235,7 @@ impl<'a> Totals<'a> {
             in_flight,
             unstarted,
             clients_aborted: end.clients_aborted,
+            left_running: end.left_running,
             measured: length,
             connecting: end.connecting,
             start_late: end.start_late,
@@ -255,6 +258,8 @@ pub struct End {
     pub unstarted: u64,
     /// Clients that gave up.
     pub clients_aborted: u64,
+    /// See [`Report::left_running`].
+    pub left_running: u64,
     /// Length of the measured part.
     pub measured: Nanos,
     /// Time to connect.

@@ -30,6 +30,7 @@ use crate::shared::Shared;
 use crate::spec::{Limit, OnLoss, Sessions, Spec};
 use crate::timetable::{Planned, Timetable};
 use crate::tuning::Choice;
+pub use crate::worker::LONGEST_PARTING;
 use crate::worker::{Connections, Links, Word, Worker, WorkerEnd};
 
 /// Intervals that may wait for a slow reader before workers begin to join them.
@@ -326,8 +327,8 @@ fn connect_all<P: Poller>(
         // every transaction makes its own
         Sessions::PerTransaction => &[],
     };
-    connect_clients(&spec.params, share, stop, |token, stream| {
-        connections.add(token, stream.into_transport())
+    connect_clients(&spec.params, share, stop, |token, transport| {
+        connections.add(token, transport)
     })?;
     Ok(connections)
 }
@@ -507,6 +508,7 @@ fn sum_up(ends: &[WorkerEnd], begun: &Begun<'_>) -> End {
         in_flight: ends.iter().map(|end| end.in_flight.len() as u64).sum(),
         unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
+        left_running: ends.iter().map(|end| end.left_running as u64).sum(),
         measured: last_end.saturating_sub(begun.timetable.measure),
         connecting: begun.connecting,
         start_late: begun.late.load(Ordering::Relaxed),

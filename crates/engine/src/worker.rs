@@ -2,15 +2,20 @@
 
 mod connections;
 mod handovers;
+mod parting;
 mod sessions;
 mod word;
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
-use crate::client::Client;
+use pgdyno_connect::Transport;
+
+use crate::cancels::Cancels;
+use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND, thread_cpu};
 use crate::handover::{Orders, Parcel};
 use crate::health::Health;
@@ -26,6 +31,7 @@ use crate::timetable::Timetable;
 use crate::tls::Channels;
 
 pub use connections::Connections;
+pub use parting::LONGEST as LONGEST_PARTING;
 pub use word::{Word, WorkerEnd};
 
 /// How long a worker waits at most before it looks whether it is to stop.
@@ -86,6 +92,8 @@ struct Load<'a> {
     vacant: Vec<usize>,
     /// Between them and the poller.
     channels: Channels,
+    /// What cancels the statements of their sessions.
+    cancels: Cancels,
     shared: Shared<'a>,
     running: usize,
     /// Pieces of bytes that came since the poller was asked.
@@ -106,6 +114,15 @@ impl Load<'_> {
     fn token(&self, client: usize) -> Option<usize> {
         let token = *self.tokens.get(client - self.first_client)?;
         (token != NOWHERE).then_some(token as usize)
+    }
+
+    /// All that goes with the connection of `token`, whose `socket` leaves the poller.
+    fn transport(&mut self, token: usize, socket: OwnedFd) -> Transport {
+        Transport {
+            socket,
+            tls: self.channels.take(token),
+            cancel: self.cancels.take(token),
+        }
     }
 
     /// Clients inside a transaction.
@@ -240,6 +257,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 clients: clients.into_iter().map(Some).collect(),
                 vacant: Vec::new(),
                 channels: connections.channels,
+                cancels: connections.cancels,
                 shared,
                 replies: 0,
             },
@@ -267,15 +285,15 @@ impl<'a, P: Poller> Worker<'a, P> {
         })
     }
 
-    /// Gives up all clients that still run.
+    /// Gives up all clients that still run. Their connections stay: a statement is to be cancelled
+    /// before they are closed.
     fn give_up_clients(&mut self) {
         for token in 0..self.load.clients.len() {
-            self.step(token, |client, shared| {
-                if client.stopped() {
-                    Next::Wait
-                } else {
-                    client.overdue(shared)
+            self.load.step(token, |client, _, shared| {
+                if !client.stopped() {
+                    client.overdue(shared);
                 }
+                Next::Wait
             });
         }
         self.hand_on_errors();
@@ -283,11 +301,18 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// Drives the clients until they have stopped, or are told to.
     pub fn run(mut self) {
-        let failure = self
+        let driven = self
             .drive()
-            .and_then(|()| self.poller.flush(&mut self.load))
-            .err();
+            .and_then(|holds| self.poller.flush(&mut self.load).map(|()| holds));
+        let (holds, failure) = match driven {
+            Ok(holds) => (holds, None),
+            Err(error) => (Vec::new(), Some(error)),
+        };
         let now = self.load.shared.clock.now();
+        let clients = self.load.clients.iter().flatten();
+        let aborted = clients.filter(|client| client.aborted()).count();
+        // before anything is handed on: who listens may be stuck
+        let left_running = self.part(&holds);
         self.pass_boundaries(now);
         self.hand_on(now.max(self.from), true);
         self.hand_on_errors();
@@ -313,12 +338,8 @@ impl<'a, P: Poller> Worker<'a, P> {
             worker: self.number,
             in_flight,
             unstarted,
-            aborted: load
-                .clients
-                .iter()
-                .flatten()
-                .filter(|client| client.aborted())
-                .count(),
+            aborted,
+            left_running,
             // a server that did not answer up to the stop gave no throughput in that time
             last_end: if stopped_in_flight {
                 now
@@ -335,7 +356,8 @@ impl<'a, P: Poller> Worker<'a, P> {
         let _ = self.links.words.send(Word::Ended(end));
     }
 
-    fn drive(&mut self) -> io::Result<()> {
+    /// Gives what is still to be ended of clients that did not come to their end.
+    fn drive(&mut self) -> io::Result<Vec<(usize, Hold)>> {
         self.hear_the_connector()?;
         let now = self.load.shared.clock.now();
         for token in 0..self.load.clients.len() {
@@ -345,8 +367,9 @@ impl<'a, P: Poller> Worker<'a, P> {
         while self.has_work() && !self.load.shared.stopped() {
             let now = self.load.shared.clock.now();
             if now >= drained_by {
+                let holds = self.holds();
                 self.give_up_clients();
-                break;
+                return Ok(holds);
             }
             self.take_order()?;
             self.welcome()?;
@@ -376,7 +399,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let ended = self.load.shared.transactions;
             self.links.transactions.store(ended, Ordering::Relaxed);
         }
-        Ok(())
+        Ok(self.holds())
     }
 
     fn step(&mut self, token: usize, step: impl FnOnce(&mut Client, &mut Shared<'_>) -> Next) {

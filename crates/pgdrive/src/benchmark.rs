@@ -13,6 +13,7 @@ use pgdyno_engine::clock::Clock;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::part::Part;
 use pgdyno_engine::report::Outcome;
+use pgdyno_engine::run::LONGEST_PARTING;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, share_of};
 use pgdyno_lua::Workload;
@@ -29,6 +30,7 @@ use crate::framing::{end_event, end_without_report, start_event};
 use crate::health::Footprint;
 use crate::histogram_log::HistogramLog;
 use crate::host::peak_resident_bytes;
+use crate::initialize::canceller::Canceller;
 use crate::lease::Lease;
 use crate::ledger;
 use crate::lua;
@@ -154,6 +156,9 @@ fn prepare(
         .write("start", start)
         .map_err(|error| Failure::new(format!("could not write events: {error}")))?;
     let mut session = setup::connect(&params)?;
+    // a statement of the set-up may take as long as any: the vacuum, counting the warehouses
+    let canceller = Canceller::start(&params, &lease.stop);
+    canceller.watch(&mut session);
     if workload.as_ref().is_none_or(|workload| workload.is_load()) {
         banner(options, messages, &session.server_version);
     }
@@ -206,6 +211,7 @@ fn prepare(
     }
     // a TLS session that ends without a word is a line in the server's log; else nothing is lost
     let _ = session.close();
+    drop(canceller);
     let timing = if options.per_command {
         Timing::EveryCommand
     } else {
@@ -533,6 +539,9 @@ fn measure(
             report.unstarted
         ));
     }
+    if report.left_running > 0 {
+        warn_of_statements(report.left_running, messages);
+    }
     warn_of_ceiling(&load.spec, &report, options.busy_share, messages);
     if let Some(error) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
         let why = scripts::plain(error);
@@ -548,6 +557,19 @@ fn measure(
         }
         _ => exit,
     }
+}
+
+/// What could not be ended in the server.
+fn warn_of_statements(count: u64, messages: &Messages) {
+    let (statements, they) = match count {
+        1 => ("1 statement".to_owned(), "it"),
+        _ => (format!("{count} statements"), "they"),
+    };
+    let seconds = LONGEST_PARTING.as_secs();
+    messages.warning(format!(
+        "the server may still run {statements}: {they} did not end within {seconds} s of being canceled"
+    ));
+    messages.hint("pg_stat_activity shows them; pg_terminate_backend(pid) ends a session.");
 }
 
 /// The worker of a client.

@@ -174,6 +174,9 @@ pub fn end_event(
         "steal_us": footprint.steal_us,
         "memory": footprint.memory(spec.clients),
     });
+    if report.left_running > 0 {
+        end["left_running"] = json!(report.left_running);
+    }
     if spec.drivers.is_some() {
         end["statements"] = lua::end_fields(report);
     }

@@ -169,6 +169,7 @@ class Merger:
             "message": next((end["message"] for end in each if end.get("message")), None),
             "measured_s": measured_s,
             **added(each, (*_SUMS, "clients_aborted")),
+            **_left_running(each),
             "tps": succeeded / measured_s if measured_s > 0 else 0.0,
             "histogram": None,
             **latencies(each, PERCENTILES),
@@ -216,6 +217,12 @@ def _cpu(each: Sequence[Event], hosts: Sequence[Mapping[str, Any]]) -> Event | N
     known = [end["cpu_us"] for end in each if end.get("cpu_us")]
     beside = [host["ray_cpu_us"] for host in hosts if host.get("ray_cpu_us")]
     return added([*known, *beside], ("user", "system")) if len(known) == len(each) else None
+
+
+def _left_running(each: Sequence[Event]) -> Event:
+    """Statements that the server may still run; absent where there are none, as in a generator's own events."""
+    count = sum(end.get("left_running", 0) for end in each)
+    return {"left_running": count} if count else {}
 
 
 def _phases(each: Sequence[list[Event]]) -> list[Event] | None:

@@ -41,7 +41,7 @@ struct Kept {
 impl Drop for Kept {
     /// Says goodbye: the server logs a connection that just ends.
     fn drop(&mut self) {
-        let Some(Transport { socket, tls }) = self.transport.take() else {
+        let Some(Transport { socket, tls, .. }) = self.transport.take() else {
             return;
         };
         let mut goodbye = Vec::new();

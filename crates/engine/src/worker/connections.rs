@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use pgdyno_connect::{Session, Transport};
 
+use crate::cancels::Cancels;
 use crate::client::Client;
 use crate::poller::Poller;
 use crate::reconnect::{Dispatch, Refusal};
@@ -16,6 +17,7 @@ use crate::worker::Worker;
 pub struct Connections<P> {
     pub(super) poller: P,
     pub(super) channels: Channels,
+    pub(super) cancels: Cancels,
 }
 
 impl<P: Poller> Connections<P> {
@@ -27,6 +29,7 @@ impl<P: Poller> Connections<P> {
         Ok(Self {
             poller: P::new(most)?,
             channels: Channels::default(),
+            cancels: Cancels::default(),
         })
     }
 
@@ -37,6 +40,7 @@ impl<P: Poller> Connections<P> {
     pub fn add(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
         self.channels.set(token, transport.tls);
+        self.cancels.set(token, transport.cancel);
         Ok(())
     }
 }
@@ -83,7 +87,7 @@ impl<P: Poller> Worker<'_, P> {
         if self.load.shared.prints_notices {
             session.print_notices();
         }
-        self.attach(token, session.into_stream()?.into_transport())?;
+        self.attach(token, session.into_transport()?)?;
         Ok(())
     }
 
@@ -91,6 +95,7 @@ impl<P: Poller> Worker<'_, P> {
     pub(super) fn attach(&mut self, token: usize, transport: Transport) -> io::Result<()> {
         self.poller.add(token, transport.socket)?;
         self.load.channels.set(token, transport.tls);
+        self.load.cancels.set(token, transport.cancel);
         Ok(())
     }
 
@@ -111,11 +116,11 @@ impl<P: Poller> Worker<'_, P> {
             if client.is_none_or(Client::stopped) {
                 continue;
             }
-            let result = made.result.and_then(|stream| {
+            let result = made.result.and_then(|transport| {
                 // with -C, the last words of the session before
                 self.poller
                     .flush(&mut self.load)
-                    .and_then(|()| self.attach(token, stream.into_transport()))
+                    .and_then(|()| self.attach(token, transport))
                     .map_err(Refusal::passing)
             });
             let result = result.as_ref().copied();

@@ -124,10 +124,7 @@ impl<P: Poller> Worker<'_, P> {
             None
         } else {
             match self.poller.release(token, &mut self.load)? {
-                Released::Socket(socket) => Some(Transport {
-                    socket,
-                    tls: self.load.channels.take(token),
-                }),
+                Released::Socket(socket) => Some(self.load.transport(token, socket)),
                 Released::Gone => return Ok(()),
                 Released::Busy => return self.keep(token),
             }

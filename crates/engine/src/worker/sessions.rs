@@ -41,10 +41,7 @@ impl<P: Poller> Worker<'_, P> {
     fn change_session(&mut self, token: usize, change: Change) -> io::Result<()> {
         self.poller.flush(&mut self.load)?;
         let left = match self.poller.release(token, &mut self.load)? {
-            Released::Socket(socket) => Transport {
-                socket,
-                tls: self.load.channels.take(token),
-            },
+            Released::Socket(socket) => self.load.transport(token, socket),
             Released::Gone => return Ok(()),
             Released::Busy => {
                 let now = self.load.shared.clock.now();
@@ -79,8 +76,7 @@ impl<P: Poller> Worker<'_, P> {
                 .ok_or_else(|| format!("there is no session number {number}")),
             _ => Session::connect(&self.load.shared.spec.params)
                 .map_err(|error| error.to_string())?
-                .into_stream()
-                .map(pgdyno_connect::Stream::into_transport)
+                .into_transport()
                 .map_err(|error| error.to_string()),
         }
     }

@@ -36,6 +36,8 @@ pub struct WorkerEnd {
     pub unstarted: Vec<u64>,
     /// Clients that gave up.
     pub aborted: usize,
+    /// Statements that the server may still run, as they did not end when they were cancelled.
+    pub left_running: usize,
     /// End of its last transaction, or when it was stopped with one under way.
     pub last_end: Nanos,
     /// The same by phase, in a run with phases.
@@ -57,6 +59,7 @@ impl WorkerEnd {
             commands: Vec::new(),
             in_flight: Vec::new(),
             aborted: 0,
+            left_running: 0,
             last_end: 0,
             phase_ends: Vec::new(),
             unstarted: Vec::new(),

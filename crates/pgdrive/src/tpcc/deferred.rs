@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use pgdyno_connect::{Params, Session, SessionError};
+use pgdyno_connect::{CancelToken, Interrupt, Params, Patience, Session, SessionError};
 use pgdyno_dataset::tpcc::DISTRICTS;
 use pgdyno_dataset::tpcc::routines::Transaction;
 use pgdyno_engine::clock::{Clock, Nanos};
@@ -22,6 +22,8 @@ const CLIENTS_A_SESSION: usize = 10;
 const SESSIONS_MOST: usize = 32;
 /// Between two looks whether the load is over.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the server may take to accept that a delivery is to be cancelled.
+const CANCELLING: Duration = Duration::from_secs(2);
 /// Times that one delivery is tried.
 const TRIES: u32 = 3;
 
@@ -75,13 +77,14 @@ pub struct Deferred {
 
 #[derive(Debug)]
 struct Shared {
+    params: Params,
     queue: Mutex<Receiver<Delivery>>,
     clock: Clock,
     measured_from: AtomicU64,
     /// The load is over: what is queued is still carried out.
     closing: AtomicBool,
-    /// No more of it.
-    given_up: AtomicBool,
+    /// No more of it; a wait for the server ends, too.
+    given_up: Arc<AtomicBool>,
 }
 
 impl Deferred {
@@ -93,16 +96,18 @@ impl Deferred {
         let count = clients.div_ceil(CLIENTS_A_SESSION).min(SESSIONS_MOST);
         let (sender, receiver) = channel();
         let shared = Arc::new(Shared {
+            params: params.clone(),
             queue: Mutex::new(receiver),
             clock,
             measured_from: AtomicU64::new(Nanos::MAX),
             closing: AtomicBool::new(false),
-            given_up: AtomicBool::new(false),
+            given_up: Arc::default(),
         });
         let connected: Result<Vec<Session>, Failure> =
             (0..count).map(|_| setup::connect(params)).collect();
-        let start = |session| {
+        let start = |mut session: Session| {
             let shared = Arc::clone(&shared);
+            session.interrupt_by(Interrupt::by(Arc::clone(&shared.given_up)));
             thread::spawn(move || shared.carry_out(session))
         };
         let sessions = connected?.into_iter().map(start).collect();
@@ -130,7 +135,8 @@ impl Deferred {
         self.shared.measured_from.store(instant, Ordering::Relaxed);
     }
 
-    /// Waits until the queue is empty, at most so long, and gives what was done.
+    /// Waits until the queue is empty, at most so long, and gives what was done. A delivery that is
+    /// under way then is cancelled.
     #[must_use]
     pub fn finish(self, patience: Duration) -> Delivered {
         self.shared.closing.store(true, Ordering::Relaxed);
@@ -151,9 +157,13 @@ impl Deferred {
 
 impl Shared {
     fn carry_out(&self, mut session: Session) -> Delivered {
+        let cancel = session.cancel_token().cloned();
         let mut done = Delivered::default();
         while let Some(delivery) = self.next() {
             let outcome = self.deliver(&mut session, delivery);
+            if matches!(outcome, Err(SessionError::Interrupted)) {
+                self.cancel(cancel.as_ref());
+            }
             if delivery.queued < self.measured_from.load(Ordering::Relaxed) {
                 continue;
             }
@@ -168,6 +178,15 @@ impl Shared {
         }
         let _ = session.close();
         done
+    }
+
+    /// Ends a delivery that is not waited for any longer.
+    fn cancel(&self, token: Option<&CancelToken>) {
+        let patience = Patience::from(Some(Instant::now() + CANCELLING));
+        if let Some(token) = token {
+            // a server that cannot be reached ends it with the connection
+            let _ = token.send(&self.params, &patience);
+        }
     }
 
     /// The next delivery; None when the load is over and the queue is empty, or it is given up.

@@ -1,0 +1,199 @@
+//! Cancelling a statement: a CancelRequest on a connection of its own, to the server that runs it.
+
+use std::fmt;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+use pgdyno_wire::frontend;
+use pgdyno_wire::startup::CancelKey;
+
+use crate::attempt::{Endpoint, open, receive, send_all};
+use crate::connect_error::Cause;
+use crate::encryption::encrypt;
+use crate::hosts::Host;
+use crate::params::Params;
+use crate::patience::Patience;
+
+/// Requests that are under way at the same time: each takes a few round trips, and the server forks
+/// for each.
+const AT_ONCE: usize = 32;
+/// Bytes of what the server may say to a request; they are ignored.
+const ANSWER_BYTES: usize = 512;
+
+/// What cancels the statement that a session runs. It is small, as a load has one for each session.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CancelToken {
+    pid: u32,
+    key: Key,
+    address: Address,
+    /// Place of the session's host among those of the parameters.
+    host: u16,
+    is_encrypted: bool,
+}
+
+#[derive(Clone, PartialEq, Eq)]
+enum Key {
+    /// Protocol 3.0.
+    Four([u8; 4]),
+    /// Protocol 3.2.
+    Long(Box<[u8]>),
+}
+
+/// Where the session is. A name may have several addresses, and only one of them has the session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Address {
+    /// The socket of the host.
+    Unix,
+    V4(SocketAddrV4),
+    V6(Box<SocketAddrV6>),
+}
+
+impl fmt::Debug for CancelToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CancelToken")
+            .field("pid", &self.pid)
+            .field("address", &self.address)
+            .field("is_encrypted", &self.is_encrypted)
+            .finish_non_exhaustive()
+    }
+}
+
+impl CancelToken {
+    /// For a session at `endpoint` of `host`, one of those of `params`.
+    pub(crate) fn new(
+        params: &Params,
+        host: &Host,
+        endpoint: &Endpoint,
+        is_encrypted: bool,
+        key: &CancelKey,
+    ) -> Option<Self> {
+        let host = params
+            .hosts
+            .iter()
+            .position(|known| std::ptr::eq(known, host))?;
+        Some(Self {
+            pid: key.pid,
+            key: match <[u8; 4]>::try_from(key.key.as_slice()) {
+                Ok(four) => Key::Four(four),
+                Err(_) => Key::Long(key.key.as_slice().into()),
+            },
+            address: match endpoint {
+                Endpoint::Unix(_) => Address::Unix,
+                Endpoint::Tcp(SocketAddr::V4(address)) => Address::V4(*address),
+                Endpoint::Tcp(SocketAddr::V6(address)) => Address::V6(Box::new(*address)),
+            },
+            host: u16::try_from(host).ok()?,
+            is_encrypted,
+        })
+    }
+
+    /// Asks the server to cancel the statement, and waits until it has passed the request on.
+    ///
+    /// The request goes to the address of the session, over TLS if the session does, and with the
+    /// parameters by which the session was made. Whether a statement was cancelled shows in the
+    /// session: a request that comes between two statements has no effect.
+    ///
+    /// # Errors
+    /// There is no connection, its encryption fails, or `patience` ends before the server has closed
+    /// the connection.
+    pub fn send(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
+        let Some(host) = params.hosts.get(usize::from(self.host)) else {
+            return Err(Cause::Closed);
+        };
+        let endpoint = match (&self.address, host.socket()) {
+            (Address::Unix, Some(path)) => Endpoint::Unix(path),
+            (Address::Unix, None) => return Err(Cause::Closed),
+            (Address::V4(address), _) => Endpoint::Tcp(SocketAddr::V4(*address)),
+            (Address::V6(address), _) => Endpoint::Tcp(SocketAddr::V6(**address)),
+        };
+        let mut stream = open(params, &endpoint, patience)?;
+        if self.is_encrypted {
+            stream = encrypt(params, host, stream, patience)?;
+        }
+        let key = match &self.key {
+            Key::Four(key) => &key[..],
+            Key::Long(key) => key,
+        };
+        let mut message = Vec::new();
+        // a key that came in a message fits into one
+        frontend::cancel_request(&mut message, self.pid, key).map_err(|_| Cause::Closed)?;
+        send_all(&mut stream, &message, patience)?;
+        let mut ignored = [0; ANSWER_BYTES];
+        loop {
+            match receive(&mut stream, &mut ignored, patience) {
+                Ok(1..) => {}
+                Err(cause @ (Cause::Timeout | Cause::Interrupted)) => return Err(cause),
+                // however it closes the connection, it has read the request
+                Ok(0) | Err(_) => return Ok(()),
+            }
+        }
+    }
+}
+
+/// Sends the requests of `tokens`, several at a time; those whose number `is_wanted` refuses by the
+/// time that their turn comes are left out. Returns when all are sent or `patience` ends.
+///
+/// # Errors
+/// One of those of [`CancelToken::send`]; the other requests are sent all the same.
+pub fn cancel_all(
+    params: &Params,
+    tokens: &[&CancelToken],
+    is_wanted: impl Fn(usize) -> bool + Sync,
+    patience: &Patience,
+) -> Result<(), Cause> {
+    let next = AtomicUsize::new(0);
+    let failure = Mutex::new(None);
+    let work = || {
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some(token) = tokens.get(number) else {
+                return;
+            };
+            if patience.slice().is_err() {
+                return;
+            }
+            if is_wanted(number)
+                && let Err(cause) = token.send(params, patience)
+            {
+                let mut failure = failure.lock().unwrap_or_else(PoisonError::into_inner);
+                failure.get_or_insert(cause);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 1..AT_ONCE.min(tokens.len()) {
+            let helper = thread::Builder::new().name("cancelling".into());
+            if helper.spawn_scoped(scope, work).is_err() {
+                // this thread does the work, with as many helpers as there are
+                break;
+            }
+        }
+        work();
+    });
+    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(cause) => Err(cause),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_small_and_keeps_its_secret() {
+        assert!(size_of::<Option<CancelToken>>() <= 48);
+        let token = CancelToken {
+            pid: 7,
+            key: Key::Four(*b"\xab\xcd\xef\x01"),
+            address: Address::Unix,
+            host: 0,
+            is_encrypted: false,
+        };
+        let shown = format!("{token:?}");
+        assert!(shown.contains("pid: 7"), "{shown}");
+        assert!(!shown.contains("171"), "{shown}");
+    }
+}

@@ -1,0 +1,384 @@
+"""A load that ends before its time leaves no statement behind in the server."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from pgdyno.target import Server
+from pgdyno.target.installation import Installation
+from tests.postgres.relay import Relay
+from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
+
+PGDRIVE = Path(sys.executable).parent / "pgdrive"
+GUARD_S = 90
+"""For what takes seconds: a busy machine may need longer."""
+SLEEP_S = 1800
+"""A statement that outlives every test unless it is cancelled."""
+POLLERS = ["epoll", "io_uring"]
+
+
+class Load:
+    """pgdrive with sessions of their own name, and what the server says of them."""
+
+    def __init__(
+        self, environment: Mapping[str, str], observer: psycopg.Connection[tuple[object, ...]], *args: str | Path
+    ) -> None:
+        self.name = f"abandoned {uuid.uuid4().hex[:8]}"
+        self._observer = observer
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+        self.process = subprocess.Popen(
+            [PGDRIVE, *args],
+            env={**clean, **environment, "PGAPPNAME": self.name},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def active(self) -> int:
+        """Statements that run in the server for it."""
+        row = self._observer.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s AND state = 'active'", [self.name]
+        ).fetchone()
+        assert row is not None
+        count = row[0]
+        assert isinstance(count, int)
+        return count
+
+    def await_active(self, count: int) -> None:
+        """Returns when so many statements run."""
+        until(lambda: self.active() == count, f"{count} statements")
+
+    def await_blocked(self) -> None:
+        """Returns when one of its statements waits for a lock."""
+        sql = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND wait_event_type = 'Lock'"
+        until(
+            lambda: self._observer.execute(sql, [self.name]).fetchone() is not None, "statement that waits for a lock"
+        )
+
+    def stop(self, number: int) -> str:
+        """Sends a signal; what it says on standard error."""
+        self.process.send_signal(number)
+        return self.finish()
+
+    def finish(self) -> str:
+        """Waits for its end; what it says on standard error."""
+        return self.process.communicate(timeout=GUARD_S)[1]
+
+    def assert_nothing_left(self) -> None:
+        """Its sessions end by themselves, now that nothing runs in them."""
+        sql = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
+        until(lambda: self._observer.execute(sql, [self.name]).fetchone() == (0,), "the end of its sessions")
+
+
+def until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + GUARD_S
+    while not holds():
+        assert time.monotonic() < deadline, f"no {what} within {GUARD_S} s"
+        time.sleep(0.02)
+
+
+@contextmanager
+def load(
+    environment: Mapping[str, str], observer: psycopg.Connection[tuple[object, ...]], *args: str | Path
+) -> Iterator[Load]:
+    """The load; whatever fails, neither it nor its statements outlive the block."""
+    running = Load(environment, observer, *args)
+    try:
+        yield running
+    finally:
+        if running.process.poll() is None:
+            running.process.kill()
+        running.process.communicate()
+        sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        observer.execute(sql, [running.name])
+
+
+@pytest.fixture
+def observer(server: Server) -> Iterator[psycopg.Connection[tuple[object, ...]]]:
+    with server.connect() as connection:
+        yield connection
+
+
+@pytest.fixture
+def sleeping(tmp_path: Path) -> Path:
+    script = tmp_path / "sleep.sql"
+    script.write_text(f"SELECT pg_sleep({SLEEP_S});\n")
+    return script
+
+
+def by(server: Server, way: str) -> dict[str, str]:
+    """The server's unix socket, or its port."""
+    environment = server.environment()
+    if way == "tcp":
+        environment["PGHOST"] = "127.0.0.1"
+    return environment
+
+
+@pytest.mark.parametrize("io", POLLERS)
+@pytest.mark.parametrize(("number", "way"), [(signal.SIGINT, "socket"), (signal.SIGTERM, "tcp")])
+def test_a_signal_ends_the_statements_too(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path, number: int, way: str, io: str
+) -> None:
+    with load(by(server, way), observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", f"--io={io}") as running:
+        running.await_active(3)
+        said = running.stop(number)
+        assert running.process.returncode == 128 + number, said
+        # when it ends, that is done
+        assert running.active() == 0
+        assert "may still run" not in said
+        running.assert_nothing_left()
+
+
+@pytest.mark.parametrize("name", ["-Msimple", "-Mextended", "-Mprepared"])
+def test_so_it_is_by_every_protocol(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path, name: str
+) -> None:
+    with load(server.environment(), observer, "-n", "-f", sleeping, "-c", "2", "-T", "600", name) as running:
+        running.await_active(2)
+        said = running.stop(signal.SIGINT)
+        assert running.process.returncode == 130, said
+        assert running.active() == 0
+
+
+def test_the_drain_limit_ends_the_statements_too(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+) -> None:
+    args = ("-n", "-f", sleeping, "-c", "2", "-T", "1", "--drain-limit=1")
+    with load(server.environment(), observer, *args) as running:
+        said = running.finish()
+        assert running.process.returncode == 2
+        assert "(--drain-limit)" in said
+        assert running.active() == 0
+        running.assert_nothing_left()
+
+
+def test_the_end_of_the_parent_ends_the_statements_too(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+) -> None:
+    args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--parent-lease")
+    with load(server.environment(), observer, *args) as running:
+        running.await_active(2)
+        assert running.process.stdin is not None
+        running.process.stdin.close()
+        running.process.stdin = None
+        running.finish()
+        assert running.process.returncode == 129
+        assert running.active() == 0
+
+
+def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+) -> None:
+    args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--lease=3", "--events=-")
+    with load(server.environment(), observer, *args) as running:
+        running.await_active(2)
+        # neither does anybody speak to it, nor read what it writes
+        until(lambda: running.process.poll() is not None, "end of the process")
+        until(lambda: running.active() == 0, "end of the statements")
+
+
+@pytest.mark.parametrize("io", POLLERS)
+def test_every_statement_of_a_pipeline_is_ended(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path, io: str
+) -> None:
+    script = tmp_path / "pipeline.sql"
+    sleep = f"SELECT pg_sleep({SLEEP_S});\n"
+    script.write_text(f"\\startpipeline\n{sleep}\\syncpipeline\n{sleep}{sleep}\\endpipeline\n")
+    args = ("-n", "-f", script, "-c", "2", "-T", "600", "-Mextended", f"--io={io}")
+    with load(server.environment(), observer, *args) as running:
+        running.await_active(2)
+        said = running.stop(signal.SIGINT)
+        assert running.process.returncode == 130, said
+        assert running.active() == 0
+        assert "may still run" not in said
+
+
+def test_a_connection_for_each_transaction(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path
+) -> None:
+    script = tmp_path / "second.sql"
+    # the first transaction is over at once: the connection that counts is the second one
+    script.write_text(f"\\set n :n + 1\nSELECT pg_sleep(CASE WHEN :n > 1 THEN {SLEEP_S} ELSE 0 END);\n")
+    args = ("-n", "-f", script, "-c", "3", "-T", "600", "-C", "-D", "n=0")
+    with load(server.environment(), observer, *args) as running:
+        running.await_active(3)
+        said = running.stop(signal.SIGINT)
+        assert running.process.returncode == 130, said
+        assert running.active() == 0
+
+
+def test_a_script_in_lua(server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path) -> None:
+    script = tmp_path / "sleep.lua"
+    script.write_text(f"""
+        function thread_init() drv = sysbench.sql.driver() con = drv:connect() end
+        function event() con:query("SELECT pg_sleep({SLEEP_S})") end
+    """)
+    with load(server.environment(), observer, f"--lua={script}", "-c", "3", "-T", "600") as running:
+        running.await_active(3)
+        said = running.stop(signal.SIGINT)
+        assert running.process.returncode == 130, said
+        assert running.active() == 0
+
+
+def test_one_who_comes_back_after_a_lost_connection(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+) -> None:
+    args = ("-n", "-f", sleeping, "-c", "3", "-T", "600", "--reconnect")
+    with load(server.environment(), observer, *args) as running:
+        running.await_active(3)
+        pids = "SELECT pid FROM pg_stat_activity WHERE application_name = %s AND state = 'active' ORDER BY pid"
+        before = observer.execute(pids, [running.name]).fetchall()
+        kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+        observer.execute(kill, [running.name])
+        until(
+            lambda: len({*observer.execute(pids, [running.name]).fetchall()} - {*before}) == 3, "three other sessions"
+        )
+        said = running.stop(signal.SIGINT)
+        assert running.process.returncode == 130, said
+        assert running.active() == 0
+
+
+@pytest.mark.parametrize("workers", ["1", "4"])
+def test_many_clients(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path, workers: str
+) -> None:
+    # some sleep in the server, the others between two statements
+    script = tmp_path / "mixed.sql"
+    script.write_text(
+        f"\\if :client_id % 4\nSELECT pg_sleep({SLEEP_S});\n\\else\nBEGIN;\n\\sleep 600 s\nEND;\n\\endif\n"
+    )
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert limit > 200
+    args = ("-n", "-f", script, "-c", "80", "-j", workers, "-T", "600")
+    with load(server.environment(), observer, *args) as running:
+        running.await_active(60)
+        said = running.stop(signal.SIGINT)
+        assert running.process.returncode == 130, said
+        assert running.active() == 0
+        running.assert_nothing_left()
+
+
+def test_a_vacuum_of_the_set_up(server: Server, observer: psycopg.Connection[tuple[object, ...]]) -> None:
+    environment = server.environment()
+    made = subprocess.run([PGDRIVE, "-i", "-q"], env={**os.environ, **environment}, capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr
+    with server.connect() as blocker:
+        blocker.execute("BEGIN")
+        blocker.execute("LOCK TABLE pgbench_branches")
+        with load(environment, observer, "-S", "-T", "600") as running:
+            running.await_blocked()
+            said = running.stop(signal.SIGINT)
+            assert running.process.returncode == 130, said
+            # the lock is still held: it did not end by itself
+            assert running.active() == 0
+        blocker.execute("ROLLBACK")
+
+
+def test_a_load_of_rows_does_not_wait_for_a_server_that_takes_no_requests(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]]
+) -> None:
+    environment = {**server.environment(), "PGHOST": "127.0.0.1"}
+    made = subprocess.run([PGDRIVE, "-i", "-q"], env={**os.environ, **environment}, capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr
+    with closing(Relay(server.port)) as relay, server.connect() as blocker:
+        environment["PGPORT"] = str(relay.port)
+        blocker.execute("BEGIN")
+        blocker.execute("LOCK TABLE pgbench_branches")
+        with load(environment, observer, "-i", "-q") as running:
+            running.await_blocked()
+            relay.is_silent = True
+            said = running.stop(signal.SIGINT)
+            assert running.process.returncode == 130, said
+            assert "Could not send cancel request: timeout expired" in said
+        blocker.execute("ROLLBACK")
+
+
+@pytest.fixture(scope="module")
+def secure(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsServer]:
+    with running_tls_server(installed, Path(tmp_path_factory.mktemp("tls"))) as server:
+        yield server
+
+
+SSL_REQUEST = struct.pack(">II", 8, 80877103)
+TLS = {
+    "scram": "host=127.0.0.1 user=by_scram sslmode=require",
+    "verify-full": "host=localhost user=only_tls sslmode=verify-full sslrootcert={root}.crt",
+    "direct": "host=127.0.0.1 user=only_tls sslmode=require sslnegotiation=direct",
+    "certificate": "host=127.0.0.1 user=by_cert sslmode=require sslcert={by_cert}.crt sslkey={by_cert}.key",
+    "prefer": "host=127.0.0.1 user=only_tls",
+    "second host": "host=/nowhere,127.0.0.1 user=only_tls sslmode=require",
+}
+
+
+@pytest.mark.parametrize("target", TLS.values(), ids=TLS)
+def test_over_tls_requests_are_encrypted_too(secure: TlsServer, sleeping: Path, target: str) -> None:
+    secure.use("server")
+    certificates = {name: secure.certificates[name] for name in ("root", "by_cert")}
+    home = secure.folder / "home"
+    home.mkdir(exist_ok=True)
+    environment = {"PGPASSWORD": PASSWORD, "HOME": str(home)}
+    with closing(Relay(secure.port)) as relay:
+        target = f"port={relay.port} dbname=postgres {target.format(**certificates)}"
+        with (
+            secure.connect() as observer,
+            load(environment, observer, "-n", "-f", sleeping, "-c", "3", "-T", "600", target) as running,
+        ):
+            running.await_active(3)
+            said = running.stop(signal.SIGINT)
+            assert running.process.returncode == 130, said
+            assert running.active() == 0
+            running.assert_nothing_left()
+    # the clients' sessions, that of the set-up, and a request for each statement
+    assert len(relay.firsts) >= 3 + 1 + 3
+    begin = b"\x16\x03" if "direct" in target else SSL_REQUEST
+    assert {first[: len(begin)] for first in relay.firsts} == {begin}
+
+
+def test_a_server_that_takes_no_requests_does_not_keep_it(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+) -> None:
+    environment = {**server.environment(), "PGHOST": "127.0.0.1"}
+    with closing(Relay(server.port)) as relay:
+        environment["PGPORT"] = str(relay.port)
+        with load(environment, observer, "-n", "-f", sleeping, "-c", "40", "-T", "600") as running:
+            running.await_active(40)
+            # new connections are taken, and nothing is said on them
+            relay.is_silent = True
+            began = time.monotonic()
+            said = running.stop(signal.SIGINT)
+            took_s = time.monotonic() - began
+            assert running.process.returncode == 130, said
+            assert relay.unanswered
+            # it says 5 s, for all of them together
+            assert took_s < 30
+            assert "the server may still run 40 statements: they did not end within 5 s of being canceled" in said
+
+
+def test_the_second_signal_ends_it_at_once(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], sleeping: Path
+) -> None:
+    environment = {**server.environment(), "PGHOST": "127.0.0.1"}
+    with closing(Relay(server.port)) as relay:
+        environment["PGPORT"] = str(relay.port)
+        with load(environment, observer, "-n", "-f", sleeping, "-c", "2", "-T", "600") as running:
+            running.await_active(2)
+            relay.is_silent = True
+            running.process.send_signal(signal.SIGINT)
+            until(lambda: len(relay.unanswered) > 0, "request")
+            running.stop(signal.SIGINT)
+            # by the signal itself
+            assert running.process.returncode == -signal.SIGINT
