@@ -34,7 +34,7 @@ class Hosts:
     def sessions(self, load: LanHost | None = None) -> int:
         """Sessions of engines on `load`, or of all."""
         where = f"AND client_addr = '{load.address}'" if load else ""
-        name = "application_name = 'pgdrive'"
+        name = "application_name LIKE 'pgdrive%'"
         return int(self.server.value(f"SELECT count(*) FROM pg_stat_activity WHERE {name} {where}"))
 
     def transactions(self) -> int:

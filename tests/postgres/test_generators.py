@@ -216,7 +216,7 @@ def test_a_server_that_refuses_is_said_by_the_generator_that_asked(tables: Serve
 
 def sessions(server: Server) -> int:
     with server.connect() as connection:
-        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'pgdrive'").fetchone()
+        row = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE application_name ~ '^pgdrive'").fetchone()
     assert row is not None
     return int(row[0])
 
@@ -287,7 +287,7 @@ def test_a_ledger_and_clients_that_come_back(tables: Server, tmp_path: Path) -> 
         "BEGIN;\nINSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);\nEND;\n"
     )
     options = [*OPTIONS, "-f", "a.sql", "--client=5", "--time=3", "--ledger", "--reconnect=60s"]
-    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'pgdrive'"
+    kill = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name ~ '^pgdrive'"
     events: list[Event] = []
     with generators_here(2) as generators, (tmp_path / "engine.log").open("w+b") as errors:
         load = ClusterLoad(generators, shared_out(options, tmp_path), errors)

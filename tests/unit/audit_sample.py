@@ -17,6 +17,7 @@ from pgdyno.records import (
     ImportedLine,
     ImportRecord,
     Latency,
+    Leftovers,
     Manifest,
     Outcome,
     Point,
@@ -147,6 +148,7 @@ def own(
     asked_b: Mapping[str, Any] | None = None,
     kind_b: str = "embedded",
     ways: Callable[[int, str], WayRecord] | None = None,
+    leftovers: Mapping[str, Any] | None = None,
     **manifest: object,
 ) -> FakeRun:
     """Two targets that are alike, each measured `repeats` times; all but what is said is clean."""
@@ -162,6 +164,9 @@ def own(
         assert generator is not None
         changed = generator.model_copy(update={"worker_added": worker_added})
         trials[-1] = trials[-1].model_copy(update={"generator": changed})
+        if leftovers is not None:
+            left = Leftovers(**{"sessions": 1, "seconds": 5.0, **leftovers})
+            trials[-1] = trials[-1].model_copy(update={"leftovers": left})
         if ways is not None:
             trials[-1] = trials[-1].model_copy(update={"way": ways(number, name)})
         rates = seconds if seconds is not None else [10_000.0] * int(length_s)

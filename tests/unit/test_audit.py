@@ -259,6 +259,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ("mix-off", INVALID, own(summary=mixed(0.56)), own(summary=mixed(0.5))),
     # of a few transactions, chance makes it so
     ("mix-off", CAUTION, own(summary=mixed(0.53, 10_000)), own(summary=mixed(0.53, 2_000))),
+    ("earlier-sessions", NOTE, own(leftovers={"terminated": 1}), own(leftovers={})),
     ("probe-gap", CAUTION, own(probe={"message": "ended with exit code 3"}), own()),
     ("probe-gap", NOTE, own(probe={"gaps": 1}), own()),
     ("probe-gap", NOTE, own(probe={"late": 31}), own(probe={"late": 29})),

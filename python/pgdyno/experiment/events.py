@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pgdyno.experiment.leftovers import sessions_name
 from pgdyno.experiment.stage import stage
 from pgdyno.experiment.state import RunState
+from pgdyno.plan import PlannedTrial
 from pgdyno.records import LedgerRecord, Stage
 from pgdyno.run import Injector, TrialResult, check_ledger, pages
 from pgdyno.target import Acts, Server, wait_accepting
@@ -16,11 +18,11 @@ def injector_for(state: RunState, server: Server, log: Path) -> Injector:
     return Injector(state.plan.event, Acts(server, state.loaded.folder, log))
 
 
-def clients_environment(state: RunState, server: Server) -> dict[str, str]:
-    """Variables with which the load finds `server`, and a replica that takes over from it."""
-    if any(event.name == "promote" for event in state.plan.event):
-        return server.failover_environment()
-    return server.environment()
+def clients_environment(state: RunState, trial: PlannedTrial, server: Server) -> dict[str, str]:
+    """Variables with which the load of `trial` finds `server`, and a replica that takes over from it."""
+    promotes = any(event.name == "promote" for event in state.plan.event)
+    environment = server.failover_environment() if promotes else server.environment()
+    return {**environment, "PGAPPNAME": sessions_name(state, trial)}
 
 
 def settle(state: RunState, server: Server, result: TrialResult) -> LedgerRecord | None:

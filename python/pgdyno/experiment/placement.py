@@ -36,7 +36,7 @@ def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
     if generator is not None and state.ground.cluster is not None:
         there |= _from_farthest(state, state.ground.cluster, trial, server)
     elif generator is not None:
-        there |= _from_generator(state, server) | {"generator_zone": generator["zone"]}
+        there |= _from_generator(state, trial, server) | {"generator_zone": generator["zone"]}
     elif place is not None or server.machine is None:
         # boto3's room takes a while to load, this part of it does not
         from pgdyno.target.aws.here import own_zone
@@ -63,10 +63,10 @@ def _clock(state: RunState, way: WayRecord) -> Found:
     }
 
 
-def _from_generator(state: RunState, server: Server) -> Found:
+def _from_generator(state: RunState, trial: PlannedTrial, server: Server) -> Found:
     """By pgdrive on the one rented generator. Raises TargetError."""
     try:
-        return _trips(round_trips(state.ground.engine, clients_environment(state, server), "simple"))
+        return _trips(round_trips(state.ground.engine, clients_environment(state, trial, server), "simple"))
     except EngineError as error:
         message = f"the generator cannot measure a round trip to the server: {error.message}"
         raise TargetError(message, hint=error.hint) from error
@@ -79,7 +79,7 @@ def _from_farthest(state: RunState, cluster: Cluster, trial: PlannedTrial, serve
     from pgdyno.cluster.trips import measure_trips
 
     stage(Stage.RUN, cluster.gather)
-    farthest = measure_trips(cluster, trial.point.clients, clients_environment(state, server))
+    farthest = measure_trips(cluster, trial.point.clients, clients_environment(state, trial, server))
     if farthest is None:
         return {}
     generator, trips = farthest

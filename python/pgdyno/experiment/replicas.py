@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.replica_load import figures
+from pgdyno.experiment.leftovers import sessions_name
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
 from pgdyno.plan.replica_load import shares
@@ -73,7 +74,7 @@ def _loads(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWr
         seed = state.seed + trial.number + (place + 1) * SEED_STEP
         options = replica_options(plan, trial.point, seed, clients, rate)
         log = writer.log / f"replica-{place + 1}-engine.log"
-        environment = environments[place]
+        environment = {**environments[place], "PGAPPNAME": sessions_name(state, trial)}
         each = BesideLoad(
             names[place], state.ground.engine, [*options, *scripts], environment, state.loaded.folder, log
         )

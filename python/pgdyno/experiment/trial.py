@@ -11,6 +11,7 @@ from pgdyno.experiment.events import clients_environment, injector_for, settle
 from pgdyno.experiment.generators import way_to_run
 from pgdyno.experiment.ground import scripts_of
 from pgdyno.experiment.hooks import trial_hook
+from pgdyno.experiment.leftovers import end_leftovers
 from pgdyno.experiment.placement import way_of
 from pgdyno.experiment.probing import Probing
 from pgdyno.experiment.redo import GeneratorLostError, with_generators
@@ -25,6 +26,7 @@ from pgdyno.records import (
     Consistency,
     Failure,
     LedgerRecord,
+    Leftovers,
     Outcome,
     Preparation,
     PrepareStep,
@@ -50,6 +52,7 @@ class _Ready:
     """What is known just before the load."""
 
     prepared: Preparation
+    leftovers: Leftovers | None
     settings: list[Setting]
     way: WayRecord
 
@@ -80,14 +83,18 @@ def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
 
 def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
     started = datetime.now(UTC)
+    leftovers = None
     try:
         server = stage(Stage.TARGET, lambda: server_for(state, trial.target))
+        # before the dataset is brought back: a session of an earlier trial may hold locks on it
+        leftovers = stage(Stage.PREPARE, lambda: end_leftovers(state, trial, server))
         prepared = stage(Stage.PREPARE, lambda: prepare(state, trial, server))
         settings = stage(Stage.PREPARE, lambda: _settings(server))
         prepared = stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
-        ready = _Ready(prepared, settings, stage(Stage.PREPARE, lambda: way_of(state, trial, server)))
+        ready = _Ready(prepared, leftovers, settings, stage(Stage.PREPARE, lambda: way_of(state, trial, server)))
     except StageFailedError as failed:
         record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
+        record = record.model_copy(update={"leftovers": leftovers})
         with signals_deferred():
             writer.commit(record, events=[], settings=[])
         return record
@@ -168,6 +175,7 @@ def _measured(
         update={
             "ended_at": ended,
             "prepare": ready.prepared,
+            "leftovers": ready.leftovers,
             "way": ready.way,
             "consistency": consistency,
             "ledger": ledger,
@@ -208,7 +216,7 @@ def _load(
     result = run_trial(
         state.ground.engine,
         [*scripts_of(state.loaded), *options],
-        clients_environment(state, server),
+        clients_environment(state, trial, server),
         state.loaded.folder,
         writer.log / "engine.log",
         on_interval,

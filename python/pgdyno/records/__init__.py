@@ -3,7 +3,7 @@
 Times are ISO 8601 in UTC; latencies are nanoseconds unless a name says otherwise.
 """
 
-from pgdyno.records.around import Consistency, Preparation, PrepareStep
+from pgdyno.records.around import Consistency, Leftovers, Preparation, PrepareStep
 from pgdyno.records.base import FORMAT, Outcome, Record, Stage
 from pgdyno.records.beside import (
     EventEffect,
@@ -82,6 +82,7 @@ __all__ = [
     "Latency",
     "LedgerRange",
     "LedgerRecord",
+    "Leftovers",
     "Manifest",
     "Outcome",
     "OverSshRecord",

@@ -33,6 +33,19 @@ class Preparation(Record):
     """How much of them was in the operating system's page cache at the end; likewise."""
 
 
+class Leftovers(Record):
+    """Sessions of earlier trials of the run that were still in the server when a trial was due."""
+
+    sessions: int
+    """How many were found, on the server and its standbys."""
+    seconds: float
+    """How long the trial waited until the last of them had ended."""
+    canceled: int = 0
+    """Statements that did not end by themselves, and were canceled."""
+    terminated: int = 0
+    """Sessions that did not end then either, and were terminated."""
+
+
 class Consistency(Record):
     """What was checked behind a trial, after its figures were taken."""
 

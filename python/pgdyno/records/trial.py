@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import Field
 
-from pgdyno.records.around import Consistency, Preparation
+from pgdyno.records.around import Consistency, Leftovers, Preparation
 from pgdyno.records.base import FORMAT, Outcome, Record
 from pgdyno.records.beside import EventRecord, LedgerRecord, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
@@ -38,6 +38,8 @@ class TrialRecord(Record):
     summary: Summary | None = None
     prepare: Preparation | None = None
     """None in records of earlier versions, and when the trial failed before it was prepared."""
+    leftovers: Leftovers | None = None
+    """None when no session of an earlier trial was in the server, and in records of earlier versions."""
     consistency: Consistency | None = None
     """None when nothing was checked, as behind a trial that failed."""
     attempt: int = 1

@@ -209,15 +209,16 @@ class Server:
 
     def failover_environment(self) -> dict[str, str]:
         """Variables with which clients find whichever takes writes: the primary, or the replica that takes over."""
-        addresses = [self.address.parameters, *(each for each in self._replica_parameters()[:1])]
+        addresses = [self.address.parameters, *(each.parameters for each in self.replica_addresses()[:1])]
         together = {name: ",".join(each[name] for each in addresses) for name in ("host", "port")}
         parameters = {**self.address.parameters, **together, "target_session_attrs": "read-write"}
         return Address(parameters, self.password).environment(self.dbname)
 
-    def _replica_parameters(self) -> list[dict[str, str]]:
+    def replica_addresses(self) -> list[Address]:
+        """How each standby is reached; none before they were made."""
         if self.machine is None or self.machine.replicas is None:
             return []
-        return [address.parameters for address in self.machine.replicas.addresses()]
+        return self.machine.replicas.addresses()
 
     def followers(self) -> ReplicaSet:
         """Its replicas, of which one can take over. Raises TargetError when it has none."""

@@ -1,0 +1,47 @@
+"""Sessions of earlier trials that had to be ended before a trial could begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if subject.imported:
+        raise MissingError("the source does not tell")
+    found = [
+        (sample, left)
+        for sample in subject.samples
+        if (left := sample.trial.leftovers) is not None and (left.canceled or left.terminated)
+    ]
+    if found:
+        yield Said(
+            Severity.NOTE,
+            f"statements of earlier trials still ran in the server before {len(found)} of {len(subject.samples)} "
+            "trials, and were ended first",
+            [sample.number for sample, _ in found],
+            [
+                Evidence(
+                    at=sample.at(),
+                    figures={
+                        "sessions": left.sessions,
+                        "canceled": left.canceled,
+                        "terminated": left.terminated,
+                        "waited_s": left.seconds,
+                    },
+                )
+                for sample, left in found
+            ],
+            "look at how the trial before each of them ended: its engine was killed, or cut off from the server",
+        )
+
+
+RULE = Rule(
+    "earlier-sessions",
+    "sessions of earlier trials that did not end by themselves before a trial: a note where pgdyno ended them",
+    Severity.NOTE,
+    "docs/reference/run-folder.md",
+    _check,
+)

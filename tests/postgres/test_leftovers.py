@@ -1,0 +1,179 @@
+"""No trial is measured alongside statements of an earlier one."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import LiteralString, cast
+
+import psycopg
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.experiment import leftovers
+from pgdyno.experiment.leftovers import end_leftovers, sessions_name
+from pgdyno.experiment.state import RunState
+from pgdyno.plan import PlannedTrial
+from pgdyno.records import Outcome
+from pgdyno.target import Home, Server
+from pgdyno.target.address import Address
+from tests.postgres.runs import engines, running, the_run
+from tests.waiting import wait_until
+
+PLAN = """\
+name = "leftovers"
+target.a = { kind = "embedded", version = "18", settings = { fsync = "off" } }
+[workload]
+scripts = ["sleep.sql"]
+dataset = "none"
+variables = { nap = 0 }
+[sweep]
+clients = [2]
+variables.nap = [1800, 0]
+[trial]
+duration = "1s"
+order = "as-listed"
+[probe]
+enabled = false
+"""
+SCRIPT = """\
+\\if :client_id = 0
+SELECT pg_sleep(:nap);
+\\else
+-- being canceled does not end it
+DO $$ BEGIN PERFORM pg_sleep(:nap); EXCEPTION WHEN query_canceled THEN PERFORM pg_sleep(:nap); END $$;
+\\endif
+"""
+
+
+def test_what_a_killed_engine_left_is_ended_before_the_next_trial(warm_home: Home, tmp_path: Path) -> None:
+    (tmp_path / "sleep.sql").write_text(SCRIPT)
+    plan = tmp_path / "leftovers.toml"
+    plan.write_text(PLAN)
+    with running(warm_home, tmp_path, plan) as process:
+        for engine in engines(warm_home):
+            os.kill(engine, signal.SIGKILL)
+        said = process.communicate(timeout=120)[1]
+    folder = the_run(tmp_path)
+    first, second = folder.trials()
+    assert first.outcome is Outcome.FAILED
+    assert first.leftovers is None
+    assert second.outcome is Outcome.FINISHED, said
+    left = second.leftovers
+    assert left is not None
+    assert (left.sessions, left.canceled, left.terminated) == (2, 2, 1)
+    # both of them had their time to end by themselves
+    assert left.seconds > 2 * leftovers.WAIT_S
+    expected = "trial 2: 2 sessions of an earlier trial had not ended; statements canceled: 2, sessions terminated: 1"
+    assert expected in folder.manifest.notes
+    assert expected in " ".join(said.split())
+
+
+# ---- one by one ----
+
+
+STATE = cast(
+    "RunState",
+    SimpleNamespace(
+        folder=SimpleNamespace(
+            manifest=SimpleNamespace(run="a run", started_at=datetime(2026, 1, 1, tzinfo=UTC)),
+        ),
+        view=SimpleNamespace(set_up=lambda _text: None),
+        note=lambda _text: None,
+    ),
+)
+FIRST, SECOND = (cast("PlannedTrial", SimpleNamespace(number=number)) for number in (1, 2))
+BUSY = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND usename = %s AND state = 'active'"
+
+
+@contextmanager
+def busy(server: Server, name: str, **parameters: str) -> Iterator[None]:
+    """A session of this name whose statement does not end by itself."""
+    address = Address({**server.address.parameters, "application_name": name, **parameters}, server.password)
+    with server.connect() as watching, closing(address.connect(server.dbname)) as session:
+        session.pgconn.send_query(b"SELECT pg_sleep(1800)")
+        wait_until(lambda: watching.execute(BUSY, [name, address.parameters["user"]]).fetchone() is not None)
+        yield
+        watching.execute("SELECT pg_terminate_backend(%s)", [session.info.backend_pid])
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leftovers, "WAIT_S", 0.5)
+
+
+def test_names_tell_run_and_trial() -> None:
+    other = cast(
+        "RunState",
+        SimpleNamespace(
+            folder=SimpleNamespace(
+                manifest=SimpleNamespace(run="a run", started_at=datetime(2026, 1, 2, tzinfo=UTC)),
+            )
+        ),
+    )
+    first = sessions_name(STATE, FIRST)
+    assert first.startswith("pgdrive ")
+    assert first.endswith("/1")
+    assert len(first) < 64
+    assert sessions_name(STATE, SECOND)[:-1] == first[:-1]
+    assert sessions_name(other, FIRST) != first
+
+
+@pytest.mark.usefixtures("impatient")
+def test_sessions_of_others_are_left_alone(server: Server) -> None:
+    ours = sessions_name(STATE, FIRST)
+    with server.connect() as admin:
+        admin.execute("DROP ROLE IF EXISTS somebody_else")
+        admin.execute("CREATE ROLE somebody_else LOGIN SUPERUSER PASSWORD 'secret'")
+        with (
+            busy(server, "pgdrive"),
+            busy(server, "pgdrive 00000000/1"),
+            busy(server, ours, user="somebody_else"),
+        ):
+            assert end_leftovers(STATE, SECOND, server) is None
+            for name, user in (("pgdrive", server.user), ("pgdrive 00000000/1", server.user), (ours, "somebody_else")):
+                assert admin.execute(BUSY, [name, user]).fetchone() is not None
+        admin.execute("DROP ROLE somebody_else")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_role_without_privileges_can_end_its_own(server: Server) -> None:
+    with server.connect() as admin:
+        admin.execute("DROP ROLE IF EXISTS of_little_right")
+        admin.execute("CREATE ROLE of_little_right LOGIN PASSWORD 'secret'")
+        address = Address({**server.address.parameters, "user": "of_little_right"}, "secret")
+        restricted = Server(address, [], machine=None, dbname=server.dbname)
+        with busy(server, sessions_name(STATE, FIRST), user="of_little_right"):
+            left = end_leftovers(STATE, SECOND, restricted)
+        assert left is not None
+        # once canceled, it is idle in a connection that is still open
+        assert (left.sessions, left.canceled, left.terminated) == (1, 1, 1)
+        admin.execute("DROP ROLE of_little_right")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_an_idle_session_is_terminated(server: Server) -> None:
+    name = sessions_name(STATE, FIRST)
+    with closing(server.address.connect(server.dbname, application_name=name)) as idle:
+        left = end_leftovers(STATE, SECOND, server)
+        assert left is not None
+        assert (left.sessions, left.canceled, left.terminated) == (1, 0, 1)
+        with pytest.raises(psycopg.OperationalError):
+            idle.execute("SELECT 1")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_one_that_cannot_be_ended_fails_the_trial(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    nothing: LiteralString = "SELECT count(*) FILTER (WHERE false) FROM pg_stat_activity WHERE application_name LIKE %s"
+    monkeypatch.setattr(leftovers, "_CANCEL", nothing)
+    monkeypatch.setattr(leftovers, "_TERMINATE", nothing)
+    with busy(server, sessions_name(STATE, FIRST)), pytest.raises(TargetError) as raised:
+        end_leftovers(STATE, SECOND, server)
+    assert "sessions of earlier trials are still in the server" in raised.value.message
+    assert "of trial 1 (active: SELECT pg_sleep(1800))" in raised.value.message
+    assert raised.value.hint is not None
