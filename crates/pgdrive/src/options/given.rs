@@ -134,7 +134,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "builtin" => given.scripts.push(script(&value, Origin::Builtin)?),
         "file" => given.scripts.push(script(&value, Origin::File)?),
         "select-only" | "skip-some-updates" => given.scripts.push(shorthand(name)),
-        "client" => given.clients = Some(whole(&value, "-c/--clients", 1, I32)?),
+        "client" => given.clients = Some(whole(&value, "-c/--client", 1, I32)?),
         "jobs" => given.workers = Some(whole(&value, "-j/--jobs", 1, I32)?),
         "max-workers" => given.most_workers = Some(whole(&value, "--max-workers", 1, I32)?),
         "worker-busy" => given.busy_percent = Some(whole(&value, "--worker-busy", 1, 100)?),

@@ -121,9 +121,9 @@ fn complaints_are_pgbenchs() {
     for (args, complaint) in [
         (
             &["-c", "0"][..],
-            "-c/--clients must be in range 1..2147483647",
+            "-c/--client must be in range 1..2147483647",
         ),
-        (&["-c", "x"], "invalid value \"x\" for option -c/--clients"),
+        (&["-c", "x"], "invalid value \"x\" for option -c/--client"),
         (&["-M", "odd"], "invalid query mode (-M): \"odd\""),
         (
             &["-t1", "-T1"],
