@@ -14,7 +14,6 @@ from __future__ import annotations
 import itertools
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +26,7 @@ import pytest
 from psycopg import sql
 
 from pgdyno.target import Server
+from tests.postgres.pgbench_words import assert_same_words, installed_pgbench, version_of
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 TABLESPACES = ('the "fast" one', "pgdyno_init_keys")
@@ -38,9 +38,7 @@ MakeDatabase = Callable[[], str]
 
 @pytest.fixture(scope="session")
 def pgbench() -> str:
-    found = shutil.which("pgbench")
-    assert found is not None, "no pgbench to compare with: install the Debian package postgresql"
-    return found
+    return installed_pgbench()
 
 
 @pytest.fixture(scope="session")
@@ -101,6 +99,10 @@ def run(program: str | Path, server: Server, dbname: str, *args: str) -> subproc
     return subprocess.run(
         [program, *args], env=environment(server, dbname), capture_output=True, text=True, timeout=120, check=False
     )
+
+
+def under_pgbenchs_name(text: str) -> str:
+    return text.replace("pgdrive: ", "pgbench: ")
 
 
 def query(server: Server, dbname: str, statement: LiteralString) -> list[tuple[Any, ...]]:
@@ -230,8 +232,7 @@ def test_partitions_alone_are_unlogged(server: Server, pgbench: str, make_databa
     persistence = query(server, ours, "SELECT relname, relpersistence FROM pg_class WHERE relname ~ '^pgb' ORDER BY 1")
     unlogged = {name for name, kind in persistence if kind == "u"}
     assert unlogged == {f"pgbench_accounts_{number}{key}" for number in (1, 2) for key in ("", "_pkey")}
-    version = subprocess.run([pgbench, "--version"], capture_output=True, text=True, check=True).stdout
-    if int(re.findall(r"\d+", version)[0]) >= 18:
+    if version_of(pgbench) >= (18, 0):
         assert made(server, theirs) == made(server, ours)
     else:
         assert "partitioned tables cannot be unlogged" in expected.stderr
@@ -347,8 +348,8 @@ def test_complaints_are_pgbenchs(server: Server, pgbench: str, make_database: Ma
     assert expected.returncode == 1
     assert (done.returncode, done.stdout) == (1, "")
     # the wording of the statement itself is no part of the interface
-    said = [re.sub("(Query was: ....).*", r"\1", text) for text in (done.stderr, expected.stderr)]
-    assert said[0].replace("pgdrive: ", "pgbench: ") == said[1]
+    ours, theirs = (re.sub("(Query was: ....).*", r"\1", text) for text in (done.stderr, expected.stderr))
+    assert_same_words(under_pgbenchs_name(ours), theirs)
 
 
 def test_options_of_initialization_are_refused_elsewhere(
@@ -358,14 +359,15 @@ def test_options_of_initialization_are_refused_elsewhere(
     for option in ["-q", "-F50", "-Id", "--foreign-keys", "--partitions=2", "--tablespace=x", "--unlogged-tables"]:
         expected = run(pgbench, server, dbname, option)
         done = run(PGDRIVE, server, dbname, option)
-        assert (done.returncode, done.stderr.replace("pgdrive: ", "pgbench: ")) == (1, expected.stderr)
+        assert (done.returncode, expected.returncode) == (1, 1)
+        assert_same_words(under_pgbenchs_name(done.stderr), expected.stderr)
 
 
 def test_a_server_that_refuses_the_connection(server: Server, pgbench: str) -> None:
     expected = run(pgbench, server, "pgdyno_no_such_database", "-i")
     done = run(PGDRIVE, server, "pgdyno_no_such_database", "-i")
     assert (done.returncode, expected.returncode) == (1, 1)
-    assert done.stderr.replace("pgdrive: ", "pgbench: ") == expected.stderr
+    assert_same_words(under_pgbenchs_name(done.stderr), expected.stderr)
 
 
 # ---- being told to stop ----

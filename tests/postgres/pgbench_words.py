@@ -1,0 +1,70 @@
+"""Compares what the installed pgbench prints with what pgdrive prints in its place.
+
+pgdrive uses the words of the newest pgbench. The installed one has any minor version, and minor versions reword
+messages: 15.20 says `-c/--client` where 15.18 said `-c/--clients`. So every version is held to what the messages
+mean, and those versions whose words are known here are held to the words, too.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections import Counter
+from functools import cache
+from itertools import zip_longest
+
+KNOWN = {15: 20}
+"""By major version, the newest minor version whose words were compared."""
+REWORDED = {"-c/--clients": "-c/--client"}
+"""Words of older versions among the known ones, and the newest pgbench's."""
+
+Meaning = tuple[str, Counter[str]]
+
+
+def installed_pgbench() -> str:
+    """The path of the pgbench to compare with."""
+    found = shutil.which("pgbench")
+    assert found is not None, "no pgbench on PATH to compare with: make test-packages installs the package postgresql"
+    return found
+
+
+@cache
+def version_of(program: str) -> tuple[int, int]:
+    """Major and minor version of a pgbench."""
+    printed = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    found = re.search(r"\(PostgreSQL\) (\d+)(?:\.(\d+))?", printed)
+    assert found is not None, printed
+    # a version under development has no minor version
+    return int(found[1]), int(found[2] or 0)
+
+
+def has_known_words(version: tuple[int, int]) -> bool:
+    """Whether the words of that version are known here."""
+    return version[1] <= KNOWN.get(version[0], -1)
+
+
+def assert_same_words(ours: str, theirs: str, version: tuple[int, int] | None = None) -> None:
+    """Fails unless pgdrive prints what a pgbench of that version (the installed one by default) prints.
+
+    Both texts come without what differs from run to run, such as times and names of databases.
+    """
+    version = version or version_of(installed_pgbench())
+    for our_line, their_line in zip_longest(ours.split("\n"), theirs.split("\n"), fillvalue=""):
+        assert meaning(our_line) == meaning(their_line), (ours, theirs)
+    if has_known_words(version):
+        assert ours == newest_words(theirs)
+
+
+def newest_words(text: str) -> str:
+    """The text in the words of the newest pgbench."""
+    for old, new in REWORDED.items():
+        text = re.sub(rf"{re.escape(old)}(?!\w)", new, text)
+    return text
+
+
+def meaning(line: str) -> Meaning:
+    """What a line must say in any wording: its kind (error, detail, hint), and the values that it names."""
+    kind = re.match(r"(?:pgbench: )?(\w+):", line)
+    values = re.findall(r'"[^"]*"|(?<![\w.])-?\d+(?:\.\d+)*', line)
+    return kind[1] if kind else "", Counter(values)
