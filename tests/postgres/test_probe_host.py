@@ -13,18 +13,19 @@ from pathlib import Path
 
 from tests.postgres.probing import Line, probing
 
-SECONDS = 4
-STARTING_S = 1.0
-"""A program that is started may take that long to its first look."""
+SECONDS = 5
 ROUNDED_S = 0.05
 """vmstat rounds each of its seconds to whole percents, and takes the last one for the rest."""
 
 
-def vmstat(seconds: int) -> list[dict[str, float]]:
-    """vmstat's lines of each second, behind the one since the boot."""
-    done = subprocess.run(["vmstat", "-n", "1", str(seconds + 1)], capture_output=True, text=True, check=True)
-    names, *lines = done.stdout.splitlines()[1:]
-    return [dict(zip(names.split(), map(float, line.split()), strict=True)) for line in lines[1:]]
+def vmstat(seconds: int) -> list[tuple[float, dict[str, float]]]:
+    """vmstat's lines: when each was read, and its columns; of the time since the boot, then of each second."""
+    command = ["vmstat", "-n", "1", str(seconds + 1)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        next(process.stdout)
+        names = next(process.stdout).split()
+        return [(time.time(), dict(zip(names, map(float, line.split()), strict=True))) for line in process.stdout]
 
 
 def diskstats() -> dict[str, list[int]]:
@@ -33,14 +34,19 @@ def diskstats() -> dict[str, list[int]]:
 
 
 def test_cpu_and_switches_are_vmstat_s() -> None:
-    """As in test_probe_sysstat.py: others may use the machine in some of its seconds, and leave it alone in others."""
+    """As in test_probe_sysstat.py: whatever else the machine does, and however late a program gets its turn.
+
+    A line of vmstat is read after its look, and that of a second before the next look: what our samples between
+    two lines gained lies within vmstat's time, and vmstat's time within ours.
+    """
     with probing(options=["--no-server"]) as probe:
         probe.wait_for("sample", "cpu", 2)
         began = time.time()
-        seen = vmstat(SECONDS)
+        (first_at, _), *lines = vmstat(SECONDS)
         ended = time.time()
         probe.wait_past(ended, "cpu", "kernel")
-    looked = (began + STARTING_S, ended - 0.2)
+    seen = [line for _, line in lines]
+    looked = (first_at, lines[-2][0])
     # its seconds are longer on a busy machine
     longest = ended - began - (SECONDS - 1)
     for metrics, columns in ((("user",), ("us",)), (("system", "irq"), ("sy",)), (("idle",), ("id",))):
@@ -52,8 +58,34 @@ def test_cpu_and_switches_are_vmstat_s() -> None:
     low, _ = probe.within("kernel", *looked, switches)
     _, high = probe.within("kernel", began, ended, switches)
     assert 0 < 0.95 * low <= sum(line["cs"] for line in seen) <= 1.05 * high
-    for _, values in probe.rows("cpu")[1:]:
-        assert 0.95 < sum(values.values()) < 1.05, values
+
+
+def test_shares_of_the_cpu_are_of_all_the_time_there_was() -> None:
+    """All shares by their samples' lengths are what the kernel counted around them, and no less than within them."""
+    outer, outer_began = cpu_time_s(), time.monotonic()
+    with probing(options=["--no-server"]) as probe:
+        probe.wait_for("sample", "cpu", 1)
+        inner, inner_began = cpu_time_s(), time.monotonic()
+        probe.wait_for("sample", "cpu", 3)
+        inner_s, inner_length_s = cpu_time_s() - inner, time.monotonic() - inner_began
+        probe.wait_past(time.time(), "cpu")
+    outer_s, outer_length_s = cpu_time_s() - outer, time.monotonic() - outer_began
+    samples = probe.of("sample", "cpu")
+    modes = list(samples[-1]["rows"][0]["values"])
+    shares_s = sum(cpu_seconds(modes, line) for line in samples)
+    assert inner_s - ROUNDED_S <= shares_s <= outer_s + ROUNDED_S
+    assert inner_length_s <= sum(line["span_us"] or 0 for line in samples) / 1e6 <= outer_length_s
+
+
+def cpu_time_s() -> float:
+    """What the kernel counted since the boot in all modes, a core."""
+    ticks, *cores = (
+        # guests are in user and nice, too
+        [int(word) for word in line.split()[1:9]]
+        for line in Path("/proc/stat").read_text().splitlines()
+        if line.startswith("cpu")
+    )
+    return sum(ticks) / os.sysconf("SC_CLK_TCK") / len(cores)
 
 
 def cpu_seconds(metrics: Sequence[str], line: Line) -> float:
