@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from contextlib import suppress
@@ -22,14 +21,6 @@ from tests.postgres.tls_server import OWNER
 from tests.ssh.sshd import start_sshd
 
 _HERE = count(2)
-
-
-def free_port() -> int:
-    """One that nobody listens on now, at any address."""
-    with socket.socket() as free:
-        free.bind(("0.0.0.0", 0))
-        port: int = free.getsockname()[1]
-        return port
 
 
 @dataclass

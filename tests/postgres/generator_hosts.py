@@ -89,11 +89,12 @@ def generator_hosts(installed: Installation, loads: int) -> Iterator[Hosts | Non
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)
         server = OwnServer.make(installed, folder / "server")
-        with (server.data / "postgresql.conf").open("a") as file:
-            file.write(f"listen_addresses = '{hosts[1].address}'\n")
+        server.configure(
+            f"listen_addresses = '{hosts[1].address}'\n"
             # sessions of a host that is cut off are not to be counted for long
-            file.write("tcp_user_timeout = 2000\ntcp_keepalives_idle = 1\n")
-            file.write("tcp_keepalives_interval = 1\ntcp_keepalives_count = 2\n")
+            "tcp_user_timeout = 2000\ntcp_keepalives_idle = 1\n"
+            "tcp_keepalives_interval = 1\ntcp_keepalives_count = 2\n"
+        )
         with (server.data / "pg_hba.conf").open("a") as file:
             file.write("host all all 198.51.100.0/24 trust\n")
         server.start(hosts[1].within)

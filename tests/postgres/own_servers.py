@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
-import socket
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from pgdyno.target.installation import Installation
+from pgdyno.target.log import log_size, read_log
+from tests.ports import reserve_port
 
 CONFIGURATION = """
 listen_addresses = '127.0.0.1'
@@ -22,6 +24,8 @@ fsync = off
 max_connections = 60
 shared_buffers = 16MB
 """
+PATIENCE_S = 120
+"""What only a server that hangs takes to start or to stop."""
 UNHURRIED = """
 CREATE OR REPLACE FUNCTION unhurried() RETURNS trigger LANGUAGE plpgsql
 AS 'BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END';
@@ -58,24 +62,24 @@ def _own(folder: Path) -> None:
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
 
 
-def _run(installation: Installation, program: str, *args: str) -> None:
-    """Runs one of the server's programs, or `cp`, as a user that a server accepts."""
-    as_nobody: dict[str, Any] = {}
-    if os.geteuid() == 0:
-        as_nobody = {"user": "nobody", "group": "nogroup", "extra_groups": []}
-    done = subprocess.run(
-        [program if program == "cp" else installation.program(program), *args],
-        env=installation.environment(),
-        cwd="/",
-        stdin=subprocess.DEVNULL,
-        # a server keeps what it inherits
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL if program == "pg_ctl" else subprocess.PIPE,
-        timeout=120,
-        check=False,
-        **as_nobody,
-    )
-    assert done.returncode == 0, (program, args, done.stderr)
+def _run(installation: Installation, program: str, *args: str, within: Sequence[str] = ()) -> None:
+    """Runs one of the server's programs, or `cp`, as a user that a server accepts; `within` is what starts it."""
+    as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"] if os.geteuid() == 0 else []
+    path = program if program == "cp" else installation.program(program)
+    # a file, as a server would keep a pipe open
+    with tempfile.TemporaryFile("w+") as words:
+        done = subprocess.run(
+            [*within, *as_nobody, path, *args],
+            env={**installation.environment(), "PGCTLTIMEOUT": str(PATIENCE_S)},
+            cwd="/",
+            stdin=subprocess.DEVNULL,
+            stdout=words,
+            stderr=words,
+            timeout=2 * PATIENCE_S,
+            check=False,
+        )
+        words.seek(0)
+        assert done.returncode == 0, f"{program} {' '.join(args)} failed: {words.read()}"
 
 
 @dataclass
@@ -84,54 +88,49 @@ class OwnServer:
 
     installation: Installation
     folder: Path
-    port: int
+    port: int = field(init=False)
 
     @classmethod
     def make(cls, installation: Installation, folder: Path) -> OwnServer:
         """A new cluster, not started; every local user is trusted."""
         folder.mkdir(mode=0o755)
         _own(folder)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        server = cls(installation, folder, port)
+        server = cls(installation, folder)
         _run(installation, "cp", "-a", str(_template(installation)), str(server.data))
-        with (server.data / "postgresql.conf").open("a") as file:
-            file.write(f"{CONFIGURATION}port = {port}\nunix_socket_directories = '{folder}'\n")
+        server.configure(f"{CONFIGURATION}port = {server.port}\nunix_socket_directories = '{folder}'\n")
         return server
+
+    def __post_init__(self) -> None:
+        """Takes a port, which it has until it is no longer there."""
+        self.port = reserve_port(self)
+
+    def configure(self, lines: str) -> None:
+        """Adds lines to its configuration."""
+        with (self.data / "postgresql.conf").open("a") as file:
+            file.write(lines)
 
     @property
     def data(self) -> Path:
         return self.folder / "data"
 
-    def run(self, program: str, *args: str) -> None:
-        """Runs one of the server's programs as a user that it accepts."""
-        _run(self.installation, program, *args)
-
-    def start(self, within: tuple[str, ...] = ()) -> None:
-        """`within` is what it is started by, such as a namespace's `nsenter`; only root has that."""
-        if not within:
-            self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-w", "start")
-            return
-        as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-        pg_ctl = [self.installation.program("pg_ctl"), "-D", self.data, "-l", self.folder / "log", "-w", "start"]
-        subprocess.run(
-            [*within, *as_nobody, *map(str, pg_ctl)],
-            env=self.installation.environment(),
-            cwd="/",
-            stdin=subprocess.DEVNULL,
-            # the server keeps what it inherits
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            check=True,
-            timeout=120,
-        )
+    def start(self, within: Sequence[str] = ()) -> None:
+        """`within` is what it is started by, such as a namespace's `nsenter`."""
+        self._control("start", within=within)
 
     def stop(self, mode: str = "fast") -> None:
-        self.run("pg_ctl", "-D", str(self.data), "-m", mode, "-w", "stop")
+        self._control("stop", "-m", mode)
 
     def restart(self, mode: str = "immediate") -> None:
-        self.run("pg_ctl", "-D", str(self.data), "-l", str(self.folder / "log"), "-m", mode, "-w", "restart")
+        self._control("restart", "-m", mode)
+
+    def _control(self, action: str, *args: str, within: Sequence[str] = ()) -> None:
+        """Runs pg_ctl; one that fails says what the server wrote into its log meanwhile."""
+        log = self.folder / "log"
+        logged = log_size(log)
+        try:
+            _run(self.installation, "pg_ctl", "-D", str(self.data), "-l", str(log), "-w", action, *args, within=within)
+        except (AssertionError, subprocess.TimeoutExpired) as failed:
+            raise AssertionError(f"{failed}\nthe server's log:\n{read_log(log, logged)}") from None
 
     def is_running(self) -> bool:
         return (self.data / "postmaster.pid").exists()

@@ -23,9 +23,10 @@ from pgdyno.store import load_run
 from pgdyno.store.cloud import read_cloud
 from pgdyno.target import Home
 from pgdyno.target.installation import Installation
-from tests.aws.ec2_hosts import Ec2Hosts, free_port
+from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import Simulator, simulated
+from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import PGDYNO, environment, the_run
 
 HERE, ELSEWHERE = ("c7i.large", "m8g.large") if os.uname().machine == "x86_64" else ("m8g.large", "c7i.large")
@@ -75,7 +76,9 @@ def rented(installed: Installation, warm_home: Home, tmp_path: Path) -> Iterator
     hosts = Ec2Hosts(installed, folder)
     try:
         with simulated(hosts) as simulator:
-            yield Rented(simulator, hosts, warm_home, tmp_path, free_port(), free_port())
+            yield Rented(
+                simulator, hosts, warm_home, tmp_path, reserve_port(hosts, EVERYWHERE), reserve_port(hosts, EVERYWHERE)
+            )
     finally:
         hosts.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -29,10 +29,11 @@ from pgdyno.target import Home
 from pgdyno.target.aws import patience
 from pgdyno.target.aws.life import begin
 from pgdyno.target.installation import Installation
-from tests.aws.ec2_hosts import Ec2Hosts, free_port
+from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.everything import Everything
 from tests.aws.plans import aurora, generator, rds, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator, simulated
+from tests.ports import EVERYWHERE, reserve_port
 from tests.postgres.runs import PGDYNO, environment, the_run
 from tests.postgres.tls_server import TlsServer
 from tests.ssh.sshd import FAKETIME
@@ -121,7 +122,7 @@ def amazon(behind: TlsServer, installed: Installation, warm_home: Home, tmp_path
     hosts = Everything(behind, ec2)
     try:
         with simulated(hosts) as simulator:
-            yield Amazon(simulator, hosts, behind, warm_home, tmp_path, free_port())
+            yield Amazon(simulator, hosts, behind, warm_home, tmp_path, reserve_port(ec2, EVERYWHERE))
     finally:
         ec2.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import pwd
-import resource
 import signal
 import subprocess
 import sys
@@ -25,6 +23,7 @@ from psycopg import sql
 
 from pgdyno.target import Server
 from pgdyno.target.installation import Installation
+from tests.postgres.own_servers import OwnServer
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 STEPS = "gvp"
@@ -474,44 +473,12 @@ def test_events_tell_of_rows_and_steps(place: Place, tmp_path: Path) -> None:
 # ---- servers that fail ----
 
 
-class OwnServer:
-    """A server of one test, which may be stopped in any way."""
-
-    def __init__(self, installed: Installation, folder: Path) -> None:
-        self.bin, self.folder = installed.bin, folder
-        self.data = folder / "data"
-        self._run("initdb", "-N", "-A", "trust", "-U", "postgres", "-D", str(self.data))
-        with (self.data / "postgresql.conf").open("a") as conf:
-            conf.write(f"port = 5432\nlisten_addresses = ''\nunix_socket_directories = '{folder}'\n")
-            # small, so that rows are written out while they come
-            conf.write("shared_buffers = '2MB'\n")
-        self.place = Place(
-            clean_environment(PGHOST=str(folder), PGPORT="5432", PGUSER="postgres", PGDATABASE="postgres")
-        )
-
-    def _run(self, program: str, *args: str, file_bytes: int = resource.RLIM_INFINITY) -> None:
-        def limit() -> None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (file_bytes, resource.RLIM_INFINITY))
-            if os.geteuid() == 0:
-                nobody = pwd.getpwnam("nobody")
-                os.setgroups([])
-                os.setgid(nobody.pw_gid)
-                os.setuid(nobody.pw_uid)
-
-        command = [str(self.bin / program), *args]
-        subprocess.run(command, cwd=self.folder, stdout=subprocess.DEVNULL, preexec_fn=limit, check=True)
-
-    def start(self, file_bytes: int = resource.RLIM_INFINITY) -> None:
-        log = str(self.folder / "log")
-        self._run("pg_ctl", "start", "-w", "-D", str(self.data), "-l", log, file_bytes=file_bytes)
-
-    def stop(self, mode: str) -> None:
-        self._run("pg_ctl", "stop", "-w", "-m", mode, "-D", str(self.data))
-
-
 @pytest.fixture
-def own_server(installed: Installation, unprivileged_folder: Path) -> Iterator[OwnServer]:
-    server = OwnServer(installed, unprivileged_folder)
+def own_server(installed: Installation, scratch: Path) -> Iterator[OwnServer]:
+    """A server of one test, which may be stopped in any way."""
+    server = OwnServer.make(installed, scratch / "own")
+    # small, so that rows are written out while they come
+    server.configure("shared_buffers = '2MB'\n")
     server.start()
     yield server
     server.stop("immediate")
@@ -521,7 +488,7 @@ def own_server(installed: Installation, unprivileged_folder: Path) -> Iterator[O
 def test_a_load_goes_on_after_the_server_crashed(
     own_server: OwnServer, unbroken: list[list[tuple[Any, ...]]], tables: tuple[str, ...]
 ) -> None:
-    place = own_server.place
+    place = Place(own_server.environment())
     held = hold(place, 20, tables=tables)
     own_server.stop("immediate")
     held.release()
@@ -539,10 +506,10 @@ def test_a_load_goes_on_after_the_server_crashed(
 
 
 def test_a_load_goes_on_after_the_disk_was_full(own_server: OwnServer, unbroken: list[list[tuple[Any, ...]]]) -> None:
-    place = own_server.place
+    place = Place(own_server.environment())
     own_server.stop("fast")
     # the second scale unit does not fit into a file of this size; WAL's files do
-    own_server.start(file_bytes=20 * 1024 * 1024)
+    own_server.start(within=["prlimit", f"--fsize={20 * 1024 * 1024}:"])
     said = place.refuse("-s", "2", "--load-workers=3", "--load-chunk=5000")
     assert "could not extend file" in said
     assert said.splitlines()[-1].startswith("pgdrive: hint: What was committed is kept")

@@ -121,8 +121,7 @@ def stage(installed: Installation, tmp_path_factory: pytest.TempPathFactory) -> 
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
         folder.chmod(0o755)
         server = OwnServer.make(installed, folder / "server")
-        with (server.data / "postgresql.conf").open("a") as file:
-            file.write(f"listen_addresses = '{database.address}'\ncluster_name = 'theirs/main'\n")
+        server.configure(f"listen_addresses = '{database.address}'\ncluster_name = 'theirs/main'\n")
         with (server.data / "pg_hba.conf").open("a") as file:
             file.write("host all all 192.0.2.0/30 trust\n")
         server.start(database.within)

@@ -54,20 +54,27 @@ def test_one_frame_has_the_load_in_it_and_no_password(loaded: Server) -> None:
 
 
 def test_json_is_an_object_a_second_with_true_figures(loaded: Server) -> None:
+    def is_whole(each: dict[str, Any]) -> bool:
+        """Others may keep the load, or the probe, from its turn for a second, and the WAL writer sleeps for some."""
+        return (
+            (each["tps"] or 0) > 0
+            and (each["wal_bytes_per_s"] or 0) > 0
+            and sum(each["active"].values()) > 0
+            and each["sessions"] == 4
+            and 0 < each["cpu"]["busy"] <= 1.01
+            and {"client backend", "walwriter"} <= {process["kind"] for process in each["processes"]}
+        )
+
     with objects(loaded.environment()) as told:
-        first = told.wait_for(lambda each: (each["tps"] or 0) > 0 and len(each["processes"]) > 4)
+        first = told.wait_for(is_whole)
         second = told.wait_for(lambda _: True)
     assert first["v"] == 1
     assert first["server"].startswith(f"{loaded.user}@[local]")
-    assert 0 < sum(first["active"].values()) <= 4
+    assert sum(first["active"].values()) <= 4
     assert sum(first["active"].values()) == pytest.approx(sum(first["waits"].values()))
-    assert first["sessions"] == 4
     assert {each["application"] for each in first["backends"]} <= {"pgdrive"}
-    assert 0 < first["cpu"]["busy"] <= 1.01
     assert first["processors"] >= 1
-    assert first["wal_bytes_per_s"] > 0
     assert first["disks"][0]["holds"] == "data wal"
-    assert {"client backend", "walwriter"} <= {each["kind"] for each in first["processes"]}
     assert 0.5 < second["at_s"] - first["at_s"] < PATIENCE_S
 
 
@@ -198,8 +205,7 @@ def test_statements_that_take_the_time_are_shown_without_what_is_in_them(
     installed: Installation, scratch: Path
 ) -> None:
     own = OwnServer.make(installed, scratch / "own")
-    with (own.data / "postgresql.conf").open("a") as file:
-        file.write("shared_preload_libraries = 'pg_stat_statements'\n")
+    own.configure("shared_preload_libraries = 'pg_stat_statements'\n")
     own.start()
     try:
         with own.connect() as connection:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from typing import Any
 import psycopg
 
 from pgdyno.target.installation import Installation
+from tests.ports import reserve_port
 
 PASSWORD = "secret"
 HBA = """\
@@ -95,9 +95,7 @@ class TlsServer:
         self.folder = folder
         self.certificates = make_certificates(folder / "certificates")
         self.data = folder / "data"
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        self.port = reserve_port(self)
         self._keys_for_the_server()
         self._start()
         with self.connect() as connection:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.plan.ssh_words import SshSpec
+from tests.ports import reserved_port
 
 SSHD = "/usr/sbin/sshd"
 """sshd wants its whole path."""
@@ -78,20 +78,18 @@ def running_sshd(
     for name in ("host", "user"):
         keygen(folder / name)
     (folder / "authorized").write_text((folder / "user.pub").read_text())
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
     me = getpass.getuser()
     (folder / "config").write_text(f"Host *\n  User {me}\n  IdentityFile {folder / 'user'}\n  IdentitiesOnly yes\n")
     (folder / "known_hosts").write_text("")
-    process = start_sshd(folder, address, port, lines, within)
-    sshd = Sshd(folder, address, port, process)
-    sshd.know(port)
-    try:
-        yield sshd
-    finally:
-        process.terminate()
-        process.wait()
+    with reserved_port() as port:
+        process = start_sshd(folder, address, port, lines, within)
+        sshd = Sshd(folder, address, port, process)
+        sshd.know(port)
+        try:
+            yield sshd
+        finally:
+            process.terminate()
+            process.wait()
 
 
 def start_sshd(

@@ -1,0 +1,43 @@
+"""A port that a test's server has reserved is that server's alone, for as long as there is the server."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+from tests.ports import reserve_port, reserved_port
+
+
+class Owner:
+    """What has a port."""
+
+
+def listen(port: int, *, reuses: bool) -> None:
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, reuses)
+        listening.bind(("127.0.0.1", port))
+        listening.listen()
+
+
+def test_a_server_can_listen_where_nobody_else_can_bind() -> None:
+    owner = Owner()
+    port = reserve_port(owner)
+    for _ in range(2):
+        listen(port, reuses=True)
+        with pytest.raises(OSError, match="Address already in use"):
+            listen(port, reuses=False)
+    del owner
+    listen(port, reuses=False)
+
+
+def test_a_block_has_its_port_until_it_ends() -> None:
+    with reserved_port() as port, pytest.raises(OSError, match="Address already in use"):
+        listen(port, reuses=False)
+    listen(port, reuses=False)
+
+
+def test_nobody_listens_there_before_the_server_does() -> None:
+    owner = Owner()
+    with socket.socket() as client, pytest.raises(ConnectionRefusedError):
+        client.connect(("127.0.0.1", reserve_port(owner)))
