@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import sys
 import tempfile
 
 import pytest
@@ -19,6 +20,11 @@ pytest.register_assert_rewrite("tests.recount")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 # and under nohup they are started with SIGHUP ignored
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+# containers often forbid Python to keep what it compiles: then every process that a test starts compiles pgdyno and
+# all that it imports anew, which takes more time than most tests
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # a test neither waits for who measures on this host, nor holds anybody off
 os.environ["PGDYNO_LOCKS"] = tempfile.mkdtemp(prefix="pgdyno-locks-")
