@@ -86,6 +86,19 @@ class Probe:
         """The sum of an amount."""
         return sum(values.get(metric, 0.0) for _, values in self.rows(source, **labels))
 
+    def gained(self, source: str, metric: str, began: float, ended: float, **labels: str) -> float:
+        """What an amount came to from `began` to `ended`: counters come up to a second late.
+
+        Counted are the samples up to the first that was taken more than a second after `ended`, however long that
+        one was in coming on a busy machine; `wait_past(ended + 1, source)` waits for it.
+        """
+        total = 0.0
+        for at, values in self.rows(source, **labels):
+            total += values.get(metric, 0.0) if at >= began else 0.0
+            if at > ended + 1:
+                break
+        return total
+
     def waits(self, backend_type: str = "client backend") -> list[tuple[float, dict[tuple[str, str | None], int]]]:
         """Wall time and sessions by wait of every look."""
         looks = []

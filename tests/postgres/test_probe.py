@@ -44,11 +44,6 @@ def beside(server: Server, *options: str) -> tuple[dict[str, str], list[str]]:
     return server.environment(), [f"--data={server.data_directory}", *options]
 
 
-def between(rows: list[tuple[float, dict[str, float]]], metric: str, began: float, ended: float) -> float:
-    """What an amount came to in samples that can hold what happened from `began` to `ended`."""
-    return sum(values.get(metric, 0.0) for at, values in rows if began <= at <= ended + 1.5)
-
-
 def test_every_source_of_the_version_is_there_and_documented(server: Server) -> None:
     with probing(*beside(server)) as probe:
         probe.wait_for("sample", "archiver", 2)
@@ -79,12 +74,11 @@ def test_a_checkpoint_is_found_in_its_second(server: Server) -> None:
         # counters come up to a second late
         probe.wait_past(ended + 1, "checkpoints", "control", "process")
     rows = probe.rows("checkpoints")
-    assert between(rows, "requested", began, ended + 1) == 1
+    assert probe.gained("checkpoints", "requested", began, ended) == 1
     assert sum(values.get("requested", 0) for at, values in rows if at < began) == 0
-    assert between(rows, "buffers", began, ended + 1) > 1000
-    writer = [row for row in probe.rows("process", kind="checkpointer") if "written" in row[1]]
+    assert probe.gained("checkpoints", "buffers", began, ended) > 1000
     # its file writes of that second, by the kernel's accounting: 1000 pages at least
-    assert between(writer, "written", began, ended) > 8_000_000
+    assert probe.gained("process", "written", began, ended, kind="checkpointer") > 8_000_000
     ages = [(at, values["since_redo"]) for at, values in probe.rows("control")]
     before = max(at for at, _ in ages if at < began)
     behind = min(at for at, _ in ages if at > ended)
@@ -107,7 +101,7 @@ def test_a_vacuum_is_found_with_its_process(server: Server) -> None:
     assert progress
     assert all(began - 0.1 <= at <= ended for at, _ in progress)
     assert all(values["scanned"] <= values["blocks"] for _, values in progress)
-    assert between(probe.rows("tables"), "vacuums", began, ended + 1) == 1
+    assert probe.gained("tables", "vacuums", began, ended) == 1
     dead = [values["dead_rows"] for at, values in probe.rows("tables") if at < began]
     assert max(dead) >= 40_000
     assert probe.rows("tables")[-1][1]["dead_rows"] < max(dead)
@@ -139,29 +133,27 @@ def test_a_lock_queue_is_found_with_who_blocks_whom(server: Server) -> None:
                 thread.start()
             wait_until(lambda: queue(probe) == 3)
             queued = time.time()
-            time.sleep(2)
+            wait_until(lambda: len(during(probe, queued, time.time())) >= 15)
             ended = time.time()
         for thread in waiting:
             thread.join()
+        wait_until(lambda: queue(probe) == 0)
         over = time.time()
-        probe.wait_past(over, "sessions")
+        probe.wait_past(over + 1, "sessions")
         blocker = holder.info.backend_pid
-    looks = during(probe, queued, ended)
-    # ten a second; a busy machine leaves some out
-    assert len(looks) >= 5
-    queues = [in_queue(look) for _, look in looks]
-    assert queues.count(3) >= 0.9 * len(queues), queues
-    waits = {wait for _, look in looks for kind, wait in look if kind == "Lock"}
+    queues = [in_queue(look) for _, look in during(probe, queued, ended)]
+    assert set(queues) == {3}
+    waits = {wait for _, look in during(probe, queued, ended) for kind, wait in look if kind == "Lock"}
     assert waits == {"transactionid", "tuple"}
     # nobody waits before and behind
-    assert all(kind != "Lock" for at, look in probe.waits() if at < began or at > over + 0.1 for kind, _ in look)
+    assert all(kind != "Lock" for at, look in probe.waits() if at < began or at > over for kind, _ in look)
     blocked = [row for line in probe.of("blockers") for row in line["rows"]]
     first = [row for row in blocked if row["blocked_by"] == blocker]
     assert first
     assert {(row["lock"], row["state"]) for row in first} == {("transactionid", "idle in transaction")}
     # once a second, and only then
     assert 1 <= len(probe.of("blockers")) <= over - began + 1.5
-    assert all(began <= line["wall_us"] / 1e6 <= over + 0.2 for line in probe.of("blockers"))
+    assert all(began <= line["wall_us"] / 1e6 <= over for line in probe.of("blockers"))
 
 
 def in_queue(look: dict[tuple[str, str | None], int]) -> int:
@@ -193,7 +185,7 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
         storm = [threading.Thread(target=commit, args=(number,)) for number in range(6)]
         for thread in storm:
             thread.start()
-        time.sleep(3)
+        wait_until(lambda: len(during(probe, began + 0.5, time.time())) >= 25 and min(commits) > 0)
         stop.set()
         for thread in storm:
             thread.join()
@@ -206,16 +198,16 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
         of_wal += sum(count for (kind, wait), count in look.items() if "wal" in f"{kind}{wait}".lower())
     assert of_wal / len(looks) > 0.3, looks
     own = 2 * probe.of("sample", "probe")[-1]["t_us"] / 1e6 * 11
-    found = between(probe.rows("database"), "commits", began, ended + 2)
+    found = probe.gained("database", "commits", began, ended)
     assert sum(commits) <= found <= sum(commits) + own + 50
-    inserted = between(probe.rows("database"), "rows_inserted", began, ended + 2)
+    inserted = probe.gained("database", "rows_inserted", began, ended)
     assert inserted == sum(commits)
-    clients = between(probe.rows("processes", kind="client backend"), "cpu", began, ended)
+    clients = probe.gained("processes", "cpu", began, ended, kind="client backend")
     assert clients > 100_000
     if major(server) >= 14:
-        assert between(probe.rows("wal"), "records", began, ended + 2) >= 2 * sum(commits)
-        assert between(probe.rows("wal"), "syncs", began, ended + 2) > 0
-    assert between(probe.rows("wal_position"), "inserted", began, ended) > 30 * sum(commits)
+        assert probe.gained("wal", "records", began, ended) >= 2 * sum(commits)
+        assert probe.gained("wal", "syncs", began, ended) > 0
+    assert probe.gained("wal_position", "inserted", began, ended) > 30 * sum(commits)
 
 
 def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
@@ -229,8 +221,8 @@ def test_a_restart_is_a_gap_and_not_a_figure(server: Server) -> None:
         probe.wait_for("sample", "process", len(probe.of("sample", "process")) + 1)
     lost = [line for line in probe.of("gap", "server") if "session was lost" in line["message"]]
     assert lost
-    assert began <= lost[0]["wall_us"] / 1e6 <= ended + 1
-    assert len(probe.of("connected")) == 2
+    _, again = probe.of("connected")
+    assert began <= lost[0]["wall_us"] / 1e6 <= again["wall_us"] / 1e6
     assert all(values.get("commits", 0) >= 0 for _, values in probe.rows("database"))
     # the postmaster is another one, and its processes are found
     assert any(at > ended for at, _ in probe.rows("processes", kind="checkpointer"))
