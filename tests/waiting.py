@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+PATIENCE_S = 120.0
+"""What only something that hangs takes, however busy the machine."""
 
-def wait_until(true: Callable[[], object], patience_s: float = 120.0) -> None:
-    """Returns once `true()` is; fails after `patience_s`, which only what hangs takes."""
+
+def wait_until(true: Callable[[], object], patience_s: float = PATIENCE_S) -> None:
+    """Returns once `true()` is; fails after `patience_s`."""
     deadline = time.monotonic() + patience_s
     while not true():
         assert time.monotonic() < deadline, f"it did not come about within {patience_s:g} s"

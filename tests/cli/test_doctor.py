@@ -19,6 +19,7 @@ from pgdyno.doctor import CHECKS, ONLY_WHERE_ASKED
 from pgdyno.errors import ExitCode
 from pgdyno.report.checks import STYLES
 from tests.cli.conftest import Run
+from tests.waiting import PATIENCE_S
 
 PLAN = """\
 name = "asked"
@@ -146,7 +147,7 @@ def in_terminal(columns: int) -> str:
     program = Path(sys.executable).parent / "pgdyno"
     process = subprocess.Popen([program, "doctor"], stdout=slave, stderr=subprocess.DEVNULL, env=environment)
     os.close(slave)
-    shown, end = b"", time.monotonic() + 120
+    shown, end = b"", time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if not select.select([master], [], [], 1)[0]:
             continue
@@ -156,7 +157,7 @@ def in_terminal(columns: int) -> str:
             # the other end is closed: all was said
             break
     os.close(master)
-    process.wait(timeout=30)
+    process.wait(PATIENCE_S)
     return shown.decode().replace("\r\n", "\n")
 
 

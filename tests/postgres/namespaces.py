@@ -10,6 +10,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.waiting import PATIENCE_S
+
 NETWORK = "198.51.100"
 """TEST-NET-2 (RFC 5737): nobody's."""
 
@@ -22,7 +24,7 @@ def namespace(stack: ExitStack) -> int | None:
     stack.callback(process.wait)
     stack.callback(process.kill)
     ours = Path("/proc/self/ns/net").readlink()
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while process.poll() is None:
         assert time.monotonic() < deadline
         # it is there when the namespace is another, and the program is no longer unshare

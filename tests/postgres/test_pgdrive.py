@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from hdrh.histogram import HdrHistogram
 
 from pgdyno.target import Server
 from tests.recount import assert_p99_of
+from tests.waiting import PATIENCE_S
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 SCALE = 2
@@ -254,7 +254,7 @@ def test_a_signal_ends_the_load_with_its_summary(loaded: Server, number: int, co
         if lines[-1]["event"] == "interval":
             break
     process.send_signal(number)
-    rest, said = process.communicate(timeout=30)
+    rest, said = process.communicate(timeout=PATIENCE_S)
     end = json.loads(rest.splitlines()[-1])
     assert process.returncode == code == end["exit_code"]
     assert end["outcome"] == "interrupted"
@@ -263,13 +263,18 @@ def test_a_signal_ends_the_load_with_its_summary(loaded: Server, number: int, co
 
 
 def test_a_lease_ends_with_the_parent(loaded: Server) -> None:
-    command = [str(PGDRIVE), "-S", "-T", "60", "-n", "--parent-lease"]
-    process = subprocess.Popen(command, env=environment(loaded), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
-    time.sleep(0.5)
-    assert process.poll() is None
-    assert process.stdin is not None
-    process.stdin.close()
-    assert process.wait(timeout=30) == 129
+    command = [str(PGDRIVE), "-S", "-T", "300", "-n", "--parent-lease", "--events=-"]
+    with subprocess.Popen(
+        command, env=environment(loaded), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        # it runs while there is a parent
+        assert any(json.loads(line)["event"] == "interval" for line in process.stdout)
+        assert process.poll() is None
+        process.stdin.close()
+        process.stdout.read()
+        assert process.wait(PATIENCE_S) == 129
 
 
 def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:
@@ -278,7 +283,7 @@ def test_a_reader_that_goes_away_ends_the_load(loaded: Server) -> None:
     assert process.stdout is not None
     process.stdout.readline()
     process.stdout.close()
-    assert process.wait(timeout=30) != 0
+    assert process.wait(PATIENCE_S) != 0
     assert process.stderr is not None
     assert b"could not write events" in process.stderr.read()
     process.stderr.close()

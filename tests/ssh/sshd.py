@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pgdyno.plan.ssh_words import SshSpec
 from tests.ports import reserved_port
+from tests.waiting import PATIENCE_S
 
 SSHD = "/usr/sbin/sshd"
 """sshd wants its whole path."""
@@ -117,7 +118,7 @@ def start_sshd(
     )
     with (folder / "sshd.log").open("wb") as log:
         process = subprocess.Popen([*within, SSHD, "-D", "-e", "-f", str(folder / "sshd_config")], stderr=log)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while "Server listening" not in (said := (folder / "sshd.log").read_text()):
         assert process.poll() is None, said
         assert time.monotonic() < deadline
