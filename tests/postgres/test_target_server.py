@@ -289,6 +289,22 @@ def test_a_port_that_was_taken_is_not_the_end(home: Home, monkeypatch: pytest.Mo
             assert "Address already in use" in server.log_path.read_text()
 
 
+def test_ports_that_are_all_taken_are_an_error_with_the_servers_words(
+    warm_home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        monkeypatch.setattr(start_module, "free_port", lambda: taken.getsockname()[1])
+        with (
+            pytest.raises(TargetError) as caught,
+            open_target("t", spec(), home=warm_home, progress=SilentProgress()),
+        ):
+            pass
+    assert "5 ports were taken: could not create any TCP/IP sockets" in caught.value.message
+    assert 'could not bind IPv4 address "127.0.0.1": Address already in use' in caught.value.message
+
+
 def test_two_servers_at_once(home: Home) -> None:
     progress = SilentProgress()
     with (

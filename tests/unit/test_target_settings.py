@@ -9,7 +9,7 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.plan.reserved import RESERVED_SETTINGS
 from pgdyno.target.cluster import check_arguments
-from pgdyno.target.log import explain, read_log
+from pgdyno.target.log import explain, explain_whole, read_log
 from pgdyno.target.settings import BEGIN, check_settings, own_settings, quote, write_settings
 
 
@@ -79,14 +79,16 @@ def test_other_arguments() -> None:
 PREFIX = "2026-01-01 00:00:00.000 UTC [17] "
 
 
+WRONG_SETTINGS = (
+    f'{PREFIX}LOG:  unrecognized configuration parameter "foo" in file "postgresql.conf" line 9\n'
+    f'{PREFIX}LOG:  invalid value for parameter "work_mem": "x"\n'
+    f'{PREFIX}HINT:  Valid units are "kB".\n'
+    f'{PREFIX}FATAL:  configuration file "postgresql.conf" contains errors\n'
+)
+
+
 def test_all_wrong_settings_are_told() -> None:
-    log = (
-        f'{PREFIX}LOG:  unrecognized configuration parameter "foo" in file "postgresql.conf" line 9\n'
-        f'{PREFIX}LOG:  invalid value for parameter "work_mem": "x"\n'
-        f'{PREFIX}HINT:  Valid units are "kB".\n'
-        f'{PREFIX}FATAL:  configuration file "postgresql.conf" contains errors\n'
-    )
-    assert explain(log) == (
+    assert explain(WRONG_SETTINGS) == (
         'unrecognized configuration parameter "foo" in file "postgresql.conf" line 9; '
         'invalid value for parameter "work_mem": "x"; Valid units are "kB".'
     )
@@ -105,6 +107,26 @@ def test_the_last_fatal_line_is_told_with_its_hint() -> None:
 def test_without_a_reason_the_end_is_told() -> None:
     assert explain("".join(f"line {number}\n" for number in range(20))).startswith("line 10 | line 11")
     assert explain("") == "it says nothing"
+
+
+def test_the_end_of_the_log_stands_below_the_reason() -> None:
+    said = [
+        f"{PREFIX}LOG:  starting PostgreSQL",
+        f'{PREFIX}LOG:  could not bind IPv4 address "127.0.0.1": Address already in use',
+        f"{PREFIX}FATAL:  could not create any TCP/IP sockets",
+    ]
+    whole = explain_whole("\n".join(said))
+    assert whole.splitlines() == [
+        "could not create any TCP/IP sockets",
+        "  the server's log:",
+        f"  {said[0]}",
+        f"  {said[1]}",
+    ]
+
+
+@pytest.mark.parametrize("text", [WRONG_SETTINGS, "only this\n", ""], ids=["settings", "one line", "nothing"])
+def test_what_is_said_already_is_not_said_again(text: str) -> None:
+    assert explain_whole(text) == explain(text)
 
 
 def test_a_log_from_the_middle(tmp_path: Path) -> None:

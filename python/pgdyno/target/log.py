@@ -8,6 +8,8 @@ from pathlib import Path
 TAIL_LINES = 10
 TAIL_BYTES = 64 * 1024
 
+_WRONG_SETTINGS = "contains errors"
+"""Of a configuration: what is wrong with it stands in the lines before."""
 _LINE = re.compile(r"^.*?\b(LOG|WARNING|ERROR|FATAL|PANIC|DETAIL|HINT):\s+(.*)$")
 
 
@@ -36,7 +38,7 @@ def explain(text: str) -> str:
     if not fatal:
         return tail(text) or "it says nothing"
     last = fatal[-1]
-    if "contains errors" in said[last][1]:
+    if _WRONG_SETTINGS in said[last][1]:
         # every wrong line of the configuration was told of before
         reasons = [message for level, message in said[:last] if level in ("LOG", "HINT", "DETAIL")]
         return "; ".join(reasons) or said[last][1]
@@ -46,6 +48,19 @@ def explain(text: str) -> str:
             break
         message += f" ({more})"
     return message
+
+
+def explain_whole(text: str) -> str:
+    """As `explain`, and below it the log's last lines as they are: the log goes with the server."""
+    reason = explain(text)
+    lines = [line.strip() for line in text.splitlines()[-TAIL_LINES:] if line.strip()]
+    more = [line for line in lines if _message(line) not in reason and _WRONG_SETTINGS not in line]
+    return "\n  ".join([reason, "the server's log:", *more]) if more else reason
+
+
+def _message(line: str) -> str:
+    match = _LINE.match(line)
+    return match[2] if match else line
 
 
 def tail(text: str) -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.target.account import Account
 from pgdyno.target.installation import Installation
-from pgdyno.target.log import explain, read_log
+from pgdyno.target.log import explain_whole, read_log
 from pgdyno.target.processes import ProcessId, descendants, identify, servers_in
 from pgdyno.target.programs import spawn
 from pgdyno.target.signals import signals_deferred
@@ -81,7 +81,7 @@ class Postmaster:
             if time.monotonic() > end:
                 raise TargetError(
                     f"cannot start PostgreSQL {self.installation.version}: not ready after {START_DEADLINE_S:.0f} s: "
-                    f"{explain(read_log(self.log_path, log_offset))}"
+                    f"{explain_whole(read_log(self.log_path, log_offset))}"
                 )
             time.sleep(_POLL_S)
 
@@ -99,13 +99,13 @@ class Postmaster:
 
     def _death(self, text: str, settings: Mapping[str, str]) -> Exception:
         if any(phrase in text for phrase in _PORT_TAKEN):
-            return PortTakenError(explain(text))
+            return PortTakenError(explain_whole(text))
         hint = None
         if "No space left on device" in text:
             hint = no_space_hint(self.data_directory)
         elif settings:
             hint = f"see the target's settings: {', '.join(settings)}"
-        return TargetError(f"cannot start PostgreSQL {self.installation.version}: {explain(text)}", hint=hint)
+        return TargetError(f"cannot start PostgreSQL {self.installation.version}: {explain_whole(text)}", hint=hint)
 
 
 def read_status(data_directory: Path, pid: int) -> str | None:
