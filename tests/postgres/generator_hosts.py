@@ -18,6 +18,7 @@ from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import PGDYNO, environment
 from tests.ssh.sshd import Sshd, running_sshd
+from tests.waiting import PATIENCE_S
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def generators_of(load: LanHost) -> dict[int, str]:
     return {pid: name for pid, name in load.processes().items() if "sshd" not in name}
 
 
-def seconds_until(what: Callable[[], bool], since: float, patience_s: float = 120.0) -> float:
+def seconds_until(what: Callable[[], bool], since: float, patience_s: float = PATIENCE_S) -> float:
     """How long after `since`, of the monotonic clock, `what` is so."""
     while not what():
         assert time.monotonic() - since < patience_s

@@ -17,6 +17,7 @@ import psycopg
 from pgdyno.target.installation import Installation
 from pgdyno.target.log import log_size, read_log
 from tests.ports import reserve_port
+from tests.waiting import PATIENCE_S
 
 CONFIGURATION = """
 listen_addresses = '127.0.0.1'
@@ -24,8 +25,6 @@ fsync = off
 max_connections = 60
 shared_buffers = 16MB
 """
-PATIENCE_S = 120
-"""What only a server that hangs takes to start or to stop."""
 UNHURRIED = """
 CREATE OR REPLACE FUNCTION unhurried() RETURNS trigger LANGUAGE plpgsql
 AS 'BEGIN PERFORM pg_sleep(0.01); RETURN NEW; END';
@@ -70,7 +69,7 @@ def _run(installation: Installation, program: str, *args: str, within: Sequence[
     with tempfile.TemporaryFile("w+") as words:
         done = subprocess.run(
             [*within, *as_nobody, path, *args],
-            env={**installation.environment(), "PGCTLTIMEOUT": str(PATIENCE_S)},
+            env={**installation.environment(), "PGCTLTIMEOUT": str(int(PATIENCE_S))},
             cwd="/",
             stdin=subprocess.DEVNULL,
             stdout=words,

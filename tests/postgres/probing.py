@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import wait_until
+from tests.waiting import PATIENCE_S, wait_until
 
 Line = dict[str, Any]
 Values = dict[str, float]
@@ -42,8 +42,8 @@ class Probe:
 
     def end(self) -> int:
         """Waits for its end; the exit code."""
-        code = self.process.wait(60)
-        self._reader.join(60)
+        code = self.process.wait(PATIENCE_S)
+        self._reader.join(PATIENCE_S)
         return code
 
     def of(self, event: str, source: str | None = None) -> list[Line]:
@@ -54,7 +54,7 @@ class Probe:
 
     def wait_for(self, event: str, source: str | None = None, number: int = 1) -> None:
         """Returns when there are so many of them."""
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE_S
         while len(self.of(event, source)) < number:
             assert self.process.poll() is None, self.lines[-3:]
             assert time.monotonic() < deadline, (event, source, self.of("warning"))

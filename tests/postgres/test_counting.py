@@ -168,7 +168,7 @@ CASES = {
     "retries": Case(("hot", "skewed"), ("-c", "12", "-j", "2", "-t", "15", "--max-tries=4"), must="retries"),
     "retries without limit": Case(("hot",), ("-c", "8", "-j", "2", "-T", "0.8", "--max-tries=0"), must="retries"),
     "retries within a limit": Case(
-        ("hot",), ("-c", "12", "-t", "15", "--max-tries=0", "-L", "30", "-R", "1500"), must="retries"
+        ("hot",), ("-c", "12", "-t", "15", "--max-tries=0", "-L", "300", "-R", "1500"), must="retries"
     ),
     "deadlocks": Case(
         ("crossed",), ("-c", "8", "-j", "2", "-t", "15", "--max-tries=2", "--failures-detailed"), must="retries"

@@ -17,7 +17,8 @@ from pgdyno.target import Server
 from pgdyno.target.installation import Installation
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.relay import Relay
-from tests.postgres.watching import BIN, PATIENCE_S, clean, load, objects, terminal
+from tests.postgres.watching import BIN, clean, load, objects, terminal
+from tests.waiting import PATIENCE_S
 
 LEFT = "\x1b[?1049l"
 """What puts back the terminal's own screen."""

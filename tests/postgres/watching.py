@@ -21,9 +21,9 @@ from typing import Any
 
 from pgdyno.target import Server
 from tests.postgres.own_servers import UNHURRIED
+from tests.waiting import PATIENCE_S
 
 BIN = Path(sys.executable).parent
-PATIENCE_S = 90
 
 
 def clean(environment: Mapping[str, str]) -> dict[str, str]:
