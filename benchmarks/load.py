@@ -4,6 +4,9 @@ Each pair loads with pgdrive and with pgbench one after the other, in alternatin
 checkpoint; the figure is the median of the ratios of the pairs. Client CPU is user and system time of the
 process, from wait4; server CPU is that of the postmaster and all its children, from /proc. After that the
 same is loaded with `--load-workers` 1, 2 and 4, plain and in four partitions.
+
+At last pgdyno loads a server of its own, as `pgdyno run` does it (without WAL, both restarts included) and under the
+server's own settings, while `pgbench -i` loads an equal server: both have default settings.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ import json
 import os
 import platform
 import statistics
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,12 +26,19 @@ from programs import Programs
 
 from pgdyno.host import describe_host
 from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.prepare import Dataset
+from pgdyno.prepare.dataset import load_dataset
+from pgdyno.prepare.mark import read_comment, read_mark
+from pgdyno.prepare.minimal_wal import minimal_wal
+from pgdyno.prepare.steps import Steps
+from pgdyno.programs import find_engine
 from pgdyno.target import Home, Server, SilentProgress, open_target
 
 RESULTS = Path(__file__).parent / "results"
 ROWS_A_SCALE = 100_000
 WALL_GOAL = 0.7
 CPU_GOAL = 0.5
+OWN_GOAL = 0.6
 
 
 @dataclass(frozen=True)
@@ -108,6 +119,91 @@ def scaling(server: Server, programs: Programs, scale: int, rounds: int) -> list
     return [{"case": name, **median(of_case)} for name, of_case in samples.items()]
 
 
+@dataclass(frozen=True)
+class OwnSample:
+    """One load of the comparison on default settings."""
+
+    wall_s: float
+    """All of it: with restarts, where there are any."""
+    load_s: float
+    """Without the restarts."""
+
+
+def own_servers(programs: Programs, scale: int, pairs: int) -> dict[str, dict[str, float]]:
+    """pgbench, pgdyno with WAL, and pgdyno without, in turn: medians, and the pairs' ratios to pgbench."""
+    spec = EmbeddedTarget(kind="embedded", version="18")
+    names = ("pgbench -i", "pgdyno, with WAL", "pgdyno, without WAL")
+    samples: dict[str, list[OwnSample]] = {name: [] for name in names}
+    home, progress = Home.locate(), SilentProgress()
+    with (
+        open_target("pgbench", spec, home=home, progress=progress) as theirs,
+        open_target("pgdyno", spec, home=home, progress=progress) as ours,
+    ):
+        for pair in range(pairs):
+            for name in names if pair % 2 == 0 else reversed(names):
+                settle(theirs, ours)
+                server = theirs if name == "pgbench -i" else ours
+                samples[name].append(own_load(name, server, programs, scale))
+    found = {name: median_of(of_name) for name, of_name in samples.items()}
+    for name in names[1:]:
+        found[f"{name}: ratio"] = {
+            figure: round(
+                statistics.median(
+                    getattr(a, figure) / getattr(b, figure)
+                    for a, b in zip(samples[name], samples["pgbench -i"], strict=True)
+                ),
+                3,
+            )
+            for figure in ("wall_s", "load_s")
+        }
+    return found
+
+
+def settle(*servers: Server) -> None:
+    """Brings to disk what earlier loads left, so that no load writes another's pages."""
+    for server in servers:
+        with server.connect() as connection:
+            connection.execute("CHECKPOINT")
+    os.sync()
+
+
+def own_load(name: str, server: Server, programs: Programs, scale: int) -> OwnSample:
+    """Loads once."""
+    if name == "pgbench -i":
+        child = run_measured([programs.pgbench, "-i", "-q", "-s", str(scale)], server.environment())
+        return OwnSample(child.wall_s, child.wall_s)
+    steps = Steps(SilentProgress())
+
+    def load() -> None:
+        load_dataset(Dataset("pgbench", scale), server, find_engine(), SilentProgress(), anew=True)
+
+    without_wal = name == "pgdyno, without WAL"
+    with minimal_wal(server, steps) if without_wal else nullcontext():
+        steps.do("load", "", load)
+    mark = read_mark(read_comment(server))
+    if mark is None or (mark.wal_level == "minimal") != without_wal:
+        raise SystemExit(f"{name}: the load was another: {steps.done}")
+    (load_s,) = (step.seconds for step in steps.done if step.name == "load")
+    return OwnSample(steps.seconds, load_s)
+
+
+def median_of(samples: list[OwnSample]) -> dict[str, float]:
+    """The median of each figure."""
+    return {
+        figure: round(statistics.median(getattr(sample, figure) for sample in samples), 3)
+        for figure in ("wall_s", "load_s")
+    }
+
+
+def print_own(found: dict[str, dict[str, float]]) -> None:
+    """The last table."""
+    print(f"{'default settings':26}{'wall, s':>10}{'without restarts, s':>22}")
+    for name, figures in found.items():
+        print(f"{name:30}{figures['wall_s']:>6.2f}{figures['load_s']:>22.2f}")
+    ratio = found["pgdyno, without WAL: ratio"]["wall_s"]
+    print(f"goal for the ratio of wall_s: {OWN_GOAL}: {'reached' if ratio <= OWN_GOAL else 'not reached'}")
+
+
 def line(name: str, figures: dict[str, float]) -> str:
     """A line of the table."""
     return f"{name:26}{figures['wall_s']:>10.2f}{figures['client_us']:>16.3f}{figures['server_us']:>16.3f}"
@@ -120,29 +216,31 @@ def main() -> None:
     parser.add_argument("--scale", type=int, default=100)
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--rounds", type=int, default=3, help="of the loads with more connections")
+    parser.add_argument("--only-own", action="store_true", help="only pgdyno's own servers; the other results stay")
     args = parser.parse_args()
     programs = Programs.find(args.pgbench)
+    path = RESULTS / "load.json"
+    if args.only_own:
+        result = json.loads(path.read_text()) if path.is_file() else {}
+    else:
+        result = engine_alone(programs, args.scale, args.pairs, args.rounds)
+    own = own_servers(programs, args.scale, args.pairs)
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    result["own_servers"] = {"at": now, "scale": args.scale, "pairs": args.pairs, **own}
+    RESULTS.mkdir(exist_ok=True)
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    print_own(own)
+
+
+def engine_alone(programs: Programs, scale: int, pair_count: int, rounds: int) -> dict[str, object]:
+    """pgdrive and pgbench on one server, whose settings are the same for both; printed."""
     settings = {"shared_buffers": "512MB", "synchronous_commit": "off"}
     spec = EmbeddedTarget(kind="embedded", version="18", settings=settings)
     with open_target("bench", spec, home=Home.locate(), progress=SilentProgress()) as server:
-        pairs = compare(server, programs.pgbench, programs.pgdrive, args.scale, args.pairs)
-        more = scaling(server, programs, args.scale, args.rounds)
+        pairs = compare(server, programs.pgbench, programs.pgdrive, scale, pair_count)
+        more = scaling(server, programs, scale, rounds)
     version = programs.versions()["pgbench"]
-    result = {
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "host": describe_host().model_dump(),
-        "python": platform.python_version(),
-        "pgbench": version,
-        "server": "embedded PostgreSQL 18, unix socket, client and server on the same cores",
-        "scale": args.scale,
-        "pairs": args.pairs,
-        "rounds": args.rounds,
-        "beside": pairs,
-        "workers": more,
-    }
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "load.json").write_text(json.dumps(result, indent=2) + "\n")
-    print(f"-i -s {args.scale}, {args.pairs} interleaved pairs, {version}")
+    print(f"-i -s {scale}, {pair_count} interleaved pairs, {version}")
     print(f"{'':26}{'wall, s':>10}{'client, us/row':>16}{'server, us/row':>16}")
     for name, figures in pairs.items():
         print(line(name, figures))
@@ -151,6 +249,18 @@ def main() -> None:
         print(f"goal for the ratio of {figure}: {goal}: {reached}")
     for row in more:
         print(line(str(row["case"]), {name: value for name, value in row.items() if isinstance(value, float)}))
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "host": describe_host().model_dump(),
+        "python": platform.python_version(),
+        "pgbench": version,
+        "server": "embedded PostgreSQL 18, unix socket, client and server on the same cores",
+        "scale": scale,
+        "pairs": pair_count,
+        "rounds": rounds,
+        "beside": pairs,
+        "workers": more,
+    }
 
 
 if __name__ == "__main__":

@@ -104,6 +104,7 @@ def test_a_run_is_comparable_with_itself() -> None:
         (changed(server_configure="--with-llvm"), "servers.pg18.configure", "caution"),
         (changed(server_data_checksums=True), "servers.pg18.data_checksums", "caution"),
         (changed(server_dataset_marks=["pgbench scale 20"]), "servers.pg18.dataset_marks", "refused"),
+        (changed(server_loaded_without_wal=["pgbench scale 10"]), "servers.pg18.loaded_without_wal", "harmless"),
     ],
 )
 def test_a_difference(other: Fingerprint, field: str, severity: str) -> None:

@@ -36,6 +36,15 @@ def test_a_mark_says_what_was_loaded() -> None:
     assert mark.tables == (MarkedTable("pgbench_branches", 2, 17001), MarkedTable("pgbench_accounts", 200_000, 17002))
 
 
+def test_a_mark_may_say_the_wal_level_of_its_load() -> None:
+    old, new = read_mark(marked()), read_mark(marked(wal_level="minimal"))
+    assert old is not None
+    assert new is not None
+    assert (old.wal_level, new.wal_level) == (None, "minimal")
+    # the same rows
+    assert old.dataset == new.dataset
+
+
 def test_of_sbtest_the_number_of_tables_counts_too() -> None:
     lines = "sbtest 1 500\nsbtest1 500\nsbtest2 500\n"
     tables = [{"name": f"sbtest{number}", "rows": 500, "oid": 17000 + number} for number in (1, 2)]

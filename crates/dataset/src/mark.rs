@@ -44,6 +44,9 @@ pub struct Mark {
     pub pgdyno: String,
     /// When the load ended: UTC, ISO 8601.
     pub loaded_at: String,
+    /// The server's `wal_level` while it was loaded; None in marks of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wal_level: Option<String>,
 }
 
 /// A table that was filled.
@@ -248,6 +251,7 @@ mod tests {
             checksum: String::new(),
             pgdyno: "0.1.0".into(),
             loaded_at: "2026-11-21T03:00:00Z".into(),
+            wal_level: Some("minimal".into()),
         };
         mark.checksum = mark.checksum_of_counts();
         mark
@@ -297,6 +301,16 @@ mod tests {
             };
             assert!(said.contains(why), "{said}");
         }
+    }
+
+    #[test]
+    fn marks_of_earlier_versions_do_not_say_the_wal_level() {
+        let old = merged("", &mark()).replace(",\"wal_level\":\"minimal\"", "");
+        let Reading::Marked(read) = Mark::parse(&old) else {
+            panic!("{old}");
+        };
+        assert_eq!(read.wal_level, None);
+        assert_eq!(merged("", &read), old);
     }
 
     #[test]

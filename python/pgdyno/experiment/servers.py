@@ -136,10 +136,7 @@ def prepare(state: RunState, trial: PlannedTrial, server: Server) -> Preparation
 
 def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
     done = server.configure(asked)
-    if done is None:
-        return None
-    values = ", ".join(f"{name} = {value}" for name, value in done.values.items())
-    return f"{'restarted' if done.restarted else 'reloaded'}: {values}"
+    return None if done is None else done.in_words()
 
 
 def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:

@@ -62,6 +62,11 @@ RULES: tuple[tuple[str, Severity, str], ...] = (
     ("servers.*.configure", Severity.CAUTION, "the server was built differently"),
     ("servers.*.data_checksums", Severity.CAUTION, "pages carry checksums in one of them"),
     ("servers.*.dataset_marks", Severity.REFUSED, "another dataset"),
+    (
+        "servers.*.loaded_without_wal",
+        Severity.HARMLESS,
+        "loaded another way; rows, statistics and visibility are alike",
+    ),
     ("servers.*.settings_changed", Severity.CAUTION, "another setting of the server"),
     ("servers", Severity.HARMLESS, "only one of the runs has this target"),
 )

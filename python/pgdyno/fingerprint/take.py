@@ -54,6 +54,7 @@ def with_server(taken: Fingerprint, name: str, server: Server, facts: ServerFact
         settings_changed=facts.settings_changed,
         data_checksums=facts.data_checksums,
         dataset_marks=known.dataset_marks if known else [],
+        loaded_without_wal=known.loaded_without_wal if known else [],
     )
     return taken.model_copy(update={"servers": {**taken.servers, name: printed}})
 
@@ -70,7 +71,13 @@ def with_mark(taken: Fingerprint, name: str, server: Server, dataset: Dataset | 
     found = "unmarked" if mark is None else _title(mark.dataset)
     if found in printed.dataset_marks:
         return taken
-    marked = printed.model_copy(update={"dataset_marks": [*printed.dataset_marks, found]})
+    without = [found] if mark is not None and mark.wal_level == "minimal" else []
+    marked = printed.model_copy(
+        update={
+            "dataset_marks": [*printed.dataset_marks, found],
+            "loaded_without_wal": [*printed.loaded_without_wal, *without],
+        }
+    )
     return taken.model_copy(update={"servers": {**taken.servers, name: marked}})
 
 

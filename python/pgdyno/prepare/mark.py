@@ -63,6 +63,8 @@ class Mark:
 
     dataset: Dataset
     tables: tuple[MarkedTable, ...]
+    wal_level: str | None = None
+    """The server's while it was loaded; None of a mark that does not say."""
 
 
 def read_mark(comment: str | None) -> Mark | None:
@@ -77,7 +79,7 @@ def read_mark(comment: str | None) -> Mark | None:
         tables = tuple(MarkedTable(table["name"], table["rows"], table["oid"]) for table in said["tables"])
         count = len(tables) if said["dataset"] == "sbtest" else None
         profile = said["options"].get("tpcc-profile") if said["dataset"] == "tpcc" else None
-        mark = Mark(Dataset(said["dataset"], said["scale"], count, profile), tables)
+        mark = Mark(Dataset(said["dataset"], said["scale"], count, profile), tables, said.get("wal_level"))
         return mark if said["checksum"] == _checksum(said) else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import LiteralString
 
@@ -21,6 +22,7 @@ from pgdyno.prepare.consistency import (
 )
 from pgdyno.prepare.dataset import load_dataset
 from pgdyno.prepare.mark import Dataset, marked_dataset
+from pgdyno.prepare.minimal_wal import is_worthwhile, minimal_wal
 from pgdyno.prepare.prewarm import prewarm_by_reading, prewarm_with_extension
 from pgdyno.prepare.relations import dataset_relations
 from pgdyno.prepare.snapshot import holds_snapshot, make_snapshot, restore_snapshot
@@ -177,10 +179,17 @@ class Preparer:
             loaded = load_dataset(dataset, self.server, self.engine, self.progress, anew=anew)
             return str(dataset) if loaded else "it was there"
 
-        steps.do("load", f"looking for {dataset}", load)
+        with self._load_settings(dataset, steps, anew=anew):
+            steps.do("load", f"looking for {dataset}", load)
         if loaded:
             self._whole.pop(dataset, None)
         return loaded
+
+    def _load_settings(self, dataset: Dataset, steps: Steps, *, anew: bool) -> AbstractContextManager[None]:
+        """The settings for loading `dataset`: the plan's own, unless they would write it all to WAL."""
+        if not is_worthwhile(self.server, dataset) or not (anew or marked_dataset(self.server) != dataset):
+            return nullcontext()
+        return minimal_wal(self.server, steps)
 
     def _verify(self, dataset: Dataset) -> str:
         """The mark, and the rows as far as that is cheap. Raises TargetError."""

@@ -84,6 +84,8 @@ class ServerPrint(Record):
     data_checksums: bool = False
     dataset_marks: list[str] = Field(default_factory=list)
     """What was loaded, by its marks: `pgbench version 1 scale 10`."""
+    loaded_without_wal: list[str] = Field(default_factory=list)
+    """Those of them that were loaded under wal_level = minimal."""
 
 
 class Fingerprint(Record):

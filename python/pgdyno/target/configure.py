@@ -31,6 +31,11 @@ class Configured:
     values: dict[str, str]
     """Settings that were changed, by name, as SHOW says them."""
 
+    def in_words(self) -> str:
+        """`restarted: work_mem = 8MB, jit = off`."""
+        values = ", ".join(f"{name} = {value}" for name, value in self.values.items())
+        return f"{'restarted' if self.restarted else 'reloaded'}: {values}"
+
 
 def configure(server: Server, asked: Mapping[str, str]) -> Configured | None:
     """Makes `asked` the settings of the plan that `server` has; None when it has them already.

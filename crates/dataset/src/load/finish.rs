@@ -55,6 +55,8 @@ impl<W: Watcher> Load<'_, W> {
         let loaded_at = ledger::query(self.session, now)?
             .pop()
             .and_then(|mut row| row.pop()?);
+        let wal_level = "select pg_catalog.current_setting('wal_level', true)";
+        let mut wal_level = ledger::query(self.session, wal_level)?;
         let options = self.dataset.options().into_iter();
         let options: Map<String, Value> = options
             .map(|(name, value)| (name.to_owned(), Value::from(value)))
@@ -71,6 +73,7 @@ impl<W: Watcher> Load<'_, W> {
             checksum: String::new(),
             pgdyno: self.order.program_version.to_owned(),
             loaded_at: loaded_at.unwrap_or_default(),
+            wal_level: wal_level.pop().and_then(|mut row| row.pop()?),
         };
         mark.checksum = mark.checksum_of_counts();
         Ok(mark)

@@ -1,0 +1,400 @@
+"""Loads without WAL leave the same as others, and nothing that counts when they are broken off."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import pgdyno.prepare.minimal_wal
+from pgdyno.errors import TargetError
+from pgdyno.fingerprint.take import with_mark, with_server
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.prepare.mark import marked_dataset, read_comment, read_mark
+from pgdyno.prepare.minimal_wal import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
+from pgdyno.records import Fingerprint, HostPrint, Preparation
+from pgdyno.run import find_engine
+from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.target.claim import RECORD, InstanceRecord
+from pgdyno.target.processes import servers_in
+
+SMALL = Dataset("pgbench", 1)
+DATASETS = [SMALL, Dataset("sbtest", 2_000, 3), Dataset("tpcc", 1, profile="spec")]
+PLANNED = {
+    "shared_buffers": "32MB",
+    # a server with these could not be started under wal_level = minimal
+    "wal_level": "logical",
+    "archive_mode": "on",
+    "archive_command": "true",
+    # ANALYZE then reads up to 600,000 rows, all of each table here: its statistics depend on the rows alone
+    "default_statistics_target": "2000",
+}
+CHECKS = ("amcheck", "pg_visibility")
+DEADLINE_S = 120
+
+
+@pytest.fixture(autouse=True)
+def any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loads of any size are worth two restarts."""
+    monkeypatch.setattr(pgdyno.prepare.minimal_wal, "FROM_BYTES", 0)
+
+
+@pytest.fixture(scope="module")
+def running(home: Home) -> Iterator[Server]:
+    spec = EmbeddedTarget(kind="embedded", version="18", settings=PLANNED)
+    with open_target("t", spec, home=home, progress=SilentProgress()) as server:
+        install_checks(server)
+        yield server
+
+
+def preparer(server: Server, **reset: object) -> Preparer:
+    return Preparer(server, find_engine(), SilentProgress(), Reset.model_validate(reset), {"tpcb-like"})
+
+
+def reload(server: Server, dataset: Dataset = SMALL) -> Preparation:
+    return preparer(server, method="reload").prepare(dataset)
+
+
+def configured(prepared: Preparation) -> list[str | None]:
+    """What the steps around a load without WAL did; nothing of other loads."""
+    return [step.detail for step in prepared.steps if step.name == "configure"]
+
+
+def execute(server: Server, *statements: str) -> None:
+    with server.connect() as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+def rows(server: Server, query: str) -> list[tuple[Any, ...]]:
+    with server.connect() as connection:
+        return connection.execute(query).fetchall()
+
+
+def number(server: Server, query: str) -> int:
+    ((found,),) = rows(server, query)
+    return int(found)
+
+
+def wal_level_of_load(server: Server) -> str | None:
+    mark = read_mark(read_comment(server))
+    assert mark is not None
+    return mark.wal_level
+
+
+def in_force(server: Server) -> dict[str, str]:
+    names = ",".join(PLANNED.keys() | SETTINGS.keys())
+    return dict(rows(server, f"SELECT name, setting FROM pg_settings WHERE name = ANY('{{{names}}}')"))
+
+
+# ---- the same as with WAL ----
+
+
+OURS = "relnamespace = 'public'::regnamespace"
+
+
+def left_by_load(server: Server) -> dict[str, object]:
+    """All that a load leaves which does not depend on when it ran: rows, catalogs, statistics, visibility, indexes."""
+    found: dict[str, object] = {}
+    tables = [name for (name,) in rows(server, f"SELECT relname FROM pg_class WHERE {OURS} AND relkind = 'r'")]
+    assert tables
+    for table in tables:
+        found[f"rows of {table} and their places"] = rows(
+            server,
+            "SELECT count(*), sum(hashtextextended(ctid::text || t::text, 0)::numeric),"
+            f" pg_relation_size('{table}') FROM {table} t",
+        )
+        found[f"visibility of {table}"] = rows(server, f"SELECT * FROM checks.pg_visibility_map_summary('{table}')")
+        assert rows(server, f"SELECT checks.pg_check_frozen('{table}')") == []
+        assert rows(server, f"SELECT checks.pg_check_visible('{table}')") == []
+        assert rows(server, f"SELECT * FROM checks.verify_heapam('{table}')") == []
+    found["relations"] = rows(
+        server,
+        "SELECT relname, relkind, relpersistence, relpages, reltuples, relallvisible, relallfrozen, relhasindex"
+        f" FROM pg_class WHERE {OURS} ORDER BY 1",
+    )
+    found["indexes"] = rows(server, "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1")
+    found["statistics"] = rows(
+        server,
+        "SELECT tablename, attname, null_frac, avg_width, n_distinct, most_common_vals::text, most_common_freqs::text,"
+        " histogram_bounds::text, correlation FROM pg_stats WHERE schemaname = 'public' ORDER BY 1, 2",
+    )
+    for (index,) in rows(server, f"SELECT relname FROM pg_class WHERE {OURS} AND relkind = 'i'"):
+        # every row is in the index, and the index has no others
+        execute(server, f"SELECT checks.bt_index_parent_check('{index}', true, true)")
+    return found
+
+
+@pytest.mark.parametrize("dataset", DATASETS, ids=[each.name for each in DATASETS])
+def test_a_load_leaves_the_same_with_and_without_wal(
+    running: Server, dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = in_force(running)
+    monkeypatch.setenv(VARIABLE, "1")
+    assert configured(reload(running, dataset)) == []
+    assert wal_level_of_load(running) == "logical"
+    with_wal = left_by_load(running)
+    monkeypatch.delenv(VARIABLE)
+    begin, end = configured(reload(running, dataset))
+    assert begin is not None
+    assert begin.startswith("restarted: archive_mode = off, ")
+    assert begin.endswith(", wal_level = minimal")
+    assert end is not None
+    assert end.endswith(", wal_level = logical")
+    assert wal_level_of_load(running) == "minimal"
+    assert in_force(running) == planned
+    for what, found in left_by_load(running).items():
+        assert found == with_wal[what], what
+
+
+def test_rows_are_not_in_the_wal(running: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = Dataset("sbtest", 30_000, 2)
+    written = []
+    for with_wal in ("0", "1"):
+        monkeypatch.setenv(VARIABLE, with_wal)
+        before = number(running, "SELECT wal_bytes FROM pg_stat_wal")
+        reload(running, dataset)
+        written.append(number(running, "SELECT wal_bytes FROM pg_stat_wal") - before)
+    size = number(running, "SELECT sum(pg_table_size(oid)) FROM pg_class WHERE relname IN ('sbtest1', 'sbtest2')")
+    # what there is are catalogs, and indexes below wal_skip_threshold
+    assert written[0] < size / 2, written
+    assert written[1] > size, written
+
+
+@pytest.mark.parametrize("method", ["template", "snapshot", "vacuum"])
+def test_every_reset_goes_on_from_such_a_load(running: Server, method: str) -> None:
+    execute(running, f"COMMENT ON DATABASE {running.dbname} IS NULL")
+    trials = preparer(running, method=method)
+    assert len(configured(trials.prepare(SMALL))) == 2
+    execute(running, "UPDATE pgbench_tellers SET tbalance = 0 WHERE tid = 1")
+    again = trials.prepare(SMALL)
+    assert configured(again) == []
+    assert wal_level_of_load(running) == "minimal"
+    assert number(running, "SELECT count(*) FROM pgbench_accounts") == 100_000
+
+
+def test_the_fingerprint_says_how_it_was_loaded(running: Server) -> None:
+    reload(running)
+    host = HostPrint(cpu_model="X", cores=2, memory_bytes=1, architecture="x", kernel="6", os="Debian")
+    taken = Fingerprint(host=host, pgdyno="1", pgdrive="1", generator="here", seed=1, workload={}, reset={})
+    taken = with_server(taken, "t", running, running.facts())
+    taken = with_mark(taken, "t", running, SMALL)
+    assert taken.servers["t"].dataset_marks == taken.servers["t"].loaded_without_wal == ["pgbench scale 1"]
+
+
+# ---- which loads ----
+
+
+def test_small_ones_and_those_that_shall_not_are_loaded_as_planned(
+    running: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pgdyno.prepare.minimal_wal, "FROM_BYTES", FROM_BYTES)
+    assert not is_worthwhile(running, Dataset("pgbench", 30))
+    assert is_worthwhile(running, Dataset("pgbench", 40))
+    assert not is_worthwhile(running, Dataset("sbtest", 100_000, 10))
+    assert is_worthwhile(running, Dataset("sbtest", 1_000_000, 10))
+    assert is_worthwhile(running, Dataset("tpcc", 10, profile="spec"))
+    monkeypatch.setenv(VARIABLE, "1")
+    assert not is_worthwhile(running, Dataset("pgbench", 40))
+    monkeypatch.setenv(VARIABLE, "0")
+    assert is_worthwhile(running, Dataset("pgbench", 40))
+    elsewhere = Server(running.address, [], None)
+    assert not is_worthwhile(elsewhere, Dataset("pgbench", 40))
+
+
+def test_a_server_that_cannot_run_so_loads_with_wal(running: Server) -> None:
+    planned = in_force(running)
+    execute(running, "SELECT pg_create_logical_replication_slot('decoded', 'test_decoding')")
+    try:
+        (said,) = {each for each in configured(reload(running)) if each is not None}
+    finally:
+        execute(running, "SELECT pg_drop_replication_slot('decoded')")
+    assert said.startswith("loading with WAL: cannot start PostgreSQL 18")
+    assert 'logical replication slot "decoded" exists' in said
+    assert wal_level_of_load(running) == "logical"
+    assert in_force(running) == planned
+
+
+def test_standbys_are_made_of_it_and_later_loads_reach_them(home: Home) -> None:
+    given = {"kind": "embedded", "version": "18", "settings": {"shared_buffers": "16MB"}, "replicas": {"count": 1}}
+    with open_target("t", EmbeddedTarget.model_validate(given), home=home, progress=SilentProgress()) as server:
+        trials = preparer(server, method="reload")
+        assert len(configured(trials.prepare(SMALL))) == 2
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 100_000
+        assert configured(trials.prepare(Dataset("pgbench", 2))) == []
+        assert on_replica(server, "SELECT count(*) FROM pgbench_accounts") == 200_000
+
+
+def on_replica(server: Server, query: str) -> object:
+    variables = server.replica_environments()[0]
+    with psycopg.connect(
+        host=variables["PGHOST"],
+        port=variables["PGPORT"],
+        user=variables["PGUSER"],
+        password=variables["PGPASSWORD"],
+        dbname=variables["PGDATABASE"],
+    ) as connection:
+        row = connection.execute(query.encode()).fetchone()
+    assert row is not None
+    return row[0]
+
+
+# ---- broken off ----
+
+HOLD = (
+    "CREATE TABLE gate AS SELECT",
+    """
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        WHILE NEW.aid = 60000 AND EXISTS (SELECT FROM gate) LOOP PERFORM pg_sleep(0.05); END LOOP;
+        RETURN NEW;
+    END $$""",
+    """
+    CREATE FUNCTION hold_accounts() RETURNS event_trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF tg_tag = 'CREATE TABLE' AND to_regclass('pgbench_accounts') IS NOT NULL AND NOT EXISTS (
+            SELECT FROM pg_trigger WHERE tgrelid = to_regclass('pgbench_accounts')
+        ) THEN
+            CREATE TRIGGER hold BEFORE INSERT ON pgbench_accounts FOR EACH ROW EXECUTE FUNCTION hold();
+        END IF;
+    END $$""",
+    "CREATE EVENT TRIGGER hold_accounts ON ddl_command_end EXECUTE FUNCTION hold_accounts()",
+)
+"""From now on a load stops in the midst of its COPY."""
+LET_GO = (
+    "DROP EVENT TRIGGER IF EXISTS hold_accounts",
+    "DROP FUNCTION IF EXISTS hold_accounts, hold CASCADE",
+    "DROP TABLE IF EXISTS gate",
+)
+HELD = """
+    SELECT current_setting('wal_level') FROM pg_stat_activity
+    WHERE query LIKE 'copy pgbench_accounts %' AND wait_event = 'PgSleep'
+"""
+PROGRAM = """
+import pgdyno.prepare.minimal_wal
+from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.prepare import Dataset, Preparer
+from pgdyno.run import find_engine
+from pgdyno.target import Home, SilentProgress, open_target
+
+pgdyno.prepare.minimal_wal.FROM_BYTES = 0
+spec = EmbeddedTarget.model_validate_json(SPEC)
+with open_target("t", spec, home=Home.locate(), progress=SilentProgress()) as server:
+    reset = Reset(method="reload")
+    Preparer(server, find_engine(), SilentProgress(), reset, {"tpcb-like"}).prepare(Dataset("pgbench", 1))
+"""
+
+
+def wait_until_held(connect: Callable[[], psycopg.Connection[tuple[Any, ...]]], goes_on: Callable[[], bool]) -> None:
+    """Returns when the load has stopped in the midst of its COPY, under wal_level = minimal."""
+    end = time.monotonic() + DEADLINE_S
+    while True:
+        try:
+            with connect() as connection:
+                found = connection.execute(HELD).fetchall()
+        except (TargetError, psycopg.OperationalError):
+            # the server restarts for the load
+            found = []
+        if found:
+            assert found == [("minimal",)]
+            return
+        assert goes_on(), "the load ended"
+        assert time.monotonic() < end, "the load does not come to its row"
+        time.sleep(0.02)
+
+
+def assert_loads_anew(server: Server, whole: dict[str, object], settings: dict[str, str]) -> None:
+    """Nothing of the load that was broken off counts, and the next leaves what a load leaves."""
+    assert in_force(server) == settings
+    assert marked_dataset(server) is None
+    assert number(server, "SELECT count(*) FROM pgbench_accounts") == 0
+    execute(server, *LET_GO)
+    assert len(configured(preparer(server, method="none").prepare(SMALL))) == 2
+    assert wal_level_of_load(server) == "minimal"
+    found = left_by_load(server)
+    assert {name for name in found if found[name] != whole[name]} == set()
+
+
+def install_checks(server: Server) -> None:
+    execute(server, "CREATE SCHEMA checks", *(f"CREATE EXTENSION {each} SCHEMA checks" for each in CHECKS))
+
+
+def test_a_server_that_is_killed_while_it_loads(running: Server) -> None:
+    reload(running)
+    whole, settings = left_by_load(running), in_force(running)
+    execute(running, *HOLD)
+    failed: list[Exception] = []
+
+    def prepare() -> None:
+        try:
+            reload(running)
+        except (TargetError, psycopg.Error) as error:
+            failed.append(error)
+
+    loading = threading.Thread(target=prepare)
+    loading.start()
+    try:
+        wait_until_held(running.connect, loading.is_alive)
+        for process in servers_in(running.data_directory):
+            process.send(signal.SIGKILL)
+    finally:
+        loading.join()
+    assert isinstance(failed[0], TargetError)
+    assert failed[0].message.startswith("cannot load pgbench at scale 1: ")
+    assert not running.alive()
+    # as before the next trial of a run
+    running.restart()
+    assert_loads_anew(running, whole, settings)
+
+
+@pytest.mark.parametrize("dies", ["pgdyno", "pgdyno and its server"])
+def test_a_kept_cluster_whose_run_is_killed_while_it_loads(warm_home: Home, dies: str) -> None:
+    spec = EmbeddedTarget(kind="embedded", version="18", keep_data=True, settings=PLANNED)
+    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
+        install_checks(server)
+        reload(server)
+        whole, settings = left_by_load(server), in_force(server)
+        execute(server, *HOLD)
+        cluster = server.data_directory
+    program = PROGRAM.replace("SPEC", repr(spec.model_dump_json()))
+    environment = {**os.environ, "PGDYNO_HOME": str(warm_home.path)}
+    child = subprocess.Popen([sys.executable, "-c", program], env=environment)
+    try:
+        wait_until_held(lambda: connect_to(warm_home), lambda: child.poll() is None)
+        killed = [] if dies == "pgdyno" else servers_in(cluster)
+        for process in killed:
+            process.send(signal.SIGKILL)
+    finally:
+        child.kill()
+        child.wait()
+    # a server that was killed is there for the next one until init has taken note
+    until_gone = time.monotonic() + DEADLINE_S
+    while any(Path(f"/proc/{process.pid}").exists() for process in killed):
+        assert time.monotonic() < until_gone
+        time.sleep(0.02)
+    assert "wal_level = 'minimal'" in (cluster / "postgresql.conf").read_text()
+    with open_target("t", spec, home=warm_home, progress=SilentProgress()) as server:
+        assert server.data_directory == cluster
+        assert_loads_anew(server, whole, settings)
+
+
+def connect_to(home: Home) -> psycopg.Connection[tuple[Any, ...]]:
+    """To the server that another pgdyno runs. Raises psycopg.OperationalError while there is none."""
+    try:
+        (path,) = home.instances.glob(f"*/{RECORD}")
+        record = InstanceRecord.model_validate_json(path.read_bytes())
+        lines = (Path(record.data_directory) / "postmaster.pid").read_text().splitlines()
+        port = lines[3]
+    except (ValueError, OSError, IndexError) as error:
+        raise psycopg.OperationalError(str(error)) from error
+    return psycopg.connect(host=record.socket_directory, port=port, user="postgres", dbname="pgdyno", autocommit=True)
