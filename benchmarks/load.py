@@ -5,8 +5,8 @@ checkpoint; the figure is the median of the ratios of the pairs. Client CPU is u
 process, from wait4; server CPU is that of the postmaster and all its children, from /proc. After that the
 same is loaded with `--load-workers` 1, 2 and 4, plain and in four partitions.
 
-At last pgdyno loads a server of its own, as `pgdyno run` does it (without WAL, both restarts included) and under the
-server's own settings, while `pgbench -i` loads an equal server: both have default settings.
+At last pgdyno loads a server of its own as `pgdyno run` does, without WAL, both restarts included, and `pgbench -i`
+loads an equal one, both with default settings: first when the server is new, then again, with WAL as well.
 """
 
 from __future__ import annotations
@@ -129,32 +129,40 @@ class OwnSample:
     """Without the restarts."""
 
 
-def own_servers(programs: Programs, scale: int, pairs: int) -> dict[str, dict[str, float]]:
-    """pgbench, pgdyno with WAL, and pgdyno without, in turn: medians, and the pairs' ratios to pgbench."""
+PGBENCH, WITH_WAL, WITHOUT_WAL = "pgbench -i", "pgdyno, with WAL", "pgdyno, without WAL"
+OWN_WAYS = {"new": (PGBENCH, WITHOUT_WAL), "used": (PGBENCH, WITH_WAL, WITHOUT_WAL)}
+"""By the server: one that has just been made must create its WAL files; one that was loaded before has them."""
+
+
+def own_servers(programs: Programs, scale: int, pairs: int) -> dict[str, dict[str, dict[str, float]]]:
+    """Two equal servers a pair, each loaded when it is new and again: medians, and the pairs' ratios to pgbench."""
+    samples: dict[str, dict[str, list[OwnSample]]] = {
+        state: {way: [] for way in ways} for state, ways in OWN_WAYS.items()
+    }
     spec = EmbeddedTarget(kind="embedded", version="18")
-    names = ("pgbench -i", "pgdyno, with WAL", "pgdyno, without WAL")
-    samples: dict[str, list[OwnSample]] = {name: [] for name in names}
     home, progress = Home.locate(), SilentProgress()
-    with (
-        open_target("pgbench", spec, home=home, progress=progress) as theirs,
-        open_target("pgdyno", spec, home=home, progress=progress) as ours,
-    ):
-        for pair in range(pairs):
-            for name in names if pair % 2 == 0 else reversed(names):
-                settle(theirs, ours)
-                server = theirs if name == "pgbench -i" else ours
-                samples[name].append(own_load(name, server, programs, scale))
-    found = {name: median_of(of_name) for name, of_name in samples.items()}
-    for name in names[1:]:
-        found[f"{name}: ratio"] = {
-            figure: round(
-                statistics.median(
-                    getattr(a, figure) / getattr(b, figure)
-                    for a, b in zip(samples[name], samples["pgbench -i"], strict=True)
-                ),
-                3,
-            )
-            for figure in ("wall_s", "load_s")
+    for pair in range(pairs):
+        with (
+            open_target("pgbench", spec, home=home, progress=progress) as theirs,
+            open_target("pgdyno", spec, home=home, progress=progress) as ours,
+        ):
+            for state, ways in OWN_WAYS.items():
+                for way in ways if pair % 2 == 0 else reversed(ways):
+                    settle(theirs, ours)
+                    server = theirs if way == PGBENCH else ours
+                    samples[state][way].append(own_load(way, server, programs, scale))
+    return {state: own_medians(of_state) for state, of_state in samples.items()}
+
+
+def own_medians(samples: dict[str, list[OwnSample]]) -> dict[str, dict[str, float]]:
+    """Of each way; with the median of its ratios to pgbench, the restarts included."""
+    found = {}
+    for way, of_way in samples.items():
+        ratios = [ours.wall_s / theirs.wall_s for ours, theirs in zip(of_way, samples[PGBENCH], strict=True)]
+        found[way] = {
+            "wall_s": round(statistics.median(sample.wall_s for sample in of_way), 3),
+            "load_s": round(statistics.median(sample.load_s for sample in of_way), 3),
+            "ratio": round(statistics.median(ratios), 3),
         }
     return found
 
@@ -167,9 +175,9 @@ def settle(*servers: Server) -> None:
     os.sync()
 
 
-def own_load(name: str, server: Server, programs: Programs, scale: int) -> OwnSample:
-    """Loads once."""
-    if name == "pgbench -i":
+def own_load(way: str, server: Server, programs: Programs, scale: int) -> OwnSample:
+    """Loads once; ends when it was loaded another way."""
+    if way == PGBENCH:
         child = run_measured([programs.pgbench, "-i", "-q", "-s", str(scale)], server.environment())
         return OwnSample(child.wall_s, child.wall_s)
     steps = Steps(SilentProgress())
@@ -177,31 +185,24 @@ def own_load(name: str, server: Server, programs: Programs, scale: int) -> OwnSa
     def load() -> None:
         load_dataset(Dataset("pgbench", scale), server, find_engine(), SilentProgress(), anew=True)
 
-    without_wal = name == "pgdyno, without WAL"
-    with minimal_wal(server, steps) if without_wal else nullcontext():
+    with minimal_wal(server, steps) if way == WITHOUT_WAL else nullcontext():
         steps.do("load", "", load)
     mark = read_mark(read_comment(server))
-    if mark is None or (mark.wal_level == "minimal") != without_wal:
-        raise SystemExit(f"{name}: the load was another: {steps.done}")
+    if mark is None or (mark.wal_level == "minimal") != (way == WITHOUT_WAL):
+        raise SystemExit(f"{way}: the load was another: {steps.done}")
     (load_s,) = (step.seconds for step in steps.done if step.name == "load")
     return OwnSample(steps.seconds, load_s)
 
 
-def median_of(samples: list[OwnSample]) -> dict[str, float]:
-    """The median of each figure."""
-    return {
-        figure: round(statistics.median(getattr(sample, figure) for sample in samples), 3)
-        for figure in ("wall_s", "load_s")
-    }
-
-
-def print_own(found: dict[str, dict[str, float]]) -> None:
+def print_own(found: dict[str, dict[str, dict[str, float]]]) -> None:
     """The last table."""
-    print(f"{'default settings':26}{'wall, s':>10}{'without restarts, s':>22}")
-    for name, figures in found.items():
-        print(f"{name:30}{figures['wall_s']:>6.2f}{figures['load_s']:>22.2f}")
-    ratio = found["pgdyno, without WAL: ratio"]["wall_s"]
-    print(f"goal for the ratio of wall_s: {OWN_GOAL}: {'reached' if ratio <= OWN_GOAL else 'not reached'}")
+    print(f"{'default settings':36}{'wall, s':>10}{'without restarts, s':>22}{'of pgbench':>12}")
+    for state, ways in found.items():
+        for way, figures in ways.items():
+            name = f"{state} server: {way}"
+            print(f"{name:36}{figures['wall_s']:>10.2f}{figures['load_s']:>22.2f}{figures['ratio']:>12.2f}")
+        reached = "reached" if ways[WITHOUT_WAL]["ratio"] <= OWN_GOAL else "not reached"
+        print(f"goal for a {state} server: {OWN_GOAL}: {reached}")
 
 
 def line(name: str, figures: dict[str, float]) -> str:

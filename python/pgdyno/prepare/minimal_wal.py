@@ -32,6 +32,8 @@ SETTINGS = {
     "summarize_wal": "off",
     # the load vacuums and analyses its tables itself
     "autovacuum": "off",
+    # the kernel writes while rows still come, so that the sync before the commit finds little left to do
+    "backend_flush_after": "2MB",
 }
 
 
