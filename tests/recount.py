@@ -383,13 +383,16 @@ class Running:
         return load
 
 
-def start_load(environment: Mapping[str, str], folder: Path, *args: str) -> Running:
-    """Starts pgdrive with a log, events and JSON in `folder`, which is made and must be empty."""
+def start_load(environment: Mapping[str, str], folder: Path, *args: str, launcher: Sequence[str] = ()) -> Running:
+    """Starts pgdrive with a log, events and JSON in `folder`, which is made and must be empty.
+
+    `launcher` is the beginning of the command, before the program.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     assert not any(folder.iterdir())
     written = (f"--events={folder / 'events.jsonl'}", f"--json={folder / 'end.json'}", f"--log-prefix={folder / 'log'}")
     process = subprocess.Popen(
-        [str(PGDRIVE), "-l", *written, *args],
+        [*launcher, str(PGDRIVE), "-l", *written, *args],
         env=dict(environment),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import os
 import resource
@@ -20,6 +21,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Run
+from tests.recount import Running, start_load
 
 SCALE = 7
 PORT = 5432
@@ -269,6 +271,24 @@ def test_every_answer_is_delayed(run: Run, null: Callable[..., Null], tmp_path: 
     end = end_event(tmp_path / "e.jsonl")
     assert end["succeeded"] == 40
     assert end["latency_ns"]["min"] >= 5_000_000
+
+
+def test_latency_follows_the_delay(tmp_path: Path) -> None:
+    delays_us = (50, 300, 700, 1200)
+    script = tmp_path / "one.sql"
+    script.write_text("SELECT 1;\n")
+    loads: dict[int, Running] = {}
+    with contextlib.ExitStack() as stack:
+        for delay_us in delays_us:
+            folder = tmp_path / f"{delay_us} us"
+            folder.mkdir()
+            server = stack.enter_context(null_server(folder, f"--delay-us={delay_us}"))
+            arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "1", "-T", "2")
+            loads[delay_us] = start_load(os.environ | server.env, folder / "load", *arguments)
+        p50_us = {delay_us: load.finish().end["latency_ns"]["p50"] / 1000 for delay_us, load in loads.items()}
+    # what a round trip and waking take beside is the same for all
+    for (short, after_short), (long, after_long) in itertools.pairwise(p50_us.items()):
+        assert after_long - after_short == pytest.approx(long - short, rel=0.5), p50_us
 
 
 # ---- beginning and end ----

@@ -11,7 +11,8 @@
 //! - [`server`]: the event loop; [`listen`]: its sockets; [`stop`]: when it ends;
 //! - [`options`]: the command line of `pgnull`.
 
-pub mod answers;
+pub mod alarm;
+mod answers;
 pub mod classify;
 mod client;
 pub mod connection;

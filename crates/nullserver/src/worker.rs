@@ -2,7 +2,6 @@
 
 use std::io::{self, Read, Write};
 use std::mem;
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -12,8 +11,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use rustix::event::epoll::{self, EventData, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SocketFlags, accept_with, recv, sockopt};
-use rustix::time::Timespec;
 
+use crate::alarm::Alarm;
 use crate::client::{Clients, Fate, Sent};
 use crate::connection::Turn;
 use crate::held::{Answer, Held};
@@ -36,9 +35,10 @@ const READ: EventFlags = EventFlags::IN
 const ENDED: EventFlags = EventFlags::RDHUP
     .union(EventFlags::HUP)
     .union(EventFlags::ERR);
-/// Token of the waker; listening sockets come behind it, clients far behind them.
+/// Tokens of the waker and the alarm; those of listening sockets follow, clients' far behind them.
 const WOKEN: u64 = 0;
-const FIRST_DOOR: u64 = 1;
+const ALARM: u64 = 1;
+const FIRST_DOOR: u64 = 2;
 const FIRST_CLIENT: u64 = 1 << 32;
 
 /// Another thread that takes connections.
@@ -77,6 +77,8 @@ impl<'l> Doors<'l> {
 #[derive(Debug)]
 pub(crate) struct Worker<'l> {
     epoll: OwnedFd,
+    /// Rings when an answer is due.
+    alarm: Alarm,
     global: Arc<Global>,
     woken: UnixStream,
     arrivals: Receiver<OwnedFd>,
@@ -96,8 +98,12 @@ impl<'l> Worker<'l> {
     ) -> io::Result<Self> {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, &woken, EventData::new_u64(WOKEN), EventFlags::IN)?;
+        let alarm = Alarm::new()?;
+        let edge = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &alarm, EventData::new_u64(ALARM), edge)?;
         Ok(Self {
             epoll,
+            alarm,
             global,
             woken,
             arrivals,
@@ -117,10 +123,6 @@ impl<'l> Worker<'l> {
 
     /// Serves until it is told to stop.
     pub fn run(&mut self) -> io::Result<()> {
-        if !self.global.timing.is_immediate() {
-            // else the kernel may wake us 50 us late; where it refuses, delays are that much longer
-            let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-        }
         let mut events = Vec::with_capacity(EVENTS);
         while !self.global.stop.load(Ordering::Relaxed) {
             self.turn(&mut events)?;
@@ -130,16 +132,12 @@ impl<'l> Worker<'l> {
 
     fn turn(&mut self, events: &mut Vec<epoll::Event>) -> io::Result<()> {
         let next = [self.held.next_due(), self.doors.again_at];
-        let timeout = next.into_iter().flatten().min().map(|due| {
-            let wait = due.saturating_sub(self.global.now());
-            Timespec {
-                tv_sec: (wait / SECOND).cast_signed(),
-                tv_nsec: (wait % SECOND).cast_signed(),
-            }
-        });
+        if let Some(due) = next.into_iter().flatten().min() {
+            self.alarm.ring_by(due, || self.global.now())?;
+        }
         events.clear();
         let buffer = rustix::buffer::spare_capacity(events);
-        match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+        match epoll::wait(&self.epoll, buffer, None) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -155,6 +153,7 @@ impl<'l> Worker<'l> {
         for event in events.iter() {
             match event.data.u64() {
                 WOKEN => self.wake(),
+                ALARM => self.alarm.rang(),
                 token if token < FIRST_CLIENT => self.accept((token - FIRST_DOOR) as usize)?,
                 token => self.serve(token, event.flags, now),
             }

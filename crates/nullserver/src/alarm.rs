@@ -1,0 +1,65 @@
+//! A timer of the kernel (timerfd) that an epoll watches like a socket: epoll's own timeout counts
+//! in milliseconds, and answers wait for microseconds.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
+
+use crate::stall::Nanos;
+
+const SECOND: Nanos = 1_000_000_000;
+
+/// A timer that makes its descriptor readable at an instant.
+#[derive(Debug)]
+pub(crate) struct Alarm {
+    timer: OwnedFd,
+    /// What it is set to; None when it is not set, or was reported.
+    instant: Option<Nanos>,
+}
+
+impl Alarm {
+    /// An alarm that is not set.
+    pub fn new() -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        Ok(Self {
+            timer: timerfd_create(TimerfdClockId::Monotonic, flags)?,
+            instant: None,
+        })
+    }
+
+    /// Makes it ring at `instant`, or at the earlier one that it is already set to. `now` reads the
+    /// clock of instants.
+    pub fn ring_by(&mut self, instant: Nanos, now: impl FnOnce() -> Nanos) -> io::Result<()> {
+        if self.instant.is_some_and(|set| set <= instant) {
+            return Ok(());
+        }
+        // zero would stop the timer
+        let wait = instant.saturating_sub(now()).max(1);
+        let once = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: (wait / SECOND).cast_signed(),
+                tv_nsec: (wait % SECOND).cast_signed(),
+            },
+        };
+        timerfd_settime(&self.timer, TimerfdTimerFlags::empty(), &once)?;
+        self.instant = Some(instant);
+        Ok(())
+    }
+
+    /// Its descriptor was reported as readable. The next [`Self::ring_by`] sets it anew, which also
+    /// makes it unreadable.
+    pub fn rang(&mut self) {
+        self.instant = None;
+    }
+}
+
+impl AsFd for Alarm {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.timer.as_fd()
+    }
+}
