@@ -12,6 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use pgdyno_connect::{Env, Params, Session, Sources};
+use pgdyno_engine::clock::{Clock, SECOND};
 use pgdyno_engine::poller::{Handler, Next, Poller, Uring};
 use pgdyno_wire::frontend;
 
@@ -206,7 +207,8 @@ fn main() {
     let began = Instant::now();
     let params =
         Params::resolve_from(Sources::default(), &Env::from_process()).expect("PG* variables");
-    let mut poller = Uring::new(clients).expect("io_uring");
+    let clock = Clock::start();
+    let mut poller = Uring::new(clients, clock).expect("io_uring");
     for token in 0..clients {
         let mut session = Session::connect(&params).expect("a session");
         for statement in statements.iter().filter(|each| !each.sql.is_empty()) {
@@ -225,7 +227,7 @@ fn main() {
     }
     while state.live > 0 {
         poller
-            .wait(Some(1_000_000_000), &mut state)
+            .wait(Some(clock.now() + SECOND), &mut state)
             .expect("waiting");
         state.running &= start.elapsed() < Duration::from_secs(seconds);
     }

@@ -1,6 +1,6 @@
 //! The engine's one clock: nanoseconds on a monotonic scale.
 
-use rustix::time::{ClockId, clock_gettime};
+use rustix::time::{ClockId, Timespec, clock_gettime};
 
 /// Nanoseconds since an origin that is the same for every thread of the process.
 pub type Nanos = u64;
@@ -29,6 +29,16 @@ impl Clock {
     pub fn now(&self) -> Nanos {
         read(ClockId::Monotonic) - self.origin
     }
+
+    /// `instant` on the kernel's monotonic clock, for timers that are set by instant.
+    #[must_use]
+    pub fn monotonic(&self, instant: Nanos) -> Timespec {
+        let nanos = self.origin.saturating_add(instant);
+        Timespec {
+            tv_sec: (nanos / SECOND).cast_signed(),
+            tv_nsec: (nanos % SECOND).cast_signed(),
+        }
+    }
 }
 
 /// CPU time that the calling thread has used, user and system together.
@@ -55,5 +65,15 @@ mod tests {
         let first = clock.now();
         let second = copy.now();
         assert!(second >= first);
+    }
+
+    #[test]
+    fn instants_are_those_of_the_kernel() {
+        let clock = Clock::start();
+        let before = clock_gettime(ClockId::Monotonic);
+        let now = clock.monotonic(clock.now());
+        let after = clock_gettime(ClockId::Monotonic);
+        assert!(before <= now && now <= after);
+        assert!(clock.monotonic(Nanos::MAX) > after);
     }
 }

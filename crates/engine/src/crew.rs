@@ -449,7 +449,7 @@ pub fn hired<P: Poller>(
         .log
         .as_ref()
         .and_then(|log| log.files.get(number));
-    let ready = Connections::<P>::new(stage.spec.clients).and_then(|connections| {
+    let ready = Connections::<P>::new(stage.spec.clients, stage.clock).and_then(|connections| {
         log.map_or(Ok(()), crate::log::LogFile::create)?;
         Ok(connections)
     });

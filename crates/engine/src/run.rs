@@ -284,7 +284,7 @@ fn work<P: Poller>(
     } = stage;
     let share = spec.clients_of(number);
     let from = clock.now();
-    let connections: Connections<P> = match connect_all(spec, &share, stop) {
+    let connections: Connections<P> = match connect_all(spec, &share, clock, stop) {
         Ok(connections) => connections,
         Err(error) => {
             let _ = ready.send(Ready::Failed(error));
@@ -318,10 +318,11 @@ fn await_instant(instant: Nanos, clock: Clock, stop: &AtomicBool) -> Nanos {
 fn connect_all<P: Poller>(
     spec: &Spec,
     share: &[usize],
+    clock: Clock,
     stop: &AtomicBool,
 ) -> Result<Connections<P>, RunError> {
     let room = capacity(spec, share.len());
-    let mut connections = Connections::new(room).map_err(RunError::System)?;
+    let mut connections = Connections::new(room, clock).map_err(RunError::System)?;
     let share = match spec.sessions {
         Sessions::Kept => share,
         // every transaction makes its own

@@ -388,13 +388,15 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .next_timer()
                 .unwrap_or(Nanos::MAX)
                 .min(self.to);
-            let timeout = until.saturating_sub(now).min(self.longest_wait());
+            // an instant, not a timeout: since `now` was read, clients may have taken long
+            let until = until.min(now + self.longest_wait());
             if self.is_idle && self.arriving.is_empty() {
-                self.await_order(timeout)?;
+                let now = self.load.shared.clock.now();
+                self.await_order(until.saturating_sub(now))?;
                 continue;
             }
             self.load.replies = 0;
-            self.poller.wait(Some(timeout), &mut self.load)?;
+            self.poller.wait(Some(until), &mut self.load)?;
             self.health.woke(self.load.replies);
             let ended = self.load.shared.transactions;
             self.links.transactions.store(ended, Ordering::Relaxed);

@@ -3,6 +3,7 @@
 use std::io;
 
 use super::{Poller, Uring};
+use crate::clock::Clock;
 use crate::spec::Io;
 
 /// A poller that works here.
@@ -23,7 +24,7 @@ pub enum Kind {
 /// When `io` asks for io_uring and the kernel has none or forbids it; then why.
 pub fn choose(io: Io, connections: usize) -> io::Result<Kind> {
     // nothing but trying tells whether seccomp, a sysctl or a limit is in the way
-    let tried = || Uring::new(connections).map(|_| Kind::IoUring);
+    let tried = || Uring::new(connections, Clock::start()).map(|_| Kind::IoUring);
     match io {
         Io::Epoll => Ok(Kind::Epoll),
         Io::IoUring => tried(),

@@ -6,13 +6,15 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::epoll::{self, EventFlags};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-use rustix::time::Timespec;
 
+use super::alarm::Alarm;
 use super::{Handler, MAX_BEHIND_BYTES, Next, Poller, Released, does_not_read};
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{Clock, Nanos};
 
 const READ_BYTES: usize = 64 * 1024;
 const EVENTS: usize = 1024;
+/// In place of a token.
+const ALARM: u64 = u64::MAX;
 /// Reads of one connection in a row: one that never runs dry must not keep the others, the clock
 /// and the stop from their turn.
 const READS_IN_A_ROW: usize = 16;
@@ -26,6 +28,8 @@ const ENDED: EventFlags = EventFlags::RDHUP
 /// Readiness by edge-triggered epoll.
 pub struct Epoll {
     epoll: OwnedFd,
+    /// Ends waiting.
+    alarm: Alarm,
     sockets: Vec<Option<Socket>>,
     events: Vec<epoll::Event>,
     buffer: Box<[u8]>,
@@ -146,9 +150,14 @@ fn send_all(fd: &OwnedFd, message: &[u8]) -> io::Result<Sent> {
 impl Poller for Epoll {
     const NAME: &'static str = "epoll";
 
-    fn new(connections: usize) -> io::Result<Self> {
+    fn new(connections: usize, clock: Clock) -> io::Result<Self> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let alarm = Alarm::new(clock)?;
+        let data = epoll::EventData::new_u64(ALARM);
+        epoll::add(&epoll, &alarm, data, EventFlags::IN | EventFlags::ET)?;
         Ok(Self {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll,
+            alarm,
             sockets: Vec::with_capacity(connections),
             events: Vec::with_capacity(EVENTS),
             buffer: vec![0; READ_BYTES].into_boxed_slice(),
@@ -200,19 +209,22 @@ impl Poller for Epoll {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()> {
-        let timeout = timeout.map(|ns| Timespec {
-            tv_sec: (ns / SECOND).cast_signed(),
-            tv_nsec: (ns % SECOND).cast_signed(),
-        });
+    fn wait(&mut self, until: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()> {
+        if let Some(until) = until {
+            self.alarm.ring_by(until)?;
+        }
         let mut events = std::mem::take(&mut self.events);
         events.clear();
         let buffer = rustix::buffer::spare_capacity(&mut events);
-        let waited = match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+        let waited = match epoll::wait(&self.epoll, buffer, None) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
         };
         for event in &events {
+            if event.data.u64() == ALARM {
+                self.alarm.rang();
+                continue;
+            }
             let token = event.data.u64() as usize;
             let flags = event.flags;
             if flags.contains(EventFlags::OUT) {

@@ -1,8 +1,9 @@
-//! The seam between the load and the kernel: bytes in, bytes out, timeouts.
+//! The seam between the load and the kernel: bytes in, bytes out, timers.
 //!
 //! A [`Handler`] decides, a [`Poller`] does. Whether the kernel is asked for readiness (epoll) or
 //! for completions (io_uring), the handler sees only bytes that came and is asked for bytes to go.
 
+mod alarm;
 mod buffers;
 mod choice;
 mod epoll;
@@ -19,7 +20,7 @@ pub use choice::{Kind, choose};
 pub use epoll::Epoll;
 pub use uring::Uring;
 
-use crate::clock::Nanos;
+use crate::clock::{Clock, Nanos};
 
 /// Messages behind one that is stuck are kept up to here. A client speaks when it is spoken to, so
 /// only a server that answers what it has not read makes them more.
@@ -70,11 +71,11 @@ pub trait Poller: Sized {
     /// What events call it.
     const NAME: &'static str;
 
-    /// An empty poller for tokens under `connections`.
+    /// An empty poller for tokens under `connections`, which waits by `clock`.
     ///
     /// # Errors
     /// When the kernel has no such thing, forbids it or lacks descriptors or memory.
-    fn new(connections: usize) -> io::Result<Self>;
+    fn new(connections: usize, clock: Clock) -> io::Result<Self>;
 
     /// Takes over a connected socket under the name `token`.
     ///
@@ -86,11 +87,12 @@ pub trait Poller: Sized {
     /// [`Poller::flush`]. Messages of one token go in the order of their sends.
     fn send(&mut self, token: usize, handler: &mut impl Handler);
 
-    /// Waits for bytes at most until `timeout` (None: without end) and serves all that came.
+    /// Waits for bytes, at most until the clock reads `until` (None: without end), and serves all
+    /// that came. May return early, with nothing.
     ///
     /// # Errors
     /// When waiting itself fails; a broken connection goes to [`Handler::closed`].
-    fn wait(&mut self, timeout: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()>;
+    fn wait(&mut self, until: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()>;
 
     /// Gives the kernel what was to be sent and fits, without waiting: the last words of a load.
     ///

@@ -8,7 +8,7 @@ use std::thread;
 use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use super::{Epoll, Handler, Next, Poller, Uring};
-use crate::clock::SECOND;
+use crate::clock::{Clock, Nanos, SECOND};
 
 /// Runs each test with each poller.
 macro_rules! with_both {
@@ -29,6 +29,8 @@ macro_rules! with_both {
 with_both!(
     an_echo,
     a_timeout_without_data,
+    a_short_wait_is_shorter_than_a_long_one,
+    a_wait_ends_by_the_earlier_of_two_instants,
     last_words_are_heard_before_the_end,
     a_socket_without_room,
     two_messages_behind_one_that_is_stuck,
@@ -50,7 +52,7 @@ mod release;
 
 /// A kernel without io_uring has to be said to be one.
 fn io_uring_is_to_work() -> bool {
-    match Uring::new(1) {
+    match Uring::new(1, Clock::start()) {
         Ok(_) => true,
         Err(_) if std::env::var_os("PGDYNO_NO_IO_URING").is_some_and(|v| v == "1") => false,
         Err(error) => panic!("{error}; where that is so, test with PGDYNO_NO_IO_URING=1"),
@@ -111,6 +113,7 @@ impl Handler for Script {
 
 /// A poller with `N` connections, their other ends, and the script.
 struct Bench<P> {
+    clock: Clock,
     poller: P,
     peers: Vec<UnixStream>,
     script: Script,
@@ -118,8 +121,10 @@ struct Bench<P> {
 
 impl<P: Poller> Bench<P> {
     fn new(connections: usize) -> Self {
+        let clock = Clock::start();
         let mut bench = Self {
-            poller: P::new(connections).expect("the kernel has it"),
+            clock,
+            poller: P::new(connections, clock).expect("the kernel has it"),
             peers: Vec::new(),
             script: Script::new(connections),
         };
@@ -143,15 +148,20 @@ impl<P: Poller> Bench<P> {
 
     /// One round; at once when nothing is there.
     fn turn(&mut self) {
-        self.poller.wait(Some(0), &mut self.script).expect("waited");
+        self.wait(0);
+    }
+
+    /// One round, at most this long.
+    fn wait(&mut self, timeout: Nanos) {
+        let until = self.clock.now() + timeout;
+        let waited = self.poller.wait(Some(until), &mut self.script);
+        waited.expect("it is no error");
     }
 
     /// Rounds until `done`.
     fn until(&mut self, mut done: impl FnMut(&mut Script) -> bool) {
         while !done(&mut self.script) {
-            self.poller
-                .wait(Some(SECOND / 100), &mut self.script)
-                .expect("waited");
+            self.wait(SECOND / 100);
         }
     }
 
@@ -163,9 +173,7 @@ impl<P: Poller> Bench<P> {
             peer.read_exact(&mut bytes).map(|()| bytes)
         });
         while !reader.is_finished() {
-            self.poller
-                .wait(Some(SECOND / 1000), &mut self.script)
-                .expect("waited");
+            self.wait(SECOND / 1000);
         }
         reader.join().expect("no panic").expect("all of it")
     }
@@ -214,10 +222,7 @@ fn an_echo<P: Poller>() {
 fn a_timeout_without_data<P: Poller>() {
     let mut bench = Bench::<P>::new(1);
     for timeout in [0, 1, SECOND / 1000] {
-        bench
-            .poller
-            .wait(Some(timeout), &mut bench.script)
-            .expect("it is no error");
+        bench.wait(timeout);
     }
     assert!(bench.script.received[0].is_empty() && bench.script.closed[0].is_empty());
     // and it is as good as before
@@ -227,6 +232,42 @@ fn a_timeout_without_data<P: Poller>() {
         .wait(None, &mut bench.script)
         .expect("bytes came");
     assert_eq!(bench.script.received[0], b"late");
+}
+
+/// The shortest of some waits, each of at most `timeout`.
+fn shortest_wait<P: Poller>(bench: &mut Bench<P>, timeout: Nanos) -> Nanos {
+    let waits = (0..50).map(|_| {
+        let began = bench.clock.now();
+        while bench.clock.now() < began + timeout {
+            bench.wait(began + timeout - bench.clock.now());
+        }
+        bench.clock.now() - began
+    });
+    waits.min().expect("50 of them")
+}
+
+fn a_short_wait_is_shorter_than_a_long_one<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let short = shortest_wait(&mut bench, SECOND / 20_000);
+    let long = shortest_wait(&mut bench, SECOND / 1100);
+    assert!(short < long / 2, "{short} ns, {long} ns");
+}
+
+fn a_wait_ends_by_the_earlier_of_two_instants<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    let began = bench.clock.now();
+    // ends by the bytes, and leaves a timer far away, or none
+    write(&bench.peers[0], b"at once");
+    bench.wait(3600 * SECOND);
+    assert_eq!(bench.script.received[0], b"at once");
+    bench.wait(SECOND / 1000);
+    let (near, far) = (bench.clock.now() + SECOND / 1000, began + 3600 * SECOND);
+    // one that is in the past is over at once
+    for until in [near, 0, near + 1, began] {
+        let waited = bench.poller.wait(Some(until), &mut bench.script);
+        waited.expect("it is no error");
+        assert!(bench.clock.now() < far);
+    }
 }
 
 fn last_words_are_heard_before_the_end<P: Poller>() {
@@ -254,7 +295,7 @@ fn last_words_are_heard_before_the_end<P: Poller>() {
 
 fn a_socket_without_room<P: Poller>() {
     let mut bench = Bench::<P>::new(0);
-    bench.poller = P::new(1).expect("the kernel has it");
+    bench.poller = P::new(1, bench.clock).expect("the kernel has it");
     bench.script = Script::new(1);
     let (ours, peer) = UnixStream::pair().expect("descriptors");
     set_socket_send_buffer_size(&ours, 1).expect("the kernel makes it its least");
@@ -432,7 +473,8 @@ impl Handler for Chatter {
 fn a_peer_that_never_stops<P: Poller>() {
     let (ours, peer) = UnixStream::pair().expect("descriptors");
     peer.set_nonblocking(true).expect("it can be");
-    let mut poller = P::new(1).expect("the kernel has it");
+    let clock = Clock::start();
+    let mut poller = P::new(1, clock).expect("the kernel has it");
     poller.add(0, ours.into()).expect("added");
     let mut chatter = Chatter {
         peer,
@@ -443,7 +485,7 @@ fn a_peer_that_never_stops<P: Poller>() {
     chatter.say();
     while chatter.calls < CHATS || chatter.heard < chatter.said {
         let before = chatter.calls;
-        let waited = poller.wait(Some(SECOND), &mut chatter);
+        let waited = poller.wait(Some(clock.now() + SECOND), &mut chatter);
         waited.expect("it is no error");
         assert!(chatter.calls > before, "what is there is heard");
         assert!(
@@ -502,7 +544,7 @@ fn an_io_uring_has_no_token_beyond_its_size() {
     if !io_uring_is_to_work() {
         return;
     }
-    let mut poller = Uring::new(2).expect("the kernel has it");
+    let mut poller = Uring::new(2, Clock::start()).expect("the kernel has it");
     let (ours, _peer) = UnixStream::pair().expect("descriptors");
     let error = poller.add(2, ours.into()).expect_err("there is no room");
     assert_eq!(error.to_string(), "connection 2 of an io_uring for 2");

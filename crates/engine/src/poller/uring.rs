@@ -18,7 +18,7 @@ use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, shutdown};
 use super::buffers::{Buffers, GROUP};
 use super::request::{GENERATIONS, Request, RequestKind};
 use super::{Handler, MAX_BEHIND_BYTES, Next, Poller, Released, does_not_read, setup};
-use crate::clock::{Nanos, SECOND};
+use crate::clock::{Clock, Nanos, SECOND};
 
 /// Rounds in which no request ends before the memory of those that are left is given up.
 const LAST_ROUNDS: usize = 100;
@@ -29,6 +29,7 @@ const FLUSH_ROUNDS: usize = 100;
 pub struct Uring {
     /// Its submission queue is empty whenever none of our functions runs, unless `is_broken`.
     ring: IoUring,
+    clock: Clock,
     /// Dropped only when no request is left that may fill them.
     buffers: ManuallyDrop<Buffers>,
     connections: Vec<Option<Connection>>,
@@ -444,12 +445,13 @@ fn is_interruption(error: &io::Error) -> bool {
 impl Poller for Uring {
     const NAME: &'static str = "io_uring";
 
-    fn new(connections: usize) -> io::Result<Self> {
+    fn new(connections: usize, clock: Clock) -> io::Result<Self> {
         let (ring, buffers) = setup::ring(connections)?;
         let mut vacant = Vec::new();
         vacant.resize_with(connections, || None);
         Ok(Self {
             ring,
+            clock,
             buffers: ManuallyDrop::new(buffers),
             connections: vacant,
             generation: 0,
@@ -508,7 +510,8 @@ impl Poller for Uring {
         }
     }
 
-    fn wait(&mut self, timeout: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()> {
+    fn wait(&mut self, until: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()> {
+        let timeout = until.map(|until| until.saturating_sub(self.clock.now()));
         self.enter(1, timeout, handler)?;
         self.complete(handler);
         Ok(())

@@ -8,6 +8,7 @@ use pgdyno_connect::{Session, Transport};
 
 use crate::cancels::Cancels;
 use crate::client::Client;
+use crate::clock::Clock;
 use crate::poller::Poller;
 use crate::reconnect::{Dispatch, Refusal};
 use crate::tls::Channels;
@@ -25,9 +26,9 @@ impl<P: Poller> Connections<P> {
     ///
     /// # Errors
     /// Those of [`Poller::new`].
-    pub fn new(most: usize) -> io::Result<Self> {
+    pub fn new(most: usize, clock: Clock) -> io::Result<Self> {
         Ok(Self {
-            poller: P::new(most)?,
+            poller: P::new(most, clock)?,
             channels: Channels::default(),
             cancels: Cancels::default(),
         })

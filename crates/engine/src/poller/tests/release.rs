@@ -27,7 +27,7 @@ impl<P: Poller> Bench<P> {
         let Released::Socket(socket) = self.release(token) else {
             panic!("nothing is in its way");
         };
-        self.poller = P::new(self.peers.len()).expect("the kernel has it");
+        self.poller = P::new(self.peers.len(), self.clock).expect("the kernel has it");
         self.poller.add(token, socket).expect("added");
     }
 }

@@ -1,0 +1,160 @@
+//! Clients are woken when they asked to be, whatever the other clients of their worker did since.
+
+mod common;
+
+use std::io;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use common::Server;
+use pgdyno_connect::{Env, Params};
+use pgdyno_engine::clock::{Clock, Nanos};
+use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
+use pgdyno_engine::interval::{ErrorNote, Merged};
+use pgdyno_engine::outage::OutageNote;
+use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::report::Outcome;
+use pgdyno_engine::run::Added;
+use pgdyno_engine::scaling::Scaling;
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::{
+    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Timing, Tries, WeightedProgram,
+};
+use pgdyno_engine::{Connected, Observer, Spec, run};
+use pgdyno_script::{Program, QueryMode, Rng, Symbols};
+
+const SLEEP: Duration = Duration::from_millis(30);
+const WORK: Duration = Duration::from_millis(20);
+const ROUNDS: usize = 10;
+
+/// Two clients that fall asleep together. The second one works before it does.
+#[derive(Debug, Default)]
+struct Sleepers {
+    /// How late the first was woken.
+    late: Arc<Mutex<Vec<Nanos>>>,
+}
+
+struct Sleeper {
+    client: usize,
+    late: Arc<Mutex<Vec<Nanos>>>,
+    rounds: usize,
+    due: Nanos,
+}
+
+impl Drivers for Sleepers {
+    fn driver(&self, _worker: usize, client: usize) -> Box<dyn Driver> {
+        Box::new(Sleeper {
+            client,
+            late: Arc::clone(&self.late),
+            rounds: 0,
+            due: 0,
+        })
+    }
+}
+
+impl Driver for Sleeper {
+    fn resume(&mut self, event: Event<'_>, now: Nanos, _out: &mut Outgoing<'_>) -> Request {
+        match event {
+            Event::Begin { .. } => {}
+            Event::Woken => {
+                self.rounds += 1;
+                match self.client {
+                    0 => self.late.lock().expect("no panic").push(now - self.due),
+                    _ => thread::sleep(WORK),
+                }
+            }
+            _ => return Request::Done,
+        }
+        if self.rounds == ROUNDS {
+            return Request::Done;
+        }
+        self.due = now + SLEEP.as_nanos() as Nanos;
+        Request::Sleep(SLEEP)
+    }
+}
+
+fn spec(server: &Server, drivers: Sleepers, io: Io) -> Spec {
+    let (seeds, _) = Seeds::draw(&mut Rng::seed(1), 2, 1, false);
+    let target = format!("host={} user=u dbname=d", server.folder().display());
+    let program = Program::driven("sleepers", []);
+    Spec {
+        params: Params::resolve(Some(&target), &[], &Env::empty("u")).expect("it is complete"),
+        programs: vec![WeightedProgram { program, weight: 1 }],
+        drivers: Some(Arc::new(drivers)),
+        symbols: Arc::new(Symbols::new()),
+        initial: vec![],
+        mode: QueryMode::Simple,
+        pipelining: Pipelining::Explicit,
+        clients: 2,
+        part: None,
+        workers: 1,
+        scaling: Scaling::Fixed,
+        warmup: Duration::ZERO,
+        limit: Limit::Transactions(1),
+        drain_limit: None,
+        arrivals: Arrivals::Closed,
+        timer_tick: Duration::ZERO,
+        phases: None,
+        on_loss: OnLoss::Abort,
+        pacing: vec![Pacing::default()],
+        latency_limit: None,
+        tries: Tries::AtMost(1),
+        timing: Timing::Statements,
+        io,
+        on_error: OnError::Abort,
+        ledger: None,
+        sessions: Sessions::Kept,
+        log: None,
+        debug: None,
+        exit_on_abort: false,
+        seeds,
+    }
+}
+
+struct Deaf;
+
+impl Observer for Deaf {
+    fn connected(&mut self, _: &Connected) {}
+
+    fn interval(&mut self, _: &Merged) {}
+
+    fn error(&mut self, note: &ErrorNote) {
+        panic!("{note:?}");
+    }
+
+    fn outage(&mut self, note: &OutageNote) {
+        panic!("{note:?}");
+    }
+
+    fn worker_added(&mut self, added: &Added) {
+        panic!("{added:?}");
+    }
+
+    fn worker_refused(&mut self, why: &io::Error) {
+        panic!("{why}");
+    }
+}
+
+#[test]
+fn the_work_of_one_client_does_not_lengthen_anothers_sleep() {
+    // io_uring where it works
+    for io in [Io::Epoll, Io::Auto] {
+        let server = Server::start();
+        let drivers = Sleepers::default();
+        let late = Arc::clone(&drivers.late);
+        let spec = spec(&server, drivers, io);
+        let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Deaf);
+        assert_eq!(report.expect("it begins").outcome, Outcome::Finished);
+        assert_eq!(server.counts(), [0, 0]);
+        let mut late = late.lock().expect("no panic").clone();
+        assert_eq!(late.len(), ROUNDS);
+        // on a busy machine most of them may wake late for want of a core
+        late.sort_unstable();
+        assert!(
+            Duration::from_nanos(late[ROUNDS / 4]) < WORK / 2,
+            "{io:?}: {late:?}"
+        );
+    }
+}
