@@ -4,10 +4,13 @@ system calls.
 
 from __future__ import annotations
 
+import json
 import os
 import statistics
 import subprocess
 from pathlib import Path
+
+import pytest
 
 from tests.cli.test_pgnull import null_server
 from tests.recount import PGDRIVE, start_load
@@ -20,6 +23,7 @@ POLLERS = {
     "epoll": ((), "epoll"),
     "epoll without epoll_pwait2": (refusing("EPERM", "epoll_pwait2"), "epoll"),
 }
+IO_URING = ("io_uring_setup", "io_uring_enter", "io_uring_register")
 
 
 def test_transactions_begin_equally_late_by_every_poller(tmp_path: Path) -> None:
@@ -57,6 +61,22 @@ def run_refused(tmp_path: Path, error: str, calls: tuple[str, ...], io: str) -> 
             timeout=120,
             check=False,
         )
+
+
+@pytest.mark.parametrize("error", ["EPERM", "ENOSYS"])
+@pytest.mark.parametrize("call", IO_URING)
+def test_the_default_is_epoll_where_a_call_of_io_uring_is_refused(tmp_path: Path, call: str, error: str) -> None:
+    done = run_refused(tmp_path, error, (call,), "auto")
+    assert done.returncode == 0, done.stderr
+    events = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+    (connected,) = [event for event in events if event["event"] == "connected"]
+    assert connected["io"] == "epoll"
+    assert events[-1]["succeeded"] == 60
+    # and who asks for it hears why not
+    done = run_refused(tmp_path, error, (call,), "io_uring")
+    assert done.returncode == 1
+    assert "could not set up io_uring: " in done.stderr
+    assert "seccomp profile forbids it" in done.stderr
 
 
 def test_without_timers_there_is_an_error(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 //! Which poller serves a load.
 
-use std::io;
+use std::io::{self, Read, Write};
+use std::os::unix::net::UnixStream;
 
-use super::{Poller, Uring};
-use crate::clock::Clock;
+use super::{Handler, Next, Poller, Released, Uring, setup};
+use crate::clock::{Clock, Nanos, SECOND};
 use crate::spec::Io;
 
 /// A poller that works here.
@@ -24,11 +25,59 @@ pub enum Kind {
 /// When `io` asks for io_uring and the kernel has none or forbids it; then why.
 pub fn choose(io: Io, connections: usize) -> io::Result<Kind> {
     // nothing but trying tells whether seccomp, a sysctl or a limit is in the way
-    let tried = || Uring::new(connections, Clock::start()).map(|_| Kind::IoUring);
+    let try_uring = || {
+        let clock = Clock::start();
+        let mut poller = Uring::new(connections.max(1), clock)?;
+        try_out(&mut poller, clock).map_err(setup::explain)?;
+        Ok(Kind::IoUring)
+    };
     match io {
         Io::Epoll => Ok(Kind::Epoll),
-        Io::IoUring => tried(),
-        Io::Auto => Ok(tried().unwrap_or(Kind::Epoll)),
+        Io::IoUring => try_uring(),
+        Io::Auto => Ok(try_uring().unwrap_or(Kind::Epoll)),
+    }
+}
+
+/// Echoes a byte: a seccomp profile may allow io_uring's set-up and refuse its other system calls.
+fn try_out(poller: &mut impl Poller, clock: Clock) -> io::Result<()> {
+    let (ours, mut peer) = UnixStream::pair()?;
+    peer.set_nonblocking(true)?;
+    poller.add(0, ours.into())?;
+    peer.write_all(BYTE)?;
+    let until = clock.now() + LONGEST_TRIAL;
+    let mut echo = Echo::Waiting;
+    while echo == Echo::Waiting && clock.now() < until {
+        poller.wait(Some(until), &mut echo)?;
+    }
+    poller.flush(&mut echo)?;
+    peer.read_exact(&mut [0; BYTE.len()])?;
+    match poller.release(0, &mut echo)? {
+        Released::Socket(_) => Ok(()),
+        Released::Busy | Released::Gone => Err(io::Error::other("it did not release a socket")),
+    }
+}
+
+const BYTE: &[u8] = &[1];
+/// The kernel needs microseconds for it.
+const LONGEST_TRIAL: Nanos = 10 * SECOND;
+
+/// Sends what came.
+#[derive(Debug, PartialEq, Eq)]
+enum Echo {
+    Waiting,
+    Answered,
+}
+
+impl Handler for Echo {
+    fn received(&mut self, _token: usize, _bytes: &[u8]) -> Next {
+        *self = Self::Answered;
+        Next::Send
+    }
+
+    fn closed(&mut self, _token: usize, _why: Option<io::Error>) {}
+
+    fn outgoing(&self, _token: usize) -> &[u8] {
+        BYTE
     }
 }
 

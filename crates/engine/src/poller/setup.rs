@@ -43,7 +43,7 @@ pub fn ring(connections: usize) -> io::Result<(IoUring, Buffers)> {
 }
 
 /// Why there is no io_uring here.
-fn explain(error: io::Error) -> io::Error {
+pub fn explain(error: io::Error) -> io::Error {
     let reason = match error.raw_os_error().map(Errno::from_raw_os_error) {
         Some(Errno::NOSYS) => "the kernel has none, or a seccomp profile forbids it",
         Some(Errno::PERM | Errno::ACCESS) => {
