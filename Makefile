@@ -51,7 +51,7 @@ simulations: build ## how far the analysis can be trusted: tables by simulation,
 
 # one after the other, nicely; a finding ends it
 FUZZ_SECONDS ?= 600
-FUZZ_TARGETS := exchange startup client script conninfo
+FUZZ_TARGETS := exchange startup client script conninfo pollers
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECONDS=600)
 	cd fuzz && for target in $(FUZZ_TARGETS); do found=../target/fuzz/$$target; mkdir -p $$found; \
 	  PATH="$(CURDIR)/target/tools/bin:$$PATH" nice -n 19 \

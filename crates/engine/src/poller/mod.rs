@@ -7,6 +7,8 @@ mod alarm;
 mod buffers;
 mod choice;
 mod epoll;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 mod request;
 mod setup;
 #[cfg(test)]

@@ -51,7 +51,7 @@ with_both!(
 mod release;
 
 /// A kernel without io_uring has to be said to be one.
-fn io_uring_is_to_work() -> bool {
+pub(super) fn io_uring_is_to_work() -> bool {
     match Uring::new(1, Clock::start()) {
         Ok(_) => true,
         Err(_) if std::env::var_os("PGDYNO_NO_IO_URING").is_some_and(|v| v == "1") => false,

@@ -1,0 +1,677 @@
+//! What must hold of a poller, whatever becomes of its connections. The fuzz target calls
+//! [`pollers`] with fuzzed bytes, the test below with every file of its corpus.
+//!
+//! The bytes are the steps of a play: what the load does with the poller and what the scripted
+//! peers at the other ends of its socket pairs do. Every byte that goes either way has a value that
+//! follows from its position, so that one that is lost, doubled or misplaced is noticed when it
+//! arrives. In the end everything has to arrive, and every end has to be reported once.
+
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::sync::LazyLock;
+
+use rustix::net::sockopt::set_socket_send_buffer_size;
+
+use super::{Epoll, Handler, Next, Poller, Released, Uring};
+use crate::clock::{Clock, Nanos, SECOND};
+
+/// Connections at a time.
+const SLOTS: usize = 4;
+/// Clients move between these.
+const POLLERS: usize = 2;
+const MOST_STEPS: usize = 100;
+const STEP_BYTES: usize = 3;
+/// What one step sends or writes: about the sizes of buffers, and more than a socket takes.
+const LENGTHS: [usize; 8] = [1, 100, 2047, 2048, 2049, 20_000, 70_000, 300_000];
+/// What one connection carries in each direction: less than a poller keeps for one that is stuck.
+const MOST_BYTES: usize = 4 << 20;
+/// How long nothing may happen at the end of a play while something is missing.
+const PATIENCE: Nanos = 10 * SECOND;
+
+/// Plays the same steps with each poller; both must come to the same end.
+pub fn pollers(data: &[u8]) {
+    let by_epoll = play::<Epoll>(data);
+    let by_uring = play::<Uring>(data);
+    assert_eq!(by_epoll, by_uring);
+}
+
+/// What becomes of the connections that a play makes, in their order.
+fn play<P: Poller>(data: &[u8]) -> Vec<String> {
+    let Some((&conditions, steps)) = data.split_first() else {
+        return Vec::new();
+    };
+    let mut play = Play::<P>::new(conditions);
+    for step in steps.chunks_exact(STEP_BYTES).take(MOST_STEPS) {
+        play.step(Step::from_bytes([step[0], step[1], step[2]]));
+    }
+    if conditions & DROPPED != 0 {
+        return play.drop_pollers();
+    }
+    play.settle();
+    play.world.links.iter().map(Link::outcome).collect()
+}
+
+// bits of the first byte
+const SMALL_BUFFERS: u8 = 1;
+const SMALL_PEER_BUFFERS: u8 = 2;
+const DROPPED: u8 = 4;
+
+/// One step of a play, on the connection in a slot.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// One turn of a poller.
+    Turn { poller: usize },
+    /// A poller is flushed.
+    Flush { poller: usize },
+    /// A new connection in this slot, in place of one that may be there, under the same token.
+    Connect,
+    /// The load sends.
+    Send(usize),
+    /// The load will react when this many bytes more have come.
+    React(usize, Reaction),
+    /// The load closes the connection.
+    Close,
+    /// The poller lets the connection go.
+    Release,
+    /// The other poller takes over a connection that was let go.
+    Adopt,
+    /// The peer writes, as much as fits; the rest when there is room.
+    Write(usize),
+    /// The peer reads at most this much of what is there.
+    Read(usize),
+    /// The peer says that it writes no more.
+    EndWriting,
+    /// The peer says that it reads no more.
+    EndReading,
+    /// The peer closes its socket.
+    Leave,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Reaction {
+    Send(usize),
+    Close,
+}
+
+impl Step {
+    /// With its slot.
+    fn from_bytes([kind, which, size]: [u8; STEP_BYTES]) -> (usize, Self) {
+        let poller = usize::from(which) % POLLERS;
+        let length = LENGTHS[usize::from(size) % LENGTHS.len()];
+        let step = match kind % 16 {
+            0 => Self::Connect,
+            1 => Self::Flush { poller },
+            2 | 3 => Self::Send(length),
+            4 | 5 => Self::React(
+                LENGTHS[usize::from(which >> 4) % LENGTHS.len()],
+                match size {
+                    0..200 => Reaction::Send(length),
+                    200.. => Reaction::Close,
+                },
+            ),
+            6 => Self::Close,
+            7 => Self::Release,
+            8 => Self::Adopt,
+            9 | 10 => Self::Write(length),
+            11 => Self::Read(length),
+            12 => Self::EndWriting,
+            13 => match size {
+                0..128 => Self::Leave,
+                128.. => Self::EndReading,
+            },
+            _ => Self::Turn { poller },
+        };
+        (usize::from(which >> 1) % SLOTS, step)
+    }
+}
+
+/// Where our end of a connection is.
+#[derive(Debug)]
+enum Place {
+    /// With a poller, under a token.
+    With(usize, usize),
+    /// Let go by this poller.
+    LetGo(usize, OwnedFd),
+    /// Closed by us.
+    Closed,
+    /// The poller has reported its end.
+    Ended,
+}
+
+/// A connection and its peer.
+#[derive(Debug)]
+struct Link {
+    number: usize,
+    place: Place,
+    peer: Option<UnixStream>,
+    /// The handler's message.
+    outgoing: Vec<u8>,
+    /// Whether the poller may still need it.
+    is_outgoing_kept: bool,
+    /// Bytes that the load sends, and those of them that the peer has read.
+    sent: usize,
+    read: usize,
+    /// Bytes that the peer wants to write, that went into its socket, and that the handler was given.
+    wanted: usize,
+    written: usize,
+    received: usize,
+    /// By the number of bytes received.
+    reactions: Vec<(usize, Reaction)>,
+    peer_ended_writing: bool,
+    peer_ended_reading: bool,
+    /// The load closed it at a step, perhaps before it was given all that was there.
+    is_cut: bool,
+}
+
+/// The bytes of a direction of a connection: no two connections or directions are alike.
+fn bytes(number: usize, direction: usize, range: Range<usize>) -> &'static [u8] {
+    /// A prime, so that a piece that is lost does not go unnoticed.
+    const PERIOD: usize = 65_521;
+    static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut state = 0x9e37_79b9_u32;
+        let period: Vec<u8> = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 17;
+            state ^= state << 5;
+            state as u8
+        })
+        .take(PERIOD)
+        .collect();
+        period.repeat(MOST_BYTES / PERIOD + 2)
+    });
+    let begin = (number * 2 + direction) * 7919 % PERIOD;
+    &NOISE[begin + range.start..begin + range.end]
+}
+
+/// The directions of [`bytes`].
+const OUT: usize = 0;
+const IN: usize = 1;
+
+impl Link {
+    fn new(number: usize, place: Place, peer: UnixStream) -> Self {
+        Self {
+            number,
+            place,
+            peer: Some(peer),
+            outgoing: Vec::new(),
+            is_outgoing_kept: false,
+            sent: 0,
+            read: 0,
+            wanted: 0,
+            written: 0,
+            received: 0,
+            reactions: Vec::new(),
+            peer_ended_writing: false,
+            peer_ended_reading: false,
+            is_cut: false,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        matches!(self.place, Place::With(..) | Place::LetGo(..))
+    }
+
+    /// The handler's next message.
+    fn compose(&mut self, length: usize) {
+        let end = (self.sent + length).min(MOST_BYTES);
+        self.outgoing = bytes(self.number, OUT, self.sent..end).to_vec();
+        self.sent = end;
+    }
+
+    /// The peer writes what fits of what it wants to write.
+    fn write(&mut self) {
+        while let Some(mut peer) = self.peer.as_ref() {
+            if self.written == self.wanted || self.peer_ended_writing {
+                return;
+            }
+            match peer.write(bytes(self.number, IN, self.written..self.wanted)) {
+                Ok(count) => self.written += count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    assert!(!self.is_open(), "the peer cannot write: {error}");
+                    self.wanted = self.written;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// The peer reads at most `length` bytes; whether it came to the end.
+    fn read(&mut self, length: usize) -> bool {
+        let mut buffer = vec![0; length.min(64 * 1024)];
+        let end = self.read + length;
+        while let Some(mut peer) = self.peer.as_ref()
+            && self.read < end
+            && !self.peer_ended_reading
+        {
+            let room = buffer.len().min(end - self.read);
+            match peer.read(&mut buffer[..room]) {
+                Ok(0) => {
+                    assert!(!self.is_open(), "an end while it was open: {self:?}");
+                    return true;
+                }
+                Ok(count) => {
+                    assert!(self.read + count <= self.sent, "more than was sent");
+                    let expected = bytes(self.number, OUT, self.read..self.read + count);
+                    assert!(buffer[..count] == *expected, "other bytes were sent");
+                    self.read += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                // behind everything that was sent, when we close with bytes unread
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {
+                    assert!(!self.is_open(), "reset while it was open: {self:?}");
+                    return true;
+                }
+                Err(error) => panic!("the peer cannot read: {error}"),
+            }
+        }
+        false
+    }
+
+    /// Whether nothing is missing.
+    fn is_settled(&mut self) -> bool {
+        self.write();
+        let is_at_end = self.read(usize::MAX / 2);
+        let peer_reads = self.peer.is_some() && !self.peer_ended_reading;
+        match self.place {
+            Place::With(..) => {
+                let peer_writes = self.peer.is_some() && !self.peer_ended_writing;
+                peer_writes
+                    && self.received == self.wanted
+                    && (!peer_reads || self.read == self.sent)
+            }
+            Place::LetGo(..) => false,
+            Place::Closed => !peer_reads || is_at_end,
+            Place::Ended => self.received == self.wanted && (!peer_reads || is_at_end),
+        }
+    }
+
+    /// What every poller has to come to.
+    fn outcome(&self) -> String {
+        let Self {
+            number,
+            received,
+            sent,
+            read,
+            ..
+        } = self;
+        match self.place {
+            _ if self.is_cut => format!("{number}: cut"),
+            Place::Closed => format!("{number}: closed"),
+            // the load may have wanted to send more after the end
+            Place::Ended => format!("{number}: ended, {received} received"),
+            _ if self.peer_ended_reading => format!("{number}: {received} received, {sent} sent"),
+            _ => format!("{number}: {received} received, {sent} sent, {read} read"),
+        }
+    }
+}
+
+/// All connections of a play, and who has which.
+#[derive(Default)]
+struct World {
+    links: Vec<Link>,
+    /// By poller and token.
+    tokens: [[Option<usize>; SLOTS]; POLLERS],
+}
+
+impl World {
+    /// The connection that a poller has under `token`.
+    fn link(&mut self, poller: usize, token: usize) -> &mut Link {
+        let number = self.tokens[poller][token].expect("a connection of this poller");
+        let link = &mut self.links[number];
+        assert!(matches!(link.place, Place::With(p, t) if (p, t) == (poller, token)));
+        link
+    }
+
+    /// A poller has a connection no longer.
+    fn leave(&mut self, number: usize, place: Place) {
+        if let Place::With(poller, token) = self.links[number].place {
+            self.tokens[poller][token] = None;
+        }
+        self.links[number].place = place;
+    }
+}
+
+/// The load, as one of the pollers sees it.
+struct Load<'a> {
+    world: &'a mut World,
+    poller: usize,
+}
+
+impl Handler for Load<'_> {
+    fn received(&mut self, token: usize, got: &[u8]) -> Next {
+        let link = self.world.link(self.poller, token);
+        let number = link.number;
+        assert!(!got.is_empty(), "no bytes came");
+        let end = link.received + got.len();
+        assert!(end <= link.written, "more than was written");
+        assert!(
+            got == bytes(number, IN, link.received..end),
+            "other bytes came"
+        );
+        link.received = end;
+        // from here on the message is the handler's again
+        link.outgoing = vec![0; link.outgoing.len()];
+        link.is_outgoing_kept = false;
+        let (due, later) = link.reactions.iter().partition(|(at, _)| *at <= end);
+        link.reactions = later;
+        let due: Vec<(usize, Reaction)> = due;
+        let mut length = 0;
+        for (_, reaction) in due {
+            match reaction {
+                Reaction::Send(more) => length += more,
+                Reaction::Close => {
+                    self.world.leave(number, Place::Closed);
+                    return Next::Close;
+                }
+            }
+        }
+        link.compose(length);
+        if link.outgoing.is_empty() {
+            return Next::Wait;
+        }
+        link.is_outgoing_kept = true;
+        Next::Send
+    }
+
+    fn closed(&mut self, token: usize, why: Option<io::Error>) {
+        let link = self.world.link(self.poller, token);
+        let number = link.number;
+        assert!(link.peer_ended_writing, "an end that the peer did not make");
+        let kind = why.as_ref().map(io::Error::kind);
+        let is_expected = matches!(kind, None | Some(io::ErrorKind::ConnectionReset));
+        assert!(is_expected, "ended by {why:?}");
+        assert_eq!(link.received, link.written, "bytes before the end are lost");
+        self.world.leave(number, Place::Ended);
+    }
+
+    fn outgoing(&self, token: usize) -> &[u8] {
+        let number = self.world.tokens[self.poller][token].expect("a connection of this poller");
+        &self.world.links[number].outgoing
+    }
+}
+
+struct Play<P> {
+    pollers: [P; POLLERS],
+    world: World,
+    /// The newest connection of each slot.
+    slots: [Option<usize>; SLOTS],
+    clock: Clock,
+    conditions: u8,
+}
+
+impl<P: Poller> Play<P> {
+    fn new(conditions: u8) -> Self {
+        let clock = Clock::start();
+        let poller = |_| P::new(SLOTS, clock).expect("the kernel has it");
+        Self {
+            pollers: std::array::from_fn(poller),
+            world: World::default(),
+            slots: [None; SLOTS],
+            clock,
+            conditions,
+        }
+    }
+
+    /// One turn of a poller, which returns by `until`.
+    fn turn_until(&mut self, poller: usize, until: Nanos) {
+        let world = &mut self.world;
+        let mut load = Load { world, poller };
+        self.pollers[poller]
+            .wait(Some(until), &mut load)
+            .expect("waited");
+        // what was to be sent has gone, or was copied
+        for number in self.world.tokens[poller].iter().flatten() {
+            self.world.links[*number].is_outgoing_kept = false;
+        }
+    }
+
+    fn turn(&mut self, poller: usize) {
+        self.turn_until(poller, 0);
+    }
+
+    fn turn_all(&mut self) {
+        (0..POLLERS).for_each(|poller| self.turn(poller));
+    }
+
+    fn step(&mut self, (slot, step): (usize, Step)) {
+        match step {
+            Step::Turn { poller } => return self.turn(poller),
+            Step::Flush { poller } => {
+                let world = &mut self.world;
+                let mut load = Load { world, poller };
+                return self.pollers[poller].flush(&mut load).expect("flushed");
+            }
+            Step::Connect => return self.connect(slot),
+            _ => {}
+        }
+        let Some(number) = self.slots[slot] else {
+            return;
+        };
+        match step {
+            Step::Send(length) => self.send(number, length),
+            Step::Close => self.close(number),
+            Step::Release => self.release(number),
+            Step::Adopt => self.adopt(number),
+            Step::EndWriting => self.end_writing(number),
+            Step::Leave => self.leave(number),
+            _ => {
+                let link = &mut self.world.links[number];
+                match step {
+                    Step::React(after, reaction) => {
+                        link.reactions.push((link.wanted + after, reaction));
+                    }
+                    Step::Write(length) if !link.peer_ended_writing => {
+                        link.wanted = (link.wanted + length).min(MOST_BYTES);
+                        link.write();
+                    }
+                    Step::Read(length) => drop(link.read(length)),
+                    Step::EndReading => {
+                        if let Some(peer) = &link.peer {
+                            // our end may have gone
+                            let _ = peer.shutdown(Shutdown::Read);
+                            link.peer_ended_reading = true;
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, slot: usize) {
+        let mut place = None;
+        if let Some(old) = self.slots[slot] {
+            if let Place::With(poller, token) = self.world.links[old].place {
+                place = Some((poller, token));
+            }
+            self.close(old);
+        }
+        let (poller, token) = place.unwrap_or_else(|| (0, self.vacant(0)));
+        let (ours, peer) = UnixStream::pair().expect("descriptors");
+        for (bit, socket) in [(SMALL_BUFFERS, &ours), (SMALL_PEER_BUFFERS, &peer)] {
+            if self.conditions & bit != 0 {
+                set_socket_send_buffer_size(socket, 1).expect("the kernel makes it its least");
+            }
+        }
+        peer.set_nonblocking(true).expect("a socket of ours");
+        self.pollers[poller]
+            .add(token, ours.into())
+            .expect("there is room");
+        let number = self.world.links.len();
+        let link = Link::new(number, Place::With(poller, token), peer);
+        self.world.links.push(link);
+        self.world.tokens[poller][token] = Some(number);
+        self.slots[slot] = Some(number);
+    }
+
+    /// A token that the poller has no connection for.
+    fn vacant(&self, poller: usize) -> usize {
+        let tokens = self.world.tokens[poller].iter();
+        let vacant = tokens.rev().position(Option::is_none);
+        SLOTS - 1 - vacant.expect("as many tokens as slots")
+    }
+
+    fn send(&mut self, number: usize, length: usize) {
+        let Place::With(poller, _) = self.world.links[number].place else {
+            return;
+        };
+        if self.world.links[number].is_outgoing_kept {
+            self.turn(poller);
+        }
+        let link = &mut self.world.links[number];
+        let Place::With(poller, token) = link.place else {
+            return;
+        };
+        link.compose(length);
+        if link.outgoing.is_empty() {
+            return;
+        }
+        link.is_outgoing_kept = true;
+        let world = &mut self.world;
+        let mut load = Load { world, poller };
+        self.pollers[poller].send(token, &mut load);
+    }
+
+    fn close(&mut self, number: usize) {
+        if let Place::With(poller, token) = self.world.links[number].place {
+            self.pollers[poller].close(token);
+        }
+        if self.world.links[number].is_open() {
+            self.world.leave(number, Place::Closed);
+        }
+        self.world.links[number].is_cut = true;
+    }
+
+    fn release(&mut self, number: usize) {
+        let Place::With(poller, token) = self.world.links[number].place else {
+            return;
+        };
+        let world = &mut self.world;
+        let mut load = Load { world, poller };
+        let released = self.pollers[poller].release(token, &mut load);
+        match released.expect("the kernel lets go") {
+            Released::Socket(socket) => self.world.leave(number, Place::LetGo(poller, socket)),
+            Released::Busy => assert!(self.world.links[number].is_open()),
+            Released::Gone => assert!(!self.world.links[number].is_open(), "it is there"),
+        }
+    }
+
+    fn adopt(&mut self, number: usize) {
+        let Place::LetGo(old, _) = self.world.links[number].place else {
+            return;
+        };
+        let poller = (old + 1) % POLLERS;
+        let token = self.vacant(poller);
+        let link = &mut self.world.links[number];
+        let place = std::mem::replace(&mut link.place, Place::With(poller, token));
+        if let Place::LetGo(_, socket) = place {
+            self.pollers[poller]
+                .add(token, socket)
+                .expect("there is room");
+        }
+        self.world.tokens[poller][token] = Some(number);
+    }
+
+    /// The peer writes no more than what it has wanted to write so far; all of that goes first.
+    fn end_writing(&mut self, number: usize) {
+        let began = self.clock.now();
+        loop {
+            let link = &mut self.world.links[number];
+            link.write();
+            if link.written == link.wanted {
+                break;
+            }
+            assert!(
+                self.clock.now() - began < PATIENCE,
+                "nobody reads from {link:?}"
+            );
+            self.adopt(number);
+            self.turn_all();
+        }
+        let link = &mut self.world.links[number];
+        if let Some(peer) = &link.peer {
+            // our end may have gone
+            let _ = peer.shutdown(Shutdown::Write);
+        }
+        link.peer_ended_writing = true;
+    }
+
+    fn leave(&mut self, number: usize) {
+        if !self.world.links[number].peer_ended_writing {
+            self.end_writing(number);
+        }
+        self.world.links[number].peer = None;
+    }
+
+    /// Turns until nothing is missing.
+    fn settle(&mut self) {
+        (0..self.world.links.len()).for_each(|number| self.adopt(number));
+        let mut began = self.clock.now();
+        let mut before = 0;
+        loop {
+            self.turn_all();
+            let links = &mut self.world.links;
+            let unsettled = links
+                .iter_mut()
+                .filter_map(|l| (!l.is_settled()).then_some(&*l));
+            let unsettled: Vec<&Link> = unsettled.collect();
+            let now = self.clock.now();
+            if unsettled.is_empty() {
+                return;
+            }
+            assert!(now - began < PATIENCE, "{}: {unsettled:?}", P::NAME);
+            let moved = self.world.links.iter();
+            let moved = moved.map(|l| l.read + l.received + usize::from(!l.is_open()));
+            let moved: usize = moved.sum();
+            if moved != before {
+                (began, before) = (now, moved);
+            }
+        }
+    }
+
+    /// The pollers go in the midst of it: their connections are closed.
+    fn drop_pollers(self) -> Vec<String> {
+        let Self {
+            pollers, mut world, ..
+        } = self;
+        drop(pollers);
+        for number in 0..world.links.len() {
+            if world.links[number].is_open() {
+                world.leave(number, Place::Closed);
+            }
+            let link = &mut world.links[number];
+            if link.peer.is_some() && !link.peer_ended_reading {
+                assert!(link.read(usize::MAX / 2), "it was not closed: {link:?}");
+            }
+        }
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::Path;
+
+    use super::super::tests::io_uring_is_to_work;
+    use super::*;
+
+    #[test]
+    fn the_corpus() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/pollers");
+        let mut count = 0;
+        for entry in fs::read_dir(folder).expect("a corpus") {
+            let data = fs::read(entry.expect("an entry").path()).expect("a file");
+            match io_uring_is_to_work() {
+                true => pollers(&data),
+                false => drop(play::<Epoll>(&data)),
+            }
+            count += 1;
+        }
+        assert!(count > 10, "the corpus has {count} files");
+    }
+}
