@@ -20,7 +20,8 @@ use pgdyno_engine::run::Added;
 use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Seeds, Sessions, Timing, Tries, WeightedProgram,
+    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
+    WeightedProgram,
 };
 use pgdyno_engine::{Connected, Observer, Spec, run};
 use pgdyno_script::{Program, QueryMode, Rng, Symbols};
@@ -87,6 +88,7 @@ fn spec(server: &Server, drivers: Sleepers, io: Io) -> Spec {
         initial: vec![],
         mode: QueryMode::Simple,
         pipelining: Pipelining::Explicit,
+        preparing: Preparing::WithFirstUse,
         clients: 2,
         part: None,
         workers: 1,
