@@ -419,7 +419,7 @@ pub const COMMON: &[Opt] = &[
     long_arg(
         "scram-cache",
         "on|off",
-        "keep the keys that SCRAM derives from the password for\nfurther connections (default: on)",
+        "keep the keys that SCRAM derives from the password\nfor further connections (default: on)",
     ),
     long("debug", "print debugging output"),
     opt("version", 'V', "output version information, then exit"),
