@@ -359,6 +359,9 @@ impl Client {
                 Reply::Ready(_) | Reply::CopyIn if next == Next::Send => {}
                 Reply::Ready(status) => {
                     self.tx_status = status;
+                    if self.state == State::Preparing {
+                        self.report_unprepared(shared);
+                    }
                     self.awaited = self.awaited.saturating_sub(1);
                     if self.batch.is_sent() {
                         self.batched_result(true, &mut now, shared);
@@ -371,9 +374,6 @@ impl Client {
                             return next;
                         }
                     }
-                }
-                Reply::Error(error) if self.state == State::Preparing && !ends_session(&error) => {
-                    self.unprepared(error, shared);
                 }
                 Reply::Error(error) if self.error.is_none() => {
                     let is_end = shared.outages.is_some() && ends_session(&error);

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use pgdyno_script::{Capture, Op, Program, Value};
-use pgdyno_wire::{self as wire, ServerError, frontend};
+use pgdyno_wire::{self as wire, frontend};
 
 use crate::abort::{Abort, Form};
 use crate::client::{Client, State};
@@ -172,11 +172,13 @@ impl Client {
         Ok(Some(Next::Send))
     }
 
-    /// The server refuses to prepare a statement (`Preparing::Ahead`).
-    pub(super) fn unprepared(&mut self, error: Box<ServerError>, shared: &mut Shared<'_>) {
+    /// The answer to a Parse is complete (`Preparing::Ahead`): the server may have refused it.
+    pub(super) fn report_unprepared(&mut self, shared: &mut Shared<'_>) {
+        let Some(error) = self.error.as_deref() else {
+            return;
+        };
         let now = shared.clock.now();
-        let words = self.in_words(&error, 0, shared);
-        self.error = Some(error);
+        let words = self.in_words(error, 0, shared);
         let consequence = Consequence::Unprepared;
         let note = self.error_note(String::new(), vec![words], consequence, now, shared);
         shared.notes.push(note);
