@@ -189,6 +189,13 @@ impl Departures {
         Some((client, self.worker_of(client)))
     }
 
+    /// Client number `client` has come: by an earlier order, if it belongs elsewhere by now.
+    pub fn joined(&mut self, client: usize) {
+        if self.workers > 0 && self.is_misplaced(client) {
+            self.misplaced += 1;
+        }
+    }
+
     /// Client number `client` has left, or has stopped and never will.
     pub fn settled(&mut self, client: usize) {
         if self.wants(client) {
@@ -274,6 +281,16 @@ mod tests {
         departures.keep(3);
         assert!(!departures.wanted() && !departures.wants(3));
         assert_eq!(departures.next(), None);
+    }
+
+    #[test]
+    fn a_client_that_comes_by_an_earlier_order_goes_on() {
+        let mut departures = Departures::default();
+        departures.joined(1);
+        departures.begin(1, 1, std::iter::empty());
+        assert!(!departures.wanted());
+        departures.joined(1);
+        assert_eq!(departures.target(1), Some(0));
     }
 
     #[test]

@@ -57,8 +57,9 @@ pub struct Worker<'a, P> {
     dispatch: Option<Dispatch>,
     /// By worker: where its clients are sent; empty when none is to leave.
     giving: Vec<Option<Sender<Parcel>>>,
-    /// Channels on which clients arrive.
+    /// Channels on which clients arrive by the last order, and by those before it.
     arriving: Vec<Receiver<Parcel>>,
+    late: Vec<Receiver<Parcel>>,
     /// Has no clients, and waits for an order that brings some.
     is_idle: bool,
 }
@@ -272,6 +273,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             dispatch: None,
             giving: Vec::new(),
             arriving: Vec::new(),
+            late: Vec::new(),
             is_idle: false,
         }
     }
@@ -390,7 +392,7 @@ impl<'a, P: Poller> Worker<'a, P> {
                 .min(self.to);
             // an instant, not a timeout: since `now` was read, clients may have taken long
             let until = until.min(now + self.longest_wait());
-            if self.is_idle && self.arriving.is_empty() {
+            if !self.has_clients() {
                 let now = self.load.shared.clock.now();
                 self.await_order(until.saturating_sub(now))?;
                 continue;

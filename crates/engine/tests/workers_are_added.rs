@@ -322,7 +322,7 @@ fn tuned(server: &Server, io: Io) -> Spec {
         workers: 2,
         scaling: Scaling::Automatic(Rule::up_to(WORKERS)),
         warmup: Duration::from_millis(1500),
-        limit: Limit::Duration(Duration::from_millis(1200)),
+        limit: Limit::Duration(Duration::from_millis(2200)),
         ..spec(server, io)
     }
 }
@@ -345,14 +345,11 @@ fn check_tuned(report: &Report, seen: &Seen) {
     );
     assert_eq!(report.health.workers.len(), choice.workers);
     let of_workers = CLIENTS / choice.workers;
-    for clients in &seen.clients[..seen.clients.len() - 1] {
-        assert_eq!(clients[..choice.workers], vec![of_workers; choice.workers]);
-        assert!(
-            clients[choice.workers..]
-                .iter()
-                .all(|clients| *clients == 0)
-        );
-    }
+    // on a busy machine the last move may end after the warm-up; in the last interval clients stop
+    let clients = &seen.clients[seen.clients.len() - 2];
+    let mut expected = vec![of_workers; choice.workers];
+    expected.resize(clients.len(), 0);
+    assert_eq!(*clients, expected, "{:?}", seen.clients);
     assert_eq!(report.counts().succeeded, seen.succeeded);
 }
 

@@ -29,14 +29,23 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     pub(super) fn has_work(&self) -> bool {
-        self.load.running > 0 || !self.arriving.is_empty() || self.is_idle
+        self.has_clients() || self.is_idle
+    }
+
+    /// Whether it has clients, or some are on their way to it.
+    pub(super) fn has_clients(&self) -> bool {
+        self.load.running > 0 || self.expects_clients()
+    }
+
+    fn expects_clients(&self) -> bool {
+        !self.arriving.is_empty() || !self.late.is_empty()
     }
 
     pub(super) fn longest_wait(&self) -> Nanos {
-        if self.arriving.is_empty() {
-            LONGEST_WAIT
-        } else {
+        if self.expects_clients() {
             WELCOMING
+        } else {
+            LONGEST_WAIT
         }
     }
 
@@ -70,6 +79,7 @@ impl<P: Poller> Worker<'_, P> {
     fn follow(&mut self, order: Order) -> io::Result<()> {
         let load = &mut self.load;
         let shared = &mut load.shared;
+        self.late.append(&mut self.arriving);
         self.arriving.extend(order.from);
         self.is_idle = self.number >= order.workers.min(shared.spec.clients);
         let running = load.clients.iter().flatten().filter(|one| !one.stopped());
@@ -106,7 +116,8 @@ impl<P: Poller> Worker<'_, P> {
                 self.give_away_one(token, worker)?;
             }
         }
-        if !self.load.shared.departures.wanted() {
+        // clients that an earlier order sent here may have to go on
+        if !self.load.shared.departures.wanted() && self.late.is_empty() {
             // the other workers learn that all have come
             self.giving.clear();
         }
@@ -157,10 +168,13 @@ impl<P: Poller> Worker<'_, P> {
 
     /// Takes in the clients that have come.
     pub(super) fn welcome(&mut self) -> io::Result<()> {
-        let mut arriving = std::mem::take(&mut self.arriving);
         let mut result = Ok(());
-        arriving.retain(|from| result.is_ok() && self.welcome_from(from, &mut result));
-        self.arriving.append(&mut arriving);
+        let mut late = std::mem::take(&mut self.late);
+        late.retain(|from| self.welcome_from(from, &mut result));
+        self.late = late;
+        let mut arriving = std::mem::take(&mut self.arriving);
+        arriving.retain(|from| self.welcome_from(from, &mut result));
+        self.arriving = arriving;
         result
     }
 
@@ -182,6 +196,7 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     fn take_in(&mut self, client: Client, transport: Option<Transport>) -> io::Result<()> {
+        self.load.shared.departures.joined(client.id());
         let token = self.load.add(client);
         if let Some(transport) = transport {
             self.attach(token, transport)?;
