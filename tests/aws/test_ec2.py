@@ -13,10 +13,10 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.target.aws import life
 from pgdyno.target.aws.cloudwatch import asking_of_host, cloudwatch_figures, host
 from pgdyno.target.aws.cost import estimate, price_list
 from pgdyno.target.aws.faults import CapacityError, NotThereError
+from pgdyno.target.aws.host import wait_until_set_up
 from pgdyno.target.aws.journal import journals
 from pgdyno.target.aws.kinds import Kind
 from pgdyno.target.aws.late import whole
@@ -390,14 +390,9 @@ def test_a_host_that_cannot_be_set_up(
     from pgdyno.remote import RemoteError
     from pgdyno.target.aws import host
 
-    monkeypatch.undo()
-    # prices are kept there
-    monkeypatch.setenv("PGDYNO_HOME", str(tmp_path / "home"))
-    for name, value in amazon.environment.items():
-        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(host, "wait_until_set_up", wait_until_set_up)
     said = iter(["starting", "working: packages of the system", "failed: volumes\nSetting up\nno volume /dev/sdf\n"])
     monkeypatch.setattr(host, "ask", lambda *_: next(said))
-    monkeypatch.setattr(life, "wait_until_it_answers", lambda *_: None)
     assert "could not be set up: volumes\n  Setting up\n  no volume /dev/sdf" in failed(tmp_path, ec2()).message
 
     def unreachable(*_: object) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -18,9 +19,8 @@ from pgdyno.target.aws.kinds import Resource
 from pgdyno.target.aws.life import Rental, begin, left_of, rented_targets, standing
 from pgdyno.target.aws.policy import policy
 from pgdyno.target.aws.prices import Prices
-from pgdyno.target.aws.reaper import left_lines
 from pgdyno.target.aws.tags import stamp
-from pgdyno.target.aws.take_down import take_down
+from pgdyno.target.aws.take_down import removed, take_down
 from pgdyno.units import parse_duration_s
 
 NOTHING = "nothing of it is up, as far as this machine rented it; pgdyno reap --all --look lists what others did, too"
@@ -74,14 +74,15 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
     """Removes what all runs of the plan made; says what is left. Raises PgdynoError."""
     plan = _rented_plan(source, overrides)
     console = _progress()
-    rentals = left_of(plan, Home.locate().root, lambda text: console.print(text, markup=False))
+    say = partial(console.print, markup=False)
+    rentals = left_of(plan, Home.locate().root, say)
     if not rentals:
         console.print(NOTHING)
     left = 0
     for rental in rentals:
         if not rental.journal.hold():
             raise TargetError(f"another pgdyno uses run {rental.journal.run}", hint="wait for it, or end it")
-        left += _down(rental, console)
+        left += removed(rental, say)
     if rentals and not left:
         console.print("all of it is removed")
     return ExitCode.TARGET if left else ExitCode.OK
@@ -110,16 +111,6 @@ def _lasts_s(text: str) -> float:
 
 def _progress() -> Console:
     return Console(stderr=True, highlight=False, soft_wrap=True)
-
-
-def _down(rental: Rental, console: Console) -> int:
-    """How much is left."""
-    left = rental.down()
-    for line in left_lines(left):
-        console.print(line, markup=False)
-    if left:
-        console.print(f"try again: pgdyno reap --run {rental.journal.run}", markup=False)
-    return len(left)
 
 
 def _say_where(rental: Rental) -> None:

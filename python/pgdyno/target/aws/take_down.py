@@ -18,15 +18,20 @@ def take_down(rental: Rental, say: Say) -> int | None:
     """
     run = rental.journal.run
     try:
-        left = rental.down()
+        return removed(rental, say)
     except BaseException as error:
         why = error.message if isinstance(error, TargetError) else "their removal was interrupted"
         say(f"servers of run {run} may still be there: {why}; remove them: pgdyno reap --run {run}")
         if isinstance(error, TargetError):
             return None
         raise
+
+
+def removed(rental: Rental, say: Say) -> int:
+    """Removes all that `rental` made, and says what is left; how much that is. Raises TargetError."""
+    left = rental.down()
     for line in left_lines(left):
         say(line)
     if left:
-        say(f"try again: pgdyno reap --run {run}")
+        say(f"try again: pgdyno reap --run {rental.journal.run}")
     return len(left)
