@@ -20,7 +20,7 @@ demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTM
 build: $(PROGRAMS) .venv/.installed ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
 # the programs' last step is one thread's: the tests' binaries are compiled beside it
-test: test-packages ## everything that CI runs
+test: test-packages ## every test but the long ones; CI runs it, and make lint
 	$(MAKE) --no-print-directory --jobs=2 build test-binaries
 	$(MAKE) --no-print-directory test-rust test-python
 
@@ -116,7 +116,9 @@ test-rust: build
 	$(BIN)/python tests/server_for_rust.py $(CARGO) test --workspace --locked -- --include-ignored
 
 # files side by side, in the order of tests/conftest.py: most tests wait for servers, not for processors
-SIDE_BY_SIDE := --numprocesses=4 --dist=loadfile --no-loadscope-reorder
+# (PYTEST_WORKERS=6: so many at once); in the end those that took longest are named
+PYTEST_WORKERS ?= 4
+SIDE_BY_SIDE := --numprocesses=$(PYTEST_WORKERS) --dist=loadfile --no-loadscope-reorder --durations=20
 test-python: build
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m 'not long' --ignore=tests/cli/test_latency_honesty.py
 	$(BIN)/pytest tests/cli/test_latency_honesty.py

@@ -1,6 +1,6 @@
 """Tests that repeat a proof for other versions, ways and moments: `make test-long` runs them, `make test` leaves them.
 
-`make test` has half an hour on two cores. Each line names, of tests that have many cases, those whose code another
+`make test` has 20 minutes on two cores. Each line names, of tests that have many cases, those whose code another
 case goes through as well. Searched for in a test's id.
 """
 
@@ -21,6 +21,7 @@ LONG = (
     r"test_tpcc_plan.py::test_every_trial_begins_with_the_rows_of_the_load\[reload\]",
     r"test_tpcc_run.py::test_killed_clients_leave_no_half_transaction\[(spec-.*|hammerdb-procedures)\]",
     r"test_replica_load.py::.*\[13\]",
+    r"test_probe.py::.*\[13\]",
     r"test_aws_runs.py::(test_a_run_that_is_terminated|test_selftest)",
     r"test_aws_ec2_runs.py::test_selftest_of_a_host",
     r"test_aws_hosts_boot.py::test_(what_stops_the_set_up|debians_own)",
