@@ -1,6 +1,7 @@
 //! What every poller does, on socket pairs.
 
 use std::io::{self, Read, Write};
+use std::net::Shutdown;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::thread;
@@ -32,6 +33,7 @@ with_both!(
     a_short_wait_is_shorter_than_a_long_one,
     a_wait_ends_by_the_earlier_of_two_instants,
     last_words_are_heard_before_the_end,
+    a_peer_that_ends_only_its_own_direction,
     a_socket_without_room,
     two_messages_behind_one_that_is_stuck,
     a_reply_before_the_message_went,
@@ -290,6 +292,20 @@ fn last_words_are_heard_before_the_end<P: Poller>() {
     // sending to nobody is no news, and no signal
     bench.send(0, b"anyone?");
     bench.turn();
+    assert_eq!(bench.script.closed[0], [None]);
+}
+
+fn a_peer_that_ends_only_its_own_direction<P: Poller>() {
+    let mut bench = Bench::<P>::new(1);
+    // in several pieces, all of which are answered
+    let question = noise(100_000);
+    bench.script.answers[0] = vec![Answer::Send(b"answer".into()); question.len()];
+    write(&bench.peers[0], &question);
+    bench.peers[0]
+        .shutdown(Shutdown::Write)
+        .expect("it is open");
+    bench.until(|script| !script.closed[0].is_empty());
+    assert!(bench.script.received[0] == question);
     assert_eq!(bench.script.closed[0], [None]);
 }
 

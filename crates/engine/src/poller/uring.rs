@@ -22,6 +22,11 @@ use crate::clock::{Clock, Nanos, SECOND};
 
 /// Rounds in which no request ends before the memory of those that are left is given up.
 const LAST_ROUNDS: usize = 100;
+/// How often sockets from which nothing comes are asked whether they have ended.
+const LOOK_EVERY: Nanos = match cfg!(any(test, fuzzing)) {
+    true => SECOND / 50,
+    false => SECOND,
+};
 /// Rounds of flushing: a server that goes on talking may be answered for ever.
 const FLUSH_ROUNDS: usize = 100;
 
@@ -46,6 +51,8 @@ pub struct Uring {
     completions: Vec<cqueue::Entry>,
     /// Tokens whose end the kernel may have kept to itself.
     suspects: Vec<usize>,
+    /// When to look for ends of all connections.
+    next_look: Nanos,
     /// The kernel did not take what was submitted: the queue is never shown to it again.
     is_broken: bool,
 }
@@ -57,6 +64,8 @@ struct Connection {
     is_armed: bool,
     /// Whether it gets no other, because it is being released.
     is_leaving: bool,
+    /// Nothing has come from it since the last look for ends.
+    is_quiet: bool,
     outgoing: Outgoing,
 }
 
@@ -209,10 +218,24 @@ impl Uring {
         }
     }
 
+    /// Asks the sockets from which nothing has come since the last time. After an answer an end may
+    /// go unnoticed that the next send does not find either, because the peer still reads: a proxy
+    /// that passes on the end of its server ends only its own direction.
+    fn look_for_ends(&mut self, now: Nanos, handler: &mut impl Handler) {
+        self.next_look = now + LOOK_EVERY;
+        for token in 0..self.connections.len() {
+            if let Some(connection) = &mut self.connections[token]
+                && std::mem::replace(&mut connection.is_quiet, true)
+            {
+                self.look_for_end(token, handler);
+            }
+        }
+    }
+
     /// Bytes and the end that come close together are one event to a multishot receive, which then
     /// takes the bytes, and waits for ever (seen with Linux 6.18). By the time that we have
-    /// the bytes the socket knows of the end. An answered client finds it by its next send; of one
-    /// that waits for more the socket is asked.
+    /// the bytes the socket knows of the end. An answered client finds it by its next send, or with
+    /// the next look for ends; of one that waits for more the socket is asked at once.
     fn look_for_end(&mut self, token: usize, handler: &mut impl Handler) {
         let Some(Some(connection)) = self.connections.get(token) else {
             return;
@@ -307,6 +330,7 @@ impl Uring {
         let token = request.token as usize;
         if let Some(connection) = self.connection(request) {
             connection.is_armed = !is_last;
+            connection.is_quiet = false;
             match (usize::try_from(completion.result()), filled) {
                 (Ok(length @ 1..), Some(id)) => {
                     let next = self.hand_over(token, id, length, handler);
@@ -461,6 +485,7 @@ impl Poller for Uring {
             receives: 0,
             completions: Vec::new(),
             suspects: Vec::new(),
+            next_look: clock.now() + LOOK_EVERY,
             is_broken: false,
         })
     }
@@ -484,6 +509,7 @@ impl Poller for Uring {
             generation: self.generation,
             is_armed: false,
             is_leaving: false,
+            is_quiet: false,
             outgoing: Outgoing::Nothing,
         });
         self.unarmed.push(token);
@@ -511,9 +537,13 @@ impl Poller for Uring {
     }
 
     fn wait(&mut self, until: Option<Nanos>, handler: &mut impl Handler) -> io::Result<()> {
-        let timeout = until.map(|until| until.saturating_sub(self.clock.now()));
+        let now = self.clock.now();
+        let timeout = until.map(|until| until.saturating_sub(now));
         self.enter(1, timeout, handler)?;
         self.complete(handler);
+        if now >= self.next_look {
+            self.look_for_ends(now, handler);
+        }
         Ok(())
     }
 
