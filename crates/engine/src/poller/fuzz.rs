@@ -147,8 +147,8 @@ struct Link {
     number: usize,
     place: Place,
     peer: Option<UnixStream>,
-    /// The handler's message.
-    outgoing: Vec<u8>,
+    /// The handler's message, as positions of what it sends.
+    outgoing: Range<usize>,
     /// Whether the poller may still need it.
     is_outgoing_kept: bool,
     /// Bytes that the load sends, and those of them that the peer has read.
@@ -196,7 +196,7 @@ impl Link {
             number,
             place,
             peer: Some(peer),
-            outgoing: Vec::new(),
+            outgoing: 0..0,
             is_outgoing_kept: false,
             sent: 0,
             read: 0,
@@ -217,7 +217,7 @@ impl Link {
     /// The handler's next message.
     fn compose(&mut self, length: usize) {
         let end = (self.sent + length).min(MOST_BYTES);
-        self.outgoing = bytes(self.number, OUT, self.sent..end).to_vec();
+        self.outgoing = self.sent..end;
         self.sent = end;
     }
 
@@ -354,7 +354,7 @@ impl Handler for Load<'_> {
         );
         link.received = end;
         // from here on the message is the handler's again
-        link.outgoing = vec![0; link.outgoing.len()];
+        link.outgoing = MOST_BYTES - link.outgoing.len()..MOST_BYTES;
         link.is_outgoing_kept = false;
         let (due, later) = link.reactions.iter().partition(|(at, _)| *at <= end);
         link.reactions = later;
@@ -390,7 +390,7 @@ impl Handler for Load<'_> {
 
     fn outgoing(&self, token: usize) -> &[u8] {
         let number = self.world.tokens[self.poller][token].expect("a connection of this poller");
-        &self.world.links[number].outgoing
+        bytes(number, OUT, self.world.links[number].outgoing.clone())
     }
 }
 
@@ -418,15 +418,15 @@ impl<P: Poller> Play<P> {
 
     /// One turn of a poller, which returns by `until`.
     fn turn_until(&mut self, poller: usize, until: Nanos) {
+        // what was to be sent goes now, or is copied; what is to be sent after that has to be kept
+        for number in self.world.tokens[poller].iter().flatten() {
+            self.world.links[*number].is_outgoing_kept = false;
+        }
         let world = &mut self.world;
         let mut load = Load { world, poller };
         self.pollers[poller]
             .wait(Some(until), &mut load)
             .expect("waited");
-        // what was to be sent has gone, or was copied
-        for number in self.world.tokens[poller].iter().flatten() {
-            self.world.links[*number].is_outgoing_kept = false;
-        }
     }
 
     fn turn(&mut self, poller: usize) {
@@ -516,10 +516,12 @@ impl<P: Poller> Play<P> {
     }
 
     fn send(&mut self, number: usize, length: usize) {
-        let Place::With(poller, _) = self.world.links[number].place else {
-            return;
-        };
-        if self.world.links[number].is_outgoing_kept {
+        // whether it was let go depends on whether the poller was still busy with it
+        self.adopt(number);
+        while let link = &self.world.links[number]
+            && let Place::With(poller, _) = link.place
+            && link.is_outgoing_kept
+        {
             self.turn(poller);
         }
         let link = &mut self.world.links[number];
