@@ -40,6 +40,24 @@ def test_a_percentile_of_a_merge_is_that_of_all_values_together(one: list[int], 
         assert histogram.percentile_ns(percentile) == reference.get_highest_equivalent_value(ordered[rank - 1])
 
 
+@given(LATENCIES, LATENCIES)
+def test_no_percentile_is_beyond_the_least_and_the_greatest(one: list[int], other: list[int]) -> None:
+    least, most = min(*one, *other), max(*one, *other)
+    histogram = merged(hdr(one).encode(), hdr(other).encode())
+    within = histogram.within(least, most)
+    assert (within.count, within.max_ns, within.percentile_ns(100)) == (histogram.count, most, most)
+    found = within.percentiles_ns([0, 1, 50, 90, 99, 99.99, 100])
+    assert found == sorted(found)
+    assert least <= found[0] <= found[-1] <= most
+    assert [point.latency_ns for point in spectrum(within)][-1] == most
+
+
+def test_latencies_above_an_hour_are_as_long_as_they_were() -> None:
+    # the engine's histogram ends at an hour; what is exact are the least and the greatest
+    within = merged(hdr([HIGHEST_NS] * 3).encode()).within(2 * HIGHEST_NS, 3 * HIGHEST_NS)
+    assert within.percentiles_ns([50, 100]) == [2 * HIGHEST_NS] * 2
+
+
 def test_merging_is_not_averaging() -> None:
     fast, slow = hdr([1_000] * 990 + [2_000] * 10), hdr([100_000] * 100)
     histogram = merged(fast.encode(), slow.encode())

@@ -6,7 +6,7 @@ from pgdyno.analyse.source import MEASURE, WARM_UP
 from pgdyno.analyse.summary import PointSummary, summarise
 from pgdyno.analyse.timeline import trial_timeline
 from pgdyno.analyse.warning import WarningCode
-from pgdyno.records import ErrorCount, Outcome, Point
+from pgdyno.records import ErrorCount, Outcome, Point, TrialRecord
 from pgdyno.store.tables import TOTAL, HistogramRow
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, blob_of, interval_row, manifest
@@ -35,10 +35,22 @@ def test_percentiles_are_those_of_the_merged_histogram() -> None:
     add_trial(run, "pg18", 1, 100, 900, repeat=2)
     run.blobs[1] = [HistogramRow(1, TOTAL, MEASURE, 0, blob_of([(1_000_000, 990), (2_000_000, 10)]))]
     run.blobs[2] = [HistogramRow(2, TOTAL, MEASURE, 0, blob_of([(50_000_000, 100)]))]
+    run.trials = [bounded(trial, 1_000_000, 50_000_000) for trial in run.trials]
     (point,) = summarise(run)
     assert point.latency is not None
-    assert point.latency.p99_ns == pytest.approx(50_000_000, rel=1e-3)
     assert point.latency.p50_ns == pytest.approx(1_000_000, rel=1e-3)
+    # the end of its bucket is above the largest latency
+    assert point.latency.p99_ns == point.latency.p999_ns == point.latency.max_ns == 50_000_000
+    assert point.histogram is not None
+    assert point.histogram.percentile_ns(99.99) == 50_000_000
+
+
+def bounded(trial: TrialRecord, least_ns: int, most_ns: int) -> TrialRecord:
+    """The trial with these smallest and largest latencies."""
+    assert trial.summary is not None
+    assert trial.summary.latency_ns is not None
+    latency = trial.summary.latency_ns.model_copy(update={"min": least_ns, "max": most_ns})
+    return trial.model_copy(update={"summary": trial.summary.model_copy(update={"latency_ns": latency})})
 
 
 def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:

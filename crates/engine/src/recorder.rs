@@ -195,6 +195,19 @@ impl Latencies {
         self.moments.record(latency);
     }
 
+    /// Latency that the share `quantile` (0 to 1) of the values does not exceed. The end of the
+    /// histogram's bucket may lie beyond every value in it, and values above
+    /// [`HIGHEST_LATENCY`] lie beyond its last bucket: the result stays within the exact smallest
+    /// and largest value.
+    #[must_use]
+    pub fn at_quantile(&self, quantile: f64) -> Nanos {
+        let Moments { min, max, .. } = self.moments;
+        if quantile >= 1.0 {
+            return max;
+        }
+        self.histogram.value_at_quantile(quantile).clamp(min, max)
+    }
+
     /// Adds `other` to these.
     pub fn add(&mut self, other: &Self) {
         if other.moments.count > 0 {
@@ -430,6 +443,28 @@ mod tests {
         latencies.record(2 * HIGHEST_LATENCY);
         assert_eq!(latencies.histogram.len(), 2);
         assert_eq!(latencies.moments.max, 2 * HIGHEST_LATENCY);
+    }
+
+    #[test]
+    fn quantiles_lie_between_the_least_and_the_greatest() {
+        let quantiles = [0.0, 1e-9, 0.5, 0.95, 0.9999, 1.0];
+        let long = HIGHEST_LATENCY * 5;
+        for values in [
+            &[1_234_567, 7_654_321][..],
+            &[987_654_321],
+            &[0],
+            &[long, long + 7],
+        ] {
+            let mut latencies = Latencies::default();
+            values.iter().for_each(|value| latencies.record(*value));
+            let (least, most) = (values[0], values[values.len() - 1]);
+            for quantile in quantiles {
+                let at = latencies.at_quantile(quantile);
+                assert!((least..=most).contains(&at), "{values:?} {quantile}: {at}");
+            }
+            assert_eq!(latencies.at_quantile(1.0), most, "{values:?}");
+        }
+        assert_eq!(Latencies::default().at_quantile(0.5), 0);
     }
 
     #[test]

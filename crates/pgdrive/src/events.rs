@@ -255,15 +255,15 @@ struct IntervalLatency {
 
 impl IntervalLatency {
     fn of(latencies: &Latencies) -> Self {
-        let Latencies { histogram, moments } = latencies;
+        let Latencies { moments, .. } = latencies;
         Self {
             sum: moments.sum,
             sum_of_squares: moments.sum_of_squares,
             min: moments.min,
-            p50: histogram.value_at_quantile(0.50),
-            p95: histogram.value_at_quantile(0.95),
-            p99: histogram.value_at_quantile(0.99),
-            p999: histogram.value_at_quantile(0.999),
+            p50: latencies.at_quantile(0.50),
+            p95: latencies.at_quantile(0.95),
+            p99: latencies.at_quantile(0.99),
+            p999: latencies.at_quantile(0.999),
             max: moments.max,
         }
     }
@@ -272,11 +272,11 @@ impl IntervalLatency {
 /// Latency of a whole run, for the `end` event; null without a success.
 #[must_use]
 pub fn latency(latencies: &Latencies) -> Value {
-    let Latencies { histogram, moments } = latencies;
+    let Latencies { moments, .. } = latencies;
     if moments.count == 0 {
         return Value::Null;
     }
-    let at = |quantile: f64| histogram.value_at_quantile(quantile);
+    let at = |quantile| latencies.at_quantile(quantile);
     json!({
         "mean": moments.mean(),
         "stddev": moments.stddev(),

@@ -340,7 +340,7 @@ pub fn summary(out: &mut impl Write, report: &Report) -> io::Result<()> {
         per_s(statements.ignored_errors),
     )?;
     writeln!(out, "number of reconnects: {}", reconnects(report))?;
-    let p95_ms = report.latency().histogram.value_at_quantile(0.95) as f64 / 1e6;
+    let p95_ms = report.latency().at_quantile(0.95) as f64 / 1e6;
     writeln!(out, "latency 95th percentile = {p95_ms:.3} ms")?;
     let fairness = &report.fairness;
     writeln!(
@@ -365,7 +365,7 @@ pub fn end_fields(report: &Report) -> Value {
         "queries": statements.total(),
         "ignored_errors": statements.ignored_errors,
         "reconnects": reconnects(report),
-        "p95_ns": report.latency().histogram.value_at_quantile(0.95),
+        "p95_ns": report.latency().at_quantile(0.95),
         "fairness": {
             "mean": fairness.mean(),
             "stddev": fairness.stddev(),

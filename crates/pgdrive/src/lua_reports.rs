@@ -98,7 +98,7 @@ impl Reports {
 
 impl Sums {
     fn figures(&self, threads: usize, times: [f64; 2], reconnects: u64) -> Vec<(&str, f64)> {
-        let percentile = self.latency.histogram.value_at_quantile(PERCENTILE);
+        let percentile = self.latency.at_quantile(PERCENTILE);
         vec![
             ("threads_running", threads as f64),
             ("time_interval", times[0]),

@@ -79,7 +79,7 @@ impl Percentiles {
 }
 
 fn at_ms(latencies: &Latencies, percent: f64) -> f64 {
-    latencies.histogram.value_at_quantile(percent / 100.0) as f64 / 1e6
+    latencies.at_quantile(percent / 100.0) as f64 / 1e6
 }
 
 #[cfg(test)]

@@ -76,7 +76,7 @@ fn section(
     writeln!(out, " - tps = {:.6}", phase.tps())?;
     let latency = phase.latency();
     if latency.moments.count > 0 {
-        let ms = |quantile| latency.histogram.value_at_quantile(quantile) as f64 / 1e6;
+        let ms = |quantile| latency.at_quantile(quantile) as f64 / 1e6;
         writeln!(
             out,
             " - latency average = {:.3} ms, 50% {:.3}, 95% {:.3}, 99% {:.3}, max {:.3} ms",

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from pgdyno.analyse.histogram import LatencyHistogram, merge
 from pgdyno.analyse.source import MEASURE, WARM_UP, RunSource
+from pgdyno.analyse.timeline import bounds
+from pgdyno.store.tables import IntervalRow
 
 BINS_A_DECADE = 20
 
@@ -40,20 +42,20 @@ def latency_heatmap(run: RunSource, trial: int, most: int | None = None) -> Heat
     blobs: dict[int, list[bytes]] = defaultdict(list)
     for row in run.histograms(trial, totals=False):
         blobs[row.second].append(row.histogram)
-    bounds = {
-        row.second: (row.from_us / 1e6, row.to_us / 1e6)
-        for row in run.intervals(trial)
-        if row.phase in (MEASURE, WARM_UP)
-    }
-    if not blobs or not bounds:
+    rows: dict[int, list[IntervalRow]] = defaultdict(list)
+    for interval in run.intervals(trial):
+        if interval.phase in (MEASURE, WARM_UP):
+            rows[interval.second].append(interval)
+    if not blobs or not rows:
         return None
-    ordered = sorted(bounds)
+    ordered = sorted(rows)
     each = 1 if most is None else math.ceil(len(ordered) / most)
-    found = {
-        bounds[group[0]][0]: merge(blob for second in group for blob in blobs.get(second, ()))
-        for group in (ordered[at : at + each] for at in range(0, len(ordered), each))
-    }
-    return heatmap_of(found, bounds[ordered[-1]][1]) if any(found.values()) else None
+    found: dict[float, LatencyHistogram | None] = {}
+    for group in (ordered[at : at + each] for at in range(0, len(ordered), each)):
+        merged = merge(blob for second in group for blob in blobs.get(second, ()))
+        of_group = [row for second in group for row in rows[second]]
+        found[of_group[0].from_us / 1e6] = merged and merged.within(*bounds(of_group))
+    return heatmap_of(found, rows[ordered[-1]][-1].to_us / 1e6) if any(found.values()) else None
 
 
 def heatmap_of(steps: Mapping[float, LatencyHistogram | None], end_s: float) -> Heatmap:

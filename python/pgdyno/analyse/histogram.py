@@ -42,6 +42,14 @@ class LatencyHistogram:
     highest_ns: NDArray[np.int64]
     counts: NDArray[np.int64]
 
+    def within(self, least_ns: int | None, most_ns: int | None) -> LatencyHistogram:
+        """The same transactions, of which the fastest took `least_ns` and the slowest `most_ns` (None: not known).
+
+        A bucket's upper end may lie above the slowest transaction in it, and latencies above an hour are below the
+        fastest in theirs: a percentile of the result is neither above the largest latency nor below the smallest.
+        """
+        return LatencyHistogram(np.clip(self.highest_ns, least_ns, most_ns), self.counts)
+
     @property
     def count(self) -> int:
         """Transactions in it."""

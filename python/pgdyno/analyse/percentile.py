@@ -15,6 +15,7 @@ from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.histogram import LatencyHistogram, merge
 from pgdyno.analyse.interval import t_quantile
 from pgdyno.analyse.source import MEASURE, RunSource
+from pgdyno.analyse.timeline import bounds
 
 FEWEST_SECONDS = 20
 RESAMPLES = 999
@@ -39,8 +40,10 @@ def trial_percentile(run: RunSource, trial: int, percentile: float) -> Percentil
     for row in run.histograms(trial, totals=False):
         if row.phase == MEASURE:
             blobs[row.second].append(row.histogram)
-    seconds = [merge(blobs[second]) for second in sorted(blobs)]
-    return percentile_interval([each for each in seconds if each is not None], percentile)
+    least, most = bounds(row for row in run.intervals(trial) if row.phase == MEASURE)
+    merged = [merge(blobs[second]) for second in sorted(blobs)]
+    # the bounds of the trial: buckets have the same ends in all of its seconds
+    return percentile_interval([each.within(least, most) for each in merged if each is not None], percentile)
 
 
 def percentile_interval(
@@ -59,7 +62,7 @@ def percentile_interval(
     highest = np.unique(np.concatenate([each.highest_ns for each in seconds]))
     counts = np.zeros((count, len(highest)))
     for at, each in enumerate(seconds):
-        counts[at, np.searchsorted(highest, each.highest_ns)] = each.counts
+        np.add.at(counts[at], np.searchsorted(highest, each.highest_ns), each.counts)
     by_second = np.array([each.percentile_ns(percentile) for each in seconds], dtype=np.float64)
     block = max(2 * statistical_inefficiency(by_second), count ** (1 / 3))
     drawn = np.stack([np.bincount(row, minlength=count) for row in stationary_blocks(count, block, resamples)])

@@ -91,13 +91,13 @@ def _latency(scripts: Sequence[Event]) -> Latency | None:
     count = sum(script["succeeded"] for script in told)
     mean = sum(script["latency_ns"]["sum"] for script in told) / count
     squares = sum(script["latency_ns"]["sum_of_squares"] for script in told) / count
+    least = min(script["latency_ns"]["min"] for script in told)
     highest = max(script["latency_ns"]["max"] for script in told)
-    # a bucket's upper end may lie above the highest value in it
-    at = [min(each, highest) for each in merged.percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])]
+    at = merged.within(least, highest).percentiles_ns([50, 75, 90, 95, 99, 99.9, 99.99])
     return Latency(
         mean=mean,
         stddev=math.sqrt(max(squares - mean * mean, 0.0)),
-        min=min(script["latency_ns"]["min"] for script in told),
+        min=least,
         **dict(zip(("p50", "p75", "p90", "p95", "p99", "p999", "p9999"), at, strict=True)),
         max=highest,
     )

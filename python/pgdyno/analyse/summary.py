@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.estimate import Estimate, mean_interval
@@ -100,6 +100,9 @@ def _point(run: RunSource, series: Series, trials: Sequence[TrialRecord]) -> Poi
     summaries = [summary for _, summary in finished]
     rates = tuple(summary.tps for summary in summaries)
     histogram, broken = _merged(run, numbers)
+    if histogram is not None:
+        latencies = [summary.latency_ns for summary in summaries if summary.latency_ns is not None]
+        histogram = histogram.within(_smallest(latencies), _largest(latencies))
     printed = any(trial.imported for trial, _ in finished)
     latency = _latency(summaries, histogram, printed=printed)
     losses = _losses(summaries)
@@ -147,7 +150,7 @@ def _latency(summaries: Sequence[Summary], histogram: LatencyHistogram | None, *
         p95_ns=p95,
         p99_ns=p99,
         p999_ns=p999,
-        max_ns=_largest(measured),
+        max_ns=_largest(latency for latency, _ in measured),
     )
 
 
@@ -167,7 +170,7 @@ def _printed(measured: _Measured) -> PointLatency | None:
         p95_ns=only.p95,
         p99_ns=only.p99,
         p999_ns=only.p999,
-        max_ns=_largest(measured),
+        max_ns=_largest(latency for latency, _ in measured),
     )
 
 
@@ -181,9 +184,18 @@ def _mean(measured: _Measured) -> float | None:
     return math.fsum(mean * count for mean, count in parts) / max(sum(count for _, count in parts), 1)
 
 
-def _largest(measured: _Measured) -> int | None:
-    known = [latency.max for latency, _ in measured if latency.max is not None]
-    return max(known) if len(known) == len(measured) else None
+def _largest(latencies: Iterable[Latency]) -> int | None:
+    """The largest of all; None when one trial does not say."""
+    each = [latency.max for latency in latencies]
+    known = [value for value in each if value is not None]
+    return max(known) if known and len(known) == len(each) else None
+
+
+def _smallest(latencies: Iterable[Latency]) -> int | None:
+    """The smallest, likewise."""
+    each = [latency.min for latency in latencies]
+    known = [value for value in each if value is not None]
+    return min(known) if known and len(known) == len(each) else None
 
 
 def _losses(summaries: Sequence[Summary]) -> Losses:

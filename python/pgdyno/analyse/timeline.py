@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
@@ -106,4 +106,19 @@ def _p99_by_second(run: RunSource, trial: int, by_second: dict[int, list[Interva
     for row in run.histograms(trial, totals=False):
         blobs[row.second].append(row.histogram)
     merged = {at: merge(blobs[at]) for at in by_second if at in blobs}
-    return {at: histogram.percentile_ns(99) for at, histogram in merged.items() if histogram is not None}
+    return {
+        at: histogram.within(*bounds(by_second[at])).percentile_ns(99)
+        for at, histogram in merged.items()
+        if histogram is not None
+    }
+
+
+def bounds(rows: Iterable[IntervalRow]) -> tuple[int | None, int | None]:
+    """The smallest and the largest latency in `rows`; None where one that has transactions does not say."""
+    found = [(row.latency_min_ns, row.latency_max_ns) for row in rows if row.succeeded]
+    least = [each for each, _ in found if each is not None]
+    most = [each for _, each in found if each is not None]
+    return (
+        min(least) if least and len(least) == len(found) else None,
+        max(most) if most and len(most) == len(found) else None,
+    )

@@ -58,7 +58,8 @@ def latencies(parts: Sequence[Event], percentiles: dict[str, float]) -> Event:
     each = [part["latency_ns"] for part in measured]
     figures: Event = added(each, ("sum", "sum_of_squares"))
     figures |= {"min": min(one["min"] for one in each), "max": max(one["max"] for one in each)}
-    figures |= dict(zip(percentiles, merged.percentiles_ns(percentiles.values()), strict=True))
+    within = merged.within(figures["min"], figures["max"])
+    figures |= dict(zip(percentiles, within.percentiles_ns(percentiles.values()), strict=True))
     if percentiles is PERCENTILES:
         mean = figures["sum"] / merged.count
         figures |= {"mean": mean, "stddev": sqrt(max(0.0, figures["sum_of_squares"] / merged.count - mean * mean))}

@@ -118,7 +118,7 @@ def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
     """As in pgdrive's tpcc/result.rs."""
     types = [list(same) for same in zip(*(part["types"] for part in each), strict=True)]
     total = sum(one["count"] for same in types for one in same)
-    histograms = {script["script"]: script.get("histogram") for script in merged["scripts"]}
+    scripts = {script["script"]: script for script in merged["scripts"]}
     mix = [_share(same, total, clients) for same in zip(*(part["mix"] for part in each), strict=True)]
     orders = added([part["new_orders"] for part in each], ("committed", "rolled_back"))
     minutes = merged["measured_s"] / 60
@@ -129,7 +129,7 @@ def _tpcc(each: Sequence[Event], clients: int, merged: Event) -> Event:
         "tpm": total / minutes if minutes > 0 else 0.0,
         "server": _counted([part["server"] for part in each]),
         "new_orders": orders,
-        "types": [_type(same, total, histograms) for same in types],
+        "types": [_type(same, total, scripts) for same in types],
         "mix": mix,
         "refused": _refusal(mix) if is_one else None,
         "deferred": _deferred([part["deferred"] for part in each]) if each[0]["deferred"] else None,
@@ -142,15 +142,21 @@ def _counted(each: Sequence[Event]) -> Event:
     return max(counted, key=lambda one: (one["new_orders"], one["seconds"]), default=each[0])
 
 
-def _type(same: Sequence[Event], total: int, histograms: dict[int, str | None]) -> Event:
+def _type(same: Sequence[Event], total: int, scripts: dict[int, Event]) -> Event:
     count = sum(one["count"] for one in same)
-    own = [histograms.get(script) for script in same[0]["scripts"]]
-    return {**same[0], "count": count, "percent": 100 * count / max(total, 1), "p90_ns": _p90_ns(own)}
+    own = [scripts[script] for script in same[0]["scripts"] if script in scripts]
+    histograms = [script.get("histogram") for script in own]
+    p90_ns = _p90_ns(histograms, [script["latency_ns"] for script in own if script.get("latency_ns")])
+    return {**same[0], "count": count, "percent": 100 * count / max(total, 1), "p90_ns": p90_ns}
 
 
-def _p90_ns(histograms: Sequence[str | None]) -> int | None:
+def _p90_ns(histograms: Sequence[str | None], latencies: Sequence[Event] = ()) -> int | None:
     merged = merge([each for each in histograms if each])
-    return None if merged is None or merged.count == 0 else merged.percentile_ns(90)
+    if merged is None or merged.count == 0:
+        return None
+    least = min((each["min"] for each in latencies), default=None)
+    most = max((each["max"] for each in latencies), default=None)
+    return merged.within(least, most).percentile_ns(90)
 
 
 def _share(same: Sequence[Event], total: int, clients: int) -> Event:

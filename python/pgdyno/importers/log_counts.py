@@ -64,7 +64,9 @@ class LogCounts:
             return [None] * len(wanted)
         ranks = [max(1, math.ceil(round(each / 100 * self.n, 6))) for each in wanted]
         at = np.searchsorted(np.cumsum(self.counts), ranks)
-        return [int(self.buckets[place] + (1 << self.shifts[place]) - 1) for place in at]
+        ends = (int(self.buckets[place] + (1 << self.shifts[place]) - 1) for place in at)
+        # no percentile is above the largest latency, as a bucket's end may be
+        return [min(end, self.most) if self.most is not None else end for end in ends]
 
     def latency(self) -> Latency | None:
         """All figures; None when nothing succeeded."""

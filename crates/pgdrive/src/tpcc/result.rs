@@ -379,7 +379,7 @@ fn answered(transaction: Transaction, report: &Report) -> Answered {
 }
 
 fn p90(latency: &Latencies) -> Option<Duration> {
-    let value = latency.histogram.value_at_quantile(0.9);
+    let value = latency.at_quantile(0.9);
     (latency.moments.count > 0).then(|| Duration::from_nanos(value))
 }
 
