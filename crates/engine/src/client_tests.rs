@@ -18,7 +18,7 @@ use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
     Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries,
-    WeightedProgram,
+    WeightedProgram, Window,
 };
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
@@ -75,6 +75,7 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         log: None,
         debug: None,
         exit_on_abort: false,
+        window: Window::Planned,
         seeds,
     }
 }

@@ -24,7 +24,7 @@ use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
     Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries,
-    WeightedProgram,
+    WeightedProgram, Window,
 };
 
 const SCRIPTS: [&str; 6] = [
@@ -317,6 +317,7 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
         log: None,
         debug: None,
         exit_on_abort: false,
+        window: Window::Planned,
         seeds,
     }
 }

@@ -50,7 +50,7 @@ pub struct Report {
     pub clients_aborted: u64,
     /// Statements that the server may still run: they did not end when they were cancelled.
     pub left_running: u64,
-    /// From the start of measuring to the end of the last transaction, or to the stop.
+    /// From the start of measuring to where it ended: see [`crate::spec::Window`].
     pub measured: Nanos,
     /// From the first connection's begin to the last one's end.
     pub connecting: Nanos,

@@ -499,7 +499,7 @@ fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
 }
 
 fn sum_up(ends: &[WorkerEnd], begun: &Begun<'_>) -> End {
-    let last_end = ends.iter().map(|end| end.last_end).max().unwrap_or(0);
+    let until = ends.iter().map(|end| end.measured_until).max().unwrap_or(0);
     let mut fairness = Moments::default();
     for ended in ends.iter().flat_map(|end| &end.ended) {
         fairness.record(*ended);
@@ -510,7 +510,7 @@ fn sum_up(ends: &[WorkerEnd], begun: &Begun<'_>) -> End {
         unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
         clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
         left_running: ends.iter().map(|end| end.left_running as u64).sum(),
-        measured: last_end.saturating_sub(begun.timetable.measure),
+        measured: until.saturating_sub(begun.timetable.measure),
         connecting: begun.connecting,
         start_late: begun.late.load(Ordering::Relaxed),
     }

@@ -21,7 +21,7 @@ use crate::part::Part;
 use crate::recorder::Recorder;
 use crate::roster::Roster;
 use crate::schedule::Schedule;
-use crate::spec::{OnLoss, Pipelining, Preparing, Sessions, Spec, Timing};
+use crate::spec::{OnLoss, Pipelining, Preparing, Sessions, Spec, Timing, Window};
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -235,6 +235,22 @@ impl<'a> Shared<'a> {
         if let Some(roster) = &mut self.roster {
             roster.ended(record, now);
         }
+    }
+
+    /// Where the measured part ends for a worker that ends at `now`, with transactions in flight or
+    /// with clients that are without a connection.
+    #[must_use]
+    pub fn measured_until(&self, now: Nanos, in_flight: bool, away: bool) -> Nanos {
+        // a server that did not answer up to now gave no throughput in that time
+        if in_flight {
+            return now;
+        }
+        let planned = match (self.spec.window, self.deadline) {
+            (Window::Planned, Some(deadline)) => deadline.min(now),
+            (Window::Planned, None) if away || self.stopped() => now,
+            _ => 0,
+        };
+        self.last_end.max(planned)
     }
 
     /// Whether no transaction is to begin at `now`.

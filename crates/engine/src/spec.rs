@@ -25,6 +25,17 @@ pub enum Limit {
     Duration(Duration),
 }
 
+/// What throughput divides by in a run that ends by time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Window {
+    /// The measured part as planned, longer if its last transaction ended later. Clients whose next
+    /// start would come after it stay until its end.
+    Planned,
+    /// From the start of measuring to the end of the last transaction, as pgbench has it. A client
+    /// whose next start would come after the deadline leaves at once.
+    ToLastTransaction,
+}
+
 /// How often a transaction is tried after a serialization failure or a deadlock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tries {
@@ -208,6 +219,8 @@ pub struct Spec {
     pub io: Io,
     /// Stop all clients as soon as one gives up.
     pub exit_on_abort: bool,
+    /// What throughput divides by.
+    pub window: Window,
     /// Random sequences, drawn from the base sequence in pgbench's order.
     pub seeds: Seeds,
 }

@@ -320,13 +320,9 @@ impl<'a, P: Poller> Worker<'a, P> {
         self.hand_on_errors();
         let mut load = self.load;
         let unstarted = load.unstarted(now);
-        if load.clients.iter().flatten().any(Client::is_away) {
-            // time without a connection was measured like any other
-            let end = now.min(load.shared.deadline.unwrap_or(now));
-            load.shared.last_end = load.shared.last_end.max(end);
-        }
         let clients = load.clients.iter().flatten();
         let in_flight: Vec<usize> = clients.filter_map(Client::record_in_flight).collect();
+        let away = load.clients.iter().flatten().any(Client::is_away);
         let stopped_in_flight = !in_flight.is_empty();
         let phase_ends = load.shared.roster.as_mut().map_or_else(Vec::new, |roster| {
             in_flight
@@ -342,12 +338,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             unstarted,
             aborted,
             left_running,
-            // a server that did not answer up to the stop gave no throughput in that time
-            last_end: if stopped_in_flight {
-                now
-            } else {
-                load.shared.last_end
-            },
+            measured_until: load.shared.measured_until(now, stopped_in_flight, away),
             phase_ends,
             pages,
             ended: load.clients.iter().flatten().map(Client::ended).collect(),

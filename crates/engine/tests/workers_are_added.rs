@@ -20,7 +20,7 @@ use pgdyno_engine::scaling::{Rule, Scaling};
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{
     Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
-    WeightedProgram,
+    WeightedProgram, Window,
 };
 use pgdyno_engine::tuning::Choice;
 use pgdyno_engine::{Connected, Observer, Spec, run};
@@ -77,6 +77,7 @@ fn spec(server: &Server, io: Io) -> Spec {
         log: None,
         debug: None,
         exit_on_abort: false,
+        window: Window::Planned,
         seeds,
     }
 }

@@ -275,6 +275,7 @@ fn prepare(
         tpcc,
     })
 }
+        window: messages.called_as().window(),
 
 /// Connection parameters from the command line, the environment and libpq's files.
 ///

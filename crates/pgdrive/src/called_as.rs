@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pgdyno_engine::spec::Preparing;
+use pgdyno_engine::spec::{Preparing, Window};
 
 /// The version of PostgreSQL whose pgbench this is, for those who ask.
 pub const PGBENCH_VERSION: &str = "18.0";
@@ -52,6 +52,15 @@ impl CalledAs {
         match self {
             Self::Pgdrive => Preparing::WithFirstUse,
             Self::Pgbench => Preparing::Ahead,
+        }
+    }
+
+    /// What throughput divides by.
+    #[must_use]
+    pub fn window(self) -> Window {
+        match self {
+            Self::Pgdrive => Window::Planned,
+            Self::Pgbench => Window::ToLastTransaction,
         }
     }
 

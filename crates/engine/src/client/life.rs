@@ -12,6 +12,7 @@ use crate::log::Entry;
 use crate::poller::Next;
 use crate::recorder::Ending;
 use crate::shared::Shared;
+use crate::spec::Window;
 
 impl Client {
     pub(super) fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
@@ -46,7 +47,7 @@ impl Client {
         }
         if shared.schedule.is_open() && shared.deadline.is_some_and(|deadline| intended > deadline)
         {
-            return self.finish(shared);
+            return self.after_last_start(deadline, now, shared);
         }
         self.transaction.intended = intended;
         if intended > now {
@@ -62,6 +63,20 @@ impl Client {
             self.state = State::Connecting;
             shared.connect(self.id);
             return Next::Wait;
+            /// It has no start before the deadline any more.
+            fn after_last_start(
+                &mut self,
+                deadline: Nanos,
+                now: Nanos,
+                shared: &mut Shared<'_>,
+            ) -> Next {
+                if now >= deadline || shared.spec.window == Window::ToLastTransaction {
+                    return self.finish(shared);
+                }
+                self.state = State::Resting;
+                self.wake_at(deadline, shared);
+                Next::Wait
+            }
         }
         self.start(now, shared)
     }

@@ -44,8 +44,6 @@ impl Client {
     /// The keying or thinking is over.
     pub(super) fn paused(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.stops(now) {
-            // it was there until now: the run is not over with its last transaction
-            shared.last_end = shared.last_end.max(shared.deadline.unwrap_or(0).min(now));
             return self.finish(shared);
         }
         let paused = now.saturating_sub(self.transaction.started);

@@ -83,7 +83,11 @@ fn the_deadline_ends_who_pauses() {
         assert_eq!(bench.client.woken(deadline, &mut bench.shared), Next::Send);
         assert_eq!(bench.sent(), "X\0\0\0\x04");
         assert!(bench.client.stopped() && !bench.client.aborted());
-        assert_eq!(bench.shared.last_end, deadline, "it was there until then");
+        assert_eq!(
+            bench.shared.measured_until(deadline, false, false),
+            deadline,
+            "it was there until then"
+        );
         let record = &bench.shared.recorder.scripts[0];
         assert_eq!((record.keying.count, record.think.count), (0, 0));
     }

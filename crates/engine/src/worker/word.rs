@@ -38,9 +38,9 @@ pub struct WorkerEnd {
     pub aborted: usize,
     /// Statements that the server may still run, as they did not end when they were cancelled.
     pub left_running: usize,
-    /// End of its last transaction, or when it was stopped with one under way.
-    pub last_end: Nanos,
-    /// The same by phase, in a run with phases.
+    /// Where its measured part ends.
+    pub measured_until: Nanos,
+    /// End of the last transaction of each phase, or when it was stopped with one under way.
     pub phase_ends: Vec<Nanos>,
     /// What its clients know of their transactions (--ledger).
     pub pages: Vec<Page>,
@@ -60,7 +60,7 @@ impl WorkerEnd {
             in_flight: Vec::new(),
             aborted: 0,
             left_running: 0,
-            last_end: 0,
+            measured_until: 0,
             phase_ends: Vec::new(),
             unstarted: Vec::new(),
             pages: Vec::new(),
