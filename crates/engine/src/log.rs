@@ -40,8 +40,8 @@ pub struct LogSpec {
     pub detail: Detail,
     /// Whether failures are told apart (--failures-detailed).
     pub failures_detailed: bool,
-    /// The first failure to write; what comes after it is not written.
-    pub failure: OnceLock<io::Error>,
+    /// The first file that could not be written to, and why; after that nothing is written to any.
+    pub failure: OnceLock<(PathBuf, io::Error)>,
 }
 
 /// One worker's file.
@@ -128,6 +128,7 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Log<'a> {
     spec: &'a LogSpec,
+    path: &'a Path,
     out: BufWriter<&'a File>,
     columns: Columns,
     sampling: Rng,
@@ -144,12 +145,14 @@ impl<'a> Log<'a> {
     #[must_use]
     pub fn open(worker: usize, spec: &'a Spec, clock: Clock) -> Option<Self> {
         let log = spec.log.as_ref()?;
+        let LogFile { path, file } = log.files.get(worker)?;
         let since_1970 = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
         Some(Self {
             spec: log,
-            out: BufWriter::with_capacity(BUFFER_BYTES, log.files.get(worker)?.file.get()?),
+            path,
+            out: BufWriter::with_capacity(BUFFER_BYTES, file.get()?),
             columns: Columns {
                 lag: spec.arrivals != Arrivals::Closed,
                 skipped: spec.latency_limit.is_some(),
@@ -238,7 +241,7 @@ impl<'a> Log<'a> {
     fn keep(&self, written: io::Result<()>) {
         if let Err(error) = written {
             // another worker may have been first
-            let _ = self.spec.failure.set(error);
+            let _ = self.spec.failure.set((self.path.to_owned(), error));
         }
     }
 }

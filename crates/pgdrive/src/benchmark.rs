@@ -1,7 +1,7 @@
 //! A load from its options to its summary.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
@@ -38,6 +38,7 @@ use crate::lua_reports::{self, Reports};
 use crate::messages::{Failure, Messages};
 use crate::options::{Benchmark, Connection, EventSink, Origin, ScramKeys, Seed};
 use crate::outages::OutageTeller;
+use crate::outputs::{Outputs, unwritten};
 use crate::phases_file;
 use crate::progress::{Columns, Progress};
 use crate::scripts;
@@ -96,10 +97,20 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
             if lease.stop.load(Ordering::Relaxed) {
                 lease.exit()
             } else {
-                exit
+                exit_of_cut_events(&events, &lease, messages).unwrap_or(exit)
             }
         }
     }
+}
+
+/// The exit of a run that ended because its events could not be written; None when they could, or
+/// when a signal came. A reader that is gone counts as a parent that is.
+fn exit_of_cut_events(events: &Events, lease: &Lease, messages: &Messages) -> Option<Exit> {
+    let failure = events.failure().filter(|_| !lease.has_signal())?;
+    Some(match failure.kind() {
+        ErrorKind::BrokenPipe => lease.exit(),
+        _ => unwritten(messages),
+    })
 }
 
 fn refuse(failure: &Failure, messages: &Messages) -> Exit {
@@ -152,9 +163,11 @@ fn prepare(
     let fraction = options.part.map_or(1.0, Part::fraction);
     let workload = lua::open(options, Some(&params), &seeds, &lease.stop, messages)?;
     let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
-    events
-        .write("start", start)
-        .map_err(|error| Failure::new(format!("could not write events: {error}")))?;
+    let _ = events.write("start", start);
+    if let Some(error) = events.failure() {
+        let (what, why) = (events.name(), scripts::plain(error));
+        return Err(Failure::new(format!("could not write {what}: {why}")));
+    }
     let mut session = setup::connect(&params)?;
     // a statement of the set-up may take as long as any: the vacuum, counting the warehouses
     let canceller = Canceller::start(&params, &lease.stop);
@@ -262,6 +275,7 @@ fn prepare(
         log,
         debug: options.debug.then(|| messages.program().to_owned()),
         exit_on_abort: options.exit_on_abort,
+        window: messages.called_as().window(),
         seeds,
     };
     if let Some(workload) = &workload {
@@ -275,7 +289,6 @@ fn prepare(
         tpcc,
     })
 }
-        window: messages.called_as().window(),
 
 /// Connection parameters from the command line, the environment and libpq's files.
 ///
@@ -432,21 +445,23 @@ fn measure(
         tpcc: tpcc.as_ref(),
         stop: &lease.stop,
         start,
-        broken: None,
+        outputs: Outputs::new(messages),
     };
     let before_bytes = peak_resident_bytes();
     if let Some(workload) = &load.workload {
         lua::watch(workload, &load.spec, clock, &lease.stop, messages);
     }
     let result = pgdyno_engine::run(&load.spec, clock, &lease.stop, &mut watcher);
-    let broken = watcher.broken.take();
     let first_aborted = watcher.first_aborted;
     watcher.outages.end(messages);
-    if let Some(error) = broken {
-        messages.error(format!("could not write events: {error}"));
+    let mut outputs = watcher.outputs;
+    let cut = exit_of_cut_events(events, lease, messages);
+    if let Some(error) = events.failure() {
+        outputs.report(events.name(), error);
     }
     let mut report = match result {
         Ok(report) => report,
+        Err(RunError::Interrupted) if cut.is_some() => return cut.unwrap_or(Exit::NotBegun),
         Err(error) => {
             let failure = Failure::new(&error);
             let _ = end_without_report(events, &failure);
@@ -469,8 +484,11 @@ fn measure(
         Outcome::Finished if refusal.is_some() => Exit::Refused,
         Outcome::Finished => Exit::Well,
         Outcome::Aborted => Exit::Aborted,
-        Outcome::Interrupted => lease.exit(),
+        Outcome::Interrupted => cut.unwrap_or_else(|| lease.exit()),
     };
+    if let Some((path, error)) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
+        outputs.report(format!("the log to \"{}\"", path.display()), error);
+    }
     if options.exit_on_abort
         && let (CalledAs::Pgbench, Outcome::Aborted) = (messages.called_as(), report.outcome)
     {
@@ -481,7 +499,8 @@ fn measure(
         ));
         return exit;
     }
-    let end = if events.wanted() || files.json.is_some() {
+    let mut exit = outputs.exit(exit);
+    let mut end = if events.wanted() || files.json.is_some() {
         let footprint = Footprint::now(before_bytes, events.steal_us());
         let mut end = end_event(&load.spec, &report, exit, &footprint, events);
         if let Some(figures) = &figures {
@@ -516,18 +535,25 @@ fn measure(
             Failure::from(error).say(messages);
         }
         if !workload.is_load() {
-            // a reader of events that is gone has nothing to lose
-            let _ = events.write("end", end);
-            return exit;
+            return end_with(exit, end, events, outputs);
         }
     }
     let mut out = summary_out(options);
     let written = summary::write(&mut out, &shown, &report)
-        .and_then(|()| figures.map_or(Ok(()), |figures| figures.write(&mut out)))
-        .and_then(|()| files.json.map_or(Ok(()), |file| write_json(file, &end)))
-        .and_then(|()| events.write("end", end));
+        .and_then(|()| figures.map_or(Ok(()), |figures| figures.write(&mut out)));
+    outputs.check("the summary", written);
+    if let Some((path, file)) = files.json {
+        outputs.check(format!("the results to \"{path}\""), write_json(file, &end));
+    }
+    exit = outputs.exit(exit);
+    if end.is_object() {
+        end["exit_code"] = exit.code().into();
+    }
+    let exit = end_with(exit, end, events, outputs);
     match report.outcome {
         Outcome::Aborted => messages.error("Run was aborted; the above results are incomplete."),
+        Outcome::Interrupted if cut.is_some() => messages
+            .error("stopped because events could not be written; the above results are incomplete"),
         Outcome::Interrupted => messages.warning("interrupted; the above results are incomplete"),
         Outcome::Finished => {}
     }
@@ -544,20 +570,17 @@ fn measure(
         warn_of_statements(report.left_running, messages);
     }
     warn_of_ceiling(&load.spec, &report, options.busy_share, messages);
-    if let Some(error) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
-        let why = scripts::plain(error);
-        messages.error(format!("could not write to the log file: {why}"));
-        if exit == Exit::Well {
-            return Exit::NotBegun;
-        }
+    exit
+}
+
+/// Writes the last event; how the run ends, which would end with `exit` if that can be written.
+fn end_with(exit: Exit, end: Value, events: &mut Events, mut outputs: Outputs) -> Exit {
+    if events.write("end", end).is_err()
+        && let Some(error) = events.failure()
+    {
+        outputs.report(events.name(), error);
     }
-    match written {
-        Err(error) if exit == Exit::Well => {
-            messages.error(format!("could not write the results: {error}"));
-            Exit::NotBegun
-        }
-        _ => exit,
-    }
+    outputs.exit(exit)
 }
 
 /// What could not be ended in the server.
@@ -584,7 +607,8 @@ fn worker_of(client: usize, options: &Benchmark) -> usize {
 /// What is written beside the summary and the events.
 struct Files {
     histogram: Option<HistogramLog>,
-    json: Option<File>,
+    /// With its name.
+    json: Option<(String, File)>,
 }
 
 impl Files {
@@ -599,10 +623,10 @@ impl Files {
             .histogram
             .as_ref()
             .map(|path| HistogramLog::create(path).map_err(|error| refused(path, error)));
-        let json = options
-            .json
-            .as_ref()
-            .map(|path| File::create(path).map_err(|error| refused(path, error)));
+        let json = options.json.as_ref().map(|path| {
+            let file = File::create(path).map_err(|error| refused(path, error));
+            file.map(|file| (path.clone(), file))
+        });
         Ok(Self {
             histogram: histogram.transpose()?,
             json: json.transpose()?,

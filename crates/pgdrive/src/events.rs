@@ -27,6 +27,10 @@ const ERRORS_A_SECOND: u32 = 20;
 /// Writes events; each line is flushed whole.
 pub struct Events {
     sink: Option<Box<dyn Write + Send>>,
+    /// What the sink is called in messages.
+    name: String,
+    /// Why nothing is written to the sink any more.
+    failure: Option<io::Error>,
     clock: Clock,
     origin: Nanos,
     sequence: u64,
@@ -44,6 +48,10 @@ impl Events {
     /// # Errors
     /// When the file cannot be created.
     pub fn open(sink: Option<&EventSink>, clock: Clock) -> io::Result<Self> {
+        let name = match sink {
+            Some(EventSink::File(path)) => format!("events to \"{path}\""),
+            _ => "events to standard output".to_owned(),
+        };
         let sink: Option<Box<dyn Write + Send>> = match sink {
             None => None,
             Some(EventSink::Stdout) => Some(Box::new(io::stdout())),
@@ -51,6 +59,8 @@ impl Events {
         };
         Ok(Self {
             sink,
+            name,
+            failure: None,
             clock,
             origin: 0,
             sequence: 0,
@@ -74,10 +84,24 @@ impl Events {
         self.clock
     }
 
-    /// Writes one event of kind `event`; `fields` is an object.
+    /// What messages call it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Why the stream was cut: the reader is gone, the disk is full. None while it is whole.
+    #[must_use]
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure.as_ref()
+    }
+
+    /// Writes one event of kind `event`; `fields` is an object. After a failure nothing more is
+    /// written: half a line may stand at the end.
     ///
     /// # Errors
-    /// When the reader is gone or the disk is full; the run is then to stop.
+    /// When the reader is gone or the disk is full, once; a run is then to stop. See
+    /// [`Self::failure`].
     pub fn write(&mut self, event: &str, fields: Value) -> io::Result<()> {
         let Some(sink) = &mut self.sink else {
             return Ok(());
@@ -88,8 +112,13 @@ impl Events {
         }
         let mut text = line.to_string();
         text.push('\n');
-        sink.write_all(text.as_bytes())?;
-        sink.flush()
+        let written = sink.write_all(text.as_bytes()).and_then(|()| sink.flush());
+        written.map_err(|error| {
+            let kind = error.kind();
+            self.sink = None;
+            self.failure = Some(error);
+            kind.into()
+        })
     }
 
     /// The first transaction's instant, from which intervals count.

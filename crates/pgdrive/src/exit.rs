@@ -13,6 +13,8 @@ pub enum Exit {
     Aborted,
     /// It came to its end and is no result: data or mix are not what they have to be.
     Refused,
+    /// A file or stream that it was to write could not be written.
+    Unwritten,
     /// Told to stop by this signal.
     Signalled(i32),
 }
@@ -26,6 +28,7 @@ impl Exit {
             Self::NotBegun => 1,
             Self::Aborted => 2,
             Self::Refused => 3,
+            Self::Unwritten => 4,
             Self::Signalled(signal) => 128 + signal as u8,
         }
     }

@@ -16,6 +16,7 @@ const MAX_DIVISOR: f64 = 1e6;
 
 /// Writes one line an interval: all scripts together, without the warm-up.
 pub struct HistogramLog {
+    path: String,
     out: BufWriter<File>,
     serializer: V2DeflateSerializer,
     blob: Vec<u8>,
@@ -34,6 +35,7 @@ impl HistogramLog {
     /// When it cannot be created.
     pub fn create(path: &str) -> io::Result<Self> {
         Ok(Self {
+            path: path.to_owned(),
             out: BufWriter::new(File::create(path)?),
             serializer: V2DeflateSerializer::new(),
             blob: Vec::new(),
@@ -41,6 +43,12 @@ impl HistogramLog {
             phases: Vec::new(),
             phase: None,
         })
+    }
+
+    /// The file's name.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
     }
 
     /// The names of a run's phases, in order.

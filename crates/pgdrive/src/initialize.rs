@@ -17,6 +17,7 @@ use crate::exit::Exit;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::Initialize;
+use crate::outputs::Outputs;
 use crate::tpcc;
 use canceller::Canceller;
 use progress::{Cadence, Told, say};
@@ -40,20 +41,20 @@ pub fn run(options: &Initialize, messages: &Messages) -> Exit {
         "outcome": match exit {
             Exit::Well => "finished",
             Exit::Signalled(_) => "interrupted",
-            Exit::NotBegun | Exit::Aborted | Exit::Refused => "failed",
+            Exit::NotBegun | Exit::Aborted | Exit::Refused | Exit::Unwritten => "failed",
         },
         "exit_code": exit.code(),
         "message": failure.as_ref().map(|failure| &failure.message),
         "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
         "cpu_us": cpu_us(),
     });
-    match events.write("end", fields) {
-        Ok(()) => exit,
-        Err(error) => {
-            messages.error(format!("could not write events: {error}"));
-            Exit::NotBegun
-        }
+    // a failure is kept
+    let _ = events.write("end", fields);
+    let mut outputs = Outputs::new(messages);
+    if let Some(error) = events.failure() {
+        outputs.report(events.name(), error);
     }
+    outputs.exit(exit)
 }
 
 /// A failure was said before it is returned.

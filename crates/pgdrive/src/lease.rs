@@ -80,6 +80,12 @@ impl Lease {
         Interrupt::by(Arc::clone(&self.stop))
     }
 
+    /// Whether a signal ended it.
+    #[must_use]
+    pub fn has_signal(&self) -> bool {
+        self.signal.load(Ordering::Relaxed) != 0
+    }
+
     /// The exit of a process that stopped early: by its signal, else as after SIGHUP.
     #[must_use]
     pub fn exit(&self) -> Exit {

@@ -21,6 +21,7 @@ mod lua_reports;
 mod messages;
 mod options;
 mod outages;
+mod outputs;
 mod pauses;
 mod percentiles;
 mod phase_events;

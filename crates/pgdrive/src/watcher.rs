@@ -20,6 +20,7 @@ use crate::histogram_log::HistogramLog;
 use crate::lua_reports::Reports;
 use crate::messages::Messages;
 use crate::outages::OutageTeller;
+use crate::outputs::Outputs;
 use crate::progress::Progress;
 use crate::scripts;
 use crate::start::{self, Refusal};
@@ -43,15 +44,28 @@ pub struct Watcher<'a> {
     pub stop: &'a AtomicBool,
     /// Lines, one of which says when to begin; None: as soon as may be.
     pub start: Option<Receiver<String>>,
-    /// The first failure to write events: a load that nobody hears of is stopped.
-    pub broken: Option<io::Error>,
+    /// Outputs that failed.
+    pub outputs: Outputs,
 }
 
 impl Watcher<'_> {
-    fn check(&mut self, written: io::Result<()>) {
-        if let Err(error) = written {
+    /// A load whose events cannot be written is stopped: its figures would be lost.
+    fn check(&self, written: io::Result<()>) {
+        if written.is_err() {
             self.stop.store(true, Ordering::Relaxed);
-            self.broken.get_or_insert(error);
+        }
+    }
+
+    /// Writes to the histogram log; when that fails, the load goes on without it.
+    fn log_histogram(&mut self, write: impl FnOnce(&mut HistogramLog) -> io::Result<()>) {
+        let Some(log) = &mut self.histogram else {
+            return;
+        };
+        let written = write(log);
+        let what = format!("the histogram log to \"{}\"", log.path());
+        if self.outputs.check(what, written) {
+            self.messages.detail("The load goes on without it.");
+            self.histogram = None;
         }
     }
 }
@@ -93,19 +107,13 @@ impl Observer for Watcher<'_> {
         });
         let written = self.events.write("connected", fields);
         self.check(written);
-        if let Some(histogram) = &mut self.histogram {
-            let written = histogram.begin(connected.origin);
-            self.check(written);
-        }
+        self.log_histogram(|log| log.begin(connected.origin));
     }
 
     fn interval(&mut self, merged: &Merged) {
         let written = self.events.interval(merged);
         self.check(written);
-        if let Some(histogram) = &mut self.histogram {
-            let written = histogram.interval(merged);
-            self.check(written);
-        }
+        self.log_histogram(|log| log.interval(merged));
         if let Some(progress) = &mut self.progress {
             progress.interval(merged);
         }

@@ -19,6 +19,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use options::Request;
+use run::Ended;
 
 fn main() -> ExitCode {
     match options::read(std::env::args_os().skip(1)) {
@@ -26,7 +27,8 @@ fn main() -> ExitCode {
         Ok(Request::Version) => print(&format!("pgprobe (pgdyno) {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Request::Describe) => print(&catalogue::markdown()),
         Ok(Request::Sample(options)) => match run::run(&options) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(Ended::Whole) => ExitCode::SUCCESS,
+            Ok(Ended::Cut) => ExitCode::FAILURE,
             Err(error) => failed(error, None),
         },
         Err(error) => failed(error, Some("Try \"pgprobe --help\" for more information.")),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use serde_json::{Map, Value};
 
@@ -20,6 +20,7 @@ pub struct Output {
     sink: Mutex<Box<dyn Write + Send>>,
     written: AtomicU64,
     late: AtomicU64,
+    failure: OnceLock<io::Error>,
 }
 
 impl Output {
@@ -32,6 +33,7 @@ impl Output {
             sink: Mutex::new(sink),
             written: AtomicU64::new(0),
             late: AtomicU64::new(0),
+            failure: OnceLock::new(),
         }
     }
 
@@ -53,6 +55,14 @@ impl Output {
         self.late.load(Ordering::Relaxed)
     }
 
+    /// Why lines are missing: a full disk. A reader that went away is no failure.
+    #[must_use]
+    pub fn failure(&self) -> Option<&io::Error> {
+        self.failure
+            .get()
+            .filter(|error| error.kind() != io::ErrorKind::BrokenPipe)
+    }
+
     /// A line of the kind `event` about the instant `at`.
     pub fn write(&self, event: &str, at: Stamp, fields: Map<String, Value>) {
         let mut line = Map::new();
@@ -65,7 +75,7 @@ impl Output {
         let mut sink = self.sink.lock().unwrap_or_else(PoisonError::into_inner);
         match sink.write_all(text.as_bytes()).and_then(|()| sink.flush()) {
             Ok(()) => drop(self.written.fetch_add(text.len() as u64, Ordering::Relaxed)),
-            Err(error) => self.reader_is_gone(&error),
+            Err(error) => self.cannot_write(error),
         }
     }
 
@@ -114,7 +124,7 @@ impl Output {
         self.write(event, at, fields);
     }
 
-    fn reader_is_gone(&self, error: &io::Error) {
+    fn cannot_write(&self, error: io::Error) {
         if !self.stop.is_set() {
             // standard error may be closed, too
             let _ = writeln!(
@@ -122,6 +132,8 @@ impl Output {
                 "pgprobe: error: could not write samples: {error}"
             );
         }
+        // only the first one matters
+        let _ = self.failure.set(error);
         self.stop.now();
     }
 }

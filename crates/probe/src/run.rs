@@ -22,11 +22,20 @@ use crate::ticks::Ticks;
 /// How often counters are read.
 const PERIOD: Duration = Duration::from_secs(1);
 
+/// How the samples ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// All were written, or nobody reads them any more.
+    Whole,
+    /// They could not be written, which standard error says.
+    Cut,
+}
+
 /// Samples until told to end.
 ///
 /// # Errors
 /// In words: what kept it from beginning.
-pub fn run(options: &Options) -> Result<(), String> {
+pub fn run(options: &Options) -> Result<Ended, String> {
     let clock = Clock::start();
     let stop = Stop::default();
     stop.at_signals()
@@ -69,7 +78,10 @@ pub fn run(options: &Options) -> Result<(), String> {
     end.insert("written_bytes".into(), output.written().into());
     end.insert("late".into(), output.late().into());
     output.write("end", clock.now(), end);
-    Ok(())
+    Ok(match output.failure() {
+        None => Ended::Whole,
+        Some(_) => Ended::Cut,
+    })
 }
 
 /// Samples the probe itself until it is over, or the deadline has come.

@@ -17,6 +17,7 @@ use crate::initialize::canceller::Canceller;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{EventSink, TpccCheck};
+use crate::outputs::Outputs;
 use crate::setup;
 
 /// Checks a database; every failure is said before this returns.
@@ -43,19 +44,19 @@ pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
         "outcome": match exit {
             Exit::Well | Exit::Refused => "finished",
             Exit::Signalled(_) => "interrupted",
-            Exit::NotBegun | Exit::Aborted => "failed",
+            Exit::NotBegun | Exit::Aborted | Exit::Unwritten => "failed",
         },
         "exit_code": exit.code(),
         "message": failure.as_ref().map(|failure| &failure.message),
         "hint": failure.as_ref().and_then(|failure| failure.hint.as_ref()),
     });
-    match events.write("end", end) {
-        Ok(()) => exit,
-        Err(error) => {
-            messages.error(format!("could not write events: {error}"));
-            Exit::NotBegun
-        }
+    // a failure is kept
+    let _ = events.write("end", end);
+    let mut outputs = Outputs::new(messages);
+    if let Some(error) = events.failure() {
+        outputs.report(events.name(), error);
     }
+    outputs.exit(exit)
 }
 
 fn carry_out(
@@ -135,7 +136,8 @@ fn tell(
             "{what}: {text}: broken in {count} places ({seconds:.2} s): {examples}"
         )?,
     }
-    events.write(
+    // a failure is kept, and reported at the end
+    let _ = events.write(
         "condition",
         json!({
             "number": condition.number,
@@ -144,7 +146,8 @@ fn tell(
             "examples": examples,
             "seconds": seconds,
         }),
-    )
+    );
+    Ok(())
 }
 
 /// Warehouses and profile: those asked for, else those of the database's mark.

@@ -1,0 +1,60 @@
+//! Files and streams that a run writes, and what becomes of a run when one of them fails.
+
+use std::fmt::Display;
+use std::io;
+
+use crate::called_as::CalledAs;
+use crate::exit::Exit;
+use crate::messages::Messages;
+use crate::scripts::plain;
+
+/// Reports outputs that could not be written, and remembers that there was one.
+pub struct Outputs {
+    messages: Messages,
+    failed: bool,
+}
+
+impl Outputs {
+    /// None has failed yet.
+    #[must_use]
+    pub fn new(messages: &Messages) -> Self {
+        Self {
+            messages: messages.clone(),
+            failed: false,
+        }
+    }
+
+    /// Reports a failure to write `what`; whether there was one.
+    pub fn check(&mut self, what: impl Display, written: io::Result<()>) -> bool {
+        let Err(error) = written else {
+            return false;
+        };
+        self.report(what, &error);
+        true
+    }
+
+    /// Reports that `error` kept `what` from being written.
+    pub fn report(&mut self, what: impl Display, error: &io::Error) {
+        self.failed = true;
+        self.messages
+            .error(format!("could not write {what}: {}", plain(error)));
+    }
+
+    /// How a run ends that would end with `exit` if every output had been written.
+    #[must_use]
+    pub fn exit(&self, exit: Exit) -> Exit {
+        match exit {
+            Exit::Well if self.failed => unwritten(&self.messages),
+            exit => exit,
+        }
+    }
+}
+
+/// The exit of a run whose only fault is an output. pgbench has no code for it.
+#[must_use]
+pub fn unwritten(messages: &Messages) -> Exit {
+    match messages.called_as() {
+        CalledAs::Pgdrive => Exit::Unwritten,
+        CalledAs::Pgbench => Exit::NotBegun,
+    }
+}

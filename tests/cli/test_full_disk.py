@@ -1,0 +1,158 @@
+"""Outputs that cannot be written: the file and the reason are named, and what can be printed is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import BIN, Run
+from tests.cli.test_pgnull import Null, null, processed
+
+__all__ = ["null"]
+
+NullServer = Callable[..., Null]
+
+UNWRITTEN = 4
+LOAD = ("-n", "-S")
+FULL = Path("/dev/full")
+REASON = "No space left on device"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder in which the file `out` has room for 4 kB; without the right to mount, for none."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(folder)], capture_output=True, check=False
+    )
+    if mounted.returncode == 0:
+        yield folder
+        subprocess.run(["umount", str(folder)], check=True)
+    else:
+        (folder / "out").symlink_to(FULL)
+        yield folder
+
+
+def test_events_on_a_full_disk_stop_the_load(run: Run, null: NullServer, small_disk: Path) -> None:
+    file = small_disk / "out"
+    # 4 kB hold the first events, and not those of ten minutes
+    done = run("pgdrive", *LOAD, "-T600", f"--events={file}", env=null().env)
+    assert done.returncode == UNWRITTEN
+    assert f'pgdrive: error: could not write events to "{file}": {REASON}' in done.stderr
+    assert "interrupted" not in done.stderr
+    if not file.is_symlink():
+        assert int(processed(done)) > 0
+        assert "stopped because events could not be written; the above results are incomplete" in done.stderr
+        events = file.read_text().splitlines()
+        assert json.loads(events[0])["event"] == "start"
+        assert not any('"event":"end"' in line for line in events), "nothing comes after half a line"
+
+
+def test_events_that_cannot_begin(run: Run, null: NullServer) -> None:
+    done = run("pgdrive", *LOAD, "-t1", f"--events={FULL}", env=null().env)
+    assert done.returncode == UNWRITTEN
+    assert done.stderr.count(f'could not write events to "{FULL}": {REASON}') == 1
+
+
+def test_a_load_goes_on_without_its_histogram_log(run: Run, null: NullServer, small_disk: Path, tmp_path: Path) -> None:
+    file = small_disk / "out"
+    json_file, events = tmp_path / "results.json", tmp_path / "events"
+    # each phase has a line of its own in the log, with its name: over 4 kB together
+    phases = [f'[[phase]]\nname = "{number:064}"\nduration = "100ms"\n' for number in range(40)]
+    (tmp_path / "phases.toml").write_text("".join(phases))
+    options = (*LOAD, "--phases=phases.toml", f"--histogram={file}", f"--json={json_file}", f"--events={events}")
+    done = run("pgdrive", *options, env=null().env)
+    assert done.returncode == UNWRITTEN
+    assert done.stderr.count(f'pgdrive: error: could not write the histogram log to "{file}": {REASON}') == 1
+    assert "events" not in done.stderr
+    assert "interrupted" not in done.stderr
+    assert int(processed(done)) > 0
+    results = json.loads(json_file.read_text())
+    assert (results["outcome"], results["exit_code"]) == ("finished", UNWRITTEN)
+    assert results["measured_s"] >= 4
+    assert json.loads(events.read_text().splitlines()[-1])["exit_code"] == UNWRITTEN
+
+
+def test_results_as_json_that_cannot_be_written(run: Run, null: NullServer, tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    done = run("pgdrive", *LOAD, "-t5", f"--json={FULL}", f"--events={events}", env=null().env)
+    assert done.returncode == UNWRITTEN
+    assert f'pgdrive: error: could not write the results to "{FULL}": {REASON}' in done.stderr
+    assert processed(done) == "5/5"
+    end = json.loads(events.read_text().splitlines()[-1])
+    assert (end["event"], end["exit_code"]) == ("end", UNWRITTEN)
+
+
+def test_a_ledger_whose_page_cannot_be_written(run: Run, null: NullServer) -> None:
+    done = run("pgdrive", "-n", "-b", "simple-update", "-t5", "--ledger", f"--json={FULL}", env=null().env)
+    assert done.returncode == UNWRITTEN
+    assert f'could not write the results to "{FULL}": {REASON}' in done.stderr
+    assert processed(done) == "5/5"
+
+
+def test_a_log_that_cannot_be_written(null: NullServer, tmp_path: Path) -> None:
+    # the name of a log ends in the process's number
+    code = (
+        "import os, sys; os.symlink('/dev/full', f'{sys.argv[1]}.{os.getpid()}');"
+        "os.execv(sys.argv[2], ['pgdrive', *sys.argv[3:]])"
+    )
+    prefix = tmp_path / "log"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(prefix), str(BIN / "pgdrive"), *LOAD, "-l", f"--log-prefix={prefix}", "-t500"],
+        env={**clean, **null().env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == UNWRITTEN
+    assert f'pgdrive: error: could not write the log to "{prefix}.' in done.stderr
+    assert done.stderr.count(REASON) == 1
+    assert processed(done) == "500/500"
+
+
+def test_a_summary_that_cannot_be_printed(null: NullServer, tmp_path: Path) -> None:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    results = tmp_path / "results.json"
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [str(BIN / "pgdrive"), *LOAD, "-t5", f"--json={results}"],
+            env={**clean, **null().env},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == UNWRITTEN
+    assert f"pgdrive: error: could not write the summary: {REASON}" in done.stderr
+    assert json.loads(results.read_text())["succeeded"] == 5
+
+
+def test_a_load_of_tables_says_that_its_events_are_cut(run: Run, null: NullServer) -> None:
+    done = run("pgdrive", "-i", f"--events={FULL}", env=null().env)
+    assert done.returncode == UNWRITTEN
+    assert done.stderr.count(f'could not write events to "{FULL}": {REASON}') == 1
+    assert "done in" in done.stderr
+
+
+def test_samples_that_cannot_be_written() -> None:
+    with FULL.open("w") as full:
+        done = subprocess.run(
+            [str(BIN / "pgprobe"), "--no-server", "-T1"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert REASON in done.stderr
