@@ -82,4 +82,4 @@ def test_what_is_refused(run: Run, tmp_path: Path, option: str) -> None:
     done = run("pgdrive", f"{option}=soon")
     assert done.returncode == 1
     assert f'error: invalid time for {option}: "soon"' in done.stderr
-    assert 'hint: A time is "100ms", "2s", "fixed:2s" or "exponential:12s" (the mean).' in done.stderr
+    assert 'hint: Give a time up to a day: "100ms", "2s", "fixed:2s" or "exponential:12s" (the mean).' in done.stderr

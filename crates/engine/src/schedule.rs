@@ -186,11 +186,12 @@ impl<'a> Schedule<'a> {
             Arrivals::Regular { .. } => {
                 self.next = self.from + (self.drawn + self.turn) * self.gap;
                 self.drawn += 1.0;
-                self.next as Nanos
+                // a rate may be so low that the next start is beyond the clock's last instant
+                (self.next as Nanos).min(NEVER)
             }
             Arrivals::Poisson { .. } => {
                 self.next += self.exponential() * self.gap;
-                self.next as Nanos
+                (self.next as Nanos).min(NEVER)
             }
             Arrivals::Phased(spacing) => self.next_of_phases(spacing),
         }
@@ -290,6 +291,20 @@ mod tests {
         let starts: Vec<_> = (0..301).map(|_| schedule.next_start(0)).collect();
         assert_eq!(starts[0], 100);
         assert!(starts[300].abs_diff(100 + 100 * SECOND) < 1000);
+    }
+
+    #[test]
+    fn a_rate_beyond_the_clock_never_starts() {
+        let rate_per_s = 1e-12;
+        for arrivals in [
+            Arrivals::Regular { rate_per_s },
+            Arrivals::Poisson { rate_per_s },
+        ] {
+            let mut schedule = alone(arrivals);
+            schedule.begin(SECOND);
+            let starts: Vec<_> = (0..100).map(|_| schedule.next_start(0)).collect();
+            assert_eq!(starts.last(), Some(&NEVER), "{arrivals:?}");
+        }
     }
 
     /// Starts of both from the split to `end`, in order.

@@ -111,6 +111,7 @@ fn spec(server: &Server, drivers: Sleepers, io: Io) -> Spec {
         log: None,
         debug: None,
         exit_on_abort: false,
+        window: Window::Planned,
         seeds,
     }
 }

@@ -116,6 +116,17 @@ const GENERAL: [(&str, Kind, Option<&str>, &str); 18] = [
     ),
 ];
 
+/// The numbers that some of them take; with others a draw would not end, or all draws would be one.
+const RANGES: [(&str, f64, f64); 5] = [
+    ("rand_spec_iter", 1.0, 1e6),
+    ("rand_spec_pct", 0.0, 100.0),
+    ("rand_spec_res", 0.0, 100.0),
+    // at 0 and 1 all draws would be one value
+    ("rand_pareto_h", 1e-6, 1.0 - 1e-6),
+    // above it all draws but one in 2^100 are the first value
+    ("rand_zipfian_exp", 0.0, 100.0),
+];
+
 /// Options of the connection, as sysbench and as libpq call them.
 const CONNECTION: [(&str, &str); 6] = [
     ("pgsql_host", "host"),
@@ -150,8 +161,13 @@ const ELSEWHERE: [(&str, &str); 18] = [
 
 /// All that scripts take.
 pub(crate) fn general() -> Vec<OptionSpec> {
-    let spec =
-        |(name, kind, default, description)| OptionSpec::new(name, description, kind, default);
+    let spec = |(name, kind, default, description)| {
+        let spec = OptionSpec::new(name, description, kind, default);
+        match RANGES.iter().find(|(known, ..)| *known == name) {
+            Some((_, least, most)) => spec.within(*least, *most),
+            None => spec,
+        }
+    };
     GENERAL.into_iter().map(spec).collect()
 }
 

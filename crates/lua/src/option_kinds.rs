@@ -88,7 +88,12 @@ impl Kind {
             }
             Self::Double => match whole(text) {
                 Some(number) => OptionValue::Int(number),
-                None => OptionValue::Double(text.parse().map_err(|_| "a number")?),
+                None => OptionValue::Double(
+                    text.parse()
+                        .ok()
+                        .filter(|number: &f64| number.is_finite())
+                        .ok_or("a number")?,
+                ),
             },
             Self::Text => OptionValue::Text(text.to_owned()),
             Self::List => {

@@ -16,6 +16,8 @@ pub(crate) struct OptionSpec {
     /// The default as text, if there is one.
     shown: Option<String>,
     default: OptionValue,
+    /// Smallest and largest number that it takes, where not every one is.
+    range: Option<(f64, f64)>,
 }
 
 impl OptionSpec {
@@ -29,6 +31,33 @@ impl OptionSpec {
             default: default
                 .and_then(|text| kind.parse(text).ok())
                 .unwrap_or_else(|| kind.without_default()),
+            range: None,
+        }
+    }
+
+    /// The same for numbers from `least` to `most`.
+    pub fn within(mut self, least: f64, most: f64) -> Self {
+        self.range = Some((least, most));
+        self
+    }
+
+    /// Reads a value.
+    ///
+    /// # Errors
+    /// What it should be.
+    fn parse(&self, text: &str) -> Result<OptionValue, String> {
+        let value = self.kind.parse(text).map_err(str::to_owned)?;
+        let number = match value {
+            OptionValue::Int(number) => number as f64,
+            OptionValue::Double(number) => number,
+            _ => return Ok(value),
+        };
+        match self.range {
+            // what is not a number is in no range
+            Some((least, most)) if !(least..=most).contains(&number) => {
+                Err(format!("a number from {least} to {most}"))
+            }
+            _ => Ok(value),
         }
     }
 
@@ -121,12 +150,17 @@ fn spec_of(name: &str, entry: &Value) -> Result<OptionSpec, ScriptError> {
             .parse(text)
             .map_err(|what| wrong(&format!("has the default \"{text}\", which is not {what}")))?,
     };
+    // our own workloads say what they take; scripts of sysbench cannot
+    let range = entry
+        .get::<Option<f64>>("least")?
+        .zip(entry.get::<Option<f64>>("most")?);
     Ok(OptionSpec {
         name: name.to_owned(),
         description,
         kind,
         shown,
         default,
+        range,
     })
 }
 
@@ -155,7 +189,7 @@ pub(crate) fn resolve(
     for (given_name, text) in given {
         let name = key(given_name);
         if let Some(at) = known.iter().position(|spec| spec.key() == name) {
-            values[at].1 = known[at].kind.parse(text).map_err(|what| {
+            values[at].1 = known[at].parse(text).map_err(|what| {
                 let name = known[at].dashed();
                 ScriptError::new(format!("option {name}: \"{text}\" is not {what}"))
             })?;
@@ -317,6 +351,23 @@ mod tests {
                 "block-size",
                 "-1",
                 "option block-size: \"-1\" is not a size such as 4096 or 16K",
+            ),
+            ("share", "nan", "option share: \"nan\" is not a number"),
+            ("share", "inf", "option share: \"inf\" is not a number"),
+            (
+                "rand-spec-iter",
+                "0",
+                "option rand-spec-iter: \"0\" is not a number from 1 to 1000000",
+            ),
+            (
+                "rand-zipfian-exp",
+                "1e300",
+                "option rand-zipfian-exp: \"1e300\" is not a number from 0 to 100",
+            ),
+            (
+                "rand-pareto-h",
+                "-1",
+                "option rand-pareto-h: \"-1\" is not a number from 0.000001 to 0.999999",
             ),
             (
                 "rand-type",

@@ -2,17 +2,18 @@
 -- client has a part of the keys to itself.
 local select_random = {}
 
+-- `unpack` hands on fewer than 8000 parameters.
 local options = {
    points = {
-      table_size = { "rows of the table", 10000 },
-      tables = { "number of tables; only the first one is read", 1 },
-      random_points = { "points of a statement", 10 },
+      table_size = { "rows of the table", 10000, least = 1, most = 2147483647 },
+      tables = { "number of tables; only the first one is read", 1, least = 1, most = 100000 },
+      random_points = { "points of a statement", 10, least = 1, most = 7000 },
    },
    ranges = {
-      table_size = { "rows of the table", 10000 },
-      tables = { "number of tables; only the first one is read", 1 },
-      number_of_ranges = { "ranges of a statement", 10 },
-      delta = { "from the first to the last key of a range", 5 },
+      table_size = { "rows of the table", 10000, least = 1, most = 2147483647 },
+      tables = { "number of tables; only the first one is read", 1, least = 1, most = 100000 },
+      number_of_ranges = { "ranges of a statement", 10, least = 1, most = 3500 },
+      delta = { "from the first to the last key of a range", 5, least = 0, most = 2147483647 },
    },
 }
 

@@ -215,28 +215,37 @@ impl Given {
     fn take(&mut self, name: &str, value: &str) -> Result<(), UsageError> {
         match name {
             "socket-dir" => self.socket_dir = Some(PathBuf::from(value)),
-            "listen" => self.listen = Some(valid(name, value, value.parse().ok())?),
-            "port" => self.port = Some(valid(name, value, value.parse().ok())?),
+            "listen" => {
+                self.listen = Some(valid(name, value, value.parse().ok(), "an IP address")?)
+            }
+            "port" => {
+                let port = value.parse().ok();
+                self.port = Some(valid(name, value, port, "a port from 0 to 65535")?);
+            }
             "threads" => {
                 let threads = value.parse().ok().filter(|n| (1..=256).contains(n));
-                self.threads = Some(valid(name, value, threads)?);
+                self.threads = Some(valid(name, value, threads, "a whole number from 1 to 256")?);
             }
             "scale" => {
                 let scale = value.parse().ok().filter(|&n| n > 0);
-                self.scale = Some(valid(name, value, scale)?);
+                let what = "a whole number from 1 to 4294967295";
+                self.scale = Some(valid(name, value, scale, what)?);
             }
             "delay-us" => {
                 let delay = value.parse().ok().map(Duration::from_micros);
-                self.delay = valid(name, value, delay)?;
+                let delay = delay.filter(|delay| *delay <= LONGEST);
+                let what = "whole microseconds from 0 to 2147483647000000";
+                self.delay = valid(name, value, delay, what)?;
             }
-            "stall-at" => self.stall_at = Some(valid(name, value, seconds(value))?),
-            "stall-for" => self.stall_for = Some(valid(name, value, seconds(value))?),
-            "error-every" => self.error_every = Some(valid(name, value, value.parse().ok())?),
+            "stall-at" => self.stall_at = Some(seconds(name, value)?),
+            "stall-for" => self.stall_for = Some(seconds(name, value)?),
+            "error-every" => self.error_every = Some(count(name, value)?),
             "error-sqlstate" => {
                 let code = SqlState::parse(value.as_bytes());
-                self.error_code = Some(valid(name, value, code)?);
+                let what = "five digits or capital letters";
+                self.error_code = Some(valid(name, value, code, what)?);
             }
-            "close-every" => self.close_every = Some(valid(name, value, value.parse().ok())?),
+            "close-every" => self.close_every = Some(count(name, value)?),
             "parent-lease" => self.parent_lease = true,
             // the table has no other name
             _ => {}
@@ -276,13 +285,27 @@ impl Given {
     }
 }
 
-fn valid<T>(name: &str, value: &str, parsed: Option<T>) -> Result<T, UsageError> {
-    parsed.ok_or_else(|| UsageError(format!("invalid value \"{value}\" for option --{name}")))
+/// The longest delay and the latest stall: as long as a load may last.
+const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
+
+/// What was parsed, or an error that says what the option takes.
+fn valid<T>(name: &str, value: &str, parsed: Option<T>, takes: &str) -> Result<T, UsageError> {
+    parsed.ok_or_else(|| {
+        let message = format!("invalid value \"{value}\" for option --{name}: give {takes}");
+        UsageError(message)
+    })
 }
 
-/// Seconds, perhaps with a fraction.
-fn seconds(text: &str) -> Option<Duration> {
-    Duration::try_from_secs_f64(text.parse().ok()?).ok()
+fn seconds(name: &str, value: &str) -> Result<Duration, UsageError> {
+    let number: Option<f64> = value.parse().ok();
+    let time = number.and_then(|number| Duration::try_from_secs_f64(number).ok());
+    let time = time.filter(|time| *time <= LONGEST);
+    valid(name, value, time, "seconds from 0 to 2147483647")
+}
+
+fn count(name: &str, value: &str) -> Result<NonZeroU64, UsageError> {
+    let what = "a whole number from 1 to 18446744073709551615";
+    valid(name, value, value.parse().ok(), what)
 }
 
 #[cfg(test)]
@@ -337,24 +360,44 @@ mod tests {
                 "--parent-lease=1",
                 "option '--parent-lease' doesn't allow an argument",
             ),
-            ("--port=x", "invalid value \"x\" for option --port"),
-            ("--scale=0", "invalid value \"0\" for option --scale"),
-            ("--threads=0", "invalid value \"0\" for option --threads"),
+            (
+                "--port=x",
+                "invalid value \"x\" for option --port: give a port from 0 to 65535",
+            ),
+            (
+                "--scale=0",
+                "invalid value \"0\" for option --scale: give a whole number from 1 to 4294967295",
+            ),
+            (
+                "--threads=0",
+                "invalid value \"0\" for option --threads: give a whole number from 1 to 256",
+            ),
+            (
+                "--delay-us=18446744073709551615",
+                "invalid value \"18446744073709551615\" for option --delay-us: \
+                 give whole microseconds from 0 to 2147483647000000",
+            ),
             (
                 "--error-every=0",
-                "invalid value \"0\" for option --error-every",
+                "invalid value \"0\" for option --error-every: \
+                 give a whole number from 1 to 18446744073709551615",
             ),
             (
                 "--stall-at=-1",
-                "invalid value \"-1\" for option --stall-at",
+                "invalid value \"-1\" for option --stall-at: give seconds from 0 to 2147483647",
+            ),
+            (
+                "--stall-at=1e300",
+                "invalid value \"1e300\" for option --stall-at: give seconds from 0 to 2147483647",
             ),
             (
                 "--stall-for=nan",
-                "invalid value \"nan\" for option --stall-for",
+                "invalid value \"nan\" for option --stall-for: give seconds from 0 to 2147483647",
             ),
             (
                 "--error-sqlstate=4",
-                "invalid value \"4\" for option --error-sqlstate",
+                "invalid value \"4\" for option --error-sqlstate: \
+                 give five digits or capital letters",
             ),
             (
                 "--listen=::1 --stall-at=1",

@@ -74,6 +74,8 @@ const MOST_HZ: u32 = 100;
 const WAITS_HZ: u32 = 10;
 const PROCESSES: usize = 50;
 const STATEMENTS: usize = 20;
+/// The longest --time and --lease: an instant so far ahead can still be computed.
+const LONGEST: Duration = Duration::from_secs(i32::MAX as u64);
 
 /// The text of `--help`.
 pub const HELP: &str = "\
@@ -262,8 +264,13 @@ fn seconds(parser: &mut Parser, name: &str) -> Result<Duration, UsageError> {
     let text = parser.value()?.string()?;
     let seconds = text.parse().ok();
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    time.filter(|time| !time.is_zero())
-        .ok_or_else(|| UsageError(format!("--{name} wants seconds above 0, not \"{text}\"")))
+    time.filter(|time| !time.is_zero() && *time <= LONGEST)
+        .ok_or_else(|| {
+            let most = LONGEST.as_secs();
+            UsageError(format!(
+                "--{name} wants seconds above 0 and up to {most}, not \"{text}\""
+            ))
+        })
 }
 
 #[cfg(test)]
@@ -318,7 +325,18 @@ mod tests {
                 vec!["--waits-hz=101"],
                 "--waits-hz wants a whole number from 0 to 100, not \"101\"",
             ),
-            (vec!["--time=0"], "--time wants seconds above 0, not \"0\""),
+            (
+                vec!["--time=0"],
+                "--time wants seconds above 0 and up to 2147483647, not \"0\"",
+            ),
+            (
+                vec!["--time=1e19"],
+                "--time wants seconds above 0 and up to 2147483647, not \"1e19\"",
+            ),
+            (
+                vec!["--lease=inf"],
+                "--lease wants seconds above 0 and up to 2147483647, not \"inf\"",
+            ),
             (
                 vec!["--no-host", "--no-server"],
                 "--no-host and --no-server together leave nothing to sample",

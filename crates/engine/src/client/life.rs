@@ -37,7 +37,11 @@ impl Client {
         let mut intended = shared.schedule.next_start(now);
         if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
             // too late to be worth starting: count it and take the next
-            while intended + limit < now && !self.limit_reached(shared) {
+            while intended + limit < now
+                && shared.deadline.is_none_or(|deadline| intended <= deadline)
+                && !self.limit_reached(shared)
+                && !shared.stopped()
+            {
                 self.count(Ending::Skipped, 0, now, shared);
                 intended = shared.schedule.next_start(now);
             }
@@ -45,7 +49,8 @@ impl Client {
                 return self.finish(shared);
             }
         }
-        if shared.schedule.is_open() && shared.deadline.is_some_and(|deadline| intended > deadline)
+        if let (true, Some(deadline)) = (shared.schedule.is_open(), shared.deadline)
+            && intended > deadline
         {
             return self.after_last_start(deadline, now, shared);
         }
@@ -58,25 +63,21 @@ impl Client {
         self.begin_transaction(now, shared)
     }
 
+    /// It has no start before the deadline any more.
+    fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if now >= deadline || shared.spec.window == Window::ToLastTransaction {
+            return self.finish(shared);
+        }
+        self.state = State::Resting;
+        self.wake_at(deadline, shared);
+        Next::Wait
+    }
+
     pub(super) fn begin_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.reconnects {
             self.state = State::Connecting;
             shared.connect(self.id);
             return Next::Wait;
-            /// It has no start before the deadline any more.
-            fn after_last_start(
-                &mut self,
-                deadline: Nanos,
-                now: Nanos,
-                shared: &mut Shared<'_>,
-            ) -> Next {
-                if now >= deadline || shared.spec.window == Window::ToLastTransaction {
-                    return self.finish(shared);
-                }
-                self.state = State::Resting;
-                self.wake_at(deadline, shared);
-                Next::Wait
-            }
         }
         self.start(now, shared)
     }

@@ -29,7 +29,10 @@ impl Client {
         let mut intended = shared.next_planned_start(now);
         if let Some(limit) = shared.latency_limit {
             // too late to be worth starting: count it and take the next
-            while intended + limit < now {
+            while intended + limit < now
+                && shared.deadline.is_none_or(|deadline| intended < deadline)
+                && !shared.stopped()
+            {
                 self.skip(intended, now, shared);
                 intended = shared.next_planned_start(now);
             }

@@ -144,6 +144,10 @@ local shortcut = exponent > 0 and 2 - inverse(integral(2.5) - density(2)) or 1
 
 local function zipfian(a, b)
    local count = b - a + 1
+   -- a range the wrong way round has no integral, and the search would not end
+   if not (count >= 1) then
+      return a
+   end
    local first = integral(1.5) - 1
    local last = integral(count + 0.5)
    while true do

@@ -16,8 +16,9 @@ use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::tpcc::TpccOptions;
 use super::values::{
-    I32, arrivals, definition, io, part, partition_method, positive, protocol, sampling_rate,
-    scram_keys, script, seconds, seconds_or_none, seed, shorthand, steps, timer_tick, tries, whole,
+    I32, arrivals, definition, io, latency_limit, part, partition_method, protocol, rate_per_s,
+    sampling_rate, scram_keys, script, seconds, seconds_or_none, seed, shorthand, steps,
+    timer_tick, tries, whole,
 };
 use super::{
     Benchmark, Connection, EventSink, Initialize, Origin, Request, ScramKeys, ScriptChoice, Seed,
@@ -29,6 +30,10 @@ use crate::log_options::LogOptions;
 use crate::messages::Failure;
 use crate::percentiles::Percentiles;
 use crate::workers::Workers;
+
+/// pgbench takes more. Here a load lists all of its parts before it begins, and no server would plan
+/// a query over so many.
+const PARTITIONS_MOST: i64 = 100_000;
 
 /// What was given, before it is resolved.
 #[derive(Default)]
@@ -124,7 +129,15 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "unlogged-tables" => given.unlogged = true,
         "tablespace" => given.tablespace = Some(value),
         "index-tablespace" => given.index_tablespace = Some(value),
-        "partitions" => given.partitions = whole(&value, "--partitions", 0, I32)? as u32,
+        "partitions" => {
+            // what pgbench refuses is refused in its words
+            let count = whole(&value, "--partitions", 0, I32)?;
+            if count > PARTITIONS_MOST {
+                let message = format!("--partitions must be in range 0..{PARTITIONS_MOST}");
+                return Err(Failure::new(message));
+            }
+            given.partitions = count as u32;
+        }
         "partition-method" => given.partition_method = Some(partition_method(&value)?),
         "quiet" => given.quiet = true,
         name if LoadOptions::NAMES.contains(&name) => given.load.take(name, value)?,
@@ -150,7 +163,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "auto-pipeline" => given.auto_pipeline = true,
         "scale" => given.scale = Some(whole(&value, "-s/--scale", 1, I32)?),
         "define" => given.variables.push(definition(&value)?),
-        "rate" => given.rate_per_s = Some(positive(&value, "invalid rate limit")?),
+        "rate" => given.rate_per_s = Some(rate_per_s(&value, given.called_as)?),
         "keying-time" => {
             let choice = PauseChoice::parse(&value, "--keying-time")?;
             given.pacing.keying.push(choice);
@@ -162,11 +175,8 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "arrivals" => given.spacing = Some(arrivals(&value)?),
         "timer-tick" => given.timer_tick = timer_tick(&value)?,
         "phases" => given.phases_file = Some(value),
-        "latency-limit" => {
-            let limit_ms = positive(&value, "invalid latency limit")?;
-            given.latency_limit = Some(Duration::from_secs_f64(limit_ms / 1000.0));
-        }
-        "max-tries" => given.tries = Some(tries(&value)?),
+        "latency-limit" => given.latency_limit = Some(latency_limit(&value, given.called_as)?),
+        "max-tries" => given.tries = Some(tries(&value, given.called_as)?),
         "no-vacuum" => given.no_vacuum = true,
         "vacuum-all" => given.vacuum_all = true,
         "progress" => given.progress_s = Some(whole(&value, "-P/--progress", 1, I32)? as u64),
@@ -177,7 +187,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "aggregate-interval" => {
             given.log.interval_s = Some(whole(&value, "--aggregate-interval", 1, I32)? as u64);
         }
-        "sampling-rate" => given.log.sampling_rate = Some(sampling_rate(&value)?),
+        "sampling-rate" => given.log.sampling_rate = Some(sampling_rate(&value, given.called_as)?),
         "percentiles" => given.percentiles = Some(Percentiles::parse(&value)?),
         "histogram" => given.histogram = Some(value),
         "json" => given.json = Some(value),

@@ -8,7 +8,8 @@ use pgdyno_engine::spec::WeightedProgram;
 
 use crate::messages::Failure;
 
-const FORMS: &str = "A time is \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
+const FORMS: &str =
+    "Give a time up to a day: \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
 
 /// One of the options as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]

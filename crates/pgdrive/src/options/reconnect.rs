@@ -25,8 +25,9 @@ impl Patience {
             return Ok(Self::Default);
         }
         let invalid = || {
-            Failure::new(format!("invalid time (--reconnect): \"{text}\""))
-                .hint("A time is a number above 0 with ms, s, min or h behind it, such as 60s.")
+            Failure::new(format!("invalid time (--reconnect): \"{text}\"")).hint(
+                "Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s.",
+            )
         };
         let number_end = text
             .find(|c: char| !(c.is_ascii_digit() || c == '.'))

@@ -5,6 +5,7 @@ use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
 use pgdyno_engine::log::Detail;
 
 mod lua;
+mod odd_numbers;
 
 fn request(args: &[&str]) -> Result<Request, String> {
     request_as(CalledAs::Pgdrive, args)

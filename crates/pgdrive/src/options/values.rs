@@ -1,5 +1,7 @@
 //! Values of options, read and refused in pgbench's words.
 
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use pgdyno_dataset::Step;
@@ -9,56 +11,104 @@ use pgdyno_engine::spec::{Io, Tries};
 use pgdyno_script::QueryMode;
 
 use super::{Origin, ScramKeys, ScriptChoice, Seed};
+use crate::called_as::CalledAs;
 use crate::durations;
 use crate::messages::Failure;
 
 pub(super) const I32: i64 = i32::MAX as i64;
 
+/// Starts a second (-R): up to one a nanosecond, which is what the engine's clock tells apart.
+const RATES_PER_S: RangeInclusive<f64> = 1e-9..=1e9;
+
+/// Milliseconds of -L: from one nanosecond to the longest load (-T).
+const LATENCY_LIMITS_MS: RangeInclusive<f64> = 1e-6..=I32 as f64 * 1e3;
+
 pub(super) fn whole(text: &str, option: &str, least: i64, most: i64) -> Result<i64, Failure> {
-    let value: i64 = text
-        .trim()
-        .parse()
-        .map_err(|_| Failure::new(format!("invalid value \"{text}\" for option {option}")))?;
-    if value < least || value > most {
-        return Err(Failure::new(format!(
-            "{option} must be in range {least}..{most}"
-        )));
-    }
-    Ok(value)
+    let trimmed = text.trim();
+    let value = match trimmed.parse::<i64>() {
+        Ok(value) => Some(value),
+        // a whole number that is wider than the type is out of range, not malformed
+        Err(error) => match error.kind() {
+            IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => None,
+            _ => {
+                let message = format!("invalid value \"{text}\" for option {option}");
+                return Err(Failure::new(message));
+            }
+        },
+    };
+    value
+        .filter(|value| (least..=most).contains(value))
+        .ok_or_else(|| Failure::new(format!("{option} must be in range {least}..{most}")))
 }
 
 /// Whole seconds as pgbench has them, or decimals, which it refuses.
 pub(super) fn seconds(text: &str, option: &str) -> Result<Duration, Failure> {
-    let duration = seconds_or_none(text, option)?;
+    let duration = seconds_from(text, option, 1)?;
     if duration.is_zero() {
         return Err(Failure::new(format!("{option} must be in range 1..{I32}")));
     }
     Ok(duration)
 }
 
+/// Likewise, or 0.
 pub(super) fn seconds_or_none(text: &str, option: &str) -> Result<Duration, Failure> {
+    seconds_from(text, option, 0)
+}
+
+/// `least` is what the error names as the lower limit.
+fn seconds_from(text: &str, option: &str, least: i64) -> Result<Duration, Failure> {
     let invalid = || Failure::new(format!("invalid value \"{text}\" for option {option}"));
     let seconds: f64 = text.trim().parse().map_err(|_| invalid())?;
     if seconds < 0.0 || seconds > I32 as f64 {
-        return Err(Failure::new(format!("{option} must be in range 1..{I32}")));
+        return Err(Failure::new(format!(
+            "{option} must be in range {least}..{I32}"
+        )));
     }
+    // not a number is neither below nor above
     Duration::try_from_secs_f64(seconds).map_err(|_| invalid())
 }
 
-pub(super) fn positive(text: &str, complaint: &str) -> Result<f64, Failure> {
-    match text.trim().parse::<f64>() {
-        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err(Failure::new(format!("{complaint}: \"{text}\""))),
-    }
+/// -R
+pub(super) fn rate_per_s(text: &str, called_as: CalledAs) -> Result<f64, Failure> {
+    let hint = "Give transactions per second, from 1e-9 to 1e9.";
+    within(text, "invalid rate limit", RATES_PER_S, (called_as, hint))
 }
 
-pub(super) fn sampling_rate(text: &str) -> Result<f64, Failure> {
-    let complaint = "invalid sampling rate";
-    let rate = positive(text, complaint)?;
-    if rate > 1.0 {
-        return Err(Failure::new(format!("{complaint}: \"{text}\"")));
+/// -L
+pub(super) fn latency_limit(text: &str, called_as: CalledAs) -> Result<Duration, Failure> {
+    let complaint = "invalid latency limit";
+    let hint = format!("Give milliseconds, from 1e-6 to {I32}000.");
+    let limit_ms = within(text, complaint, LATENCY_LIMITS_MS, (called_as, &hint))?;
+    Duration::try_from_secs_f64(limit_ms / 1e3)
+        .map_err(|_| Failure::new(format!("{complaint}: \"{text}\"")).hint(hint))
+}
+
+/// A number within `range`. Where pgbench refuses it too, its own words have no hint.
+fn within(
+    text: &str,
+    complaint: &str,
+    range: RangeInclusive<f64>,
+    (called_as, hint): (CalledAs, &str),
+) -> Result<f64, Failure> {
+    let value = text.trim().parse::<f64>().unwrap_or(f64::NAN);
+    if range.contains(&value) {
+        return Ok(value);
     }
-    Ok(rate)
+    let failure = Failure::new(format!("{complaint}: \"{text}\""));
+    let pgbench_takes_it = value > 0.0;
+    if called_as == CalledAs::Pgdrive || pgbench_takes_it {
+        return Err(failure.hint(hint));
+    }
+    Err(failure)
+}
+
+pub(super) fn sampling_rate(text: &str, called_as: CalledAs) -> Result<f64, Failure> {
+    let failure = || Failure::new(format!("invalid sampling rate: \"{text}\""));
+    match (text.trim().parse::<f64>(), called_as) {
+        (Ok(rate), _) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        (_, CalledAs::Pgbench) => Err(failure()),
+        (_, CalledAs::Pgdrive) => Err(failure().hint("Give a share above 0 and up to 1.")),
+    }
 }
 
 pub(super) fn protocol(text: &str) -> Result<QueryMode, Failure> {
@@ -113,13 +163,16 @@ pub(super) fn timer_tick(text: &str) -> Result<Duration, Failure> {
     })
 }
 
-pub(super) fn tries(text: &str) -> Result<Tries, Failure> {
-    match text.trim().parse::<u32>() {
-        Ok(0) => Ok(Tries::Unlimited),
-        Ok(most) => Ok(Tries::AtMost(most)),
-        Err(_) => Err(Failure::new(format!(
-            "invalid number of maximum tries: \"{text}\""
-        ))),
+pub(super) fn tries(text: &str, called_as: CalledAs) -> Result<Tries, Failure> {
+    let failure = || Failure::new(format!("invalid number of maximum tries: \"{text}\""));
+    match (text.trim().parse::<u32>(), called_as) {
+        (Ok(0), _) => Ok(Tries::Unlimited),
+        (Ok(most), _) => Ok(Tries::AtMost(most)),
+        (Err(_), CalledAs::Pgbench) => Err(failure()),
+        (Err(_), CalledAs::Pgdrive) => {
+            let most = u32::MAX;
+            Err(failure().hint(format!("Give a whole number from 0 (no limit) to {most}.")))
+        }
     }
 }
 

@@ -1,0 +1,161 @@
+"""Numbers that no program can hold, or that are none: every option takes them or says why not, and nothing panics."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import BIN
+from tests.cli.test_pgnull import Null, null
+
+__all__ = ["null"]
+
+NullServer = Callable[..., Null]
+
+NUMBERS = ["inf", "nan", "1e300", "1e-300", "-1", "0", "2147483647", "1e19", "18446744073709551616", "", "1e", "0x10"]
+LOAD = ["-n", "-S", "-t3"]
+TIMED = ["-n", "-S", "-T1"]
+INIT = ["-i", "-Idt"]
+LUA = ["--workload=oltp-read-write", "-T1"]
+EVENTS = {"interval", "load", "end"}
+"""One of these is enough: the option was taken, and the load runs."""
+ENDS = {0, 1, 2, 4, -signal.SIGINT, 128 + signal.SIGINT}
+
+LINES = {
+    "client": [*LOAD, "--client={}"],
+    "jobs": [*LOAD, "-c2", "--jobs={}"],
+    "max-workers": [*LOAD, "-c2", "--max-workers={}"],
+    "worker-busy": [*LOAD, "--worker-busy={}"],
+    "transactions": ["-n", "-S", "--transactions={}"],
+    "time": ["-n", "-S", "--time={}"],
+    "warmup": [*TIMED, "--warmup={}"],
+    "drain-limit": [*TIMED, "--drain-limit={}"],
+    "rate": [*TIMED, "--rate={}"],
+    "rate, regular, with a limit": [*TIMED, "--rate={}", "--arrivals=regular", "-L1"],
+    "latency-limit": [*LOAD, "-R1000", "--latency-limit={}"],
+    "progress": [*TIMED, "--progress={}"],
+    "scale": [*LOAD, "--scale={}"],
+    "lease": [*LOAD, "--lease={}"],
+    "reconnect": [*LOAD, "--reconnect={}"],
+    "reconnect, hours": [*LOAD, "--reconnect={}h"],
+    "think-time": [*LOAD, "--think-time={}us"],
+    "keying-time": [*LOAD, "--keying-time=exponential:{}min"],
+    "timer-tick": [*LOAD, "-R1000", "--timer-tick={}us"],
+    "max-tries": [*TIMED, "--max-tries={}"],
+    "aggregate-interval": [*TIMED, "-l", "--aggregate-interval={}"],
+    "sampling-rate": [*LOAD, "-l", "--sampling-rate={}"],
+    "percentiles": [*LOAD, "--percentiles={}"],
+    "random-seed": [*LOAD, "--random-seed={}"],
+    "part": [*LOAD, "--part=1/{}"],
+    "define": [*LOAD, "--define=scale={}"],
+    "weight": ["-n", "-t3", "--builtin=select-only@{}"],
+    "port": [*LOAD, "--port={}"],
+    "connect_timeout": [*LOAD, "connect_timeout={}"],
+    "tcp_user_timeout": [*LOAD, "tcp_user_timeout={}"],
+    "keepalives_idle": [*LOAD, "keepalives_idle={}"],
+    "init: scale": [*INIT, "--scale={}"],
+    "init: rows": ["-i", "-Ig", "--scale={}"],
+    "init: fillfactor": [*INIT, "--fillfactor={}"],
+    "init: partitions": [*INIT, "--partitions={}"],
+    "init: load-workers": [*INIT, "--load-workers={}"],
+    "init: load-chunk": [*INIT, "--load-chunk={}"],
+    "init: tables": [*INIT, "--dataset=sbtest", "--tables={}"],
+    "init: table-size": [*INIT, "--dataset=sbtest", "--table-size={}"],
+    "init: warehouses": [*INIT, "--dataset=tpcc", "--warehouses={}"],
+    "init: order-line-partitions": [*INIT, "--dataset=tpcc", "--warehouses=3", "--order-line-partitions={}"],
+    "workload: tables": [*LUA, "--tables={}"],
+    "workload: table-size": [*LUA, "--table-size={}"],
+    **{
+        f"lua-opt: {name}": [*LUA, f"--lua-opt={name}={{}}"]
+        for name in ("tables", "table-size", "range-size", "point-selects", "rand-spec-iter", "rand-spec-pct")
+    },
+    "lua-opt: rand-zipfian-exp": [*LUA, "--lua-opt=rand-type=zipfian", "--lua-opt=rand-zipfian-exp={}"],
+    "lua-opt: rand-pareto-h": [*LUA, "--lua-opt=rand-type=pareto", "--lua-opt=rand-pareto-h={}"],
+}
+
+
+def ends(line: Sequence[str], server: Null, folder: Path) -> str | None:
+    """What is wrong with how pgdrive ends that has run `line`; None when nothing is."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+    with subprocess.Popen(
+        [str(BIN / "pgdrive"), *line, "--events=-"],
+        cwd=folder,
+        env={**clean, **server.env},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        begun = next((event for event in map(json.loads, process.stdout) if event["event"] in EVENTS), None)
+        if begun is not None and begun["event"] != "end":
+            process.send_signal(signal.SIGINT)
+        try:
+            code = process.wait(timeout=120)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            return f"{line}: does not end"
+        said = process.stderr.read()
+    if "panicked" in said or code not in ENDS or (code == 1 and "error: " not in said):
+        return f"{line}: ends with {code}: {said[-2000:]}"
+    return None
+
+
+def found(lines: Sequence[Sequence[str]], server: Null, folder: Path) -> list[str]:
+    with ThreadPoolExecutor(4) as pool:
+        return [wrong for wrong in pool.map(lambda line: ends(line, server, folder), lines) if wrong is not None]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_an_option_takes_an_odd_number_or_says_why_not(name: str, null: NullServer, tmp_path: Path) -> None:
+    lines = [[word.format(number) for word in LINES[name]] for number in NUMBERS]
+    assert found(lines, null(), tmp_path) == []
+
+
+@pytest.mark.parametrize("command", ["\\sleep {} s", "\\sleep :n us", "\\set x {}", "\\set x random(1, {})"])
+def test_a_script_takes_an_odd_number_or_says_why_not(command: str, null: NullServer, tmp_path: Path) -> None:
+    lines = []
+    for at, number in enumerate(NUMBERS):
+        (tmp_path / f"{at}.sql").write_text(f"{command.format(number)}\nSELECT 1;\n")
+        lines.append(["-n", "-T2", "--drain-limit=0", f"-f{at}.sql", f"-Dn={number or 0}"])
+    assert found(lines, null(), tmp_path) == []
+
+
+@pytest.mark.parametrize("entry", ['duration = "{}s"', 'duration = "1s"\nrate = {}', 'duration = "1s"\nclients = {}'])
+def test_a_phase_takes_an_odd_number_or_says_why_not(entry: str, null: NullServer, tmp_path: Path) -> None:
+    lines = []
+    for at, number in enumerate(NUMBERS):
+        (tmp_path / f"{at}.toml").write_text(f'[[phase]]\nname = "one"\n{entry.format(number)}\n')
+        lines.append(["-n", "-S", f"--phases={at}.toml"])
+    assert found(lines, null(), tmp_path) == []
+
+
+@pytest.mark.parametrize("program", ["pgprobe", "pgnull"])
+def test_the_other_programs_take_odd_numbers_or_say_why_not(program: str, tmp_path: Path) -> None:
+    options = {
+        "pgprobe": [["--no-server", "-T{}"], ["--no-server", "--lease={}"], ["--no-server", "--processes={}", "-T1"]],
+        "pgnull": [
+            ["--listen=127.0.0.1", "--port=0", "--parent-lease", *more]
+            for more in (["--delay-us={}"], ["--stall-at={}", "--stall-for={}"], ["--scale={}"], ["--threads={}"])
+        ],
+    }
+    wrong = []
+    for line in options[program]:
+        for number in NUMBERS:
+            # standard input ends at once: pgprobe's lease with it, and pgnull
+            filled = [*(word.format(number) for word in line), *(["--parent-lease"] if program == "pgprobe" else [])]
+            command = [str(BIN / program), *filled]
+            done = subprocess.run(
+                command, cwd=tmp_path, input="", capture_output=True, text=True, timeout=120, check=False
+            )
+            if "panicked" in done.stderr or done.returncode not in (0, 1) or (done.returncode == 1 and not done.stderr):
+                wrong.append((filled, done.returncode, done.stderr))
+    assert wrong == []
