@@ -20,7 +20,7 @@ use pgdyno_engine::run::Added;
 use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
+    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries, Window,
     WeightedProgram,
 };
 use pgdyno_engine::{Connected, Observer, Spec, run};

@@ -4,8 +4,10 @@
 //! these. The table also makes the help.
 
 use std::fmt;
+use std::iter::Peekable;
 
-/// What begins the description of an argument that may be left out: it stands only behind a `=`.
+/// What begins the description of an argument that may be left out. It is attached with a `=`, as
+/// getopt_long demands, or is the next word if that can be nothing else: see [`Opt::is_argument`].
 pub const OPTIONAL: &str = "[=";
 
 /// One option.
@@ -19,6 +21,14 @@ pub struct Opt {
     pub argument: Option<&'static str>,
     /// What it does; lines after the first are indented under it.
     pub help: &'static str,
+    /// For an argument that may be left out: whether a word that follows is it, rather than the
+    /// name of a database.
+    pub is_argument: fn(&str) -> bool,
+}
+
+/// [`Opt::is_argument`] of an option whose argument is never left out.
+pub const fn no_word(_: &str) -> bool {
+    false
 }
 
 /// One thing found on a command line.
@@ -75,7 +85,7 @@ pub fn parse(
 ) -> (Vec<Found>, Option<Complaint>) {
     let mut found = Vec::new();
     let mut operands = Vec::new();
-    let mut args = args.into_iter();
+    let mut args = args.into_iter().peekable();
     let complaint = loop {
         let Some(arg) = args.next() else { break None };
         if arg == "--" {
@@ -100,7 +110,7 @@ pub fn parse(
 fn read_long(
     table: &[Opt],
     text: &str,
-    rest: &mut impl Iterator<Item = String>,
+    rest: &mut Peekable<impl Iterator<Item = String>>,
 ) -> Result<Found, Complaint> {
     let (name, value) = match text.split_once('=') {
         Some((name, value)) => (name, Some(value.to_owned())),
@@ -111,7 +121,9 @@ fn read_long(
         (None, Some(_)) => return Err(Complaint::TakesNoArgument(option.long)),
         (None, None) => String::new(),
         (Some(_), Some(value)) => value,
-        (Some(argument), None) if argument.starts_with(OPTIONAL) => String::new(),
+        (Some(argument), None) if argument.starts_with(OPTIONAL) => rest
+            .next_if(|word| (option.is_argument)(word))
+            .unwrap_or_default(),
         (Some(_), None) => rest
             .next()
             .ok_or(Complaint::LongNeedsArgument(option.long))?,
@@ -174,18 +186,28 @@ mod tests {
             short: Some('c'),
             argument: Some("NUM"),
             help: "",
+            is_argument: no_word,
         },
         Opt {
             long: "connect",
             short: Some('C'),
             argument: None,
             help: "",
+            is_argument: no_word,
         },
         Opt {
             long: "select-only",
             short: Some('S'),
             argument: None,
             help: "",
+            is_argument: no_word,
+        },
+        Opt {
+            long: "every",
+            short: None,
+            argument: Some("[=SECONDS]"),
+            help: "",
+            is_argument: |word| word.parse::<u32>().is_ok(),
         },
     ];
 
@@ -208,6 +230,34 @@ mod tests {
             &["--cl", "4"],
         ] {
             assert_eq!(read(args), (vec![option("client", "4")], None), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn an_argument_that_may_be_left_out() {
+        let operand = |text: &str| Found::Operand(text.into());
+        for (args, expected) in [
+            (
+                &["--every=4", "db"][..],
+                [option("every", "4"), operand("db")],
+            ),
+            (
+                &["--every", "4", "db"],
+                [option("every", "4"), operand("db")],
+            ),
+            (
+                &["db", "--every", "4"],
+                [option("every", "4"), operand("db")],
+            ),
+            (&["--every", "db"], [option("every", ""), operand("db")]),
+            (&["db", "--every"], [option("every", ""), operand("db")]),
+            (&["--every", "--", "4"], [option("every", ""), operand("4")]),
+            (
+                &["--every", "-S"],
+                [option("every", ""), option("select-only", "")],
+            ),
+        ] {
+            assert_eq!(read(args), (expected.into(), None), "{args:?}");
         }
     }
 

@@ -1,7 +1,8 @@
 //! The options with their help, in the order and layout of PostgreSQL's programs.
 
 use crate::called_as::CalledAs;
-use crate::getopt::{OPTIONAL, Opt};
+use crate::getopt::{OPTIONAL, Opt, no_word};
+use crate::{options, percentiles};
 
 /// Options of `-i`.
 pub const INITIALIZE: &[Opt] = &[
@@ -207,9 +208,10 @@ pub const BENCHMARK: &[Opt] = &[
     ),
     long_arg("show-script", "NAME", "show builtin script code, then exit"),
     long("verbose-errors", "print messages of all errors"),
-    long_arg(
+    long_maybe(
         "percentiles",
         "[=LIST]",
+        percentiles::is_list,
         "show latency percentiles (default:\n50,90,95,99,99.9,99.99), with -r also per statement",
     ),
     long_arg(
@@ -263,9 +265,10 @@ pub const BENCHMARK: &[Opt] = &[
         "auto|epoll|io_uring",
         "how the kernel is asked for replies (default: auto)",
     ),
-    long_arg(
+    long_maybe(
         "reconnect",
         "[=TIME]",
+        options::is_patience,
         "a client that loses its connection comes back, or\nis aborted after TIME (60s, 500ms; default: the run's\nend, with -t 60s)",
     ),
     long(
@@ -432,6 +435,7 @@ const fn opt(long: &'static str, short: char, help: &'static str) -> Opt {
         short: Some(short),
         argument: None,
         help,
+        is_argument: no_word,
     }
 }
 
@@ -441,6 +445,7 @@ const fn arg(long: &'static str, short: char, argument: &'static str, help: &'st
         short: Some(short),
         argument: Some(argument),
         help,
+        is_argument: no_word,
     }
 }
 
@@ -450,6 +455,7 @@ const fn long(long: &'static str, help: &'static str) -> Opt {
         short: None,
         argument: None,
         help,
+        is_argument: no_word,
     }
 }
 
@@ -459,6 +465,23 @@ const fn long_arg(long: &'static str, argument: &'static str, help: &'static str
         short: None,
         argument: Some(argument),
         help,
+        is_argument: no_word,
+    }
+}
+
+/// An option whose argument may be left out.
+const fn long_maybe(
+    long: &'static str,
+    argument: &'static str,
+    is_argument: fn(&str) -> bool,
+    help: &'static str,
+) -> Opt {
+    Opt {
+        long,
+        short: None,
+        argument: Some(argument),
+        help,
+        is_argument,
     }
 }
 

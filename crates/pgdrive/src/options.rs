@@ -30,6 +30,7 @@ use given::{Given, resolve, take};
 pub use load::DatasetChoice;
 pub use lua::{LuaChoice, LuaSource};
 pub use pacing::PacingChoice;
+pub use reconnect::is_patience;
 pub use tpcc::{TpccCheck, TpccLoad};
 use values::seed;
 

@@ -13,6 +13,12 @@ const DEFAULT: &[f64] = &[50.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 #[derive(Debug, Clone, PartialEq)]
 pub struct Percentiles(Vec<f64>);
 
+/// Whether `word` is a list of percentiles, and so no database's name.
+#[must_use]
+pub fn is_list(word: &str) -> bool {
+    !word.is_empty() && Percentiles::parse(word).is_ok()
+}
+
 impl Percentiles {
     /// Reads `50,99.9`; an empty text is the usual list.
     ///

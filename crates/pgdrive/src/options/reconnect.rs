@@ -18,6 +18,12 @@ pub(super) enum Patience {
     Given(Duration),
 }
 
+/// Whether `word` is a time of this option, and so no database's name.
+#[must_use]
+pub fn is_patience(word: &str) -> bool {
+    !word.is_empty() && Patience::parse(word).is_ok()
+}
+
 impl Patience {
     /// Reads the option's argument; there may be none.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {

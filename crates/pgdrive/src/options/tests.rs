@@ -402,3 +402,21 @@ fn pauses_need_a_closed_loop_and_are_not_pgbenchs() {
         Err("unrecognized option '--think-time'".to_owned())
     );
 }
+
+#[test]
+fn an_optional_argument_may_follow_after_a_space() {
+    let given = load(&["--percentiles", "50,99", "--reconnect", "60s", "bench"]);
+    assert_eq!(given.connection.dbname.as_deref(), Some("bench"));
+    assert_eq!(
+        given.percentiles,
+        Some(Percentiles::parse("50,99").expect("a list"))
+    );
+    let patience = Some(Duration::from_secs(60));
+    assert_eq!(given.on_loss, OnLoss::Reconnect { patience });
+    for option in ["--percentiles", "--reconnect"] {
+        for database in ["bench", "2024_bench", "host=10.0.0.1", "postgresql://h/50"] {
+            let given = load(&[option, database]);
+            assert_eq!(given.connection.dbname.as_deref(), Some(database));
+        }
+    }
+}
