@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint format bench bench-probe bench-packages simulations fuzz engines clean
+.PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint advisories format bench bench-probe bench-packages simulations fuzz engines clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -24,12 +24,24 @@ test: test-packages ## every test but the long ones; CI runs it, and make lint
 	$(MAKE) --no-print-directory --jobs=2 build test-binaries
 	$(MAKE) --no-print-directory test-rust test-python
 
-lint: build ## rustfmt, clippy, ruff, mypy --strict
+lint: build target/tools/bin/cargo-deny ## rustfmt, clippy, cargo deny, ruff, mypy --strict
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	target/tools/bin/cargo-deny --locked check licenses bans sources
 	$(BIN)/ruff format --check $(PYTHON)
 	$(BIN)/ruff check $(PYTHON)
 	$(BIN)/mypy
+
+# RustSec's database is a repository on GitHub. The checks of `make lint` need no network once the crates are there
+advisories: target/tools/bin/cargo-deny ## known vulnerabilities of the crates (fetches RustSec's database)
+	@target/tools/bin/cargo-deny --locked fetch db || { \
+	  echo "make advisories: NOT CHECKED: https://github.com/RustSec/advisory-db could not be fetched (see above)" >&2; \
+	  exit 1; }
+	target/tools/bin/cargo-deny --locked check advisories
+
+# once: five minutes of one core
+target/tools/bin/cargo-deny:
+	$(CARGO) install cargo-deny --version 0.20.2 --locked --quiet --root target/tools
 
 format: build ## put the source in shape
 	$(CARGO) fmt
