@@ -5,7 +5,7 @@ BIN := .venv/bin
 CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
-PYTHON := python tests benchmarks hatch_build.py
+PYTHON := python tests benchmarks hatch_build.py third_party.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 

@@ -20,8 +20,8 @@ use pgdyno_engine::run::Added;
 use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::schedule::Arrivals;
 use pgdyno_engine::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries, Window,
-    WeightedProgram,
+    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
+    WeightedProgram, Window,
 };
 use pgdyno_engine::{Connected, Observer, Spec, run};
 use pgdyno_script::{Program, QueryMode, Rng, Symbols};

@@ -1,0 +1,168 @@
+"""Notices of what others wrote and the wheel carries: crates in its programs, scripts in its pages.
+
+`hatch_build.py` puts them into every wheel; `python third_party.py` prints them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = {"pgdrive": "pgdrive", "pgprobe": "pgdyno-probe", "pgnull": "pgdyno-nullserver"}
+"""Programs that the wheel carries, and the crate of each."""
+
+NAME = "THIRD-PARTY-NOTICES.txt"
+
+LINKED_BY_BUILD = {"luajit-src": ["luajit2/COPYRIGHT"]}
+"""Build dependencies that bring code which is linked, and its texts: all others only help the compiler."""
+
+ASSET_LICENCE = "-LICENSE.txt"
+"""Ends the name of the licence beside a script or a font of others: `uPlot-LICENSE.txt`."""
+
+_BEGINNINGS = ("LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE")
+_RULE = "-" * 80
+
+
+class NoticeError(Exception):
+    """Something is carried whose licence's text is nowhere."""
+
+
+@dataclass(frozen=True)
+class Component:
+    """A crate, or a file in the pages."""
+
+    name: str
+    version: str
+    licence: str
+    """As its author names it, most often an SPDX expression."""
+    source: str
+    texts: tuple[str, ...]
+
+
+def notices(root: Path) -> str:
+    """The whole file: every component with its licence, then each text once."""
+    components = [*crates(root), *assets(root)]
+    numbers: dict[str, int] = {}
+    lines = [
+        "pgdyno carries the following software of others: crates within pgdrive, pgprobe and",
+        "pgnull, and scripts within its pages. The texts of their licences follow the list.",
+        "",
+    ]
+    for each in components:
+        shown = ", ".join(str(numbers.setdefault(text, len(numbers) + 1)) for text in each.texts)
+        lines += [f"{each.name} {each.version}", f"  {each.licence}; text {shown}; {each.source}"]
+    for text, number in numbers.items():
+        lines += ["", _RULE, f"text {number}", _RULE, "", text]
+    return "\n".join(lines) + "\n"
+
+
+def crates(root: Path) -> list[Component]:
+    """Crates that the programs are compiled with on this platform, by name. Raises NoticeError."""
+    packages = json.loads(_cargo(root, "metadata", "--format-version=1", f"--filter-platform={_host(root)}"))[
+        "packages"
+    ]
+    found = {(package["name"], package["version"]): package for package in packages if package["source"] is not None}
+    # crates of ours have a path, and no source
+    return [_component(found[each], packages) for each in sorted(_compiled(root)) if each in found]
+
+
+def assets(root: Path) -> list[Component]:
+    """Files of others beside our own: each has a licence beside it whose first line names it."""
+    package = root / "python" / "pgdyno"
+    found = []
+    for licence in sorted(package.rglob(f"*{ASSET_LICENCE}")):
+        name = licence.name.removesuffix(ASSET_LICENCE)
+        files = sorted(each.name for each in licence.parent.glob(f"{name}*") if each != licence)
+        if not files:
+            raise NoticeError(f"{licence} is the licence of nothing: there is no {name}* beside it")
+        where = licence.parent.relative_to(package.parent)
+        found.append(Component(name, _asset_version(licence.parent, files), "MIT", str(where), (_text(licence),)))
+    return found
+
+
+def _asset_version(folder: Path, files: Sequence[str]) -> str:
+    """What stands in the head of a minified script: `(v1.6.32)`."""
+    for file in files:
+        head = (folder / file).read_text(errors="replace")[:200]
+        if "(v" in head:
+            return head.split("(v")[1].split(")")[0]
+    return "of unknown version"
+
+
+def _compiled(root: Path) -> set[tuple[str, str]]:
+    """Names and versions in the programs. `cargo metadata` has features, too, that only tests ask for."""
+    programs = [f"--package={crate}" for crate in PROGRAMS.values()]
+    found = set()
+    for edges in ("normal", "normal,build"):
+        lines = _cargo(root, "tree", f"--edges={edges}", "--prefix=none", "--format={p}", *programs).splitlines()
+        each = {(words[0], words[1].removeprefix("v")) for words in map(str.split, lines) if words}
+        found |= each if edges == "normal" else {crate for crate in each if crate[0] in LINKED_BY_BUILD}
+    return found
+
+
+def _cargo(root: Path, command: str, *arguments: str) -> str:
+    cargo = os.environ.get("CARGO", "cargo")
+    done = subprocess.run(
+        [cargo, command, "--locked", *arguments], cwd=root, check=True, stdout=subprocess.PIPE, text=True
+    )
+    return done.stdout
+
+
+def _host(root: Path) -> str:
+    said = subprocess.run(["rustc", "-vV"], cwd=root, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return next(line.removeprefix("host: ") for line in said.splitlines() if line.startswith("host: "))
+
+
+def _component(package: dict[str, Any], packages: Sequence[dict[str, Any]]) -> Component:
+    texts = tuple(_texts(package)) or tuple(_texts_of_siblings(package, packages))
+    if not texts:
+        raise NoticeError(
+            f"no licence text for crate {package['name']} {package['version']} ({package['license']}): "
+            "neither it nor another crate of its repository has one"
+        )
+    licence = package["license"] or "licence in the text"
+    source = f"https://crates.io/crates/{package['name']}/{package['version']}"
+    return Component(package["name"], package["version"], licence, source, texts)
+
+
+def _texts(package: dict[str, Any]) -> Iterator[str]:
+    folder = Path(package["manifest_path"]).parent
+    named = [folder / package["license_file"]] if package["license_file"] else []
+    files = [each for each in sorted(folder.iterdir()) if each.name.upper().startswith(_BEGINNINGS) and each.is_file()]
+    linked = [folder / each for each in LINKED_BY_BUILD.get(package["name"], [])]
+    # a name may be given twice
+    for file in dict.fromkeys([*named, *files, *linked]):
+        yield _text(file)
+
+
+def _texts_of_siblings(package: dict[str, Any], packages: Sequence[dict[str, Any]]) -> list[str]:
+    """Of another crate from the same repository, under the same licence: some publish a text with one crate only."""
+    for other in packages:
+        is_sibling = _repository(other) == _repository(package) and _choices(other) == _choices(package)
+        if is_sibling and _repository(package) and (texts := list(_texts(other))):
+            return texts
+    return []
+
+
+def _repository(package: dict[str, Any]) -> str:
+    return (package["repository"] or "").rstrip("/").removesuffix(".git")
+
+
+def _choices(package: dict[str, Any]) -> set[str]:
+    """Licences of which one may be chosen, however they are joined: `MIT/Apache-2.0` is the older form."""
+    return set((package["license"] or "").replace("/", " OR ").split(" OR "))
+
+
+def _text(file: Path) -> str:
+    lines = (line.rstrip() for line in file.read_text(encoding="utf-8", errors="replace").splitlines())
+    return "\n".join(lines).strip("\n")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(notices(Path(__file__).parent))
