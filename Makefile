@@ -9,7 +9,7 @@ PYTHON := python tests benchmarks hatch_build.py third_party.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint advisories format bench bench-probe bench-packages simulations fuzz engines clean
+.PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz engines clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -24,10 +24,13 @@ test: test-packages ## every test but the long ones; CI runs it, and make lint
 	$(MAKE) --no-print-directory --jobs=2 build test-binaries
 	$(MAKE) --no-print-directory test-rust test-python
 
-lint: build target/tools/bin/cargo-deny ## rustfmt, clippy, cargo deny, ruff, mypy --strict
+lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
+	target/tools/bin/cargo-deny --locked check licenses bans sources
+
+# what CI runs: it does not build cargo-deny, which takes five minutes in each fresh clone
+lint-source: build
 	$(CARGO) fmt --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
-	target/tools/bin/cargo-deny --locked check licenses bans sources
 	$(BIN)/ruff format --check $(PYTHON)
 	$(BIN)/ruff check $(PYTHON)
 	$(BIN)/mypy
