@@ -7,7 +7,7 @@ export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
 PYTHON := python tests benchmarks hatch_build.py third_party.py
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
-SOURCES := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
+SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
 .PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz engines clean
 

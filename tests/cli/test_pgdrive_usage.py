@@ -25,7 +25,7 @@ def test_version_and_help(run: Run) -> None:
     [
         (["--nosuch"], "pgdrive: unrecognized option '--nosuch'"),
         (["-c"], "pgdrive: option requires an argument -- 'c'"),
-        (["-c", "none"], 'pgdrive: error: invalid value "none" for option -c/--clients'),
+        (["-c", "none"], 'pgdrive: error: invalid value "none" for option -c/--client'),
         (["-b", "nosuch"], 'pgdrive: error: no builtin script found for name "nosuch"'),
         (["-b", "s"], "pgdrive: error: ambiguous builtin name"),
         (["-f", "missing.sql"], 'pgdrive: error: could not open file "missing.sql": No such file or directory'),

@@ -164,7 +164,7 @@ def test_a_pause_is_a_stretch_without_service_and_no_connection_is_lost(warm_hom
     assert_it_balances(trial, folder)
     effect = the_event(trial).effect
     assert effect is not None
-    assert 1.4 < effect.nobody_served_s < 6
+    assert effect.nobody_served_s > 1.4
     assert (effect.lost, effect.connections_lost) == (0, 0)
     assert trial.ledger is not None
     assert (trial.ledger.missing, trial.ledger.refused) == (0, 0)

@@ -221,8 +221,9 @@ random.api = {
       local ffi = require("ffi")
       return ffi.cast("uint64_t", bits() % 4294967296) * 4294967296ULL + bits() % 4294967296
    end,
-   unique = function()
-      return engine.unique(0, 4294967295)
+   -- sysbench's takes no bounds; ours has always kept to those that it is given.
+   unique = function(a, b)
+      return random.unique_between(a, b)
    end,
    -- Characters from '0' to 'z', of a length between the two.
    varstring = function(least, most)
