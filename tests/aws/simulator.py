@@ -365,8 +365,13 @@ def _handler(simulator: Simulator) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-            status, reply = simulator.answer(dict(self.headers.items()), body)
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:
+                # who asks was killed before it had asked
+                self.close_connection = True
+                return
+            status, reply = simulator.answer(dict(self.headers.items()), body.decode())
             self.send_response(status)
             self.send_header("Content-Type", "text/xml")
             self.send_header("Content-Length", str(len(reply)))

@@ -203,7 +203,8 @@ def test_a_commit_storm_waits_for_wal(server: Server) -> None:
     inserted = probe.gained("database", "rows_inserted", began, ended)
     assert inserted == sum(commits)
     clients = probe.gained("processes", "cpu", began, ended, kind="client backend")
-    assert clients > 100_000
+    # in microseconds: no commit does with less, and those of a busy machine are few
+    assert clients > 10 * sum(commits)
     if major(server) >= 14:
         assert probe.gained("wal", "records", began, ended) >= 2 * sum(commits)
         assert probe.gained("wal", "syncs", began, ended) > 0
