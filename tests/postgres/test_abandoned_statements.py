@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import resource
 import signal
@@ -185,6 +186,9 @@ def test_a_lease_that_runs_out_ends_them_whoever_reads_the_events(
 ) -> None:
     args = ("-n", "-f", sleeping, "-c", "2", "-T", "600", "--lease=3", "--events=-")
     with load(server.environment(), observer, *args) as running:
+        assert running.process.stdout is not None
+        # so little room that the engine soon waits for a reader
+        fcntl.fcntl(running.process.stdout, fcntl.F_SETPIPE_SZ, 4096)
         running.await_active(2)
         # neither does anybody speak to it, nor read what it writes
         until(lambda: running.process.poll() is not None, "end of the process")
