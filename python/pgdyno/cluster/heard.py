@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 LEASE_S = 4.0
 """An engine that was not spoken to for so long stops."""
-GONE_S = 5.0
-"""For an engine that was told to end, until it is killed."""
+GONE_S = 8.0
+"""For an engine that was told to end, until it is killed: it takes up to 5 s to end its statements in the server."""
 MOST_LINES = 5_000
 """Handed over in one answer."""
 RENEWAL = b"alive\n"
