@@ -43,8 +43,8 @@ def assert_between(
     probe: Probe, theirs: float, source: str, metric: str, times: Times, looked: Times, **labels: str
 ) -> None:
     """`times` are those between which the other program ran, `looked` those of its second look and of its last."""
-    low, _ = within(probe, source, metric, *looked, **labels)
-    _, high = within(probe, source, metric, *times, **labels)
+    low, _ = within(probe, source, metric, looked[0], looked[1], **labels)
+    _, high = within(probe, source, metric, times[0], times[1], **labels)
     # its seconds are longer on a busy machine
     longest = times[1] - times[0] - (SECONDS - 1)
     assert low > 0, (source, metric)
