@@ -71,7 +71,7 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECO
 	cd fuzz && for target in $(FUZZ_TARGETS); do found=../target/fuzz/$$target; mkdir -p $$found; \
 	  PATH="$(CURDIR)/target/tools/bin:$$PATH" nice -n 19 \
 	    $(CARGO) +nightly fuzz run $$target $$found corpus/$$target -- \
-	    -max_total_time=$(FUZZ_SECONDS) -timeout=15 -rss_limit_mb=1024 \
+	    -max_total_time=$(FUZZ_SECONDS) -timeout=60 -rss_limit_mb=1024 \
 	    $$(test -f $$target.dict && echo -dict=$$target.dict) || exit; done
 
 target/tools/bin/cargo-fuzz:

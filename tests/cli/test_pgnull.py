@@ -21,7 +21,7 @@ import psycopg
 import pytest
 
 from tests.cli.conftest import Run
-from tests.recount import Running, start_load
+from tests.recount import start_load
 
 SCALE = 7
 PORT = 5432
@@ -277,16 +277,24 @@ def test_latency_follows_the_delay(tmp_path: Path) -> None:
     delays_us = (50, 300, 700, 1200)
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
-    loads: dict[int, Running] = {}
+    arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "1", "-T", "1")
+    rounds_us: dict[int, list[float]] = {delay_us: [] for delay_us in delays_us}
     with contextlib.ExitStack() as stack:
+        servers: dict[int, Null] = {}
         for delay_us in delays_us:
             folder = tmp_path / f"{delay_us} us"
             folder.mkdir()
-            server = stack.enter_context(null_server(folder, f"--delay-us={delay_us}"))
-            arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "1", "-T", "2")
-            loads[delay_us] = start_load(os.environ | server.env, folder / "load", *arguments)
-        p50_us = {delay_us: load.finish().end["latency_ns"]["p50"] / 1000 for delay_us, load in loads.items()}
-    # what a round trip and waking take beside is the same for all
+            servers[delay_us] = stack.enter_context(null_server(folder, f"--delay-us={delay_us}"))
+        for number in range(3):
+            loads = {
+                delay_us: start_load(os.environ | server.env, server.folder / f"load {number}", *arguments)
+                for delay_us, server in servers.items()
+            }
+            for delay_us, load in loads.items():
+                rounds_us[delay_us].append(load.finish().end["latency_ns"]["p50"] / 1000)
+    # in another round one of them may have had no core
+    p50_us = {delay_us: min(p50s) for delay_us, p50s in rounds_us.items()}
+    # a round trip and waking take the same with every delay
     for (short, after_short), (long, after_long) in itertools.pairwise(p50_us.items()):
         assert after_long - after_short == pytest.approx(long - short, rel=0.5), p50_us
 

@@ -27,7 +27,7 @@ IO_URING = ("io_uring_setup", "io_uring_enter", "io_uring_register")
 
 
 def test_transactions_begin_equally_late_by_every_poller(tmp_path: Path) -> None:
-    # in milliseconds, as epoll's own timeout counts, the median would be ten times io_uring's
+    # in milliseconds, as epoll's own timeout counts, it would be ten times io_uring's
     script = tmp_path / "one.sql"
     script.write_text("SELECT 1;\n")
     arguments = ("-n", "-f", str(script), "-M", "prepared", "-c", "4", "-T", "1", f"--rate={RATE_PER_S}")
@@ -43,10 +43,10 @@ def test_transactions_begin_equally_late_by_every_poller(tmp_path: Path) -> None
             }
             for name, load in loads.items():
                 lines = load.finish().lines
-                assert len(lines) > RATE_PER_S / 2
-                lags_us[name].append(statistics.median(line.lag_us for line in lines))
-    # the best round: in another, one of them may have had no core
-    least_us = {name: min(medians) for name, medians in lags_us.items()}
+                assert len(lines) > RATE_PER_S / 5
+                # the rest may be for want of a core, and so may all of a round
+                lags_us[name].append(statistics.quantiles(line.lag_us for line in lines)[0])
+    least_us = {name: min(quartiles) for name, quartiles in lags_us.items()}
     assert max(least_us.values()) < 4 * min(least_us.values()), lags_us
 
 

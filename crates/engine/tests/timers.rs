@@ -29,6 +29,8 @@ use pgdyno_script::{Program, QueryMode, Rng, Symbols};
 const SLEEP: Duration = Duration::from_millis(30);
 const WORK: Duration = Duration::from_millis(20);
 const ROUNDS: usize = 10;
+/// On a busy machine most clients may wake late for want of a core.
+const ATTEMPTS: usize = 5;
 
 /// Two clients that fall asleep together. The second one works before it does.
 #[derive(Debug, Default)]
@@ -144,20 +146,27 @@ impl Observer for Deaf {
 fn the_work_of_one_client_does_not_lengthen_anothers_sleep() {
     // io_uring where it works
     for io in [Io::Epoll, Io::Auto] {
-        let server = Server::start();
-        let drivers = Sleepers::default();
-        let late = Arc::clone(&drivers.late);
-        let spec = spec(&server, drivers, io);
-        let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Deaf);
-        assert_eq!(report.expect("it begins").outcome, Outcome::Finished);
-        assert_eq!(server.counts(), [0, 0]);
-        let mut late = late.lock().expect("no panic").clone();
-        assert_eq!(late.len(), ROUNDS);
-        // on a busy machine most of them may wake late for want of a core
-        late.sort_unstable();
-        assert!(
-            Duration::from_nanos(late[ROUNDS / 4]) < WORK / 2,
-            "{io:?}: {late:?}"
-        );
+        let mut attempts = (0..ATTEMPTS).map(|_| lower_quartile(lateness(io)));
+        let is_in_time = attempts.any(|late| Duration::from_nanos(late) < WORK / 2);
+        assert!(is_in_time, "{io:?}");
     }
+}
+
+fn lower_quartile(mut values: Vec<Nanos>) -> Nanos {
+    values.sort_unstable();
+    values[values.len() / 4]
+}
+
+/// How late the first client was woken, round by round.
+fn lateness(io: Io) -> Vec<Nanos> {
+    let server = Server::start();
+    let drivers = Sleepers::default();
+    let late = Arc::clone(&drivers.late);
+    let spec = spec(&server, drivers, io);
+    let report = run(&spec, Clock::start(), &AtomicBool::new(false), &mut Deaf);
+    assert_eq!(report.expect("it begins").outcome, Outcome::Finished);
+    assert_eq!(server.counts(), [0, 0]);
+    let late = late.lock().expect("no panic").clone();
+    assert_eq!(late.len(), ROUNDS);
+    late
 }
