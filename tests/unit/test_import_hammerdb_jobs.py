@@ -105,4 +105,4 @@ def test_a_report_that_says_nothing_of_ours_is_no_run(tmp_path: Path, text: str,
     with pytest.raises(StoreError, match=said) as caught:
         import_files([tmp_path / "job.json"], tmp_path / "runs")
     assert caught.value.hint is not None
-    assert caught.value.hint.startswith("1 lines")
+    assert caught.value.hint.startswith("1 line ")

@@ -126,7 +126,7 @@ class Sample:
     @property
     def is_open(self) -> bool:
         """Whether the load came at a rate."""
-        return self.trial.point.rate is not None
+        return self.trial.point.rate is not None or "schedule_lag_ms" in self.figures
 
 
 _Row = TypeVar("_Row", IntervalRow, StatementRow, EventRow, SeriesRow, WaitRow)

@@ -37,11 +37,22 @@ def import_(
             result = import_files(places, folder, target=target, mapping=mapping_of(mapping), over=certain(way))
         run = brought(result.run)
     if json:
-        unread = [line.model_dump(mode="json") for line in result.unread]
-        print(json_module.dumps({"run": run, "trials": result.trials, "unread": unread}, ensure_ascii=False))
+        said = {
+            "run": run,
+            "trials": result.trials,
+            "unread": [line.model_dump(mode="json") for line in result.unread],
+            "left_out": [line.model_dump(mode="json") for line in result.left_out],
+            "notes": result.notes,
+        }
+        print(json_module.dumps(said, ensure_ascii=False))
         return
     console = Console(highlight=False, soft_wrap=True)
     console.print(f"{result.trials} trials are in {run}", markup=False)
+    for note in result.notes:
+        if "manifest.json lists them" not in note:
+            console.print(f"note: {note}", markup=False)
+    for line in result.left_out:
+        console.print(f"  {line.file}:{line.line}: left out: {line.text}", markup=False)
     if result.unread:
         console.print(f"{len(result.unread)} lines with figures were not understood:", markup=False)
     for line in result.unread[:UNREAD_SHOWN]:

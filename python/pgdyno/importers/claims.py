@@ -10,8 +10,11 @@ from collections.abc import Callable
 from pgdyno.importers.found import Claim
 
 _CLAIM = re.compile(
-    r"(?P<currency>[€$£¥])\s*(?P<printed>\d[\d,]*(?:\.\d+)?)\s*\((?P<formula>[^=]*?[/x×*][^=]*)\)(?!\S)"  # noqa: RUF001
+    r"(?P<currency>[€$£¥])\s{0,4}(?P<printed>\d[\d,]{0,30}(?:\.\d{1,10})?)\s{0,4}"
+    r"\((?P<formula>[^=/x×*]{0,150}[/x×*][^=]{0,200})\)(?!\S)"  # noqa: RUF001
 )
+_LONGEST = 2_000
+"""Characters of a line that may have an equation in it."""
 _WORDS = re.compile(r"[A-Za-z€$£¥]+")
 _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -23,6 +26,8 @@ _OPERATORS: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 def claims_in(text: str, line: int) -> list[Claim]:
     """Every equation in `text`, such as `€ 0.11 (€ 38,364 / 365,974 TPS)`."""
+    if not any(currency in text for currency in "€$£¥") or len(text) > _LONGEST:
+        return []
     found = []
     for match in _CLAIM.finditer(text):
         computed = evaluate(match["formula"])
@@ -41,7 +46,7 @@ def evaluate(formula: str) -> float | None:
     plain = _WORDS.sub("", plain).strip()
     try:
         return _value(ast.parse(plain, mode="eval").body)
-    except (SyntaxError, ValueError, ZeroDivisionError):
+    except (SyntaxError, ValueError, ZeroDivisionError, OverflowError, RecursionError, MemoryError):
         return None
 
 

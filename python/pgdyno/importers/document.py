@@ -7,20 +7,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.importers import tables
+from pgdyno.importers.benchbase import BenchbaseParser
 from pgdyno.importers.claims import claims_in
+from pgdyno.importers.context import Context
 from pgdyno.importers.facts import facts_in
 from pgdyno.importers.found import Claim, Fact, Output, Unread
+from pgdyno.importers.grids import grid_at, is_rule, names_figures
 from pgdyno.importers.hammerdb import HammerdbParser
+from pgdyno.importers.lines import LONGEST_LINE, cleaned, fence, joined
 from pgdyno.importers.pgbench import PgbenchParser
+from pgdyno.importers.published_rows import trials_of_grid, units_in
 from pgdyno.importers.sysbench import SysbenchParser
 
-_HEADING = re.compile(
-    r"^\s*(?:#{1,6}\s+(?P<hash>.+?)\s*#*|\[(?P<bracket>[^\]()]+)\](?:\s*-.*)?|"
-    r"(?P<numbered>\d{1,2}(?:\.\d{1,2})+\.? [^\W\d].*?))\s*$"
+_FIGURES = re.compile(
+    r"(?<![\w.,])\d[\d.,]{0,30}\s{0,3}k?\s{0,3}(?:tps|tpmc?|nopm|qps|ms|transactions)\b|"
+    r"\b(?:tps|tpmc?|nopm|qps|latency|transactions)\b\W{0,12}\d",
+    re.IGNORECASE,
 )
-_FIGURES = re.compile(r"\b\d[\d.,]*\s*(?:tps|tpm|nopm|qps|ms)\b|\b(?:tps|tpm|nopm|qps)\s*[:=]?\s*\d", re.IGNORECASE)
-"""Lines that speak of figures: told as unread when no parser took them."""
-_LONGEST_HEADING = 100
+"""Lines that speak of figures: listed as unread when nothing took them."""
+_UNITS = re.compile(r"\b(?:tps|tpmc?|nopm|qps|latency)\b", re.IGNORECASE)
+_QUOTED = re.compile(r"`[^`]{1,400}\s-[^`]{1,400}`")
+MOST_TRIES = 16
+"""Tables that are looked for in one block of lines with bars or tabs: else its time would grow by the square."""
+LONGEST_SHOWN = 400
+"""Characters of an unread line that are kept."""
 
 
 @dataclass(slots=True)
@@ -36,7 +46,7 @@ class Document:
 
 def read_document(text: str) -> Document:
     """Everything in `text` that is an output of a known tool, a table of figures or an equation."""
-    lines = text.splitlines()
+    lines = [cleaned(line) if len(line) <= LONGEST_LINE else line for line in text.splitlines()]
     reader = _Reader(lines)
     line = 0
     while line < len(lines):
@@ -48,101 +58,163 @@ class _Reader:
     def __init__(self, lines: Sequence[str]) -> None:
         self._lines = lines
         self._pgbench, self._sysbench, self._hammerdb = PgbenchParser(), SysbenchParser(), HammerdbParser()
+        self._benchbase = BenchbaseParser()
+        self._parsers: tuple[PgbenchParser | SysbenchParser | HammerdbParser | BenchbaseParser, ...]
+        self._parsers = (self._pgbench, self._sysbench, self._hammerdb, self._benchbase)
+        self._marked = [0] * len(self._parsers)
+        self._context = Context()
         self._tabled: list[Output] = []
         self._document = Document()
-        self._headings: list[tuple[int, str]] = []
+        self._units = frozenset[str]().union(*(units_in(line) for line in lines if len(line) <= LONGEST_LINE))
         self._sweep: list[str] | None = None
         self._sweep_from = 0
+        self._no_grid_until = 0
+        self._tries = 0
 
     def take(self, at: int) -> int:
         """Reads what begins at index `at`; how many lines that was."""
         text, line = self._lines[at], at + 1
-        self._document.facts += facts_in(text, line)
-        table = self._table(at)
-        if table:
-            return table
-        if self._sweep_line(text, line):
+        if len(text) > LONGEST_LINE:
+            self._end_all()
+            why = f"a line of {len(text):,} characters, which is not read: at most {LONGEST_LINE:,} are"
+            self._document.unread.append(Unread(line, f"{why}: {text[:60]}…"))
             return 1
+        self._document.facts += facts_in(text, line)
+        if fence(text) is not None:
+            self._context.add(text)
+            return 1
+        return self._table(at) or self._heading(at) or self._line(at)
+
+    def _table(self, at: int) -> int:
+        """A table that begins at index `at`, or a row of a sweep: how many lines, 0 where there is none."""
+        text = self._lines[at]
+        table = self._peaks(at) if "\t" in text or "|" in text else 0
+        return table or int(self._sweep_line(text, at + 1)) or self._grid(at)
+
+    def _heading(self, at: int) -> int:
+        previous = self._lines[at - 1] if at else ""
+        following = self._lines[at + 1] if at + 1 < len(self._lines) else ""
+        heading = self._context.heading_of(self._lines[at], previous, following)
+        if heading is None:
+            return 0
+        self._end_all()
+        self._context.enter(*heading)
+        return 1
+
+    def _line(self, at: int) -> int:
+        """A line of an output or of text, with those that continue it."""
+        text, line = self._lines[at], at + 1
         claims = claims_in(text, line)
         self._document.claims += claims
         told = None if claims else tables.in_prose(text, line)
         if told is not None:
-            self._name([told], line)
-            self._tabled.append(told)
+            self._add([told])
             return 1
-        heading = _HEADING.match(text)
-        if heading is not None and len(text) <= _LONGEST_HEADING and not self._is_prompt(text, heading):
-            self._end_all()
-            self._headings.append((line, (heading["hash"] or heading["bracket"] or heading["numbered"]).strip()))
-            return 1
+        whole, count = joined(self._lines, at)
+        if len(whole) > LONGEST_LINE:
+            whole, count = text, 1
         # all of them see every line: one that is not theirs ends what they have open
-        taken = [parser.read(text, line) for parser in (self._pgbench, self._sysbench, self._hammerdb)]
-        if not any(taken) and not claims and _FIGURES.search(text):
-            self._document.unread.append(Unread(line, text.strip()))
-        return 1
+        taken = [parser.read(whole, line) for parser in self._parsers]
+        self._mark()
+        if taken[0] and whole.count("`") >= 2:
+            # a command within a sentence: the rest of it may say what was measured
+            self._context.add(_QUOTED.sub(" ", whole))
+        if not any(taken):
+            if not claims and (_FIGURES.search(whole) or _is_row_of_figures(whole)):
+                self._document.unread.append(Unread(line, whole.strip()[:LONGEST_SHOWN]))
+            self._context.add(whole)
+        return count
 
     def done(self) -> Document:
         self._end_all()
-        found = [*self._pgbench.found, *self._sysbench.found, *self._hammerdb.found, *self._tabled]
+        found = [output for parser in self._parsers for output in parser.found] + self._tabled
         self._document.outputs = sorted(found, key=lambda output: (output.line, output.last_line))
-        for output in self._document.outputs:
-            output.target = output.target or self._heading_above(output.line)
+        self._document.unread += [*self._pgbench.cut, *self._sysbench.cut, *self._benchbase.cut]
+        self._document.unread.sort(key=lambda each: each.line)
         return self._document
 
-    def _table(self, at: int) -> int:
+    def _peaks(self, at: int) -> int:
+        """A table of peaks by scale."""
+        if "scale" not in self._lines[at].lower():
+            return 0
         window = [(number, self._lines[number - 1]) for number in range(at + 1, min(len(self._lines), at + 400) + 1)]
-        for read in (tables.by_scale, tables.by_target):
-            found = read(window)
-            if found is not None:
-                outputs, taken = found
-                for output in outputs:
-                    output.group = at + 1
-                self._name(outputs, at + 1)
-                self._tabled += outputs
-                return taken
-        return 0
-
-    def _name(self, outputs: Sequence[Output], line: int) -> None:
-        heading = self._heading_above(line)
+        found = tables.by_scale(window)
+        if found is None:
+            return 0
+        outputs, taken = found
         for output in outputs:
-            if heading is not None:
-                output.words.setdefault("heading", heading)
-            instance = self._instance_above(line)
-            if instance is not None:
-                output.words.setdefault("host", instance)
+            output.group = at + 1
+        self._add(outputs)
+        return taken
+
+    def _grid(self, at: int) -> int:
+        if at < self._no_grid_until:
+            # lines of a block that was looked at: its tables are found by their heads, some times only
+            if self._tries == 0 or not names_figures(self._lines[at]):
+                return 0
+            self._tries -= 1
+        grid = grid_at(self._lines, at)
+        if grid is None:
+            return 0
+        if at >= self._no_grid_until:
+            self._tries = MOST_TRIES
+        self._no_grid_until = max(self._no_grid_until, at + grid.taken)
+        found = trials_of_grid(grid, self._context.caption, self._units)
+        if not found.outputs and not found.unread:
+            return 0
+        self._end_all()
+        self._add(found.outputs)
+        self._document.unread += found.unread
+        for number in range(at + 1, at + grid.taken):
+            self._document.facts += facts_in(self._lines[number], number + 1)
+        return grid.taken
+
+    def _add(self, outputs: Sequence[Output]) -> None:
+        """Files what is no tool's own output, with the heading and the machine above it."""
+        for output in outputs:
+            if self._context.heading is not None:
+                output.words.setdefault("heading", self._context.heading)
+            if self._context.instance is not None:
+                output.words.setdefault("host", self._context.instance)
+            self._context.mark(output)
+        self._tabled += outputs
 
     def _sweep_line(self, text: str, line: int) -> bool:
-        header = tables.sweep_header(text)
+        header = tables.sweep_header(text) if "|" not in text else None
         if header is not None:
+            self._end_all()
             self._sweep, self._sweep_from = header, line
             return True
         if self._sweep is None:
             return False
         row = tables.sweep_row(text, self._sweep, line)
-        if row is None:
-            self._sweep = None
-            return False
-        row.group = self._sweep_from
-        self._tabled.append(row)
-        return True
+        if row is not None:
+            row.group = self._sweep_from
+            self._context.mark(row)
+            self._tabled.append(row)
+            return True
+        if is_rule(text):
+            return True
+        if text.strip()[:1].isdigit() and len(text.split()) >= len(self._sweep) - 2:
+            # a row with a gap, or with a word in it: the table goes on after it
+            self._document.unread.append(Unread(line, text.strip()[:LONGEST_SHOWN]))
+            return True
+        self._sweep = None
+        return False
 
-    def _heading_above(self, line: int) -> str | None:
-        above = [text for at, text in self._headings if at < line]
-        return above[-1] if above else None
-
-    def _instance_above(self, line: int) -> str | None:
-        """A machine's type in the lines between the heading and a table: `r5.2xlarge`."""
-        start = max((at for at, _ in self._headings if at < line), default=1)
-        for text in self._lines[start - 1 : line - 1]:
-            found = re.search(r"\b(?:db\.)?[a-z]\d[a-z]{0,3}\.\d*x?(?:large|medium|small|micro|metal)\b", text)
-            if found is not None:
-                return found[0]
-        return None
-
-    def _is_prompt(self, text: str, heading: re.Match[str]) -> bool:
-        """`[root@host ~]# pgbench` is no heading, nor is `2.5 ms`."""
-        return "@" in text or (heading["numbered"] is not None and _FIGURES.search(text) is not None)
+    def _mark(self) -> None:
+        """Tells new outputs what is above them."""
+        for at, parser in enumerate(self._parsers):
+            for output in parser.found[self._marked[at] :]:
+                self._context.mark(output)
+            self._marked[at] = len(parser.found)
 
     def _end_all(self) -> None:
-        for parser in (self._pgbench, self._sysbench, self._hammerdb):
+        for parser in self._parsers:
             parser.end()
+        self._mark()
+
+
+def _is_row_of_figures(text: str) -> bool:
+    """A row of a table that was not read and names a unit: `| NOPM vs baseline | 16.5 % |`."""
+    return ("|" in text or "\t" in text) and _UNITS.search(text) is not None and any(each.isdigit() for each in text)

@@ -24,8 +24,8 @@ _LONGEST = 160
 """Longer lines are prose about a setting, not its value."""
 _SETTING = re.compile(rf"^\W*(?P<name>{'|'.join(SETTINGS)})\b(?:\s*[=:]\s*|\s+|\s*\|\s*)(?P<value>['\w].*)$")
 _SWEEP = (
-    re.compile(r"-c\s+\w+\s+\[(?P<first>\d+)\.\.(?P<last>\d+)\]"),
-    re.compile(r"\bclients?\s+from\s+(?P<first>\d+)\s+(?:to|till|until)\s+(?P<last>\d+)", re.IGNORECASE),
+    re.compile(r"-c\s+\w+\s+\[(?P<first>\d{1,9})\.\.(?P<last>\d{1,9})\]"),
+    re.compile(r"\bclients?\s+from\s+(?P<first>\d{1,9})\s+(?:to|till|until)\s+(?P<last>\d{1,9})", re.IGNORECASE),
 )
 _TMPFS = re.compile(r"\btmpfs\b|\bramdisk\b|\bRAM disk\b", re.IGNORECASE)
 

@@ -9,14 +9,26 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pgdyno.importers.found import Moment, Output
-from pgdyno.records import Imported, Latency, Outcome, Point, Printed, Summary, TrialRecord
+from pgdyno.records import (
+    Failure,
+    Imported,
+    Latency,
+    Outcome,
+    Point,
+    Printed,
+    ScriptSummary,
+    Stage,
+    Summary,
+    TrialRecord,
+)
 from pgdyno.store import IntervalRow, StatementRow, TrialTables
 
 FIGURES = (
     "scale", "warehouses", "clients", "workers", "rate", "duration_s", "transactions", "transactions_per_client",
     "failed", "skipped", "retried", "retries", "reads", "writes", "others", "errors", "tps",
     "tps_excluding_connections", "qps", "nopm", "tpm", "latency_mean_ms", "latency_stddev_ms", "latency_min_ms",
-    "latency_max_ms", "connect_ms", "client_transactions_mean", "client_transactions_stddev",
+    "latency_max_ms", "connect_ms", "client_transactions_mean", "client_transactions_stddev", "schedule_lag_ms",
+    "goodput",
 )  # fmt: skip
 """Fields of an output that are kept as they were printed; percentiles are called `latency_p95_ms`."""
 _QUANTILES = {50.0: "p50", 75.0: "p75", 90.0: "p90", 95.0: "p95", 99.0: "p99", 99.9: "p999", 99.99: "p9999"}
@@ -72,17 +84,23 @@ def _points(places: Sequence[Place]) -> list[Point]:
     """The point of each; what differs between outputs that are otherwise alike is a variable of it."""
     workloads = {place.output.workload for place in places}
     plain = [_point(place.output) for place in places]
-    lengths: dict[str, set[int | None]] = {}
+    alike: dict[str, list[Output]] = {}
     for place, point in zip(places, plain, strict=True):
-        lengths.setdefault(f"{place.target} {point}", set()).add(place.output.transactions_per_client)
+        alike.setdefault(f"{place.target} {point}", []).append(place.output)
     points = []
     for place, point in zip(places, plain, strict=True):
+        output, others = place.output, alike[f"{place.target} {point}"]
         further = {}
-        if len(workloads) > 1 and place.output.workload is not None:
-            further["workload"] = place.output.workload
-        if len(lengths[f"{place.target} {point}"]) > 1 and place.output.transactions_per_client is not None:
+        if len(workloads) > 1 and output.workload is not None:
+            further["workload"] = output.workload
+        if len({each.transactions_per_client for each in others}) > 1 and output.transactions_per_client is not None:
             # trials of another length are no repeats of each other
-            further["transactions"] = str(place.output.transactions_per_client)
+            further["transactions"] = str(output.transactions_per_client)
+        if output.tool == "pgbench" and output.duration_s and len({each.duration_s for each in others}) > 1:
+            further["duration_s"] = f"{output.duration_s:g}"
+        if output.command is not None and len({each.options for each in others if each.command is not None}) > 1:
+            # nor are those of other command lines
+            further["options"] = output.options or "none"
         points.append(point.model_copy(update={"variables": point.variables | further}))
     return points
 
@@ -120,7 +138,8 @@ def _trial(number: int, place: Place, point: Point, repeat: int) -> Trial:
         warmup_s=0,
         duration_s=output.duration_s,
         transactions=output.transactions_per_client,
-        outcome=Outcome.FINISHED,
+        outcome=Outcome.FINISHED if output.aborted is None else Outcome.FAILED,
+        failure=None if output.aborted is None else Failure(stage=Stage.RUN, message=output.aborted[:400]),
         summary=_summary(output),
         imported=imported(output, place.file),
     )
@@ -168,13 +187,35 @@ def _summary(output: Output) -> Summary:
         in_flight=None,
         retried=output.retried or 0,
         retries=output.retries or 0,
-        clients_aborted=0,
+        clients_aborted=output.clients_aborted,
         tps=tps,
         latency_ns=_latency(output),
         connect_us=None if output.connect_ms is None else round(output.connect_ms * 1000),
-        scripts=[],
+        scripts=_scripts(output),
         errors=[],
     )
+
+
+def _scripts(output: Output) -> list[ScriptSummary]:
+    """What is printed for each of several scripts; one whose count is not printed is left out."""
+    return [
+        ScriptSummary(
+            id=at,
+            name=script.name,
+            weight=script.weight,
+            succeeded=script.transactions,
+            failed=script.failed,
+            skipped=script.skipped,
+            latency_ns=None
+            if script.latency_mean_ms is None
+            else Latency(
+                mean=script.latency_mean_ms * 1e6,
+                stddev=None if script.latency_stddev_ms is None else script.latency_stddev_ms * 1e6,
+            ),
+        )
+        for at, script in enumerate(output.scripts)
+        if script.transactions is not None
+    ]
 
 
 def _latency(output: Output) -> Latency | None:
@@ -194,7 +235,7 @@ def _ns(milliseconds: float | None) -> int | None:
 
 
 def _intervals(trial: int, output: Output) -> list[IntervalRow]:
-    """A row a line of progress: it says what happened since the line before."""
+    """A row for each line of progress, which says what happened since the line before."""
     start = Moment(0, 0.0, 0.0)
     rows = []
     for second, (before, moment) in enumerate(pairwise([start, *output.progress])):
@@ -234,7 +275,7 @@ def _statements(trial: int, output: Output) -> list[StatementRow]:
     return [
         StatementRow(
             trial=trial,
-            script=0,
+            script=statement.script,
             statement=at,
             line=at + 1,
             text=statement.text,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-Tool = Literal["pgbench", "sysbench", "hammerdb", "table", "csv"]
+Tool = Literal["pgbench", "sysbench", "hammerdb", "benchbase", "table", "csv"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,21 @@ class Statement:
     latency_ms: float
     failures: int | None = None
     retries: int | None = None
+    script: int = 0
+    """Which of the output's scripts it belongs to, from 0."""
+
+
+@dataclass(slots=True)
+class ScriptPart:
+    """What pgbench reports for one of several scripts."""
+
+    name: str
+    weight: int = 1
+    transactions: int | None = None
+    failed: int = 0
+    skipped: int = 0
+    latency_mean_ms: float | None = None
+    latency_stddev_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +78,10 @@ class Output:
     skipped: int | None = None
     retried: int | None = None
     retries: int | None = None
+    schedule_lag_ms: float | None = None
+    """Mean, under a rate limit."""
+    goodput: float | None = None
+    """BenchBase's: requests a second that were completed; `tps` has those that were aborted, too."""
     reads: int | None = None
     writes: int | None = None
     others: int | None = None
@@ -90,6 +109,22 @@ class Output:
     """Given on the command line with -D, or as a column."""
     words: dict[str, str] = field(default_factory=dict)
     """Anything else that tells this output from its neighbours: a word of a heading or a column."""
+    server: str = ""
+    """Host, port and database of the command line."""
+    options: str = ""
+    """Options of the command line that a point does not hold, in order: `-C -L 100`."""
+    asked: dict[str, object] = field(default_factory=dict)
+    """What the command line says, by field: a summary that says something else is another run's."""
+    place: tuple[str, ...] = ()
+    """Headings above it, the highest first; names of machines and versions among them."""
+    section: int = 0
+    """Counts the texts between outputs: outputs with no text between them have the same."""
+    warmup: str | None = None
+    """What says that it is a warm-up run."""
+    aborted: str | None = None
+    """What says that the run was aborted."""
+    clients_aborted: int = 0
+    scripts: list[ScriptPart] = field(default_factory=list)
     statements: list[Statement] = field(default_factory=list)
     progress: list[Moment] = field(default_factory=list)
     printed: dict[str, tuple[int, str]] = field(default_factory=dict)
@@ -110,7 +145,7 @@ class Claim:
     text: str
     printed: float
     decimals: int
-    """Digits behind the point of what is printed."""
+    """Digits after the point of what is printed."""
     computed: float
     currency: str | None
 

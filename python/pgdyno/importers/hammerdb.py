@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import re
 
-from pgdyno.importers.found import Output
+from pgdyno.importers.found import Output, Statement
 
 _RESULT = (
-    re.compile(r"System achieved (?P<nopm>\d+) NOPM from (?P<tpm>\d+) PostgreSQL TPM"),
-    re.compile(r"System achieved (?P<tpm>\d+) PostgreSQL TPM at (?P<nopm>\d+) NOPM"),
+    re.compile(r"System achieved (?P<nopm>\d{1,15}) NOPM from (?P<tpm>\d{1,15}) PostgreSQL TPM"),
+    re.compile(r"System achieved (?P<tpm>\d{1,15}) PostgreSQL TPM at (?P<nopm>\d{1,15}) NOPM"),
 )
-_USERS = re.compile(r"(?P<users>\d+) Active Virtual Users configured")
-_COUNTER = re.compile(r"^\s*\d+ PostgreSQL tpm\s*$")
-_VERSION = re.compile(r"HammerDB CLI v(?P<version>[\d.]+)")
-_KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "HammerDB ", "+-", "| ")
+_USERS = re.compile(r"(?P<users>\d{1,9}) Active Virtual Users configured")
+_COUNTER = re.compile(r"\s*\d{1,15} PostgreSQL tpm(?: @ .{1,60})?\s*$")
+_VERSION = re.compile(r"HammerDB CLI v(?P<version>[\d.]{1,20})")
+_WAREHOUSES = re.compile(r"\bpg_count_ware\s{1,4}(?:=\s?)?(?P<warehouses>\d{1,9})\b")
+_MINUTES = re.compile(r"Timing test period of (?P<minutes>\d{1,9}) in minutes")
+_PROCEDURE = re.compile(r">>>>> PROC: (?P<name>\w{1,60})")
+_CALLS = re.compile(r"CALLS: (?P<calls>\d{1,15})\s.{0,80}?AVG: (?P<ms>\d{1,12}(?:\.\d{1,6})?)ms")
+_KNOWN = ("Vuser ", ">>>>> ", "CALLS:", "P99:", "HammerDB ", "+-")
 
 
 class HammerdbParser:
@@ -26,15 +30,25 @@ class HammerdbParser:
         """Begins before the first line."""
         self.found: list[Output] = []
         self._users: tuple[int, int] | None = None
+        self._warehouses: tuple[int, int] | None = None
+        self._minutes: tuple[int, int] | None = None
         self._version: str | None = None
         self._began: int | None = None
+        self._procedure: str | None = None
+        self._in_totals = False
 
     def read(self, text: str, line: int) -> bool:
         """Takes one line; False when it is none of HammerDB's."""
-        users = _USERS.search(text)
         version = _VERSION.search(text)
         if version is not None:
             self._version = version["version"]
+            return True
+        warehouses, minutes, users = _WAREHOUSES.search(text), _MINUTES.search(text), _USERS.search(text)
+        if warehouses is not None:
+            self._warehouses = (line, int(warehouses["warehouses"]))
+            return False
+        if minutes is not None:
+            self._minutes = (line, int(minutes["minutes"]))
             return True
         if users is not None:
             self._users, self._began = (line, int(users["users"])), line
@@ -44,10 +58,28 @@ class HammerdbParser:
             if match is not None:
                 self._add(match, text, line)
                 return True
-        return _COUNTER.match(text) is not None or text.startswith("Vuser ")
+        if self._takes_profile(text, line):
+            return True
+        return _COUNTER.match(text) is not None or (text.startswith(_KNOWN) and "System achieved" not in text)
 
     def end(self) -> None:
         """Nothing is kept open."""
+
+    def _takes_profile(self, text: str, line: int) -> bool:
+        """The time profile after the result: the means of all virtual users, not those of each."""
+        if text.startswith(">>>>>"):
+            procedure = _PROCEDURE.match(text)
+            if procedure is None:
+                self._in_totals = "COMBINED METRICS" in text or "SUMMARY OF" in text
+            self._procedure = procedure["name"] if procedure else None
+            return True
+        calls = _CALLS.match(text)
+        if calls is None or self._procedure is None:
+            return False
+        if self._in_totals and self.found and all(each.text != self._procedure for each in self.found[-1].statements):
+            self.found[-1].statements.append(Statement(self._procedure, float(calls["ms"])))
+            self.found[-1].last_line = line
+        return True
 
     def _add(self, match: re.Match[str], text: str, line: int) -> None:
         output = Output("hammerdb", self._began or line, line, version=self._version, workload="tpcc")
@@ -55,5 +87,13 @@ class HammerdbParser:
         output.put("tpm", float(match["tpm"]), line, text)
         if self._users is not None:
             output.put("clients", self._users[1], self._users[0], f"{self._users[1]} Active Virtual Users")
+        if self._warehouses is not None:
+            at, warehouses = self._warehouses
+            output.put("warehouses", warehouses, at, f"pg_count_ware {warehouses}")
+        if self._minutes is not None:
+            at, minutes = self._minutes
+            output.put("duration_s", 60.0 * minutes, at, f"Timing test period of {minutes} in minutes")
+        output.last_line = line
         self.found.append(output)
-        self._users = self._began = None
+        self._users = self._began = self._minutes = None
+        self._in_totals = False

@@ -37,7 +37,7 @@ def read_report(text: str) -> Document:
     try:
         told = json.loads(text)
         output = _of_report(told)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return Document(unread=[Unread(1, f"a report of HammerDB's that cannot be read: {error!r}")])
     if output is None:
         job = told["job"]

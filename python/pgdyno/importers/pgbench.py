@@ -7,21 +7,37 @@ To 9.5 a colon stands where later ones have `=`; to 13 there are two lines of tp
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 
-from pgdyno.importers.found import Moment, Output, Statement
+from pgdyno.importers.commands import contradicted, is_initialization, pgbench_command, read_options
+from pgdyno.importers.found import Moment, Output, ScriptPart, Statement, Unread
 from pgdyno.importers.numbers import NUMBER, number, whole
 
+_N = r"\d{1,15}(?:\.\d{1,9})?"
 _PROGRESS = re.compile(
-    r"progress: (?P<at>[\d.]+) s, (?P<tps>[\d.]+) tps, lat (?P<lat>[\d.]+|NaN) ms stddev (?P<dev>[\d.]+|NaN)"
-    r"(?:, (?P<failed>\d+) failed)?(?:, lag (?P<lag>[\d.]+|NaN) ms)?(?:, (?P<skipped>\d+) skipped)?"
+    rf"progress: (?P<at>{_N}) s, (?P<tps>{_N}) tps, lat (?P<lat>{_N}|-?NaN) ms stddev (?P<dev>{_N}|-?NaN)"
+    rf"(?:, (?P<failed>\d{{1,15}}) failed)?(?:, lag (?P<lag>{_N}|-?NaN) ms)?(?:, (?P<skipped>\d{{1,15}}) skipped)?"
 )
-_BANNER = re.compile(r"pgbench \((?:PostgreSQL\) )?(?P<version>\d[^,)\s]*)")
-_COMMAND = re.compile(r"(?:^|[$#>]\s*|\s)(?P<command>(?:\S*/)?pgbench\s+-.*)")
-_STATEMENT = re.compile(r"^\s+(?P<ms>\d+\.\d+)\s+(?:(?P<failures>\d+)\s+)?(?:(?P<retries>\d+)\s+)?(?P<text>\S.*)$")
-_TPS = re.compile(rf"tps = (?P<tps>{NUMBER})(?: \((?P<what>[^)]*)\))?")
-_SCRIPT = re.compile(r"SQL script (?P<number>\d+): (?P<name>.+)")
+_BANNER = re.compile(r"(?:`{3}\w{0,10})?pgbench \((?:PostgreSQL\) )?(?P<version>\d[^,)\s]{0,40})")
+_STATEMENT = re.compile(
+    r"\s*(?P<ms>\d{1,12}\.\d{1,9})\s+(?:(?P<failures>\d{1,15})\s+)?(?:(?P<retries>\d{1,15})\s+)?(?P<text>\S.*)$"
+)
+_TPS = re.compile(rf"tps = (?P<tps>{NUMBER})(?:\s?\((?P<what>[^)]{{0,80}})\))?")
+_KINDS = ("excluding connections", "including connections", "without initial connection", "including reconnection")
+_BARE = ("latency average = ", "scaling factor: ", "query mode: ", "number of clients: ", "number of transactions ")
+"""Lines with which an output may begin whose head was cut off."""
+_SCRIPT = re.compile(r"SQL script (?P<number>\d{1,4}): (?P<name>.{1,500})")
+_SHARE = re.compile(r"(?P<count>\d{1,15}) transactions \(")
+_WEIGHT = re.compile(r"weight: (?P<weight>\d{1,9})")
+_ABORTED = "above results are incomplete"
+_CLIENT_ABORTED = re.compile(r"(?:pgbench: error: )?[Cc]lient \d{1,6} (?:script \d{1,4} )?aborted")
+_COMPLAINTS = ("pgbench: ", "WARNING:", "NOTICE:", "ERROR:", "FATAL:", "DETAIL:", "HINT:", "Password:")
+"""Lines of standard error, which may stand anywhere between those of the report."""
+_EPOCH_S = 1e8
+"""Seconds of --progress-timestamp are of the clock, not of the run."""
 
 _BUILTIN = {
     "TPC-B (sort of)": "tpcb-like",
@@ -47,17 +63,22 @@ def _workload(text: str) -> str:
     return _BUILTIN.get(text.strip(), text.strip())
 
 
+def _lag(text: str) -> float:
+    """`avg 0.535 (max 103.418) ms`."""
+    return number(text.removeprefix("avg").split(maxsplit=1)[0])
+
+
 def _seconds(text: str) -> float:
     return number(text.removesuffix("s").strip())
 
 
 def _milliseconds(text: str) -> float:
-    return number(text.split(maxsplit=1)[0])
+    return number(text.split(maxsplit=1)[0].removesuffix("ms"))
 
 
 def _share(text: str) -> int:
     """`640000/640000` or `12 (0.100%)`: the first number."""
-    return whole(re.split(r"[/ ]", text.strip())[0])
+    return whole(re.split(r"[/ ]", text.strip(), maxsplit=1)[0])
 
 
 KEYS: dict[str, Reader] = {
@@ -68,6 +89,7 @@ KEYS: dict[str, Reader] = {
     "number of threads": _sets("workers", whole),
     "number of transactions per client": _sets("transactions_per_client", whole),
     "number of transactions actually processed": _sets("transactions", _share),
+    "number of processed transactions": _sets("transactions", _share),
     "number of failed transactions": _sets("failed", _share),
     "number of transactions skipped": _sets("skipped", _share),
     "number of transactions retried": _sets("retried", _share),
@@ -75,6 +97,7 @@ KEYS: dict[str, Reader] = {
     "duration": _sets("duration_s", _seconds),
     "latency average": _sets("latency_mean_ms", _milliseconds),
     "latency stddev": _sets("latency_stddev_ms", _milliseconds),
+    "rate limit schedule lag": _sets("schedule_lag_ms", _lag),
     "initial connection time": _sets("connect_ms", _milliseconds),
 }
 """Lines `key: value` or `key = value` that mean something to us."""
@@ -83,9 +106,9 @@ _KNOWN = (
     "partition method", "number of partitions", "maximum number of tries", "average connection time",
     "rate limit schedule lag", "number of transactions above the", "number of serialization failures",
     "number of deadlock failures", "statement latencies in milliseconds", "latency average = ",
-    "number of other failures", "starting vacuum", "options", "target rate", "latency limit",
+    "number of other failures", "starting vacuum", "options", "target rate", "latency limit", "pgbench_", "end.",
 )  # fmt: skip
-"""Beginnings of lines that belong to an output and tell nothing that we keep."""
+"""Beginnings of lines that belong to an output and say nothing that is kept."""
 
 
 class PgbenchParser:
@@ -94,42 +117,91 @@ class PgbenchParser:
     def __init__(self) -> None:
         """Begins before the first line."""
         self.found: list[Output] = []
+        self.cut: list[Unread] = []
+        """Outputs that end before their rate."""
         self._open: Output | None = None
         self._command: tuple[int, str] | None = None
         self._version: str | None = None
+        self._server_version: str | None = None
         self._in_statements = False
+        self._rates: set[str] = set()
 
     def read(self, text: str, line: int) -> bool:
         """Takes one line; False when it is none of pgbench's."""
-        stripped = text.strip().strip("`")
-        if self._takes_command(text, line) or self._takes_progress(stripped, line):
+        stripped = _bare(text)
+        if self._takes_command(text, line) or self._takes_banner(stripped) or self._takes_progress(stripped, line):
+            return True
+        if _ABORTED in stripped:
+            return self._takes_abort(stripped, line)
+        if stripped.startswith(_COMPLAINTS) or _CLIENT_ABORTED.match(stripped):
+            if self._open is not None and _CLIENT_ABORTED.search(stripped):
+                self._open.clients_aborted += 1
             return True
         if stripped.startswith("transaction type:"):
-            self._begin(line, anew=bool(self._open and "workload" in self._open.printed))
-        elif self._open is None:
+            self._begin(line, anew=self._open is not None and (not _is_bare(self._open) or self._open.tps is not None))
+        elif self._open is None and not self._begins_bare(stripped, line):
             return stripped.startswith("starting vacuum")
         return self._takes_summary(text, stripped, line)
 
     def end(self) -> None:
-        """Closes what is open; an output without a rate is none."""
-        output = self._open
-        if output is not None and output.tps is not None:
-            self.found.append(output)
-        self._open, self._in_statements, self._command = None, False, None
+        """Closes what is open; an output without a rate is none, and is listed."""
+        self._close()
+        self._command = None
 
     # ---- parts of an output ----
 
-    def _takes_command(self, text: str, line: int) -> bool:
-        banner = _BANNER.match(text.strip())
-        if banner is not None:
-            self.end()
-            self._version = banner["version"]
-            return True
-        match = _COMMAND.search(text)
-        if match is None:
+    def _close(self) -> None:
+        output, self._open, self._in_statements = self._open, None, False
+        if output is None:
+            return
+        if output.tps is not None:
+            _settle(output)
+            self.found.append(output)
+        elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms"}:
+            why = "the run was aborted" if output.aborted else "the output ends before its rate"
+            first = min(line for line, text in output.printed.values() if not text.startswith("-"))
+            self.cut.append(Unread(first, f"no throughput, as {why}"))
+        elif output.progress:
+            self._give_progress(output)
+
+    def _give_progress(self, output: Output) -> None:
+        """Progress alone, after a summary: standard error came after standard output, and belongs to it."""
+        last = self.found[-1] if self.found else None
+        if last is not None and not last.progress and output.progress[0].line - last.last_line <= 3:
+            last.progress = output.progress
+            last.last_line = output.last_line
+            _settle(last)
+        else:
+            moment = output.progress[0]
+            self.cut.append(Unread(moment.line, f"{len(output.progress)} lines of progress without a summary"))
+
+    def _takes_banner(self, stripped: str) -> bool:
+        banner = _BANNER.match(stripped)
+        if banner is None:
             return False
-        self.end()
-        self._command = (line, match["command"].strip())
+        # the command above it stays: it is this run's
+        self._close()
+        self._version = banner["version"]
+        server = re.search(r"server (\d[\w.]{0,20})", stripped)
+        self._server_version = server[1] if server else None
+        return True
+
+    def _takes_command(self, text: str, line: int) -> bool:
+        command = pgbench_command(text)
+        if command is None:
+            return False
+        self._close()
+        self._command = None if is_initialization(command) else (line, command)
+        return True
+
+    def _takes_abort(self, stripped: str, line: int) -> bool:
+        output = self._open
+        if output is None and self.found and line - self.found[-1].last_line <= 5:
+            output = self.found[-1]
+        if output is None:
+            return True
+        output.aborted = stripped
+        output.last_line = line
         return True
 
     def _takes_progress(self, stripped: str, line: int) -> bool:
@@ -137,44 +209,66 @@ class PgbenchParser:
         if match is None:
             return False
         if self._open is None or self._open.tps is not None:
-            self.end_if_done()
+            if self._open is not None:
+                self._close()
             self._begin(line, anew=False)
         assert self._open is not None
 
         def figure(name: str) -> float | None:
-            return None if match[name] in (None, "NaN") else float(match[name])
+            return None if match[name] in (None, "NaN") else number(match[name])
 
-        moment = Moment(
-            line=line,
-            at_s=float(match["at"]),
-            tps=float(match["tps"]),
-            latency_ms=figure("lat"),
-            stddev_ms=figure("dev"),
-            failed=figure("failed"),
-            lag_ms=figure("lag"),
-            skipped=figure("skipped"),
+        self._open.progress.append(
+            Moment(
+                line=line,
+                at_s=number(match["at"]),
+                tps=number(match["tps"]),
+                latency_ms=figure("lat"),
+                stddev_ms=figure("dev"),
+                failed=figure("failed"),
+                lag_ms=figure("lag"),
+                skipped=figure("skipped"),
+            )
         )
-        self._open.progress.append(moment)
         self._open.last_line = line
         return True
 
-    def end_if_done(self) -> None:
-        """Closes an output that has its rate: what follows is another's."""
-        if self._open is not None and self._open.tps is not None:
-            command = self._command
-            self.end()
-            self._command = command
+    def _begins_bare(self, stripped: str, line: int) -> bool:
+        """Begins an output of which only some lines are shown, such as what `grep tps` left of it."""
+        tps = _TPS.match(stripped)
+        known = stripped.startswith(_BARE) or (self._command is not None and tps is not None)
+        told = tps is not None and tps["what"] is not None and tps["what"].startswith(_KINDS)
+        # the same figure to the last digit is a citation
+        if not (known or told) or (tps is not None and tps["tps"] in self._rates):
+            return False
+        self._next_bare(line)
+        return True
+
+    def _next_bare(self, line: int) -> Output:
+        """Begins an output without a head; further ones of this kind are further runs of the same command."""
+        before = self._open
+        self._close()
+        if before is not None and before.command is not None and self._command is None:
+            self._command = (before.line, before.command)
+        command = self._command
+        self._begin(line, anew=False)
+        assert self._open is not None
+        self._open.line = line
+        self._command = command
+        return self._open
 
     def _begin(self, line: int, *, anew: bool) -> None:
         if anew:
-            self.end()
+            self._close()
         if self._open is None:
             self._open = Output("pgbench", line, line, version=self._version)
+            if self._server_version is not None:
+                self._open.words["server_version"] = self._server_version
             if self._command is not None:
                 at, command = self._command
                 self._open.line = at
                 self._open.command = command
                 read_options(self._open, command, at)
+            self._command = None
 
     def _takes_summary(self, text: str, stripped: str, line: int) -> bool:
         output = self._open
@@ -183,23 +277,55 @@ class PgbenchParser:
             return True
         tps = _TPS.match(stripped)
         if tps is not None:
+            if output.tps is not None and not _is_second_rate(output, tps["what"] or ""):
+                output = self._next_bare(line)
+            self._rates.add(tps["tps"])
             _rate(output, number(tps["tps"]), tps["what"] or "", line, stripped)
             return True
-        if stripped.startswith(("statement latencies in milliseconds", "- statement latencies in milliseconds")):
+        if output.tps is not None and self._takes_script(output, stripped, line):
+            return True
+        if stripped.startswith("statement latencies in milliseconds"):
             self._in_statements = True
             return True
         key, value = _split(stripped)
         reader = KEYS.get(key)
+        if reader is not None and output.tps is not None and _is_bare(output):
+            output = self._next_bare(line)
         if reader is not None and output.tps is None:
             try:
                 reader(output, value, line)
             except (ValueError, IndexError):
                 return False
             return True
-        if stripped == "" or stripped.startswith(("- ", "SQL script", *_KNOWN)):
+        if stripped == "" or stripped.startswith(_KNOWN):
             return True
-        self.end()
+        self._close()
         return False
+
+    def _takes_script(self, output: Output, stripped: str, line: int) -> bool:
+        """One line of a script's part of the report, which follows the rate."""
+        begins = _SCRIPT.match(stripped)
+        if begins is not None:
+            output.scripts.append(ScriptPart(_workload(begins["name"])))
+            output.last_line = line
+            return True
+        if not output.scripts:
+            return False
+        part = output.scripts[-1]
+        weight, share = _WEIGHT.match(stripped), _SHARE.match(stripped)
+        key, value = _split(stripped)
+        if weight is not None:
+            part.weight = int(weight["weight"])
+        elif share is not None:
+            part.transactions = int(share["count"])
+        elif key in ("number of failed transactions", "number of transactions skipped"):
+            setattr(part, "failed" if "failed" in key else "skipped", _share(value))
+        elif key in ("latency average", "latency stddev"):
+            setattr(part, "latency_mean_ms" if "average" in key else "latency_stddev_ms", _milliseconds(value))
+        else:
+            return False
+        output.last_line = line
+        return True
 
     def _takes_statement(self, output: Output, text: str, line: int) -> bool:
         match = _STATEMENT.match(text)
@@ -213,14 +339,49 @@ class PgbenchParser:
                 float(match["ms"]),
                 None if failures is None else int(failures),
                 None if retries is None else int(retries),
+                max(0, len(output.scripts) - 1),
             )
         )
         output.last_line = line
         return True
 
 
+def _bare(text: str) -> str:
+    """A line without the marks of a list, of emphasis, and without a comment after it."""
+    stripped = text.strip().strip("`*").lstrip("-•*| \t").strip()
+    before, space, _ = stripped.partition("  #")
+    return before.rstrip() if space else stripped
+
+
+def _is_bare(output: Output) -> bool:
+    return "workload" not in output.printed
+
+
+def _is_second_rate(output: Output, what: str) -> bool:
+    """Whether `what` says that the line is the other of the two rates that pgbench printed to version 13."""
+    return what.startswith("excluding connections") and output.tps_excluding_connections is None
+
+
+def _settle(output: Output) -> None:
+    """Makes a whole output consistent: its command, and the times of its progress."""
+    if output.command is not None and contradicted(output):
+        output.command, output.rate, output.server, output.options = None, None, "", ""
+        output.variables.clear()
+        output.words.pop("script", None)
+        output.printed = {name: said for name, said in output.printed.items() if not said[1].startswith("-")}
+        output.line = min(line for line, _ in output.printed.values())
+    moments = output.progress
+    if moments and moments[0].at_s > _EPOCH_S:
+        steps = [after.at_s - before.at_s for before, after in pairwise(moments)]
+        asked = re.search(r"\s(?:-P\s*|--progress[= ])(\d{1,6})\b", output.command or "")
+        step_s = float(asked[1]) if asked else statistics.median(steps) if steps else None
+        # one line alone does not say how long its stretch was
+        start_s = moments[0].at_s - (step_s or 0.0)
+        output.progress = [replace(each, at_s=round(each.at_s - start_s, 3)) for each in moments if step_s is not None]
+
+
 def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
-    """Files a rate by what stands in brackets behind it."""
+    """Files a rate by what stands in brackets after it."""
     excluding = what.startswith(("excluding connections", "without initial connection"))
     if excluding:
         output.put("tps_excluding_connections", tps, line, text)
@@ -229,57 +390,5 @@ def _rate(output: Output, tps: float, what: str, line: int, text: str) -> None:
 
 
 def _split(text: str) -> tuple[str, str]:
-    match = re.match(r"([^:=]+?)\s*[:=]\s*(.*)", text)
-    return (match[1].strip(), match[2].strip()) if match else (text, "")
-
-
-_WITH_VALUE = {"c": "clients", "j": "workers", "s": "scale", "T": "duration_s", "t": "transactions_per_client"}
-_LONG = {"client": "c", "jobs": "j", "scale": "s", "time": "T", "transactions": "t", "protocol": "M", "rate": "R",
-         "file": "f", "builtin": "b", "define": "D", "select-only": "S", "skip-some-updates": "N"}  # fmt: skip
-
-
-def read_options(output: Output, command: str, line: int) -> None:
-    """Keeps what a command line says and the summary may not: scale, variables, rate, script."""
-    try:
-        words = shlex.split(command)
-    except ValueError:
-        words = command.split()
-    for option, value in _options(words[1:]):
-        if option == "D" and value and "=" in value:
-            name, _, text = value.partition("=")
-            output.variables[name] = text
-        elif option == "R" and value:
-            output.rate = _maybe(value)
-        elif option in ("f", "b") and value:
-            output.words.setdefault("script", value.rsplit("/", 1)[-1].partition("@")[0])
-        elif option in _WITH_VALUE and value and _maybe(value) is not None:
-            name = _WITH_VALUE[option]
-            figure = float(value) if name == "duration_s" else int(float(value))
-            output.put(name, figure, line, f"-{option} {value}")
-
-
-def _maybe(text: str) -> float | None:
-    try:
-        return number(text)
-    except ValueError:
-        return None
-
-
-def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
-    """Options and their values, short and long, as getopt would have them."""
-    found: list[tuple[str, str | None]] = []
-    at = 0
-    while at < len(words):
-        word = words[at]
-        at += 1
-        if word.startswith("--"):
-            name, _, value = word[2:].partition("=")
-            found.append((_LONG.get(name, name), value or None))
-        elif word.startswith("-") and len(word) > 1:
-            letter, value = word[1], word[2:]
-            takes = letter in "cjsTtMRfbDLPFhpUd"
-            if takes and not value and at < len(words) and not words[at].startswith("-"):
-                value = words[at]
-                at += 1
-            found.append((letter, value or None))
-    return found
+    at = min((found for found in (text.find(":"), text.find("=")) if found > 0), default=0)
+    return (text[:at].strip(), text[at + 1 :].strip()) if at else (text, "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -13,9 +14,11 @@ from pgdyno.importers.document import Document, read_document
 from pgdyno.importers.fold import Place, Trial, slug, throughput
 from pgdyno.importers.found import Output
 from pgdyno.importers.hammerdb_jobs import SQLITE, is_report, read_job_store, read_report
-from pgdyno.importers.naming import name_targets
+from pgdyno.importers.naming import name_targets, undecided
 from pgdyno.importers.pgbench_log import LINE_BYTES, LogKind, log_kind, read_log
-from pgdyno.importers.tabular import is_table, read_table
+from pgdyno.importers.published_rows import ASSUMED
+from pgdyno.importers.tabular import FieldError, is_table, read_table
+from pgdyno.importers.warmups import mark_short_first
 from pgdyno.records import (
     Imported,
     ImportedClaim,
@@ -26,10 +29,14 @@ from pgdyno.records import (
     TrialRecord,
 )
 from pgdyno.store.remote.address import is_remote
-from pgdyno.store.remote.at_hand import at_hand, first_line, size_bytes
+from pgdyno.store.remote.at_hand import at_hand, check_regular, first_line, size_bytes
+from pgdyno.store.storing import storing
 
-LARGEST_DOCUMENT = 256 << 20
-"""Bytes; logs are read in pieces, documents as a whole."""
+LARGEST_DOCUMENT = 64 << 20
+"""Bytes; logs and HammerDB's job stores are read in pieces, documents as a whole."""
+LARGEST_STORE = 16 << 30
+"""Bytes of a job store of HammerDB's, of which only some tables are read."""
+_CHUNK = 1 << 20
 
 
 @dataclass(slots=True)
@@ -41,38 +48,56 @@ class Part:
     claims: list[ImportedClaim] = field(default_factory=list)
     facts: dict[str, list[ImportedLine]] = field(default_factory=dict)
     unread: list[ImportedLine] = field(default_factory=list)
+    left_out: list[ImportedLine] = field(default_factory=list)
+    undecided: int = 0
+    """Outputs with the settings of another, between which there is text that may name another server."""
+    assumed: int = 0
+    """Figures whose unit was not printed."""
 
     def add(self, other: Part) -> None:
-        """Also has what `other` has, behind its own."""
+        """Also has what `other` has, after its own."""
         self.files += other.files
         self.places += other.places
         self.claims += other.claims
         self.unread += other.unread
+        self.left_out += other.left_out
+        self.undecided += other.undecided
+        self.assumed += other.assumed
         for name, lines in other.facts.items():
             self.facts.setdefault(name, []).extend(lines)
 
 
 def read_source(target: str | None, mapping: Mapping[str, str], place: str) -> Part | LogKind:
     """What the document at `place` holds; of a log, what it is. Raises StoreError and UsageError."""
-    kind = log_kind(first_line(place, LINE_BYTES))
+    check_regular(place)
+    beginning = first_line(place, LINE_BYTES)
+    kind = log_kind(beginning)
     if kind is not None:
         return kind
-    if size_bytes(place) > LARGEST_DOCUMENT:
+    is_store = beginning.startswith(SQLITE)
+    largest = LARGEST_STORE if is_store else LARGEST_DOCUMENT
+    if size_bytes(place) > largest:
         raise StoreError(
-            f"cannot import {place}: it is larger than {LARGEST_DOCUMENT >> 20} MiB and no log of pgbench's"
+            f"cannot import {place}: it is larger than {largest >> 20:,} MiB and no log of pgbench's",
+            hint="split it, or cut out the outputs",
         )
     with at_hand(place) as path:
-        return _part(place, path, target, mapping)
+        return _part(place, path, is_store, target, mapping)
 
 
-def _part(place: str, path: Path, target: str | None, mapping: Mapping[str, str]) -> Part:
-    content = path.read_bytes()
-    document = _read(path, content, mapping)
+def _part(place: str, path: Path, is_store: bool, target: str | None, mapping: Mapping[str, str]) -> Part:
+    if is_store:
+        document, digest = read_job_store(path), _digest(path)
+    else:
+        content = _content(place, path)
+        document, digest = _read(place, content, mapping), hashlib.sha256(content).hexdigest()
     part = Part()
-    kept = list(_with_throughput(document, path.name, part))
+    kept = _without_warmups(list(_with_throughput(document, path.name, part)), path.name, part)
     names = name_targets(kept, path.stem, target)
+    part.undecided = undecided(kept, path.stem) if target is None else 0
+    part.assumed = sum(output.words.get("unit") == ASSUMED for output in kept)
     part.places = [Place(output, path.name, name) for output, name in zip(kept, names, strict=True)]
-    part.files = [ImportedFile(path=whole(place), sha256=hashlib.sha256(content).hexdigest(), trials=len(kept))]
+    part.files = [ImportedFile(path=whole(place), sha256=digest, trials=len(kept))]
     for claim in document.claims:
         fields = {name: getattr(claim, name) for name in ("line", "text", "printed", "decimals", "computed")}
         part.claims.append(ImportedClaim(file=path.name, **fields))
@@ -83,19 +108,64 @@ def _part(place: str, path: Path, target: str | None, mapping: Mapping[str, str]
     return part
 
 
+def _content(place: str, path: Path) -> bytes:
+    """The file's bytes: no more of them than its size was allowed to be. Raises StoreError."""
+    with storing("read", path), path.open("rb") as file:
+        content = file.read(LARGEST_DOCUMENT + 1)
+    if len(content) > LARGEST_DOCUMENT:
+        raise StoreError(f"cannot import {place}: it grew beyond {LARGEST_DOCUMENT >> 20} MiB while it was read")
+    return content
+
+
+def _digest(path: Path) -> str:
+    digest = hashlib.sha256()
+    with storing("read", path), path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def _without_warmups(outputs: Sequence[Output], file: str, part: Part) -> list[Output]:
+    """Those that are results; warm-up runs are listed."""
+    mark_short_first(outputs)
+    kept = []
+    for output in outputs:
+        if output.warmup is None:
+            kept.append(output)
+            continue
+        rate = throughput(output)
+        text = f"warm-up run ({output.warmup[:60]}): {rate:,.1f} tps"
+        part.left_out.append(ImportedLine(file=file, line=output.line, text=text))
+    return kept
+
+
 def whole(place: str) -> str:
     """An address, or a path that means the same everywhere."""
     return place if is_remote(place) else str(Path(place).absolute())
 
 
-def _read(path: Path, content: bytes, mapping: Mapping[str, str]) -> Document:
-    """By what it is: HammerDB's job store or report, a table, or a document with outputs in it."""
-    if content.startswith(SQLITE):
-        return read_job_store(path)
-    text = content.decode("utf-8-sig", "replace")
+def _read(place: str, content: bytes, mapping: Mapping[str, str]) -> Document:
+    """By what it is: a report of HammerDB's, a table, or a document with outputs in it. Raises StoreError."""
+    text = _decoded(place, content)
     if is_report(text):
         return read_report(text)
-    return read_table(text, mapping) if is_table(text.split("\n", 1)[0], mapping) else read_document(text)
+    if not is_table(text.split("\n", 1)[0], mapping):
+        return read_document(text)
+    try:
+        return read_table(text, mapping)
+    except FieldError as error:
+        raise StoreError(
+            f"cannot import {place}: {error}", hint="a quote that is never closed makes such a field"
+        ) from error
+
+
+def _decoded(place: str, content: bytes) -> str:
+    """Text, in UTF-8 or as Windows' PowerShell writes it. Raises StoreError for what is no text."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16", "replace")
+    if b"\0" in content[:8192]:
+        raise StoreError(f"cannot import {place}: it is no text", hint="save it as text, Markdown or CSV")
+    return content.decode("utf-8-sig", "replace")
 
 
 def _with_throughput(document: Document, file: str, part: Part) -> Iterator[Output]:

@@ -1,6 +1,7 @@
-"""sysbench 1.0's and 1.1's report: options, intervals, statistics.
+"""sysbench's report, versions 0.4 to 1.1: options, intervals, statistics.
 
-Source of the wording: src/sysbench.c of sysbench (report_intermediate, report_cumulative), db_driver.c.
+Source of the wording: src/sysbench.c of sysbench (report_intermediate, report_cumulative), db_driver.c; to 0.5 also
+tests/oltp.
 """
 
 from __future__ import annotations
@@ -8,44 +9,72 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from pgdyno.importers.found import Moment, Output
+from pgdyno.importers.commands import sysbench_command
+from pgdyno.importers.found import Moment, Output, Unread
 from pgdyno.importers.numbers import number, whole
 
-_BANNER = re.compile(r"sysbench (?P<version>\d[\w.\-]*)")
-_INTERVAL = re.compile(
-    r"\[ (?P<at>\d+)s \] thds: (?P<threads>\d+) tps: (?P<tps>[\d.]+) qps: (?P<qps>[\d.]+)"
-    r".*?lat \(ms,(?P<percentile>[\d.]+)%\): (?P<lat>[\d.]+)"
+_BANNER = re.compile(r"sysbench v?(?P<version>\d[\w.\-]{0,30})")
+_N = r"\d{1,15}(?:\.\d{1,9})?"
+_INTERVALS = (
+    re.compile(
+        rf"\[\s{{0,8}}(?P<at>\d{{1,9}}(?:\.\d{{1,3}})?)s \] thds: (?P<threads>\d{{1,9}}) tps: (?P<tps>{_N}) qps: {_N}"
+        rf".{{0,120}}?lat \(ms,\s?(?P<percentile>{_N})%\): (?P<lat>{_N})"
+    ),
+    # to 0.5
+    re.compile(
+        rf"\[\s{{0,8}}(?P<at>\d{{1,9}})s\] threads: (?P<threads>\d{{1,9}}), tps: (?P<tps>{_N})"
+        rf".{{0,120}}?response time: (?P<lat>{_N})ms \((?P<percentile>{_N})%\)"
+    ),
 )
-_COMMAND = re.compile(r"(?:^|[$#>]\s*|\s)(?P<command>(?:\S*/)?sysbench\s+\S.*\brun\b.*)")
-_PER_SECOND = re.compile(r"(?P<count>\d+)\s*\((?P<rate>[\d.]+) per sec\.?\)")
-_PERCENTILE = re.compile(r"(?P<percentile>\d+(?:\.\d+)?)th percentile")
+_PER_SECOND = re.compile(rf"(?P<count>\d{{1,15}})\s{{0,20}}\((?P<rate>{_N}) per sec\.?\)")
+_PERCENTILE = re.compile(r"(?:approx\.\s{1,8})?(?P<percentile>\d{1,3}(?:\.\d{1,4})?)(?:th)? percentile")
+_TARGET_RATE = re.compile(rf"Target transaction rate: (?P<rate>{_N})/sec")
+_HISTOGRAM = re.compile(r"\d{1,12}\.\d{1,6} \|\*{0,200}\s{1,200}\d{1,15}$")
+
+
+def _seconds(text: str) -> float:
+    return number(text.removesuffix("s"))
+
+
+def _milliseconds(text: str) -> float:
+    return number(text.removesuffix("ms"))
+
 
 _FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
     "Number of threads": ("clients", whole),
     "read": ("reads", whole),
     "write": ("writes", whole),
     "other": ("others", whole),
-    "total time": ("duration_s", lambda text: number(text.removesuffix("s"))),
-    "time elapsed": ("duration_s", lambda text: number(text.removesuffix("s"))),
-    "min": ("latency_min_ms", number),
-    "avg": ("latency_mean_ms", number),
-    "max": ("latency_max_ms", number),
+    "events/s (eps)": ("tps", number),
+    "total time": ("duration_s", _seconds),
+    "time elapsed": ("duration_s", _seconds),
+    "min": ("latency_min_ms", _milliseconds),
+    "avg": ("latency_mean_ms", _milliseconds),
+    "max": ("latency_max_ms", _milliseconds),
 }
 _RATES: dict[str, tuple[tuple[str, str], ...]] = {
     "transactions": (("transactions", "count"), ("tps", "rate")),
     "queries": (("qps", "rate"),),
     "ignored errors": (("errors", "count"),),
+    "deadlocks": (("errors", "count"),),
     "reconnects": (),
+    "read/write requests": (),
+    "other operations": (),
 }
 """Lines `key: count (rate per sec.)`: our fields, and which of the two goes there."""
 
-_STARTS = ("SQL statistics:", "Running the test with following options:")
+_STATISTICS = ("SQL statistics:", "OLTP test statistics:")
+_STARTS = (*_STATISTICS, "Throughput:", "Running the test with following options:")
 _KNOWN = (
-    "SQL statistics:",
+    *_STATISTICS,
     "queries performed:", "General statistics:", "Throughput:", "Latency (ms):", "Threads fairness:", "total:",
     "execution time (avg/stddev):", "sum:", "queue length:", "Initializing",
-    "Threads started!", "Report intermediate results", "total number of events:", "Prewarm", "Target transaction",
-    "events/s (eps):",
+    "Threads started!", "Report intermediate results", "total number of events:", "Prewarm",
+    "Test execution summary:", "per-request statistics:", "response time:", "total time taken by event execution:",
+    "Time limit exceeded, exiting", "(last message repeated", "Done.", "WARNING:", "ALERT:", "FATAL:", "DEBUG:",
+    "No DB drivers specified", "Doing OLTP test", "Running mixed OLTP test", "Running simple OLTP test",
+    "Doing read-only test", "Using ", "Skipping BEGIN", "Maximum number of requests", "Random number generator seed",
+    "Unrestricted", "Forcing shutdown", "Latency histogram", "value  ---", "Creating ", "Warmup",
 )  # fmt: skip
 
 
@@ -55,36 +84,55 @@ class SysbenchParser:
     def __init__(self) -> None:
         """Begins before the first line."""
         self.found: list[Output] = []
+        self.cut: list[Unread] = []
+        """Outputs that end before their rate."""
         self._open: Output | None = None
         self._version: str | None = None
         self._command: tuple[int, str] | None = None
 
     def read(self, text: str, line: int) -> bool:
         """Takes one line; False when it is none of sysbench's."""
-        stripped = text.strip().strip("`")
-        command = _COMMAND.search(text)
+        stripped = text.strip().strip("`*").lstrip("-•# \t").strip()
+        command = sysbench_command(text)
         if command is not None:
             self.end()
-            self._command = (line, command["command"].strip())
+            self._command = (line, command)
             return True
         banner = _BANNER.match(stripped)
         if banner is not None:
             self.end()
             self._version = banner["version"]
             return True
-        if stripped.startswith(_STARTS) and (self._open is None or self._open.reads is not None):
+        if stripped.startswith(_STARTS) and (
+            self._open is None or (self._open.tps is not None and (stripped != "Throughput:" or self._has_latency()))
+        ):
             self.end()
             self._begin(line)
             return True
         if self._open is None:
             return self._takes_interval(stripped, line)
-        return self._takes_interval(stripped, line) or self._takes_figure(self._open, stripped, line)
+        try:
+            return self._takes_interval(stripped, line) or self._takes_figure(self._open, stripped, line)
+        except ValueError:
+            # a figure that is none: the line is listed
+            return False
 
     def end(self) -> None:
         """Closes what is open; an output without a rate is none."""
-        if self._open is not None and self._open.tps is not None:
-            self.found.append(self._open)
-        self._open = None
+        output, self._open = self._open, None
+        if output is None:
+            return
+        if output.tps is not None:
+            if output.asked.get("clients", output.clients) != output.clients:
+                # the command is another run's
+                output.command, output.rate = None, None
+            self.found.append(output)
+        elif output.progress or output.reads is not None:
+            self.cut.append(Unread(output.last_line, "no throughput: the output ends before its rate"))
+
+    def _has_latency(self) -> bool:
+        """Whether what is open has its latencies, which end an output: what follows is another's."""
+        return self._open is not None and self._open.latency_mean_ms is not None
 
     def _begin(self, line: int) -> Output:
         output = self._open = Output("sysbench", line, line, version=self._version)
@@ -95,9 +143,13 @@ class SysbenchParser:
         return output
 
     def _takes_interval(self, stripped: str, line: int) -> bool:
-        match = _INTERVAL.match(stripped)
+        if not stripped.startswith("["):
+            return False
+        match = next((found for each in _INTERVALS if (found := each.match(stripped))), None)
         if match is None:
             return False
+        if self._open is not None and self._open.tps is not None:
+            self.end()
         output = self._open or self._begin(line)
         p95 = float(match["lat"]) if float(match["percentile"]) == 95 else None
         output.progress.append(Moment(line, float(match["at"]), float(match["tps"]), p95_ms=p95))
@@ -110,7 +162,7 @@ class SysbenchParser:
         percentile = _PERCENTILE.match(key)
         rate = _PER_SECOND.match(value)
         if percentile is not None:
-            output.percentiles_ms[float(percentile["percentile"])] = number(value)
+            output.percentiles_ms[_rank(percentile["percentile"])] = _milliseconds(value)
             output.printed["percentiles_ms"] = (line, stripped)
         elif key == "events (avg/stddev)" and "/" in value:
             for name, each in zip(("mean", "stddev"), value.split("/", 1), strict=True):
@@ -120,19 +172,52 @@ class SysbenchParser:
                 output.put(name, int(rate[group]) if group == "count" else float(rate[group]), line, stripped)
         elif key in _FIELDS and value:
             name, convert = _FIELDS[key]
-            output.put(name, convert(value), line, stripped)
-        elif stripped and not stripped.startswith(_KNOWN):
+            # events are transactions, which is printed above where there are queries
+            if name != "tps" or output.tps is None:
+                output.put(name, convert(value), line, stripped)
+        elif (rated := _TARGET_RATE.match(stripped)) is not None:
+            output.put("rate", number(rated["rate"]), line, stripped)
+        elif stripped and not stripped.startswith(_KNOWN) and not _HISTOGRAM.match(stripped):
             self.end()
             return False
         return True
 
 
+def _rank(digits: str) -> float:
+    """`95` is 95 %, and `999` is 99.9 %."""
+    return float(f"{digits[:2]}.{digits[2:]}" if len(digits) > 2 and digits.isdigit() else digits)
+
+
 def _options(output: Output, command: str, line: int) -> None:
-    for name, value in re.findall(r"--([\w-]+)=(\S+)", command):
-        if name == "threads" and value.isdigit():
-            output.put("clients", int(value), line, f"--{name}={value}")
-        elif name in ("tables", "table-size", "table_size"):
-            output.variables[name.replace("-", "_")] = value
-    script = re.search(r"(?P<name>[\w./-]+?)(?:\.lua)?\s+(?:--\S+\s+)*run\b", command)
-    if script is not None:
-        output.put("workload", script["name"].rsplit("/", 1)[-1].replace("_", "-"), line, command)
+    others = []
+    server = []
+    for name, value in re.findall(r"--([\w-]{1,60})(?:=(\S{1,300}))?", command):
+        plain = name.replace("-", "_")
+        if plain in ("threads", "num_threads"):
+            if value.isdigit():
+                output.put("clients", int(value), line, f"--{name}={value}")
+                output.asked["clients"] = int(value)
+        elif plain in ("tables", "table_size", "oltp_tables_count", "oltp_table_size"):
+            output.variables[plain] = value
+        elif plain in ("rate", "tx_rate"):
+            if re.fullmatch(_N, value) and float(value) > 0:
+                output.put("rate", float(value), line, f"--{name}={value}")
+        elif re.fullmatch(r"\w{1,20}_(?:host|port|db|socket)", plain):
+            server.append(value)
+        elif plain not in _APART and not plain.endswith(("_user", "_password")):
+            others.append(f"--{name}={value}" if value else f"--{name}")
+    output.options = " ".join(sorted(others))
+    output.server = ":".join(server)
+    script = re.search(r"(?P<name>[\w./-]{1,200}?)(?:\.lua)?\s+(?:--\S{1,300}\s+){0,60}run\b", command[:4000])
+    named = re.search(r"--test=(?P<name>\S{1,200})", command)
+    name = named["name"] if named else script["name"] if script and script["name"] != "sysbench" else None
+    if name is not None:
+        workload = name.rsplit("/", 1)[-1].removesuffix(".lua").replace("_", "-")
+        output.put("workload", workload, line, command)
+
+
+_APART = frozenset([
+    "report_interval", "time", "max_time", "db_driver", "test", "rand_seed", "verbosity", "histogram", "percentile",
+    "events", "max_requests", "report_checkpoints",
+])  # fmt: skip
+"""Options that a point or the workload holds, or that do not change the load."""

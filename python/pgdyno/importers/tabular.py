@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 from pgdyno.errors import UsageError
-from pgdyno.importers.document import Document
+from pgdyno.importers.document import LONGEST_SHOWN, Document
 from pgdyno.importers.found import Output, Unread
 from pgdyno.importers.numbers import number, whole
 
@@ -32,6 +33,14 @@ _NEEDLESS = ("repeat", "trial", "run", "started_at", "ended_at", "scheduled", "i
 _OUTCOME = ("outcome", "failure")
 _RATES = ("tps", "tpm", "nopm")
 
+LONGEST_HEADER = 65_536
+"""Characters."""
+
+
+class FieldError(ValueError):
+    """A field that is too long to be one."""
+
+
 OURS = frozenset([
     *_WHOLE, *_NUMBERS, *_SAME, *_PERCENTILES, *_TEXTS, *_WORDS, *_PAIRS, *_NEEDLESS, *_OUTCOME,
 ])  # fmt: skip
@@ -40,6 +49,8 @@ OURS = frozenset([
 
 def is_table(first_line: str, mapping: Mapping[str, str]) -> bool:
     """Whether `first_line` is a header that can be imported: separated cells, one of them a rate."""
+    if len(first_line) > LONGEST_HEADER:
+        return False
     cells = [mapping.get(cell, cell) for cell in _header(first_line)]
     known = sum(cell in OURS or "." in cell for cell in cells)
     return len(cells) > 1 and any(cell in _RATES for cell in cells) and 2 * known >= len(cells)
@@ -63,15 +74,36 @@ def read_table(text: str, mapping: Mapping[str, str]) -> Document:
             hint = f"column {name!r} is not known; name it with --map ours={name}"
             document.unread.append(Unread(1, hint))
     rows = csv.reader(lines[1:], delimiter=_delimiter(lines[0]))
-    for cells in rows:
-        line = rows.line_num + 1
+    for line, cells in _numbered(rows):
         if not any(cell.strip() for cell in cells):
             continue
         try:
             document.outputs.append(_row(columns, cells, line))
         except ValueError as error:
-            document.unread.append(Unread(line, f"{error}: {','.join(cells)}"))
+            document.unread.append(Unread(line, f"{error}: {','.join(cells)}"[:LONGEST_SHOWN]))
     return document
+
+
+class _Rows(Protocol):
+    """csv's reader, whose type has no name."""
+
+    @property
+    def line_num(self) -> int: ...
+
+    def __next__(self) -> list[str]: ...
+
+
+def _numbered(rows: _Rows) -> Iterator[tuple[int, list[str]]]:
+    """Rows with the line on which each ends. Raises FieldError."""
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            limit = csv.field_size_limit()
+            raise FieldError(f"line {rows.line_num + 1}: a field of more than {limit:,} characters") from error
+        yield rows.line_num + 1, cells
 
 
 def mapping_of(pairs: Sequence[str]) -> dict[str, str]:
@@ -94,7 +126,10 @@ def _delimiter(header: str) -> str:
 
 
 def _header(line: str) -> list[str]:
-    cells = next(csv.reader([line.removeprefix("\ufeff")], delimiter=_delimiter(line)), [])
+    try:
+        cells = next(csv.reader([line.removeprefix("\ufeff")], delimiter=_delimiter(line)), [])
+    except csv.Error:
+        return []
     return [cell.strip() for cell in cells]
 
 

@@ -31,6 +31,9 @@ class ImportResult:
     run: Path
     trials: int
     unread: list[ImportedLine] = field(default_factory=list)
+    left_out: list[ImportedLine] = field(default_factory=list)
+    """Warm-up runs."""
+    notes: list[str] = field(default_factory=list)
 
 
 def import_files(
@@ -48,19 +51,55 @@ def import_files(
     UsageError for a mapping that does not fit.
     """
     named = [str(place) for place in places]
-    gathered = Part()
+    gathered, parts = Part(), []
     logs: dict[str, LogKind] = {}
     for place, found in zip(named, over(partial(read_source, target, mapping or {}), named), strict=True):
         if isinstance(found, LogKind):
             logs[place] = found
         else:
-            gathered.add(found)
+            parts.append(found)
+    if target is None:
+        keep_files_apart(parts)
+    for part in parts:
+        gathered.add(part)
     if not gathered.places and not logs:
         hint = "docs/guides/import.md says what is read"
         if gathered.unread:
-            hint = f"{len(gathered.unread)} lines with figures were not understood; {hint}"
+            first = gathered.unread[0]
+            listed = f"{first.file}:{first.line}: {first.text[:120]}"
+            hint = f"{_count(len(gathered.unread), 'line')} with figures not understood, first {listed}; {hint}"
+        if gathered.left_out:
+            hint = f"{_count(len(gathered.left_out), 'warm-up run')} left out; {hint}"
         raise StoreError(f"cannot import {', '.join(named)}: no output of a known tool is in it", hint=hint)
     return _write(gathered, logs, into, target, over)
+
+
+def keep_files_apart(parts: Sequence[Part]) -> None:
+    """Adds the file to names of targets that several files have: nothing says that they are of one server.
+
+    A column of CSV that names the target says so itself.
+    """
+    files: dict[str, set[str]] = {}
+    for part in parts:
+        for place in part.places:
+            if place.output.tool != "csv":
+                files.setdefault(place.target, set()).add(part.files[0].path)
+    for part in parts:
+        path = part.files[0].path
+        for place in part.places:
+            others = files.get(place.target, set())
+            if place.output.tool != "csv" and len(others) > 1:
+                name = _file_name(path, others)
+                place.target = name if place.target == Path(path).stem else f"{name}, {place.target}"
+
+
+def _file_name(path: str, paths: set[str]) -> str:
+    """The shortest end of `path` that no other of `paths` has, without its suffix."""
+    parts = Path(path).with_suffix("").parts
+    for length in range(1, len(parts)):
+        if sum(Path(other).with_suffix("").parts[-length:] == parts[-length:] for other in paths) == 1:
+            return "/".join(parts[-length:])
+    return path
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
@@ -94,7 +133,7 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
     told = _manifest(gathered, records, paths[0])
     known = {name: getattr(told, name) for name in ("workload", "targets", "trials_planned", "order", "imported")}
     folder.update_manifest(**known, outcome=Outcome.FINISHED, ended_at=datetime.now(UTC))
-    return ImportResult(folder.path, len(records), gathered.unread)
+    return ImportResult(folder.path, len(records), gathered.unread, gathered.left_out, told.notes)
 
 
 def _store(folder: RunFolder, trial: Trial) -> None:
@@ -130,9 +169,17 @@ def _manifest(gathered: Part, records: Sequence[TrialRecord], first: str) -> Man
         order=[record.slug for record in records],
         notes=_notes(gathered),
         imported=ImportRecord(
-            files=gathered.files, claims=gathered.claims, facts=gathered.facts, unread=gathered.unread
+            files=gathered.files,
+            claims=gathered.claims,
+            facts=gathered.facts,
+            unread=gathered.unread,
+            left_out=gathered.left_out,
         ),
     )
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {one}s"
 
 
 def _notes(gathered: Part) -> list[str]:
@@ -141,6 +188,15 @@ def _notes(gathered: Part) -> list[str]:
     if minutes:
         unit = "tpm" if any(output.tpm is not None for output in minutes) else "nopm"
         notes.append(f"throughput of {len(minutes)} trials was printed as {unit}, and is shown divided by 60")
+    if gathered.undecided:
+        notes.append(
+            f"{_count(gathered.undecided, 'output')} with the settings of another are targets of their own, as text "
+            "stands between them; where they are repeats, import them with --target NAME"
+        )
+    if gathered.assumed:
+        notes.append(f"{_count(gathered.assumed, 'figure')} had no unit, and are taken as transactions a second")
+    if gathered.left_out:
+        notes.append(f"{_count(len(gathered.left_out), 'warm-up run')} left out; manifest.json lists them")
     if gathered.unread:
         notes.append(f"{len(gathered.unread)} lines with figures were not understood; manifest.json lists them")
     return notes

@@ -22,7 +22,7 @@ class Imported(Record):
     line: int
     last_line: int
     tool: str
-    """pgbench, pgbench-log, sysbench, hammerdb, csv or table."""
+    """pgbench, pgbench-log, sysbench, hammerdb, benchbase, csv or table."""
     version: str | None = None
     command: str | None = None
     """The command line above the output; the version, too, is the tool's."""
@@ -67,3 +67,5 @@ class ImportRecord(Record):
     claims: list[ImportedClaim] = Field(default_factory=list)
     facts: dict[str, list[ImportedLine]] = Field(default_factory=dict)  # by what they tell: `autovacuum`, `tmpfs`
     unread: list[ImportedLine] = Field(default_factory=list)
+    left_out: list[ImportedLine] = Field(default_factory=list)
+    """Outputs that are no trials, as their source says that they are warm-up runs."""

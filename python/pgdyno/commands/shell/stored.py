@@ -27,12 +27,17 @@ def import_(
         list[str] | None,
         typer.Option("--map", metavar="OURS=THEIRS", help="A CSV column called otherwise. Repeatable."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help='Print {"run": path, "trials": n, "unread": [...]}.')] = False,
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help='Print {"run": path, "trials": n, "unread": [...], "left_out": [...], "notes": [...]}.'
+        ),
+    ] = False,
     cluster: ClusterOption = None,
 ) -> None:
     """Make a run folder of what other tools wrote.
 
-    pgbench, sysbench and HammerDB are read, and documents and CSV tables.
+    Outputs of pgbench, sysbench, HammerDB and BenchBase are read, and documents and tables with figures.
     """
     from pgdyno.commands.import_ import import_ as bring
 

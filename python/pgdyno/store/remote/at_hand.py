@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,22 @@ def at_hand(place: str) -> Iterator[Path]:
         path = Path(folder, at.name)
         fetch(found, path)
         yield path
+
+
+def check_regular(place: str) -> None:
+    """Raises StoreError where `place` is a path and no regular file: reading a pipe or a device may never end."""
+    if is_remote(place):
+        return
+    path = Path(place)
+    with storing("read", path):
+        mode = path.stat().st_mode
+    if stat.S_ISREG(mode):
+        return
+    kinds = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device", stat.S_IFDIR: "a folder",
+             stat.S_IFSOCK: "a socket"}  # fmt: skip
+    kind = kinds.get(stat.S_IFMT(mode), "no regular file")
+    hint = "name the files in it" if stat.S_ISDIR(mode) else "write what it gives into a file, and name that"
+    raise StoreError(f"cannot read {place}: it is {kind}", hint=hint)
 
 
 def first_line(place: str, most_bytes: int) -> bytes:

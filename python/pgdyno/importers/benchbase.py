@@ -1,0 +1,137 @@
+"""BenchBase's and OLTP-Bench's summaries: the JSON of `*.summary.json`, and the line of results in its log.
+
+Keys as BenchBase's ResultWriter.java writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pgdyno.importers.found import Output, Unread
+from pgdyno.importers.numbers import number
+
+_PAIR = re.compile(r'"(?P<key>[^"\\]{1,80})"\s{0,8}:\s{0,8}(?P<value>"[^"\\]{0,400}"|-?\d[\d.eE+-]{0,30}|null)')
+_N = r"\d{1,15}(?:\.\d{1,20})?"
+_LOGGED = re.compile(
+    r"Results\((?:state=\w{1,20}, )?nanoSeconds=(?P<ns>\d{1,20}), measuredRequests=(?P<requests>\d{1,15})\) = "
+    rf"(?P<tps>{_N}) requests/sec(?: \(throughput\), (?P<goodput>{_N}) requests/sec \(goodput\))?"
+)
+_LATENCY = re.compile(
+    r"(?P<what>Average|Minimum|Maximum|Median|\d{1,2}th Percentile) Latency \((?P<unit>micro|milli)seconds\)"
+)
+_MEANS = {"Average": "latency_mean_ms", "Minimum": "latency_min_ms", "Maximum": "latency_max_ms"}
+
+
+def _count(text: str) -> int:
+    return int(float(text))
+
+
+_FIELDS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "Throughput (requests/second)": ("tps", float),
+    "Goodput (requests/second)": ("goodput", float),
+    "Measured Requests": ("transactions", _count),
+    "Elapsed Time (nanoseconds)": ("duration_s", lambda text: float(text) / 1e9),
+    "terminals": ("clients", _count),
+    "scalefactor": ("scale", _count),
+    "Benchmark Type": ("workload", str),
+}
+_WORDS = {"DBMS Type": "dbms", "DBMS Version": "server_version", "isolation": "isolation"}
+_OTHERS = ("Current Timestamp (milliseconds)", "Start timestamp (milliseconds)", "Final State", "randomSeed")
+
+
+class BenchbaseParser:
+    """Reads summaries line by line; a line may hold a whole one."""
+
+    def __init__(self) -> None:
+        """Begins before the first line."""
+        self.found: list[Output] = []
+        self.cut: list[Unread] = []
+        """Summaries without a throughput."""
+        self._open: Output | None = None
+        self._depth = 0
+
+    def read(self, text: str, line: int) -> bool:
+        """Takes one line; False when it is none of BenchBase's."""
+        logged = _LOGGED.search(text)
+        if logged is not None:
+            self._add_logged(logged, text, line)
+            return True
+        stripped = text.strip()
+        if self._open is None and stripped == "{":
+            # it may begin here: what the keys are shows
+            self._depth = 1
+            return False
+        taken = False
+        for pair in _PAIR.finditer(text) if '":' in text or '" :' in text else ():
+            taken = self._takes(pair["key"], pair["value"].strip('"'), line, pair[0]) or taken
+        if self._open is None:
+            return False
+        if taken and stripped.count("{") == stripped.count("}") > 0:
+            # a whole summary, on one line
+            self.end()
+            return True
+        self._depth += stripped.count("{") - stripped.count("}")
+        if self._depth <= 0 or line - self._open.last_line > 20:
+            self.end()
+            return taken or stripped.startswith("}")
+        return taken or stripped in ("", "...", "}", "},", "{") or stripped.startswith(("//", '"'))
+
+    def end(self) -> None:
+        """Closes what is open."""
+        output, self._open, self._depth = self._open, None, 0
+        if output is None:
+            return
+        if output.tps is not None:
+            self.found.append(output)
+        else:
+            self.cut.append(Unread(output.line, "a summary of BenchBase's without a throughput"))
+
+    def _takes(self, key: str, value: str, line: int, text: str) -> bool:
+        latency = _LATENCY.fullmatch(key)
+        known = latency is not None or key in _FIELDS or key in _WORDS or key in _OTHERS
+        begins = (
+            latency is not None or "(requests/second)" in key or key in ("Benchmark Type", "DBMS Type", *_OTHERS[:3])
+        )
+        if not known or (self._open is None and not begins and self._depth == 0):
+            return False
+        if self._open is None:
+            self._open = Output("benchbase", line, line)
+            self._depth = max(self._depth, 1)
+        output = self._open
+        output.last_line = line
+        if value == "null":
+            return True
+        try:
+            if latency is not None:
+                _put_latency(output, latency, value, line, text)
+            elif key in _FIELDS:
+                name, convert = _FIELDS[key]
+                output.put(name, convert(value), line, text)
+            elif key in _WORDS:
+                output.words[_WORDS[key]] = value
+        except (ValueError, OverflowError):
+            return False
+        return True
+
+    def _add_logged(self, match: re.Match[str], text: str, line: int) -> None:
+        self.end()
+        output = Output("benchbase", line, line)
+        output.put("tps", number(match["tps"]), line, text)
+        output.put("transactions", int(match["requests"]), line, text)
+        output.put("duration_s", int(match["ns"]) / 1e9, line, text)
+        if match["goodput"] is not None:
+            output.put("goodput", number(match["goodput"]), line, text)
+        self.found.append(output)
+
+
+def _put_latency(output: Output, latency: re.Match[str], value: str, line: int, text: str) -> None:
+    milliseconds = round(float(value) / (1000 if latency["unit"] == "micro" else 1), 6)
+    what = latency["what"]
+    if what in _MEANS:
+        output.put(_MEANS[what], milliseconds, line, text)
+        return
+    percentile = 50.0 if what == "Median" else float(what.partition("th")[0])
+    output.percentiles_ms[percentile] = milliseconds
+    output.printed["percentiles_ms"] = (line, text.strip())
+    output.last_line = line

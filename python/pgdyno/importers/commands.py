@@ -1,0 +1,139 @@
+"""Command lines of pgbench and sysbench in documents: where they stand, and what their options say."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Sequence
+
+from pgdyno.importers.found import Output
+from pgdyno.importers.numbers import number
+
+_PROMPT = r"(?:^|[$#>%]\s{0,8}|\s|`)"
+_PGBENCH = re.compile(
+    _PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?pgbench(?:-?\d{1,2}(?:\.\d)?)?(?:\s+[\w.$:/{}-]{1,100})?\s+-\S.{0,8000})"
+)
+_SYSBENCH = re.compile(_PROMPT + r"(?P<command>(?:[^\s`]{0,200}/)?sysbench\s+\S.{0,8000})")
+_ENDS = frozenset(["|", ">", ">>", "2>", "2>&1", "&>", "&", "&&", "||", ";", "<"])
+"""Words of the shell behind which a command's options end."""
+
+_WITH_VALUE = {"c": "clients", "j": "workers", "s": "scale", "T": "duration_s", "t": "transactions_per_client",
+               "R": "rate"}  # fmt: skip
+_FRACTIONS = ("duration_s", "rate")
+_LONG = {"client": "c", "jobs": "j", "scale": "s", "time": "T", "transactions": "t", "protocol": "M", "rate": "R",
+         "file": "f", "builtin": "b", "define": "D", "select-only": "S", "skip-some-updates": "N", "host": "h",
+         "port": "p", "dbname": "d", "connect": "C", "latency-limit": "L", "progress": "P",
+         "initialize": "i"}  # fmt: skip
+_TAKES = "cjsTtMRfbDLPFhpUd"
+_KNOWN_APART = frozenset("cjsTtMRDPhpdUrnvlW") | {
+    "progress-timestamp", "log-prefix", "sampling-rate", "aggregate-interval", "username", "report-latencies",
+    "report-per-command", "no-vacuum", "vacuum-all", "log", "debug", "show-script", "failures-detailed",
+    "verbose-errors", "random-seed",
+}  # fmt: skip
+"""Options that a point or a server's name holds, or that do not change the load."""
+_BUILTIN = {"S": "select-only", "N": "simple-update"}
+
+
+def pgbench_command(text: str) -> str | None:
+    """pgbench's command line in `text`; None where there is none."""
+    return _found(_PGBENCH, text) if "pgbench" in text else None
+
+
+def sysbench_command(text: str) -> str | None:
+    """sysbench's command line in `text`, of a run; None where there is none."""
+    command = _found(_SYSBENCH, text) if "sysbench" in text else None
+    return command if command is not None and re.search(r"\brun\b", command) else None
+
+
+def _found(pattern: re.Pattern[str], text: str) -> str | None:
+    match = pattern.search(text)
+    return match["command"].partition("`")[0].strip() if match else None
+
+
+def is_initialization(command: str) -> bool:
+    """Whether `command` fills pgbench's tables and measures nothing."""
+    return any(option == "i" for option, _ in _options(_words(command)[1:]))
+
+
+def read_options(output: Output, command: str, line: int) -> None:
+    """Keeps what a command line of pgbench says and the summary may not: scale, variables, rate, script."""
+    server: dict[str, str] = {}
+    scripts: list[str] = []
+    others: list[str] = []
+    for option, value in _options(_words(command)[1:]):
+        if option == "D" and value and "=" in value:
+            name, _, text = value.partition("=")
+            output.variables[name] = text
+        elif option == "M" and value in ("simple", "extended", "prepared"):
+            output.put("protocol", value, line, f"-M {value}")
+        elif option in _BUILTIN or (option in ("f", "b") and value):
+            scripts.append(_BUILTIN.get(option) or (value or "").rsplit("/", 1)[-1])
+        elif option in ("h", "p", "d") and value:
+            server[option] = value
+        elif option in _WITH_VALUE:
+            figure = _maybe(value or "")
+            if figure is not None:
+                name = _WITH_VALUE[option]
+                output.put(name, figure if name in _FRACTIONS else int(figure), line, f"-{option} {value}")
+        elif option not in _KNOWN_APART:
+            others.append(f"-{option}" if value is None else f"-{option} {value}")
+    output.server = ":".join(server[part] for part in ("h", "p", "d") if part in server)
+    output.options = " ".join([*sorted(scripts), *sorted(others)])
+    output.asked = {name: getattr(output, name) for name in (*_WITH_VALUE.values(), "protocol")}
+    if scripts:
+        output.words["script"] = scripts[0].partition("@")[0]
+        output.workload = scripts[0].partition("@")[0] if len(scripts) == 1 else "multiple scripts"
+
+
+def contradicted(output: Output) -> bool:
+    """Whether the summary says something else than the command above it, which then is another run's."""
+    names = ("clients", "duration_s", "transactions_per_client", "protocol")
+    return any(output.asked.get(name) is not None and getattr(output, name) != output.asked[name] for name in names)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.split(command, comments=True)
+    except ValueError:
+        words = command.split()
+    for at, word in enumerate(words):
+        if word in _ENDS or word.startswith(("2>", "&>")):
+            return words[:at]
+    return words
+
+
+def _maybe(text: str) -> float | None:
+    try:
+        return number(text)
+    except ValueError:
+        return None
+
+
+def _options(words: Sequence[str]) -> list[tuple[str, str | None]]:
+    """Options and their values, short and long, as getopt would have them."""
+    found: list[tuple[str, str | None]] = []
+    at = 0
+    while at < len(words):
+        word = words[at].rstrip(";")
+        at += 1
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            name = _LONG.get(name, name)
+            if not equals and name in _TAKES and at < len(words) and not words[at].startswith("-"):
+                value = words[at]
+                at += 1
+            found.append((name, value or None))
+        elif word.startswith("-") and len(word) > 1:
+            letters = word[1:]
+            # switches may be written together, the last of them with its value: -nSc 8
+            while len(letters) > 1 and letters[0] not in _TAKES and letters[0].isalpha():
+                found.append((letters[0], None))
+                letters = letters[1:]
+            letter, value = letters[0], letters[1:]
+            if letter in _TAKES and not value and at < len(words) and not words[at].startswith("-"):
+                value = words[at]
+                at += 1
+            found.append((letter, value or None))
+        elif word:
+            found.append(("d", word))
+    return found

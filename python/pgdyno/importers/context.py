@@ -1,0 +1,194 @@
+"""What stands between the outputs of a document: headings, names of machines, and text that may name another server.
+
+Outputs are repeats only where nothing between them says that something else was measured.
+"""
+
+from __future__ import annotations
+
+import re
+
+from pgdyno.importers.found import Output
+from pgdyno.importers.lines import fence
+
+LONGEST_HEADING = 100
+_HEADING = re.compile(
+    r"\s{0,8}(?:(?P<hash>#{1,6})\s{1,8}(?P<hashed>\S.*)|\[(?P<bracket>[^\]()]{1,90})\](?:\s{0,8}-.*)?|"
+    r"(?P<numbered>\d{1,2}(?:\.\d{1,2}){1,4}\.? [^\W\d].*))$"
+)
+_BANNER = re.compile(
+    r"\s{0,20}(?P<mark>[=*#~+-])(?P=mark){1,60}\s{0,8}(?P<text>[^\s=*#~+|-].{0,90}?)\s{0,8}(?P=mark){2,60}\s*$"
+)
+"""`=== run 1 ===`."""
+_NAMED = re.compile(
+    r"[\s\-*•_>`|]{0,12}(?P<kind>instance(?: type)?|host(?:name)?|server|machine|provider|node|vm|target|system|dbms|"
+    r"database|engine|(?:postgres(?:ql)? |server )?version|postgres(?:ql)?|branch|commit|build|patch|kernel|cpu|"
+    r"storage|disk|filesystem|file system|configuration|config)[\s*_`]{0,6}[:=][\s*_`]{0,6}"
+    r"(?P<name>[^\s].{0,90}?)[\s*_`|]{0,6}$",
+    re.IGNORECASE,
+)
+ORDINAL = re.compile(
+    r"[\W_]{0,12}(?:(?:(?:test|benchmark|pgbench|sysbench)\s)?(?:run|round|iteration|iter|repeat|repetition|rep|attempt|"
+    r"pass|trial|sample|test|try|measurement|прогон|запуск|попытка|тест|lauf|第|回目|次)\s?(?:#|no\.?|№|nr\.?)?\s?\d{1,3}"
+    r"(?:\s?(?:of|/|из|von)\s?\d{1,3})?|\d{1,3}\s?(?:st|nd|rd|th|\.|-й|回目|次)?\s?"
+    r"(?:run|round|iteration|attempt|pass|trial|test|раз|прогон|запуск|lauf|回目|次)|[#№]?\d{1,2})[\W_]{0,12}",
+    re.IGNORECASE,
+)
+"""Says which repeat it is, and nothing else."""
+WARMUP = re.compile(r"\bwarm(?:ing)?[\s_-]?up\b|прогрев|预热|暖机|ウォームアップ|워밍업|워밍 업", re.IGNORECASE)
+_NO_WARMUP = re.compile(
+    r"\b(?:no|not|without|after|w/o|sans|ohne|followed|then|nach|skip|plus|and|with)\b|[:=]\s?\d|\b\d+\s?s\b.*,|\bor\b|без",
+    re.IGNORECASE,
+)
+_LONGEST_LABEL = 60
+_NOISE = re.compile(
+    r"\s{0,20}(?:real|user|sys)\s{1,8}\d{1,6}m|[\[(]?\d{1,2}:\d\d(?::\d\d)?|[\w.@:~/\[\] -]{0,60}[$#%>]\s{0,4}"
+    r"(?:clear|date|sleep \d{1,6}|sync|exit|done|\S{0,20}checkpoint\S{0,4})?\s*$|"
+    r"(?:sleep|done|end|fin|ready|\.\.\.|Password|\d{1,6} rows?|CHECKPOINT|VACUUM)\b.{0,3}$",
+    re.IGNORECASE,
+)
+"""Lines that shells and scripts leave between two runs of the same thing."""
+_INSTANCE = re.compile(r"\b(?:db\.)?[a-z]\d[a-z]{0,3}\.\d{0,3}x?(?:large|medium|small|micro|metal)\b")
+_PROMPT = re.compile(r"[\w.@:~/\[\]()-]{1,60}[$#%]\s|[$#%]\s")
+
+
+class Context:
+    """Keeps headings and text as they come, and tells each output what is above it."""
+
+    def __init__(self) -> None:
+        """Begins before the first line."""
+        self.in_fence = False
+        self._headings: list[tuple[int, str]] = []
+        self._named: dict[str, str] = {}
+        self._section = 0
+        self._text: list[str] = []
+        self._is_ordinal = False
+        self._warmup: str | None = None
+        self._instance: str | None = None
+
+    @property
+    def heading(self) -> str | None:
+        """The nearest heading above."""
+        return self._headings[-1][1] if self._headings else None
+
+    @property
+    def instance(self) -> str | None:
+        """A machine's type in the lines since the heading: `r5.2xlarge`."""
+        return self._instance
+
+    @property
+    def caption(self) -> str:
+        """The heading and the text above: where a table without units may have its own."""
+        return "\n".join([*(text for _, text in self._headings[-1:]), *self._text[-3:]])
+
+    def heading_of(self, text: str, previous: str, following: str) -> tuple[int, str] | None:
+        """Level and text of the heading that `text` is; `previous` and `following` stand around it."""
+        if len(text) > LONGEST_HEADING or "|" in text:
+            return None
+        banner = _BANNER.match(text)
+        if banner is not None and _PROMPT.match(text) is None and (banner["mark"] != "#" or self.in_fence):
+            return 8, banner["text"]
+        if self.in_fence:
+            return None
+        stripped = text.strip()
+        if stripped and set(following.strip()) == {"="} and len(following.strip()) >= 3 and previous.strip() == "":
+            return 1, stripped
+        match = _HEADING.match(text.rstrip())
+        # `[root@host ~]# pgbench` is no heading
+        if match is None or "@" in text or _is_figure(match["numbered"]):
+            return None
+        if match["hash"] is not None:
+            if match["hash"] == "#" and (
+                (previous.strip() not in ("", "#") and following.strip())
+                or re.match(r"\S{0,40}(?:pgbench|sysbench)\s", match["hashed"])
+            ):
+                # a comment of a shell, or what its root typed
+                return None
+            return len(match["hash"]), match["hashed"].rstrip("# \t")
+        if match["bracket"] is not None:
+            return 7, match["bracket"]
+        return 6, match["numbered"]
+
+    def enter(self, level: int, text: str) -> None:
+        """Takes a heading, which counts from here on."""
+        text = text.strip().strip("*_`").strip()
+        self._headings = [each for each in self._headings if each[0] < level]
+        self._headings.append((level, text))
+        if level < 8:
+            self._named.clear()
+            self._instance = None
+            # what was said under the heading before may tell its outputs from those that follow
+            self._section += bool(self._text)
+            self._forget()
+        self._look_for_instance(text)
+        self._warmup = None
+        self._is_ordinal = level == 8 and ORDINAL.fullmatch(text) is not None
+
+    def add(self, text: str) -> None:
+        """Takes a line that no parser took."""
+        mark = fence(text)
+        if mark is not None:
+            # a block that opens within another is a mark that was forgotten
+            self.in_fence = bool(mark) or not self.in_fence
+            return
+        stripped = text.strip().strip("*_`#/-=<> \t")
+        if not stripped or _NOISE.match(text):
+            return
+        self._look_for_instance(text)
+        named = _NAMED.fullmatch(text) if len(text) <= 140 else None
+        if named is not None:
+            self._named[named["kind"].lower()] = named["name"]
+            self._text.append(stripped)
+            return
+        if len(stripped) <= _LONGEST_LABEL:
+            if is_warmup(stripped):
+                self._warmup = stripped
+                return
+            if ORDINAL.fullmatch(stripped):
+                self._is_ordinal, self._warmup = True, None
+                return
+        self._warmup = None
+        self._text.append(stripped[:200])
+
+    def _look_for_instance(self, text: str) -> None:
+        if self._instance is None and "." in text:
+            found = _INSTANCE.search(text[:2000])
+            self._instance = found[0] if found else None
+
+    def mark(self, output: Output) -> None:
+        """Tells `output`, which has just been read, what is above it."""
+        if self._text and not self._is_ordinal:
+            self._section += 1
+        output.section = self._section
+        if output.command is not None and "#" in output.command:
+            comment = output.command.partition("#")[2]
+            if is_warmup(comment):
+                self._warmup = comment.strip()
+        headings = [text for _, text in self._headings]
+        nearest = headings[-1] if headings else None
+        if nearest is not None and is_warmup(nearest):
+            self._warmup = nearest
+        output.warmup = output.warmup or self._warmup
+        telling = [text for text in headings if not ORDINAL.fullmatch(text) and not WARMUP.search(text)]
+        output.place = (*telling, *self._named.values())
+        if output.target is None and output.place:
+            machines = [name for kind, name in self._named.items() if "version" not in kind]
+            output.target = ", ".join(machines or list(self._named.values())[:1] or telling[-1:])
+        self._forget()
+
+    def _forget(self) -> None:
+        self._text = []
+        self._is_ordinal = False
+        self._warmup = None
+
+
+def is_warmup(text: str) -> bool:
+    """Whether `text`, of a label, says that what it labels is a warm-up run."""
+    return len(text) <= _LONGEST_LABEL and WARMUP.search(text) is not None and not _NO_WARMUP.search(text)
+
+
+def _is_figure(text: str | None) -> bool:
+    """Whether what looks like a numbered heading is a figure: `2.5 ms`."""
+    return (
+        text is not None
+        and re.match(r"[\d.]{1,20} (?:tps|ms|tpm|nopm|qps|s|us|µs|GB|MB|kB)\b", text, re.IGNORECASE) is not None
+    )

@@ -1,0 +1,162 @@
+"""Lines, fields and files are bounded, with errors that name them; reading takes time in proportion to the length."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import StoreError
+from pgdyno.importers import sources
+from pgdyno.importers.document import read_document
+from pgdyno.importers.lines import LONGEST_LINE
+from pgdyno.importers.numbers import number
+from pgdyno.importers.tabular import is_table
+from pgdyno.importers.write import import_files
+
+RESULT = "tps = 100.5 (without initial connection time)\n"
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+def refused(place: Path, into: Path) -> str:
+    with pytest.raises(StoreError) as caught:
+        import_files([place], into)
+    assert not (into / "runs").exists()
+    return f"{caught.value} {caught.value.hint}"
+
+
+def test_a_pipe_a_device_and_a_folder_are_refused(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert f"cannot read {pipe}: it is a named pipe" in refused(pipe, tmp_path / "runs")
+    assert "cannot read /dev/zero: it is a device" in refused(Path("/dev/zero"), tmp_path / "runs")
+    assert "it is a folder" in refused(tmp_path, tmp_path / "runs")
+    linked = tmp_path / "linked"
+    linked.symlink_to(pipe)
+    assert "it is a named pipe" in refused(linked, tmp_path / "runs")
+
+
+def test_a_file_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LARGEST_DOCUMENT", 1 << 20)
+    (tmp_path / "big.txt").write_bytes(b"x\n" * (1 << 20))
+    assert "big.txt: it is larger than 1 MiB" in refused(tmp_path / "big.txt", tmp_path / "runs")
+
+
+def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "figures.xlsx").write_bytes(b"PK\x03\x04" + bytes(500))
+    assert "figures.xlsx: it is no text" in refused(tmp_path / "figures.xlsx", tmp_path / "runs")
+
+
+@pytest.mark.parametrize("head", ["target,clients,tps\n", "clients,tps,latency\n"])
+def test_a_field_that_is_too_long_is_refused(head: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f'{head}a,1,"{"x" * 140_000}\n', encoding="utf-8")
+    said = refused(tmp_path / "t.csv", tmp_path / "runs")
+    assert "t.csv" in said
+    assert "line 2: a field of more than 131,072 characters" in said or "a line of 140," in said
+
+
+def test_a_first_line_that_is_too_long_is_no_head_of_a_table() -> None:
+    assert not is_table("tps," + "x" * 200_000, {})
+
+
+def test_a_line_that_is_too_long_is_listed_and_the_rest_is_read() -> None:
+    document = read_document(f"{'7' * (LONGEST_LINE + 1)} tps\n{RESULT}")
+    assert [each.tps for each in document.outputs] == [100.5]
+    (unread,) = document.unread
+    assert unread.line == 1
+    assert unread.text.startswith("a line of 65,541 characters, which is not read: at most 65,536 are: 7777")
+
+
+@pytest.mark.parametrize("text", ["379,6", "1.234,5", "0,123", "12,3456"])
+def test_a_comma_that_can_only_be_decimal_is(text: str) -> None:
+    assert number(text) == float(text.replace(".", "").replace(",", "."))
+
+
+@pytest.mark.parametrize("text", ["1,23,4", "1..2", "9" * 41, "1e400", "", "-", "٣", "12,"])
+def test_what_is_no_number_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is no number"):
+        number(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Scale 1\tScale 1\tScale 3\t\n\t1:1\t2:1\nincl.\tC/T\t26/26\t48/24\n\tTPS\t379,6/0,12\t1,2,3/0.1\n",
+        "- 1,2,3 TPS on x at scale factor 3,,\n",
+        "thc reads writes tps p95\n 2 379,6 20 97,98 20,74\n",
+        "| clients | tps |\n|---|---|\n| 99999999999999999999 | 1,2,3 |\n| 8 | 379,6 |\n",
+        "transaction type: x\nnumber of clients: 8,5\nlatency average = ms\ntps = 379,6 (excluding)\n",
+        "progress: 1.2.3 s, 4 tps, lat NaN ms stddev NaN\n",
+        "SQL statistics:\n transactions: 1 (2.3.4 per sec.)\n total time: s\n min: x\n",
+        "SQL statistics:\n transactions: 1 (2.3 per sec.)\n total time: soon\n min: x\n read: 1,2,3\n",
+        '{\n "Throughput (requests/second)": 1e999,\n "terminals": "many",\n "scalefactor": 1e999\n}\n',
+        "€ 9 (" + "(" * 140 + "1/1" + ")" * 140 + ")\n",
+        '$ pgbench -c "8 -D x -R fast -T 1e9\n' + RESULT,
+        "$ pgbench -c 99999999999999999999999 -T 60\n" + RESULT,
+    ],
+)
+def test_figures_that_make_no_sense_crash_nothing(text: str) -> None:
+    read_document(text)
+
+
+HOSTILE: dict[str, Callable[[int], str]] = {
+    "digits and commas": lambda n: "1," * n,
+    "digits": lambda n: "1" * n,
+    "TPS on": lambda n: "1 TPS on " * (n // 9),
+    "spaces": lambda n: "a" + " " * n + "b",
+    "key without a colon": lambda n: RESULT + "a" + " " * n,
+    "hashes": lambda n: "# a" + " #" * n,
+    "dollars": lambda n: "$" * n + " pgbench",
+    "slashes": lambda n: "/" * n + "pgbench -",
+    "pgbench": lambda n: "pgbench -c " * (n // 11),
+    "sysbench": lambda n: "sysbench --a=b " * (n // 15) + "run",
+    "bars": lambda n: "|" * n + "\n" + "|" * n,
+    "tabs": lambda n: "a\t" * n + "\n" + "1\t" * n,
+    "equations": lambda n: "€ 1 (" * (n // 5),
+    "quotes": lambda n: ">" * n,
+    "tags": lambda n: "<" * n,
+    "entities": lambda n: "&" * n,
+    "braces": lambda n: '{"a":' * (n // 5),
+    "strings": lambda n: '"' * n + ":",
+    "latencies": lambda n: "latency " * (n // 8),
+    "brackets": lambda n: "[" * n,
+    "escapes": lambda n: "\x1b[" * (n // 2),
+    "backticks": lambda n: "`a -" * (n // 4),
+}
+
+
+def seconds(text: str) -> float:
+    began = time.process_time()
+    read_document(text)
+    return time.process_time() - began
+
+
+@pytest.mark.parametrize("make", HOSTILE.values(), ids=HOSTILE)
+def test_the_time_for_a_line_grows_with_its_length_and_not_with_its_square(make: Callable[[int], str]) -> None:
+    short, long = make(4_000), make(64_000)
+    pairs = [(seconds(short), seconds(long)) for _ in range(3)]
+    # 16 times as long: 256 times the time if it were by the square; a floor of what a clock can tell
+    assert statistics.median(after for _, after in pairs) < 64 * max(
+        statistics.median(before for before, _ in pairs), 0.001
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["text 5\n", "# heading\n\n" + RESULT, "a | b | c\n", "Instance: m5.large\n" + RESULT, "x\ty\tz\n",
+     '{\n"terminals": 4\n', "pgbench -c 8 \\\n", "progress: 1.0 s, 2.0 tps, lat 3.0 ms stddev 1.0\n\n"],
+    ids=["text", "headings", "bars", "instances", "tabs", "braces", "continued", "progress"],
+)  # fmt: skip
+def test_the_time_for_a_document_grows_with_its_lines(line: str) -> None:
+    pairs = [(seconds(line * 200), seconds(line * 1_600)) for _ in range(3)]
+    assert statistics.median(after for _, after in pairs) < 32 * max(
+        statistics.median(before for before, _ in pairs), 0.001
+    )

@@ -1,0 +1,163 @@
+"""Outputs are repeats only where nothing between them says that something else was measured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pgdyno.importers.write import ImportResult, import_files
+from pgdyno.store import load_run
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+def output(tps: float, *, clients: int = 8, duration_s: int = 60) -> str:
+    return (
+        "transaction type: <builtin: TPC-B (sort of)>\nscaling factor: 10\nquery mode: simple\n"
+        f"number of clients: {clients}\nnumber of threads: 2\nduration: {duration_s} s\n"
+        f"number of transactions actually processed: {round(tps * duration_s)}\n"
+        f"tps = {tps:.6f} (without initial connection time)\n"
+    )
+
+
+def imported(tmp_path: Path, *texts: str, names: tuple[str, ...] = (), target: str | None = None) -> ImportResult:
+    files = []
+    for number, text in enumerate(texts):
+        file = tmp_path / (names[number] if names else f"doc{number}.txt")
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+        files.append(file)
+    return import_files(files, tmp_path / "runs", target=target)
+
+
+def targets(result: ImportResult) -> Counter[str]:
+    return Counter(trial.target for trial in load_run(result.run).trials)
+
+
+def test_instances_that_are_named_are_targets(tmp_path: Path) -> None:
+    text = "".join(
+        f"Instance: {name}\n\n{output(tps)}\n" for name, tps in (("m5", 900.5), ("m6g", 1200.5), ("r7", 35800))
+    )
+    found = imported(tmp_path, text)
+    assert targets(found) == {"m5": 1, "m6g": 1, "r7": 1}
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["Instance type = {}", "**Instance:** {}", "## Instance: {}", "=== {} ===", "[{}]", "{}\n======", "- Server: {}"],
+)
+def test_names_have_many_forms(label: str, tmp_path: Path) -> None:
+    text = "".join(f"\n{label.format(name)}\n\n{output(tps)}\n" for name, tps in (("alpha", 900.5), ("beta", 1200.5)))
+    assert len(targets(imported(tmp_path, text))) == 2
+
+
+def test_versions_that_are_named_are_targets(tmp_path: Path) -> None:
+    text = "".join(f"Version: {name}\n{output(tps)}\n" for name, tps in (("15.4", 900.5), ("16.1", 1200.5)))
+    assert len(targets(imported(tmp_path, text))) == 2
+    banners = "".join(f"pgbench ({name})\n{output(tps)}\n" for name, tps in (("15.4", 900.5), ("16.1", 1200.5)))
+    assert len(targets(imported(tmp_path, banners))) == 2
+    servers = "".join(
+        f"pgbench (16.1, server {name})\n{output(tps)}\n" for name, tps in (("15.4", 900.5), ("16.1", 99.5))
+    )
+    assert len(targets(imported(tmp_path, servers))) == 2
+
+
+def test_outputs_with_nothing_between_them_are_repeats(tmp_path: Path) -> None:
+    text = "# one\n\n$ pgbench -c 8 -j 2 -T 60\n" + "".join(output(tps) for tps in (900.5, 901.5, 902.5))
+    found = imported(tmp_path, text)
+    assert targets(found) == {"one": 3}
+    assert [trial.repeat for trial in load_run(found.run).trials] == [1, 2, 3]
+    assert found.notes == []
+
+
+@pytest.mark.parametrize(
+    "label", ["run {}", "Run #{}:", "--- run {} ---", "iteration {} of 3", "{}.", "real 0m60.0{}s", "2nd run"]
+)
+def test_words_that_count_repeats_name_no_target(label: str, tmp_path: Path) -> None:
+    text = "".join(f"{label.format(number)}\n{output(900 + number)}\n" for number in (1, 2, 3))
+    assert list(targets(imported(tmp_path, text)).values()) == [3]
+
+
+def test_text_between_outputs_parts_them_unless_a_target_is_given(tmp_path: Path) -> None:
+    text = f"{output(900.5)}\nNow with larger shared_buffers:\n\n{output(1200.5)}"
+    found = imported(tmp_path, text)
+    assert targets(found) == {"doc0": 1, "doc0 (2)": 1}
+    assert any("--target NAME" in note for note in found.notes)
+    given = imported(tmp_path, text, target="pg17")
+    assert targets(given) == {"pg17": 2}
+    assert given.notes == []
+
+
+def test_text_between_points_of_a_sweep_parts_nothing(tmp_path: Path) -> None:
+    text = "".join(f"With {clients} clients:\n\n{output(100 * clients, clients=clients)}\n" for clients in (1, 2, 4, 8))
+    assert targets(imported(tmp_path, text)) == {"doc0": 4}
+
+
+def test_headings_of_the_same_words_below_others_are_not_one_target(tmp_path: Path) -> None:
+    text = "".join(f"# {name}\n\n## Results\n\n{output(tps)}\n" for name, tps in (("EC2", 900.5), ("RDS", 1200.5)))
+    assert targets(imported(tmp_path, text)) == {"Results, EC2": 1, "Results, RDS": 1}
+
+
+def test_files_are_targets_of_their_own_unless_one_is_given(tmp_path: Path) -> None:
+    texts = [f"# Results\n\n{output(tps)}" for tps in (900.5, 1200.5, 35800.5)]
+    apart = imported(tmp_path, *texts)
+    assert targets(apart) == {"doc0, Results": 1, "doc1, Results": 1, "doc2, Results": 1}
+    folders = imported(tmp_path, *texts[:2], names=("aws/out.txt", "gcp/out.txt"))
+    assert targets(folders) == {"aws/out, Results": 1, "gcp/out, Results": 1}
+    same = imported(tmp_path, *[output(tps) for tps in (900.5, 901.5)], target="pg17")
+    assert targets(same) == {"pg17": 2}
+    assert [trial.repeat for trial in load_run(same.run).trials] == [1, 2]
+
+
+def test_servers_of_command_lines_are_targets(tmp_path: Path) -> None:
+    text = "".join(
+        f"$ pgbench -h {host} -c 8 -T 60 bench\n{output(tps)}\n" for host, tps in (("a", 900.5), ("b", 1200.5))
+    )
+    assert targets(imported(tmp_path, text)) == {"doc0, a:bench": 1, "doc0, b:bench": 1}
+
+
+def test_other_command_lines_are_other_points(tmp_path: Path) -> None:
+    text = "".join(
+        f"$ pgbench {options} -c 8 -T 60\n{output(tps)}\n" for options, tps in (("-n", 900.5), ("-C", 120.5))
+    )
+    trials = load_run(imported(tmp_path, text).run).trials
+    assert [trial.repeat for trial in trials] == [1, 1]
+    assert [trial.point.variables["options"] for trial in trials] == ["none", "-C"]
+
+
+@pytest.mark.parametrize(
+    "label", ["# warm-up", "=== WARMUP ===", "Warm-up run:", "### Warmup", "прогрев", "warming up the cache"]
+)
+def test_warm_up_runs_are_left_out(label: str, tmp_path: Path) -> None:
+    text = f"\n{label}\n\n{output(700.5)}\n=== run 1 ===\n{output(900.5)}\n=== run 2 ===\n{output(901.5)}"
+    found = imported(tmp_path, text)
+    assert [trial.summary.tps for trial in load_run(found.run).trials if trial.summary] == [900.5, 901.5]
+    assert len(found.left_out) == 1
+    assert "700.5 tps" in found.left_out[0].text
+    assert load_run(found.run).manifest.imported.left_out == found.left_out  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("label", ["No warm-up", "after the warm-up:", "warmup: 30", "without warmup"])
+def test_words_about_warming_up_are_no_warm_up(label: str, tmp_path: Path) -> None:
+    found = imported(tmp_path, f"{label}\n{output(900.5)}")
+    assert (found.trials, found.left_out) == (1, [])
+
+
+def test_a_first_short_run_of_the_same_command_is_a_warm_up(tmp_path: Path) -> None:
+    command = "$ pgbench -c 8 -j 2 -T {}\n"
+    runs = [(10, 700.5), (60, 900.5), (60, 901.5)]
+    text = "".join(command.format(seconds) + output(tps, duration_s=seconds) for seconds, tps in runs)
+    found = imported(tmp_path, text)
+    assert (found.trials, len(found.left_out)) == (2, 1)
+
+
+def test_a_series_of_lengths_has_no_warm_up(tmp_path: Path) -> None:
+    text = "".join(output(900 + seconds, duration_s=seconds) for seconds in (10, 60, 300))
+    found = imported(tmp_path, text)
+    assert (found.trials, found.left_out) == (3, [])
+    assert {trial.point.variables["duration_s"] for trial in load_run(found.run).trials} == {"10", "60", "300"}

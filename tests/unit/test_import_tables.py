@@ -1,0 +1,162 @@
+"""Tables of figures in documents: shapes, notes, units and numbers; what is not read is listed."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.importers.document import read_document
+from pgdyno.importers.found import Output
+
+ROWS = [(1, 950.5, 1.05), (8, 6100.0, 1.31), (32, 9800.5, 3.27)]
+
+
+def figures(outputs: list[Output]) -> list[tuple[int | None, float | None, float | None]]:
+    return [(each.clients, each.tps, each.latency_mean_ms) for each in outputs]
+
+
+def lines(pattern: str) -> str:
+    return "".join(pattern.format(*row) + "\n" for row in ROWS)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| clients | tps | latency |\n|---|---|---|\n" + lines("| {} | {} | {} |"),
+        "| Clients | TPS | Latency (ms) |\n|:--|--:|--:|\n" + lines("| **{}** | {} | {} ms |"),
+        " clients |  tps   | latency avg \n---------+--------+-------------\n" + lines("  {} | {} | {}") + "(3 rows)\n",
+        "+---------+-----+---------+\n| clients | tps | latency |\n+=========+=====+=========+\n"
+        + lines("| {} | {} | {} |"),
+        "clients tps latency\n" + lines("{} {} {}"),
+        "clients    tps     latency_ms\n-------  -------  ----------\n" + lines("{:>7}  {:>7}  {:>7}"),
+        "clients\ttps\tlatency\n" + lines("{}\t{}\t{}"),
+        "clients,tps,lat_avg_ms\n" + lines("{},{},{}"),
+        "#clients;TPS;avg latency\n" + lines("{};{};{}"),
+        "| | 1 clients | 8 clients | 32 clients |\n|---|---|---|---|\n",
+    ][:-1],
+)
+def test_a_row_is_a_trial_whatever_parts_the_columns(table: str) -> None:
+    document = read_document(f"# a\n\ntext\n\n{table}\nmore text\n")
+    assert figures(document.outputs) == ROWS
+    assert document.unread == []
+
+
+@pytest.mark.parametrize("separator", ["| {} | {} | {} |{}", "{}\t{}\t{}\t{}", "{}  {}  {}  {}"])
+def test_a_note_ends_no_table(separator: str) -> None:
+    head = (
+        separator.format("clients", "tps", "latency", "").rstrip()
+        + "\n"
+        + ("|---|---|---|\n" if "|" in separator else "")
+    )
+    notes = ["", "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}----- best", "", "(peak)", "<- here"]
+    rows = [(number, 100 * number, 1.5) for number in range(1, 6)]
+    text = head + "".join(separator.format(*row, note).rstrip() + "\n" for row, note in zip(rows, notes, strict=True))
+    document = read_document(text)
+    assert figures(document.outputs) == rows
+    assert document.unread == []
+
+
+def test_a_note_within_a_cell_is_none_of_its_figure() -> None:
+    text = "| threads | TPS |\n|---|---|\n| 8 | 1,200 (peak) |\n| 16 | ~1,150 ✓ |\n| 32 | 1.1k |\n| 64 | 900* |\n"
+    assert [each.tps for each in read_document(text).outputs] == [1200, 1150, 1100, 900]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [
+        (
+            "Results in TPS:\n\n| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n",
+            "tps",
+        ),
+        ("| threads (TPS) | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n", "tps"),
+        ("| threads | PG14 TPS | PG15 TPS |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n", "tps"),
+        ("| threads | PG14 (nopm) | PG15 (nopm) |\n|---|---|---|\n| 8 | 1200 | 1300 |\n| 16 | 2200 | 2300 |\n", "nopm"),
+        ("## NOPM\n\nthreads\tPG14\tPG15\n8\t1200\t1300\n16\t2200\t2300\n", "nopm"),
+        ("| TPS | 8 clients | 16 clients |\n|---|---|---|\n| PG14 | 1200 | 2200 |\n| PG15 | 1300 | 2300 |\n", "tps"),
+    ],
+)
+def test_columns_may_be_what_was_compared(text: str, unit: str) -> None:
+    found = {(each.target, each.clients): getattr(each, unit) for each in read_document(text).outputs}
+    assert found == {("PG14", 8): 1200, ("PG15", 8): 1300, ("PG14", 16): 2200, ("PG15", 16): 2300}
+
+
+def test_figures_without_any_unit_are_taken_as_transactions_a_second_and_say_so() -> None:
+    text = "| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 1200 | 1300 |\n"
+    outputs = read_document(text).outputs
+    assert [each.tps for each in outputs] == [1200, 1300]
+    assert {each.words["unit"] for each in outputs} == {"not printed: taken as transactions a second"}
+
+
+def test_what_may_be_latencies_is_listed_and_not_taken_for_throughput() -> None:
+    text = "Latency in ms\n\n| threads | PG14 | PG15 |\n|---|---|---|\n| 8 | 120.5 | 130.5 |\n| 16 | 220.5 | 230.5 |\n"
+    document = read_document(text)
+    assert document.outputs == []
+    assert [each.line for each in document.unread] == [1, 5, 6][1:]
+
+
+def test_metrics_may_be_rows() -> None:
+    text = (
+        "| metric | PG14 | PG15 |\n|---|---|---|\n| clients | 8 | 8 |\n"
+        "| TPS | 1200 | 1300 |\n| Latency avg (ms) | 6.6 | 6.1 |\n"
+    )
+    outputs = read_document(text).outputs
+    assert [(each.target, each.clients, each.tps, each.latency_mean_ms) for each in outputs] == [
+        ("PG14", 8, 1200, 6.6),
+        ("PG15", 8, 1300, 6.1),
+    ]
+
+
+def test_rows_that_cannot_be_read_are_listed_and_the_table_goes_on() -> None:
+    text = (
+        "| clients | tps | latency |\n|---|---|---|\n| 1 | 950 | 1.0 |\n"
+        "| 8 | ~10,000-11,000 | 1.3 |\n| 32 | 9800 | 3.2 |\n"
+    )
+    document = read_document(text)
+    assert [each.clients for each in document.outputs] == [1, 32]
+    assert [each.line for each in document.unread] == [4]
+    sweep = "thc reads writes tps p95\n 2 10 20 97.98 20.74\n 4 1x 20 193.81 21.1\n 8 12 22 380.0 21.2  <--- best\n"
+    document = read_document(sweep)
+    assert [each.clients for each in document.outputs] == [2, 8]
+    assert [each.line for each in document.unread] == [3]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["we saw 12,000 TPS", "latency: 3.2 ms at 8", "NOPM 50123", "TPM = 115377", "5000 transactions", "latency 12"],
+)
+def test_a_line_with_a_figure_that_nothing_reads_is_listed(line: str) -> None:
+    assert [each.text for each in read_document(f"text\n{line}\n").unread] == [line]
+
+
+@pytest.mark.parametrize(
+    ("cells", "tps", "latency"),
+    [
+        (("379,6", "21,07"), 379.6, 21.07),
+        (("1.234,5", "6,5"), 1234.5, 6.5),
+        (("1 234,5", "6,5"), 1234.5, 6.5),
+        (("1,234.5", "6.5"), 1234.5, 6.5),
+        (("1'234.5", "6.5 ms"), 1234.5, 6.5),
+        (("1234.5 tps", "0.0065 s"), 1234.5, 6.5),
+        (("1,234", "6500 µs"), 1234, 6.5),
+    ],
+)
+def test_numbers_are_read_as_they_are_written(cells: tuple[str, str], tps: float, latency: float) -> None:
+    (found,) = read_document(
+        f"| clients | tps | latency (ms) |\n|---|---|---|\n| 8 | {cells[0]} | {cells[1]} |\n"
+    ).outputs
+    assert found.tps == tps
+    assert found.latency_mean_ms == pytest.approx(latency)
+
+
+def test_dots_are_for_thousands_where_clients_and_latency_say_so() -> None:
+    text = "| clients | tps | latency ms |\n|---|---|---|\n| 1 | 1.436 | 0.70 |\n| 4 | 5.082 | 0.79 |\n"
+    assert [each.tps for each in read_document(text).outputs] == [1436, 5082]
+    slow = "| clients | tps | latency ms |\n|---|---|---|\n| 1 | 1.436 | 696.4 |\n| 4 | 5.082 | 787.1 |\n"
+    assert [each.tps for each in read_document(slow).outputs] == [1.436, 5.082]
+
+
+def test_a_table_of_settings_is_no_table_of_figures() -> None:
+    text = (
+        "| setting | EC2 | RDS |\n|---|---|---|\n| max_connections | 500 | 5000 |\n| checkpoint_timeout | 60 | 3600 |\n"
+    )
+    document = read_document(text)
+    assert (document.outputs, document.unread) == ([], [])

@@ -1,0 +1,215 @@
+"""What tools print besides their plainest report: rates, aborted runs, parts of scripts, quotes, other versions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from pgdyno.audit import audit
+from pgdyno.importers.document import read_document
+from pgdyno.importers.found import Output
+from pgdyno.importers.write import import_files
+from pgdyno.records import Outcome
+from pgdyno.store import RunData, load_run
+from tests.unit.test_import_document import PGBENCH_11, PGBENCH_17, SYSBENCH
+
+SUMMARY = """\
+transaction type: <builtin: TPC-B (sort of)>
+scaling factor: 10
+query mode: simple
+number of clients: 8
+number of threads: 2
+duration: 60 s
+number of transactions actually processed: 5980
+latency average = 7.613 ms
+latency stddev = 2.898 ms
+initial connection time = 397.804 ms
+tps = 100.955497 (without initial connection time)
+"""
+PROGRESS = "".join(f"progress: {at}.0 s, 100.{at} tps, lat 7.6 ms stddev 2.9, 0 failed\n" for at in (20, 40, 60))
+
+
+@pytest.fixture(autouse=True)
+def no_sync(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.sync", lambda: None)
+
+
+def only(text: str) -> Output:
+    (output,) = read_document(text).outputs
+    return output
+
+
+def imported(tmp_path: Path, text: str) -> RunData:
+    (tmp_path / "out.txt").write_text(text, encoding="utf-8")
+    return load_run(import_files([tmp_path / "out.txt"], tmp_path / "runs").run)
+
+
+def test_the_banner_keeps_the_command_above_it() -> None:
+    found = only(
+        f"$ pgbench -c 8 -j 2 -T 60 -R 100 -D range=5 -M simple\npgbench (16.1)\nstarting vacuum...end.\n{SUMMARY}"
+    )
+    assert found.command is not None
+    assert (found.rate, found.variables, found.version) == (100, {"range": "5"}, "16.1")
+
+
+def test_a_rate_limited_run_is_not_judged_as_a_closed_loop(tmp_path: Path) -> None:
+    lagging = SUMMARY.replace("initial conn", "rate limit schedule lag: avg 3.2 (max 30.1) ms\ninitial conn")
+    for text in (f"$ pgbench -c 8 -j 2 -T 60 -R 100\npgbench (16.1)\n{SUMMARY}", lagging):
+        rules = {finding.rule for finding in audit(imported(tmp_path, text)) if finding.checked}
+        assert "littles-law" not in rules
+    # the same figures without a rate cannot be of 8 clients
+    assert "littles-law" in {finding.rule for finding in audit(imported(tmp_path, SUMMARY)) if finding.checked}
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "PGPASSWORD=x pgbench --client=8 --jobs=2 \\\n    --time=60 --rate=100 \\\n    bench",
+        "root@db:/# sudo -u postgres pgbench -nc8 -j2 -T60 -R100 bench 2>&1 | tee out.txt",
+        "docker exec -it pg /usr/lib/postgresql/16/bin/pgbench -c 8 -j 2 -T 60 --rate 100 > out.txt",
+        "pgbench bench -c 8 -j 2 -T 60 -R 100",
+    ],
+)
+def test_command_lines_have_many_forms(command: str) -> None:
+    found = only(f"{command}\n{SUMMARY}")
+    assert (found.rate, found.clients, found.workers, found.duration_s) == (100, 8, 2, 60)
+
+
+def test_a_command_that_says_something_else_is_another_runs() -> None:
+    found = only(f"$ pgbench -c 64 -j 2 -T 60 -R 100\n\n{SUMMARY}")
+    assert (found.command, found.rate, found.clients) == (None, None, 8)
+
+
+def test_progress_by_the_clock_counts_from_the_start(tmp_path: Path) -> None:
+    clock = "".join(f"progress: {1700000000 + at}.123 s, 100.0 tps, lat 7.6 ms stddev 2.9\n" for at in (20, 40, 60))
+    run = imported(tmp_path, clock + SUMMARY)
+    assert [(row.from_us, row.to_us, row.succeeded) for row in run.intervals(1)] == [
+        (0, 20_000_000, 2000),
+        (20_000_000, 40_000_000, 2000),
+        (40_000_000, 60_000_000, 2000),
+    ]
+    single = imported(tmp_path, clock.splitlines()[0] + "\n" + SUMMARY)
+    assert single.intervals(1) == [], "one line does not say how long its stretch was"
+    asked = "$ pgbench -c 8 -T 60 -P 20 --progress-timestamp\n" + clock.splitlines()[0] + "\n" + SUMMARY
+    assert [row.succeeded for row in imported(tmp_path, asked).intervals(1)] == [2000]
+
+
+def test_progress_after_the_summary_belongs_to_it() -> None:
+    document = read_document(f"{SUMMARY}{PROGRESS}\n$ pgbench -c 8 -T 60\npgbench (16.1)\n{SUMMARY}{PROGRESS}")
+    assert [[moment.at_s for moment in each.progress] for each in document.outputs] == [[20, 40, 60], [20, 40, 60]]
+    assert document.unread == []
+
+
+def test_progress_without_a_summary_is_listed() -> None:
+    document = read_document(f"{PROGRESS}\nsome text\n")
+    assert document.outputs == []
+    assert [(each.line, each.text) for each in document.unread] == [(1, "3 lines of progress without a summary")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Run was aborted; the above results are incomplete.",
+        "pgbench: error: Run was aborted; the above results are incomplete.",
+    ],
+)
+def test_an_aborted_run_is_no_result(line: str, tmp_path: Path) -> None:
+    complaint = "pgbench: error: client 3 aborted in command 5 (SQL) of script 0; perhaps the backend died\n"
+    text = f"{PROGRESS}{complaint}{SUMMARY}{line}\n"
+    run = imported(tmp_path, text)
+    (trial,) = run.trials
+    assert trial.outcome is Outcome.FAILED
+    assert trial.failure is not None
+    assert "the above results are incomplete" in trial.failure.message
+    assert trial.summary is not None
+    assert (trial.summary.clients_aborted, len(run.intervals(1))) == (1, 3)
+
+
+def test_an_aborted_run_without_a_rate_is_listed() -> None:
+    text = (
+        SUMMARY.split("latency average", maxsplit=1)[0]
+        + "pgbench: fatal: Run was aborted; the above results are incomplete.\n"
+    )
+    document = read_document(text)
+    assert document.outputs == []
+    assert [(each.line, each.text) for each in document.unread] == [(1, "no throughput, as the run was aborted")]
+
+
+def test_parts_of_scripts_are_kept(tmp_path: Path) -> None:
+    parts = (
+        "SQL script 1: a.sql\n - weight: 9 (targets 90.0% of total)\n"
+        " - 5382 transactions (90.0% of total, tps = 90.1)\n"
+        " - number of failed transactions: 2 (0.037%)\n - latency average = 7.1 ms\n - latency stddev = 2.1 ms\n"
+        " - statement latencies in milliseconds and failures:\n         7.001           0 SELECT 1;\n"
+        "SQL script 2: b.sql\n - weight: 1 (targets 10.0% of total)\n - 598 transactions (10.0% of total, tps = 9.9)\n"
+        " - latency average = 12.1 ms\n - statement latencies in milliseconds and failures:\n"
+        "         12.001           0 SELECT 2;\n"
+    )
+    run = imported(tmp_path, SUMMARY.replace("<builtin: TPC-B (sort of)>", "multiple scripts") + parts)
+    summary = run.trials[0].summary
+    assert summary is not None
+    assert [(each.name, each.weight, each.succeeded, each.failed) for each in summary.scripts] == [
+        ("a.sql", 9, 5382, 2),
+        ("b.sql", 1, 598, 0),
+    ]
+    assert [each.latency_ns.mean for each in summary.scripts if each.latency_ns] == [7_100_000, 12_100_000]
+    assert [(row.script, row.text) for row in run.statements(1)] == [(0, "SELECT 1;"), (1, "SELECT 2;")]
+    assert run.manifest.imported is not None
+    assert run.manifest.imported.unread == []
+
+
+@pytest.mark.parametrize("mark", ["> ", ">", "> > ", ">> ", "    > "])
+@pytest.mark.parametrize("text", [PGBENCH_11, PGBENCH_17, SYSBENCH])
+def test_quoted_output_is_read_as_what_was_quoted(mark: str, text: str) -> None:
+    plain, quoted = only(text), only("".join(f"{mark}{line}\n" for line in text.splitlines()))
+    assert (quoted.tps, quoted.clients, quoted.latency_mean_ms) == (plain.tps, plain.clients, plain.latency_mean_ms)
+    assert len(quoted.progress) == len(plain.progress)
+    assert len(quoted.statements) == len(plain.statements)
+
+
+def test_comments_of_a_shell_are_no_targets() -> None:
+    text = f"```\n$ export PGHOST=a\n# warm cache first\n# pgbench -c 8 -T 60\n{SUMMARY}```\n"
+    assert only(text).target is None
+    assert only(f"$ ls\n# the run\n$ pgbench -c 8 -T 60\n{SUMMARY}").target is None
+    assert only(f"# A heading\n\n{SUMMARY}").target == "A heading"
+
+
+def test_sysbench_that_reached_its_limit_keeps_its_threads_and_its_rate() -> None:
+    text = SYSBENCH.replace(
+        "SQL statistics:", "Time limit exceeded, exiting...\n(last message repeated 15 times)\nDone.\n\nSQL statistics:"
+    )
+    text = text.replace("Report intermediate", "Target transaction rate: 760/sec\nReport intermediate").partition("\n")[
+        2
+    ]
+    found = only(text)
+    assert (found.clients, found.rate, found.tps) == (16, 760, 760.09)
+    assert len(found.progress) == 1
+
+
+def test_benchbase_on_one_line_and_in_its_log() -> None:
+    line = (
+        '{"Benchmark Type": "tpcc", "terminals": "4", "Throughput (requests/second)": 33.43, '
+        '"Goodput (requests/second)": 33.31, "Latency Distribution": {"Median Latency (microseconds)": 28860, '
+        '"99th Percentile Latency (microseconds)": 60269}}'
+    )
+    found = only(line)
+    assert (found.tool, found.tps, found.goodput, found.clients) == ("benchbase", 33.43, 33.31, 4)
+    assert found.percentiles_ms == {50.0: 28.86, 99.0: 60.269}
+    log = (
+        "[INFO ] 12:00 - Results(state=EXIT, nanoSeconds=60000083167, measuredRequests=201) = "
+        "3.349995 requests/sec (throughput), 3.299995 requests/sec (goodput)"
+    )
+    logged = only(log)
+    assert (logged.tps, logged.transactions, logged.goodput) == (3.349995, 201, 3.299995)
+
+
+def test_windows_text_is_read(tmp_path: Path) -> None:
+    (tmp_path / "out.txt").write_bytes(SUMMARY.replace("\n", "\r\n").encode("utf-16"))
+    assert import_files([tmp_path / "out.txt"], tmp_path / "runs").trials == 1
+
+
+def test_a_thousand_outputs_are_a_thousand_trials() -> None:
+    assert sys.getrecursionlimit() < 2000
+    assert len(read_document(f"$ pgbench -c 8\n{SUMMARY}\n" * 1000).outputs) == 1000
