@@ -35,13 +35,17 @@ class Load:
     """pgdrive with sessions of their own name, and what the server says of them."""
 
     def __init__(
-        self, environment: Mapping[str, str], observer: psycopg.Connection[tuple[object, ...]], *args: str | Path
+        self,
+        environment: Mapping[str, str],
+        observer: psycopg.Connection[tuple[object, ...]],
+        *args: str | Path,
+        program: Path = PGDRIVE,
     ) -> None:
         self.name = f"abandoned {uuid.uuid4().hex[:8]}"
         self._observer = observer
         clean = {name: value for name, value in os.environ.items() if not name.startswith("PG")}
         self.process = subprocess.Popen(
-            [PGDRIVE, *args],
+            [program, *args],
             env={**clean, **environment, "PGAPPNAME": self.name},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -94,10 +98,13 @@ def until(holds: Callable[[], bool], what: str) -> None:
 
 @contextmanager
 def load(
-    environment: Mapping[str, str], observer: psycopg.Connection[tuple[object, ...]], *args: str | Path
+    environment: Mapping[str, str],
+    observer: psycopg.Connection[tuple[object, ...]],
+    *args: str | Path,
+    program: Path = PGDRIVE,
 ) -> Iterator[Load]:
     """The load; whatever fails, neither it nor its statements outlive the block."""
-    running = Load(environment, observer, *args)
+    running = Load(environment, observer, *args, program=program)
     try:
         yield running
     finally:
@@ -274,6 +281,32 @@ def test_many_clients(
         assert running.process.returncode == 130, said
         assert running.active() == 0
         running.assert_nothing_left()
+
+
+@pytest.mark.parametrize("name", ["pgdrive", "pgbench"])
+def test_a_statement_that_is_only_prepared(
+    server: Server, observer: psycopg.Connection[tuple[object, ...]], tmp_path: Path, name: str
+) -> None:
+    program = tmp_path / name
+    program.symlink_to(PGDRIVE)
+    script = tmp_path / "locked.sql"
+    script.write_text("SELECT count(*) FROM abandoned;\n")
+    with server.connect() as blocker:
+        blocker.execute("DROP TABLE IF EXISTS abandoned")
+        blocker.execute("CREATE TABLE abandoned ()")
+        blocker.execute("BEGIN")
+        blocker.execute("LOCK TABLE abandoned")
+        args = ("-n", "-f", script, "-c", "2", "-T", "600", "-Mprepared")
+        with load(server.environment(), observer, *args, program=program) as running:
+            # Parse waits for the lock
+            running.await_active(2)
+            running.await_blocked()
+            said = running.stop(signal.SIGINT)
+            assert running.process.returncode == 130, said
+            assert running.active() == 0
+            assert "may still run" not in said
+        blocker.execute("DROP TABLE abandoned")
+        blocker.execute("COMMIT")
 
 
 def test_a_vacuum_of_the_set_up(server: Server, observer: psycopg.Connection[tuple[object, ...]]) -> None:

@@ -369,7 +369,7 @@ def test_what_cannot_be_prepared_is_reported_twice(pair: Pair, tmp_path: Path, n
     script.write_text(SCRIPTS[name])
     theirs, ours = pair.both("-f", str(script), "-n", "-M", "prepared", "-t", "2", folder=tmp_path)
     # pgbench before 16 names statements by script and number, and prepares all of a script at once
-    errors = [re.sub(r'"P\d*_\d+"', '"P"', "\n".join(normalised(done.stderr))) for done in (theirs, ours)]
+    errors = [re.sub(r'"P\d*_\d+"', '"P"', normalised(done.stderr)) for done in (theirs, ours)]
     assert errors[0] == errors[1]
     assert 'prepared statement "P" does not exist' in errors[1]
     assert ours.returncode == theirs.returncode == 2

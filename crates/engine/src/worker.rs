@@ -298,7 +298,6 @@ impl<'a, P: Poller> Worker<'a, P> {
                 Next::Wait
             });
         }
-        self.hand_on_errors();
     }
 
     /// Drives the clients until they have stopped, or are told to.

@@ -175,7 +175,10 @@ fn head(out: &mut impl Write, shown: &Shown<'_>, report: &Report) -> io::Result<
     }
     writeln!(out, "number of clients: {}", shown.spec.clients)?;
     // a load that ended before it was measured has no intervals
-    let workers = report.health.workers.len().max(shown.spec.workers);
+    let workers = match report.health.workers.len() {
+        0 => shown.spec.workers,
+        measured => measured,
+    };
     let automatic = match shown.spec.scaling {
         Scaling::Automatic(_) if shown.says_automatic => " (automatic)",
         _ => "",

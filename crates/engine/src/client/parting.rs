@@ -20,11 +20,25 @@ impl Client {
     #[must_use]
     pub fn hold(&self, shared: &Shared<'_>) -> Option<Hold> {
         match self.state {
-            State::Waiting | State::RollingBack(_) => Some(Hold::Statement),
-            State::Connecting | State::Disconnected | State::Finished | State::Aborted => None,
-            // it took leave behind its last transaction
-            _ if shared.reconnects && !self.transaction.begun => None,
-            _ => Some(Hold::Idle),
+            State::Preparing | State::Waiting | State::RollingBack(_) => Some(Hold::Statement),
+            State::Connecting
+            | State::Disconnected
+            | State::Leaving
+            | State::Finished
+            | State::Aborted => None,
+            State::Yielded
+            | State::Scheduled
+            | State::Keying
+            | State::Thinking
+            | State::Departing
+            | State::Changing
+            | State::Sleeping
+            | State::StandingBy
+            | State::Resting => {
+                // between two transactions that each have a connection, it has taken leave
+                let has_session = !shared.reconnects || self.transaction.begun;
+                has_session.then_some(Hold::Idle)
+            }
         }
     }
 

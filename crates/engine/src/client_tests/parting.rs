@@ -87,3 +87,15 @@ fn a_client_without_a_connection_has_none_to_end() {
     assert_eq!(bench.sent(), TERMINATE);
     assert_eq!(bench.client.hold(&bench.shared), None);
 }
+
+#[test]
+fn a_statement_that_is_being_prepared_holds_a_client_too() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Prepared);
+    spec.preparing = Preparing::Ahead;
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
+    bench.client.leave_when_answered();
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+}

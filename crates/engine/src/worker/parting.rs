@@ -198,7 +198,8 @@ fn wait_for<P: Poller>(poller: &mut P, parting: &mut Parting<'_, '_>, deadline: 
             return;
         }
         let timeout = (left.as_nanos() as Nanos).min(LOOK_EVERY);
-        served = poller.wait(Some(timeout), parting);
+        let until = parting.load.shared.clock.now() + timeout;
+        served = poller.wait(Some(until), parting);
     }
     if parting.left == 0 {
         // and of those whose statements have ended
