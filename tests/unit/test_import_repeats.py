@@ -161,3 +161,14 @@ def test_a_series_of_lengths_has_no_warm_up(tmp_path: Path) -> None:
     found = imported(tmp_path, text)
     assert (found.trials, found.left_out) == (3, [])
     assert {trial.point.variables["duration_s"] for trial in load_run(found.run).trials} == {"10", "60", "300"}
+
+
+def test_logs_of_the_same_name_are_targets_of_their_own_unless_one_is_given(tmp_path: Path) -> None:
+    lines = "".join(f"0 {number} 500 0 {1_700_000_000 + number} 5\n" for number in range(5))
+    files = [tmp_path / folder / "pgbench_log.7" for folder in ("aws", "gcp")]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(lines, encoding="utf-8")
+    assert targets(import_files(files, tmp_path / "runs")) == {"aws/pgbench_log.7": 1, "gcp/pgbench_log.7": 1}
+    given = load_run(import_files(files, tmp_path / "runs", target="pg17").run)
+    assert [(trial.target, trial.repeat) for trial in given.trials] == [("pg17", 1), ("pg17", 2)]

@@ -213,3 +213,11 @@ def test_windows_text_is_read(tmp_path: Path) -> None:
 def test_a_thousand_outputs_are_a_thousand_trials() -> None:
     assert sys.getrecursionlimit() < 2000
     assert len(read_document(f"$ pgbench -c 8\n{SUMMARY}\n" * 1000).outputs) == 1000
+
+
+def test_a_rate_that_is_cited_again_is_no_second_trial() -> None:
+    headless = SUMMARY.partition("\n")[2]
+    bare = "tps = 100.955497 (without initial connection time)\n"
+    document = read_document(f"$ pgbench -c 8 -T 60\n{SUMMARY}\nBefore:\n\n{headless}\nand\n\n{bare}")
+    assert [each.line for each in document.outputs] == [1]
+    assert ["cited from line 12" in each.text for each in document.unread] == [True, True]

@@ -54,7 +54,7 @@ def import_(
     for line in result.left_out:
         console.print(f"  {line.file}:{line.line}: left out: {line.text}", markup=False)
     if result.unread:
-        console.print(f"{len(result.unread)} lines with figures were not understood:", markup=False)
+        console.print(f"lines with figures that were not understood: {len(result.unread)}", markup=False)
     for line in result.unread[:UNREAD_SHOWN]:
         console.print(f"  {line.file}:{line.line}: {line.text}", markup=False)
     if len(result.unread) > UNREAD_SHOWN:

@@ -124,7 +124,8 @@ class PgbenchParser:
         self._version: str | None = None
         self._server_version: str | None = None
         self._in_statements = False
-        self._rates: set[str] = set()
+        self._cited: dict[str, int] = {}
+        """Rates as printed, and the lines on which they stood first."""
 
     def read(self, text: str, line: int) -> bool:
         """Takes one line; False when it is none of pgbench's."""
@@ -155,6 +156,12 @@ class PgbenchParser:
         if output is None:
             return
         if output.tps is not None:
+            first = self._cited.setdefault(f"{output.tps:.6f}", output.printed["tps"][0])
+            if _is_bare(output) and first != output.printed["tps"][0]:
+                # the same figure to the last digit, without a head: what was printed above is cited
+                at = min(line for line, text in output.printed.values() if not text.startswith("-"))
+                self.cut.append(Unread(at, f"tps = {output.tps}: cited from line {first}, and not counted again"))
+                return
             _settle(output)
             self.found.append(output)
         elif output.printed.keys() & {"workload", "transactions", "latency_mean_ms"}:
@@ -237,8 +244,7 @@ class PgbenchParser:
         tps = _TPS.match(stripped)
         known = stripped.startswith(_BARE) or (self._command is not None and tps is not None)
         told = tps is not None and tps["what"] is not None and tps["what"].startswith(_KINDS)
-        # the same figure to the last digit is a citation
-        if not (known or told) or (tps is not None and tps["tps"] in self._rates):
+        if not (known or told):
             return False
         self._next_bare(line)
         return True
@@ -279,7 +285,6 @@ class PgbenchParser:
         if tps is not None:
             if output.tps is not None and not _is_second_rate(output, tps["what"] or ""):
                 output = self._next_bare(line)
-            self._rates.add(tps["tps"])
             _rate(output, number(tps["tps"]), tps["what"] or "", line, stripped)
             return True
         if output.tps is not None and self._takes_script(output, stripped, line):

@@ -185,21 +185,23 @@ class Logs:
     """Of the trial that they become."""
     places: Sequence[str]
     kind: LogKind
+    name: str
+    """Of the first, with as much of its folder as tells it from the others."""
 
 
 def read_logs(target: str | None, logs: Logs) -> tuple[Trial, ImportedFile]:
     """The trial that `logs` tell of, and the first of them. Raises StoreError."""
     with ExitStack() as stack:
         paths = [stack.enter_context(at_hand(place)) for place in logs.places]
-        trial = _log_trial(logs.number, paths, logs.kind, target)
+        trial = _log_trial(logs, paths, target or logs.name)
         size = sum(path.stat().st_size for path in paths)
     # hashing what is read once, and may be as large as a disk, would take longer than reading it
     return trial, ImportedFile(path=whole(logs.places[0]), sha256=f"not taken: {size} bytes", trials=1)
 
 
-def _log_trial(number: int, paths: Sequence[Path], kind: LogKind, target: str | None) -> Trial:
-    log = read_log(paths, number, kind)
-    name = target or paths[0].name
+def _log_trial(logs: Logs, paths: Sequence[Path], name: str) -> Trial:
+    number = logs.number
+    log = read_log(paths, number, logs.kind)
     record = TrialRecord(
         number=number,
         slug=slug(number, name, log.clients),

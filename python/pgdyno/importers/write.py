@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -89,17 +90,8 @@ def keep_files_apart(parts: Sequence[Part]) -> None:
         for place in part.places:
             others = files.get(place.target, set())
             if place.output.tool != "csv" and len(others) > 1:
-                name = _file_name(path, others)
+                name = _end_of(Path(path).with_suffix(""), {str(Path(other).with_suffix("")) for other in others})
                 place.target = name if place.target == Path(path).stem else f"{name}, {place.target}"
-
-
-def _file_name(path: str, paths: set[str]) -> str:
-    """The shortest end of `path` that no other of `paths` has, without its suffix."""
-    parts = Path(path).with_suffix("").parts
-    for length in range(1, len(parts)):
-        if sum(Path(other).with_suffix("").parts[-length:] == parts[-length:] for other in paths) == 1:
-            return "/".join(parts[-length:])
-    return path
 
 
 def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
@@ -107,9 +99,19 @@ def _by_run(logs: Mapping[str, LogKind], first: int) -> list[Logs]:
     # as paths their folders and names are alike where those of addresses are
     of = {Path(place): place for place in logs}
     groups = by_run(list(of))
+    firsts = {str(group[0]) for group in groups}
     return [
-        Logs(number, [of[path] for path in group], logs[of[group[0]]]) for number, group in enumerate(groups, first)
+        Logs(number, [of[path] for path in group], logs[of[group[0]]], _end_of(group[0], firsts))
+        for number, group in enumerate(groups, first)
     ]
+
+
+def _end_of(path: Path, paths: set[str]) -> str:
+    """The shortest end of `path` that no other of `paths` has."""
+    for length in range(1, len(path.parts)):
+        if sum(Path(other).parts[-length:] == path.parts[-length:] for other in paths) == 1:
+            return "/".join(path.parts[-length:])
+    return str(path)
 
 
 def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str | None, over: Over) -> ImportResult:
@@ -120,8 +122,12 @@ def _write(gathered: Part, logs: Mapping[str, LogKind], into: Path, target: str 
         for trial in trials:
             _store(folder, trial)
         records = [trial.record for trial in trials]
+        repeats = Counter(f"{record.target} {record.point}" for record in records)
         for trial, file in over(partial(read_logs, target), _by_run(logs, len(trials) + 1)):
             # their seconds may be many: each is written as it comes
+            same = f"{trial.record.target} {trial.record.point}"
+            repeats[same] += 1
+            trial.record = trial.record.model_copy(update={"repeat": repeats[same]})
             _store(folder, trial)
             records.append(trial.record)
             gathered.files.append(file)
@@ -190,8 +196,8 @@ def _notes(gathered: Part) -> list[str]:
         notes.append(f"throughput of {len(minutes)} trials was printed as {unit}, and is shown divided by 60")
     if gathered.undecided:
         notes.append(
-            f"{_count(gathered.undecided, 'output')} with the settings of another are targets of their own, as text "
-            "stands between them; where they are repeats, import them with --target NAME"
+            f"text stands between {_count(gathered.undecided, 'output')} and another of the same settings, so they are "
+            "targets of their own; if they are repeats, import them with --target NAME"
         )
     if gathered.assumed:
         notes.append(f"{_count(gathered.assumed, 'figure')} had no unit, and are taken as transactions a second")
