@@ -41,6 +41,7 @@ with_both!(
     more_data_than_buffers,
     many_tokens,
     a_token_used_again,
+    a_token_that_many_had_before,
     a_closed_connection_is_silent,
     a_handler_that_closes,
     a_peer_that_does_not_read_and_goes,
@@ -416,6 +417,23 @@ fn a_token_used_again<P: Poller>() {
         bench.script.received[0].clear();
         assert!(bench.script.closed[0].is_empty());
     }
+}
+
+/// What closed connections had to send takes no room in a batch.
+fn a_token_that_many_had_before<P: Poller>() {
+    let mut bench = Bench::<P>::new(2);
+    for _ in 0..20 {
+        bench.send(0, b"of the old");
+        bench.poller.close(0);
+        bench.peers[0] = bench.connect(0);
+    }
+    bench.send(1, b"hello");
+    bench.turn();
+    let mut peer = &bench.peers[1];
+    peer.set_nonblocking(true).expect("a socket of ours");
+    let mut bytes = [0; 20];
+    let count = peer.read(&mut bytes);
+    assert_eq!(&bytes[..count.expect("sent with the first turn")], b"hello");
 }
 
 fn a_closed_connection_is_silent<P: Poller>() {

@@ -127,8 +127,12 @@ impl Uring {
 
     fn submit_receives(&mut self) {
         let mut queue = self.ring.submission();
-        let room = queue.capacity() - queue.len();
-        for token in self.unarmed.drain(..room.min(self.unarmed.len())) {
+        let mut looked_at = 0;
+        for &token in &self.unarmed {
+            if queue.is_full() {
+                break;
+            }
+            looked_at += 1;
             let Some(Some(connection)) = self.connections.get_mut(token) else {
                 continue;
             };
@@ -150,12 +154,18 @@ impl Uring {
                 self.receives += 1;
             }
         }
+        self.unarmed.drain(..looked_at);
     }
 
     fn submit_sends(&mut self, handler: &impl Handler) {
         let mut queue = self.ring.submission();
-        let room = queue.capacity() - queue.len();
-        for token in self.unsent.drain(..room.min(self.unsent.len())) {
+        let mut looked_at = 0;
+        for &token in &self.unsent {
+            if queue.is_full() {
+                break;
+            }
+            // those of connections that were closed since take no room in the batch
+            looked_at += 1;
             let Some(Some(connection)) = self.connections.get_mut(token) else {
                 continue;
             };
@@ -190,6 +200,7 @@ impl Uring {
             let pushed = unsafe { queue.push(&entry) };
             debug_assert!(pushed.is_ok());
         }
+        self.unsent.drain(..looked_at);
     }
 
     /// Sends that the kernel could not make in full, then bytes that came. In this order: what is
