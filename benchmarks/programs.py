@@ -108,17 +108,17 @@ class Programs:
             assert self.bare_loop is not None
             return [self.bare_loop, load.workload, str(load.clients), str(load.limit.seconds), str(load.scale)]
         path = self.pgdrive if load.program == "pgdrive" else self.pgbench
+        threads = f"--warmup={WARMUP_S}" if load.jobs is None else f"--jobs={load.jobs}"
         if load.workload == "oltp_read_write":
             named = {"tables": OLTP_TABLES, "table-size": OLTP_ROWS, "rand-type": "uniform"}
             given = [f"--lua-opt={name}={value}" for name, value in named.items()]
             lua = ["--lua=oltp_read_write", *given, f"--client={load.clients}", load.limit.option()]
-            return [path, *lua, *([f"--warmup={WARMUP_S}"] if load.jobs is None else [])]
+            return [path, threads, *lua]
         what = {
             "select-only": ["--builtin=select-only"],
             "tpcb-like": ["--builtin=tpcb-like"],
             "tpcb-pipelined": [f"--file={SCRIPTS / 'tpcb-pipelined.sql'}", f"--define=scale={load.scale}"],
         }[load.workload]
-        threads = f"--warmup={WARMUP_S}" if load.jobs is None else f"--jobs={load.jobs}"
         fixed = [path, "--no-vacuum", "--protocol=prepared", threads]
         return [*fixed, f"--client={load.clients}", load.limit.option(), *what]
 

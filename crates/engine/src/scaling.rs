@@ -11,11 +11,11 @@ use crate::health::Health;
 /// Share of a core above which a worker is no longer sure to keep up.
 pub const BUSY_SHARE: f64 = 0.7;
 
-/// Clients a core up to which a load begins with a thread for each client, and this is tried.
+/// Clients a core up to which a worker for each client may be best.
 const FEW_CLIENTS: usize = 4;
 
-/// Most workers that a load begins with when nothing says how many are best.
-const FIRST_WORKERS: usize = 8;
+/// Most clients that have a worker each without being asked.
+const MOST_ALONE: usize = 8;
 
 /// From one addition to the next: two whole intervals in which its effect is seen.
 const SETTLING: Nanos = 2 * SECOND;
@@ -32,6 +32,8 @@ pub enum Scaling {
 /// When workers are added, and when no more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rule {
+    /// Fewest workers that are tried.
+    pub fewest: usize,
     /// Most workers: a power of two, or one for each client.
     pub most: usize,
     /// Most workers to which a load grows because they are busy: some cores are the server's.
@@ -47,6 +49,7 @@ impl Rule {
     #[must_use]
     pub fn up_to(most: usize) -> Self {
         Self {
+            fewest: 1,
             most,
             most_busy: most,
             busy_share: BUSY_SHARE,
@@ -68,6 +71,7 @@ impl Rule {
             Nearness::Elsewhere => cores,
         };
         Self {
+            fewest: first_workers(clients, cores),
             most: whole(tried, clients),
             most_busy: whole(ours, clients),
             ..Self::up_to(1)
@@ -78,7 +82,8 @@ impl Rule {
     #[must_use]
     pub fn numbers(&self, clients: usize) -> Vec<usize> {
         let most = whole(self.most, clients);
-        let fewer = std::iter::successors(Some(1), |number| Some(2 * number));
+        let fewest = whole(self.fewest, clients);
+        let fewer = std::iter::successors(Some(fewest), |number| Some(2 * number));
         fewer
             .take_while(|number| *number < most)
             .chain([most])
@@ -116,19 +121,20 @@ pub fn whole(number: usize, clients: usize) -> usize {
     1 << number.max(1).ilog2()
 }
 
-/// The workers that a load of `clients` begins with when nobody says, with `cores` that this process
-/// may use: several for a few clients, else one.
+/// Whether so many clients are best served by a worker each, with `cores` that this process may use.
 ///
-/// A worker with one or two clients sleeps while their servers work, so it needs no core of its own,
-/// and the scheduler wakes a server where its client runs. One worker for servers on other cores
-/// wakes each of them over there: with 2 clients on 2 cores that is a third of the throughput.
+/// Such a worker sleeps while its server works, so it needs no core of its own, and the scheduler
+/// wakes a server where its client runs. On 2 cores with 2 to 8 clients no other number of workers
+/// gave more, and one for all gave 10 to 35 % less (docs/design/performance.md).
+#[must_use]
+pub fn are_few(clients: usize, cores: usize) -> bool {
+    clients <= (FEW_CLIENTS * cores).min(MOST_ALONE)
+}
+
+/// The workers that a load of `clients` begins with unless it is told: one for each of a few, else one.
 #[must_use]
 pub fn first_workers(clients: usize, cores: usize) -> usize {
-    if clients <= (FEW_CLIENTS * cores).min(FIRST_WORKERS) {
-        clients
-    } else {
-        1
-    }
+    if are_few(clients, cores) { clients } else { 1 }
 }
 
 /// Workers that are to be added.
@@ -259,6 +265,16 @@ mod tests {
             let rule = Rule::of(clients, cores, server);
             assert_eq!((rule.most, rule.most_busy), (most, most_busy), "{clients}");
         }
+    }
+
+    #[test]
+    fn there_is_nothing_to_try_with_a_few_clients() {
+        let numbers =
+            |clients, cores| Rule::of(clients, cores, Nearness::SameHost).numbers(clients);
+        assert_eq!(numbers(1, 2), [1]);
+        assert_eq!(numbers(8, 2), [8]);
+        assert_eq!(numbers(9, 2), [1, 2]);
+        assert_eq!(numbers(16, 4), [1, 2, 4, 8, 16]);
     }
 
     #[test]

@@ -46,7 +46,7 @@ use crate::setup::{self, Database};
 use crate::summary::{self, Shown};
 use crate::tpcc;
 use crate::watcher::Watcher;
-use crate::workers::warn_of_ceiling;
+use crate::workers::{io_for, warn_of_ceiling};
 
 /// Runs the load; every failure is said before this returns.
 pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
@@ -267,7 +267,7 @@ fn prepare(
         latency_limit: options.latency_limit,
         tries: options.tries,
         timing,
-        io: options.io,
+        io: io_for(options.io, options.clients),
         on_error: options.on_error,
         on_loss: options.on_loss,
         ledger,

@@ -7,8 +7,8 @@ use std::thread::available_parallelism;
 use pgdyno_connect::{Host, Params, Place};
 use pgdyno_engine::clock::SECOND;
 use pgdyno_engine::report::Report;
-use pgdyno_engine::scaling::{Nearness, Rule, Scaling, first_workers, whole};
-use pgdyno_engine::spec::Spec;
+use pgdyno_engine::scaling::{Nearness, Rule, Scaling, are_few, first_workers, whole};
+use pgdyno_engine::spec::{Io, Spec};
 
 use crate::called_as::CalledAs;
 use crate::messages::{Failure, Messages};
@@ -90,6 +90,17 @@ impl Workers {
                 Scaling::Automatic(Rule { busy_share, ..rule })
             }
         }
+    }
+}
+
+/// How `clients` ask the kernel for replies when `asked` leaves it open: a few by epoll, which wakes a
+/// worker on the core of the server that answers it. That depends on the clients alone, so that every
+/// trial of a load has the same, whatever number of threads it is given.
+#[must_use]
+pub fn io_for(asked: Io, clients: usize) -> Io {
+    match asked {
+        Io::Auto if are_few(clients, cores()) => Io::Epoll,
+        asked => asked,
     }
 }
 
@@ -222,6 +233,13 @@ mod tests {
             Ok(Workers::Fixed(1))
         );
         assert_eq!(resolve(None, None, CalledAs::Pgdrive), Ok(automatic(None)));
+    }
+
+    #[test]
+    fn a_few_clients_are_served_by_epoll_unless_told() {
+        assert_eq!(io_for(Io::Auto, 1), Io::Epoll);
+        assert_eq!(io_for(Io::Auto, MANY), Io::Auto);
+        assert_eq!(io_for(Io::IoUring, 1), Io::IoUring);
     }
 
     #[test]

@@ -18,8 +18,9 @@ pub enum Kind {
 
 /// The poller for `io` and this many `connections` a worker.
 ///
-/// By default io_uring wherever it works: whether there were 64 or 1,000 connections, it took less
-/// CPU a transaction, gave more transactions and had no worse tail (docs/design/performance.md).
+/// [`Io::Auto`] is io_uring wherever it works: whether there were 64 or 1,000 connections, it took less
+/// CPU a transaction, gave more transactions and had no worse tail (docs/design/performance.md). For a
+/// few clients the caller asks for epoll.
 ///
 /// # Errors
 /// When `io` asks for io_uring and the kernel has none or forbids it; then why.
