@@ -294,6 +294,12 @@ class Row:
     words: Mapping[str, str] = field(default_factory=dict)
     scale: int | None = 100
     statements: Sequence[tuple[str, float]] = ()
+    tool: str = "table"
+    command: str | None = None
+    line: int | None = None
+    """Its number in the run unless given."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Lines as printed, of figures whose digits matter."""
 
     def but(self, **figures: float) -> Row:
         """The same with other figures."""
@@ -334,7 +340,8 @@ def printed(
 
 def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
     figures = {"clients": float(row.clients), **row.figures}
-    lines = {name: Printed(line=number, text=f"{name} {value}") for name, value in figures.items()}
+    line = row.line or number
+    lines = {name: Printed(line=line, text=row.texts.get(name, f"{name} {value}")) for name, value in figures.items()}
     count = figures.get("transactions")
     return TrialRecord(
         number=number,
@@ -354,8 +361,8 @@ def _printed_trial(number: int, row: Row, workload: str) -> TrialRecord:
             tps=figures.get("tps", 1.0), latency_ns=None, connect_us=None, scripts=[], errors=[],
         ),
         imported=Imported(
-            file="report.txt", line=number, last_line=number, tool="table", figures=figures, printed=lines,
-            words={"workload": workload, **row.words},
+            file="report.txt", line=line, last_line=line, tool=row.tool, command=row.command, figures=figures,
+            printed=lines, words={"workload": workload, **row.words},
         ),
     )  # fmt: skip
 

@@ -37,6 +37,12 @@ def on_disks(a: str, b: str | None) -> Fingerprint:
     return Fingerprint(host=host, pgdyno="0", pgdrive="0", generator="the same machine", seed=1)
 
 
+def side_by_side(*hosts: str) -> list[Row]:
+    """Two tables of two targets, one on r5.large or on `hosts`, the other on r5.12xlarge."""
+    here = [Row(name, 8, {"tps": 800.0 + at}, {"host": hosts[at % len(hosts)]}, line=1) for at, name in enumerate("ab")]
+    return [*here, *(Row(name, 8, {"tps": 900.0}, {"host": "r5.12xlarge"}, line=9) for name in "cd")]
+
+
 def dipping(seconds: int, rate: float = 3_000.0) -> list[float]:
     return [10_000.0] * 30 + [rate] * seconds + [10_000.0] * (30 - seconds)
 
@@ -55,7 +61,15 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     # rule, severity, what triggers it, what nearly does
     ("littles-law", CAUTION, own(latency={"mean": 0.42}), own(latency={"mean": 0.407})),
     ("littles-law", INVALID, printed(ROW.but(latency_mean_ms=20.0)), printed(ROW.but(latency_mean_ms=10.19))),
-    ("arithmetic", CAUTION, printed(ROW.but(transactions=48_300)), printed(ROW.but(transactions=48_200))),
+    # 0.5 %, a transaction of 90 ms behind the end, and half of the last digit of the length
+    ("arithmetic", CAUTION, printed(ROW.but(transactions=48_400)), printed(ROW.but(transactions=48_300))),
+    # pgbench connects within the length that it prints, and leaves that out of the rate
+    (
+        "arithmetic",
+        CAUTION,
+        printed(replace(ROW, tool="pgbench").but(transactions=47_500)),
+        printed(replace(ROW, tool="pgbench").but(transactions=47_500, connect_ms=600)),
+    ),
     ("arithmetic", INVALID, printed(ROW.but(latency_p95_ms=92.0)), printed(ROW.but(latency_p95_ms=91.0))),
     ("arithmetic", CAUTION, printed(ROW, claims=[(0.11, 0.1048)]), printed(ROW, claims=[(0.11, 0.1051)])),
     (
@@ -67,7 +81,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     (
         "arithmetic",
         CAUTION,
-        printed(ROW.but(reads=700, writes=200, others=100, qps=16.8)),
+        printed(ROW.but(reads=700, writes=200, others=100, qps=17.0)),
         printed(ROW.but(reads=700, writes=200, others=100, qps=16.7)),
     ),
     ("identical-rows", INVALID, printed(ROW, replace(ROW, target="b")), printed(ROW, OTHER)),
@@ -77,8 +91,17 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         printed(*[Row(name, n, {"tps": float(n)}) for name in ("a", "b") for n in (8, 16)]),
         printed(*[Row(name, 8, {"tps": 8.0}) for name in ("a", "b")]),
     ),
-    ("network-floor", INVALID, own(floor_b_ms=1.3, latency={"p50": 1.3}), own(floor_b_ms=0.59)),
-    ("network-floor", CAUTION, own(floor_b_ms=0.7), own(floor_b_ms=0.59)),
+    # one row under two numbers of clients
+    ("identical-rows", INVALID, printed(ROW, replace(ROW, clients=16)), printed(ROW, replace(OTHER, clients=16))),
+    (
+        "identical-rows",
+        CAUTION,
+        printed(*[Row("a", n, {"tps": 7209.4312}) for n in (512, 1024)]),
+        printed(*[Row("a", n, {"tps": 7209.431}) for n in (512, 1024)]),
+    ),
+    ("network-floor", INVALID, own(floor_b_ms=1.3, latency={"p50": 1.3}), own(floor_b_ms=0.29)),
+    ("network-floor", CAUTION, own(floor_b_ms=0.7), own(floor_b_ms=0.29)),
+    ("network-floor", CAUTION, own(floor_b_ms=0.5), own(floor_b_ms=0.19)),
     # what was measured stands before what latencies hint at; a statement a transaction
     (
         "network-floor",
@@ -90,7 +113,14 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         "network-floor",
         CAUTION,
         own(ways=lambda _, name: way(300 if name == "a" else 850)),
-        own(ways=lambda _, name: way(30 if name == "a" else 300)),
+        own(ways=lambda _, name: way(16 if name == "a" else 62)),
+    ),
+    # many times as far is another way, however short both are
+    (
+        "network-floor",
+        CAUTION,
+        own(ways=lambda _, name: way(100 if name == "a" else 500)),
+        own(ways=lambda _, name: way(200 if name == "a" else 590)),
     ),
     (
         "network-floor",
@@ -123,11 +153,31 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("generator-on-server", NOTE, own(), own(targets=[])),
     (
+        "generator-on-server",
+        NOTE,
+        printed(replace(ROW, command="pgbench -h localhost -c 8 -T 60 bench")),
+        printed(replace(ROW, command="pgbench -h db.example -c 8 -T 60 bench")),
+    ),
+    (
+        "generator-on-server",
+        NOTE,
+        printed(replace(ROW, command="pgbench -c 8 -T 60 bench")),
+        printed(replace(ROW, command="pgbench -c 8 -T 60 bench"), facts={"PGHOST": ["PGHOST=db.example"]}),
+    ),
+    (
+        "generator-on-server",
+        NOTE,
+        printed(ROW, facts={"prompt of a server": ["postgres@dbhost:~$ pgbench -c 8 bench"]}),
+        printed(replace(ROW, command="pgbench -c 8 'host=$DB dbname=bench'")),
+    ),
+    (
         "hardware-differs",
         CAUTION,
         printed(replace(ROW, words={"host": "r5.2xlarge"}), replace(OTHER, words={"host": "r5.12xlarge"})),
         printed(replace(ROW, words={"host": "r5.2xlarge"}), replace(OTHER, words={"host": "r5.2xlarge"})),
     ),
+    # two tables with two targets on each line: only those on one line are compared
+    ("hardware-differs", CAUTION, printed(*side_by_side("r5.large", "r6.large")), printed(*side_by_side("r5.large"))),
     ("settings-differ", CAUTION, own(changed_b={"shared_buffers": "2GB"}), own(changed_b={"port": "5433"})),
     ("settings-differ", NOTE, own(changed_b={"work_mem": "8MB"}), own(changed_b={"cluster_name": "b"})),
     (
@@ -348,3 +398,42 @@ def test_the_reference_lists_every_rule() -> None:
     assert rows == {rule.id: rule.worst.value for rule in RULES}
     for rule in RULES:
         assert rule.looks_at in page
+
+
+PGBENCH = replace(ROW, tool="pgbench")
+
+
+@pytest.mark.parametrize(
+    ("row", "severity"),
+    [
+        # measured near saturation: 22 to 28 % of the clients' time
+        (PGBENCH.but(latency_mean_ms=7.2), NOTE),
+        (PGBENCH.but(latency_mean_ms=6.5), INVALID),
+        (PGBENCH.but(latency_mean_ms=11.3), INVALID),
+        (replace(PGBENCH, command="pgbench -nSC -c 8").but(latency_mean_ms=2.0), NOTE),
+        (replace(PGBENCH, texts={"tps": "tps = 800.0 (including reconnection times)"}).but(latency_mean_ms=2.0), NOTE),
+        (replace(ROW, tool="sysbench").but(latency_mean_ms=7.2), INVALID),
+        # 1.2 ms is anything from 1.15 ms on
+        (Row("a", 1, {"tps": 812.5, "latency_mean_ms": 1.2}, texts={"latency_mean_ms": "| 812.5 | 1.2 |"}), None),
+        (Row("a", 1, {"tps": 812.5, "latency_mean_ms": 1.2}, texts={"latency_mean_ms": "| 812.5 | 1.200 |"}), NOTE),
+        (Row("a", 1, {"tps": 860.0, "latency_mean_ms": 1.2}, texts={"latency_mean_ms": "| 860.0 | 1.200 |"}), CAUTION),
+    ],
+)
+def test_littles_law_allows_for_what_a_tool_counts_nowhere(row: Row, severity: Severity | None) -> None:
+    assert worst(of("littles-law", printed(row))) is severity
+
+
+def test_the_length_of_the_windows_is_that_of_the_intervals() -> None:
+    run = own()
+    slow = [replace(row, from_us=3 * row.from_us, to_us=3 * row.to_us) for row in run.courses[1]]
+    swinging = [replace(row, succeeded=2_000 if row.second < 10 else row.succeeded) for row in slow]
+    thirty = [replace(row, from_us=row.from_us * 10, to_us=row.to_us * 10) for row in swinging]
+    (finding,) = of("unsteady", replace(run, courses={1: thirty}))
+    assert "in one, the slowest 30 s have 20% of the fastest" in finding.message
+    assert finding.trials == [1]
+
+
+def test_rows_under_two_numbers_of_clients_are_both_named() -> None:
+    (finding,) = of("identical-rows", printed(replace(ROW, clients=512), OTHER, replace(ROW, clients=1024)))
+    assert finding.message == "512 clients of a and 1024 clients of a have the same figures"
+    assert finding.trials == [1, 3]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +16,7 @@ from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outco
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from pgdyno.store.within import Metric, Stretches
 
+_NUMBER = re.compile(r"\d{1,15}(?:\.(\d{1,15}))?")
 READ_ONLY = frozenset(["select-only", "oltp-read-only", "oltp-point-select"])
 """Workloads that are known to write nothing."""
 
@@ -81,6 +83,11 @@ class Sample:
         return self.trial.point.clients
 
     @property
+    def tool(self) -> str | None:
+        """What measured an imported trial: `pgbench`, `sysbench`, `table`; None for trials of our own."""
+        return self.trial.imported.tool if self.trial.imported is not None else None
+
+    @property
     def hosts(self) -> Sequence[GeneratorHost]:
         """The generators, where there are several."""
         return self.trial.generator.hosts if self.trial.generator is not None else ()
@@ -113,6 +120,16 @@ class Sample:
     def some(self, *names: str) -> dict[str, float | str]:
         """Those of the figures `names` that are known, for evidence."""
         return {name: self.figures[name] for name in names if name in self.figures}
+
+    def rounding(self, name: str) -> float:
+        """Half a unit of the last digit that is printed of the figure `name`; 0 where it was not printed."""
+        printed = self.trial.imported.printed.get(name) if self.trial.imported is not None else None
+        if printed is None or name not in self.figures:
+            return 0.0
+        text = printed.text.replace(",", "")
+        decimals = [len(match[1] or "") for match in _NUMBER.finditer(text) if float(match[0]) == self.figures[name]]
+        written = decimals[0] if decimals else len(f"{self.figures[name]:.10g}".partition(".")[2])
+        return 0.5 * 10.0**-written
 
     @property
     def length_s(self) -> float | None:

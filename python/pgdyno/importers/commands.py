@@ -31,6 +31,11 @@ _KNOWN_APART = frozenset("cjsTtMRDPhpdUrnvlW") | {
     "verbose-errors", "random-seed",
 }  # fmt: skip
 """Options that a point or a server's name holds, or that do not change the load."""
+_HOST = re.compile(
+    r"(?:^|\s)host(?:addr)?\s{0,4}=\s{0,4}'?(?P<key>[^\s']{1,300})|"
+    r"^postgres(?:ql)?://(?:[^@/]{0,200}@)?(?P<uri>[^:/?,]{1,300})"
+)
+"""In a connection string."""
 _BUILTIN = {"S": "select-only", "N": "simple-update"}
 
 
@@ -83,6 +88,30 @@ def read_options(output: Output, command: str, line: int) -> None:
     if scripts:
         output.words["script"] = scripts[0].partition("@")[0]
         output.workload = scripts[0].partition("@")[0] if len(scripts) == 1 else "multiple scripts"
+
+
+def host_of(command: str) -> str | None:
+    """The host that `command`, of pgbench or sysbench, connects to.
+
+    Empty where it names none; None where a variable stands in its place, and for another database's driver.
+    """
+    words = _words(command)
+    options = _options(words[1:])
+    if words and words[0].rsplit("/", 1)[-1].startswith("sysbench"):
+        host = next((value for option, value in options if option == "pgsql-host"), "localhost")
+        if not any(option.startswith("pgsql") or value == "pgsql" for option, value in options):
+            return None
+    else:
+        host = next((value for option, value in options if option == "h"), "")
+        for match in (_HOST.search(value) for option, value in options if option == "d" and value):
+            host = (match["key"] or match["uri"]) if match is not None else host
+    return None if host is None or "$" in host or "{" in host else host
+
+
+def is_local(host: str) -> bool:
+    """Whether a server at `host` is on the machine of its client: a loopback address, or the folder of a socket."""
+    host = host.strip().strip("'\"")
+    return host in ("", "localhost", "::1") or host.startswith(("127.", "/", "@"))
 
 
 def contradicted(output: Output) -> bool:

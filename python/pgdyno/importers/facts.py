@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from pgdyno.importers.commands import host_of, is_local
 from pgdyno.importers.found import Fact
 
 SETTINGS = (
@@ -27,14 +28,30 @@ _SWEEP = (
     re.compile(r"-c\s+\w+\s+\[(?P<first>\d{1,9})\.\.(?P<last>\d{1,9})\]"),
     re.compile(r"\bclients?\s+from\s+(?P<first>\d{1,9})\s+(?:to|till|until)\s+(?P<last>\d{1,9})", re.IGNORECASE),
 )
+_PROMPT = re.compile(
+    r"\s{0,8}\[?(?:(?:postgres|pgsql)@[\w.-]{1,80}|[\w.-]{1,40}@[\w.-]{0,60}(?<![^\W\d_])(?:db|pg|postgres|postgresql)"
+    r"(?:[\d_.-]|host|server|master|primary)?[\w.-]{0,40})[^$#]{0,80}[$#]\s{0,4}"
+    r"(?P<command>(?:\S{0,200}/)?(?:pgbench|sysbench)\b.{0,2000})"
+)
+"""`[postgres@dbhost ~]$ pgbench …`: the account postgres, or a host whose name says that it is the server."""
+_PGHOST = re.compile(r"\W{0,12}(?:export\s{1,4})?PGHOST\s{0,2}=\s{0,2}['\"]?(?P<host>[^\s'\";]{1,200})")
 _TMPFS = re.compile(r"\btmpfs\b|\bramdisk\b|\bRAM disk\b", re.IGNORECASE)
 
 
 def facts_in(text: str, line: int) -> list[Fact]:
-    """What the line `text` tells: settings with their values, storage in memory, a sweep of clients."""
-    if len(text) > _LONGEST:
-        return []
+    """What the line `text` tells: settings with their values, storage in memory, a sweep of clients, a prompt, PGHOST.
+
+    A prompt counts where a load is begun at it that names no server elsewhere.
+    """
     found = []
+    prompt = _PROMPT.match(text)
+    if prompt is not None and is_local(host_of(prompt["command"]) or ""):
+        found.append(Fact(line, "prompt of a server", text.strip()[:_LONGEST]))
+    if len(text) > _LONGEST:
+        return found
+    pghost = _PGHOST.match(text)
+    if pghost is not None:
+        found.append(Fact(line, "PGHOST", f"PGHOST={pghost['host']}"))
     setting = _SETTING.match(text)
     if setting is not None:
         found.append(Fact(line, setting["name"], text.strip()))

@@ -9,7 +9,7 @@ from pgdyno.audit.finding import Evidence, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
 
 RATE_TOLERANCE = 0.005
-"""The length of a trial is printed rounded, or as asked for: pgbench ends a little after -T."""
+"""Besides what rounding, the time to connect and the last transaction explain; see `_allowed`."""
 SUM_TOLERANCE = 0.05
 ORDER_TOLERANCE = 0.02
 """Percentiles are bounds of histogram buckets, so that one of few transactions may stand above the largest latency:
@@ -27,8 +27,11 @@ def _check(subject: Subject) -> Iterator[Said]:
 def _rates(subject: Subject) -> Iterator[Said]:
     off: dict[int, Evidence] = {}
     for sample in subject.samples:
-        for name, printed, computed in _computed_rates(sample):
-            if abs(printed / computed - 1) > RATE_TOLERANCE:
+        for name, count in _counts(sample):
+            printed, (low, high) = sample.figures[name], _allowed(sample, count)
+            margin = RATE_TOLERANCE * printed + sample.rounding(name)
+            if not low - margin <= printed <= high + margin:
+                computed = count / sample.figures["duration_s"]
                 figures: dict[str, float | str] = {name: printed, f"{name}_from_counts": round(computed, 3)}
                 off[sample.number] = Evidence(at=sample.at(name), figures=figures)
     if off:
@@ -41,15 +44,31 @@ def _rates(subject: Subject) -> Iterator[Said]:
         )
 
 
-def _computed_rates(sample: Sample) -> Iterator[tuple[str, float, float]]:
+def _counts(sample: Sample) -> Iterator[tuple[str, float]]:
+    """Rates, and the counts that they are of."""
     figures = sample.figures
-    duration_s = figures.get("duration_s", 0.0)
-    if duration_s <= 0:
+    if figures.get("duration_s", 0.0) <= 0:
         return
     if figures.get("transactions") and "tps" in figures:
-        yield "tps", figures["tps"], figures["transactions"] / duration_s
+        yield "tps", figures["transactions"]
     if "qps" in figures and all(name in figures for name in ("reads", "writes", "others")):
-        yield "qps", figures["qps"], sum(figures[name] for name in ("reads", "writes", "others")) / duration_s
+        yield "qps", sum(figures[name] for name in ("reads", "writes", "others"))
+
+
+def _allowed(sample: Sample, count: float) -> tuple[float, float]:
+    """The least and the highest rate of `count` that goes with the length of the trial.
+
+    pgbench prints the length as asked for (-T). From 14 on it connects within that time and counts the rate without
+    it; and the rate is over the time to the end of the last transaction, which is begun before the length has passed
+    and lasts as long as the largest latency, or where none is printed, some ten times the mean.
+    """
+    figures = sample.figures
+    length_s = figures["duration_s"]
+    half_s = sample.rounding("duration_s") if sample.tool != "pgbench" else 0.0
+    connecting_s = figures.get("connect_ms", 0.0) / 1e3
+    drain_s = figures.get("latency_max_ms", 10 * figures.get("latency_mean_ms", 0.0)) / 1e3
+    shortest_s = max(length_s - half_s - connecting_s, 0.1 * length_s)
+    return count / (length_s + half_s + drain_s), count / shortest_s
 
 
 def _sums(subject: Subject) -> Iterator[Said]:
@@ -59,7 +78,8 @@ def _sums(subject: Subject) -> Iterator[Said]:
         if not subject.imported or not means or mean_ms is None or sample.is_open:
             continue
         sum_ms = sum(mean for mean in means if mean is not None) / 1e6
-        if abs(sum_ms / mean_ms - 1) > SUM_TOLERANCE:
+        rounding_ms = 0.0005 * len(means) + sample.rounding("latency_mean_ms")
+        if abs(sum_ms - mean_ms) > SUM_TOLERANCE * mean_ms + rounding_ms:
             yield Said(
                 Severity.CAUTION,
                 f"statements take {sum_ms:.3f} ms together, and transactions {mean_ms:.3f} ms",
@@ -72,11 +92,9 @@ def _sums(subject: Subject) -> Iterator[Said]:
 def _orders(subject: Subject) -> Iterator[Said]:
     wrong = []
     for sample in subject.samples:
-        known = [sample.figures[name] for name in _RISING if name in sample.figures]
-        mean, least = sample.figures.get("latency_mean_ms"), sample.figures.get("latency_min_ms")
-        most = sample.figures.get("latency_max_ms")
-        pairs = [*pairwise(known), (least, mean), (mean, most)]
-        if any(_falls(low, high) for low, high in pairs):
+        known = [name for name in _RISING if name in sample.figures]
+        ends = (("latency_min_ms", "latency_mean_ms"), ("latency_mean_ms", "latency_max_ms"))
+        if any(_falls(sample, low, high) for low, high in (*pairwise(known), *ends)):
             wrong.append(sample)
     if wrong:
         yield Said(
@@ -91,8 +109,11 @@ def _orders(subject: Subject) -> Iterator[Said]:
         )
 
 
-def _falls(low: float | None, high: float | None) -> bool:
-    return low is not None and high is not None and high < low * (1 - ORDER_TOLERANCE)
+def _falls(sample: Sample, low: str, high: str) -> bool:
+    if low not in sample.figures or high not in sample.figures:
+        return False
+    rounding = sample.rounding(low) + sample.rounding(high)
+    return sample.figures[high] < sample.figures[low] * (1 - ORDER_TOLERANCE) - rounding
 
 
 def _claims(subject: Subject) -> Iterator[Said]:
@@ -110,7 +131,8 @@ def _claims(subject: Subject) -> Iterator[Said]:
 
 RULE = Rule(
     "arithmetic",
-    "rates = counts / seconds within 0.5 %; statements of a transaction sum up to it within 5 %; "
+    "rates = counts / seconds within 0.5 % and what rounding, pgbench's time to connect and the last transaction "
+    "explain; statements of a transaction sum up to it within 5 %; "
     "least ≤ median ≤ percentiles ≤ largest, within a histogram bucket (2 %); "
     "printed equations against their own inputs, to the last printed digit",
     Severity.INVALID,

@@ -6,14 +6,17 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.importers.commands import host_of, is_local
 
 HERE = frozenset(["embedded", "local", "build"])
 """Kinds of targets that run where pgdyno runs."""
+ADVICE = "for figures that others can repeat, put the load on a host of its own"
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     if subject.imported:
-        raise MissingError("nobody tells where the load came from")
+        yield from _by_commands(subject)
+        return
     here = [target.name for target in subject.manifest.targets if target.kind in HERE]
     host = subject.manifest.host
     if here:
@@ -23,13 +26,52 @@ def _check(subject: Subject) -> Iterator[Said]:
             f"load and server share the {cores} cores of one machine: {', '.join(here)}",
             (),
             [Evidence(at="manifest", figures={"cores": cores, "targets": ", ".join(here)})],
-            "for figures that others can repeat, put the load on a host of its own",
+            ADVICE,
         )
+
+
+def _by_commands(subject: Subject) -> Iterator[Said]:
+    """What command lines and the prompts before them say of an import."""
+    commands = [
+        (sample, sample.trial.imported.command)
+        for sample in subject.samples
+        if sample.trial.imported is not None and sample.trial.imported.command is not None
+    ]
+    prompts = subject.facts("prompt of a server")
+    if not commands and not prompts:
+        raise MissingError("the source shows no command line")
+    elsewhere = [line for line in subject.facts("PGHOST") if not is_local(line.text.partition("=")[2])]
+    here = [(sample, command) for sample, command in commands if _connects_here(command, named=bool(elsewhere))]
+    if here:
+        shown = dict.fromkeys(host_of(command) or "no host: a local socket" for _, command in here)
+        yield Said(
+            Severity.NOTE,
+            f"{len(here)} of {len(commands)} command lines connect to the machine that they ran on "
+            f"({', '.join(shown)}): load and server shared it",
+            [sample.number for sample, _ in here],
+            [Evidence(at=sample.at(), figures={"command": command}) for sample, command in here],
+            ADVICE,
+        )
+    elif prompts:
+        yield Said(
+            Severity.NOTE,
+            "the prompt before the command is one of the server's machine: load and server may have shared it",
+            (),
+            [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in prompts],
+            ADVICE,
+        )
+
+
+def _connects_here(command: str, *, named: bool) -> bool:
+    """Whether `command` connects to its own machine; `named`: PGHOST names another for commands without a host."""
+    host = host_of(command)
+    return host is not None and is_local(host) and not (named and not host)
 
 
 RULE = Rule(
     "generator-on-server",
-    "targets that run on the machine of the generator",
+    "targets that run on the machine of the generator; of an import, command lines that connect to localhost or to a "
+    "local socket (no host and no PGHOST elsewhere), and prompts of the account postgres or of a host called db or pg",
     Severity.NOTE,
     "docs/design/method.md, Gates",
     _check,

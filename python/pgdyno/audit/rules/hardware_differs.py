@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
@@ -11,15 +13,17 @@ from pgdyno.audit.subject import Subject
 
 def _check(subject: Subject) -> Iterator[Said]:
     yield from _of_one_class(subject)
-    hosts = _told(subject) if subject.imported else _attempts(subject)
-    if not hosts:
-        raise MissingError("nobody tells what the targets ran on")
-    if len(set(hosts.values())) > 1:
+    groups = _told(subject) if subject.imported else [_Machines(_attempts(subject), ())]
+    if not any(group.hosts for group in groups):
+        raise MissingError("the machines of the targets are unknown")
+    for hosts, trials in ((group.hosts, group.trials) for group in groups):
+        if len(set(hosts.values())) < 2:
+            continue
         names = ", ".join(dict.fromkeys(hosts.values()))
         yield Said(
             Severity.CAUTION,
             f"not all figures are of the same machine: {names}",
-            (),
+            trials,
             [Evidence(at=at, figures={"machine": host}) for at, host in hosts.items()],
             "compare only what ran on the same, unless the machine is what is compared",
         )
@@ -68,13 +72,42 @@ def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[Said]:
             )
 
 
-def _told(subject: Subject) -> dict[str, str]:
-    found = {}
-    for target, samples in subject.by_target.items():
-        words = samples[0].trial.imported.words if samples[0].trial.imported is not None else {}
-        if "host" in words:
-            found[f"{samples[0].at()} ({target})"] = words["host"]
+@dataclass(frozen=True, slots=True)
+class _Machines:
+    """What figures that are compared ran on."""
+
+    hosts: dict[str, str]
+    """Machine by where it is named."""
+    trials: Sequence[int]
+
+
+def _told(subject: Subject) -> list[_Machines]:
+    """Machines that a document names, by the tables whose rows set targets side by side."""
+    found = []
+    for targets in _compared(subject):
+        hosts, trials = {}, []
+        for target in targets:
+            samples = subject.by_target[target]
+            words = samples[0].trial.imported.words if samples[0].trial.imported is not None else {}
+            if "host" in words:
+                hosts[f"{samples[0].at()} ({target})"] = words["host"]
+                trials += [sample.number for sample in samples]
+        found.append(_Machines(hosts, trials))
     return found
+
+
+def _compared(subject: Subject) -> list[list[str]]:
+    """Targets that stand on one line of a table are compared with each other; those that stand alone, with all such."""
+    by_line: dict[str, list[str]] = defaultdict(list)
+    for sample in subject.samples:
+        by_line[sample.at()].append(sample.target)
+    tables: list[list[str]] = []
+    for targets in by_line.values():
+        if len(set(targets)) > 1:
+            same = [table for table in tables if not set(table).isdisjoint(targets)]
+            tables = [table for table in tables if table not in same]
+            tables.append(list(dict.fromkeys(chain(*same, targets))))
+    return [*tables, [target for target in subject.by_target if not any(target in table for table in tables)]]
 
 
 def _attempts(subject: Subject) -> dict[str, str]:
@@ -88,8 +121,8 @@ def _attempts(subject: Subject) -> dict[str, str]:
 
 RULE = Rule(
     "hardware-differs",
-    "machines that the document names for its tables; of our own runs, the machine of each attempt, and the processors "
-    "that rented servers and generators of one class see",
+    "machines that a document names for targets on the same lines of a table, and for those that stand alone; of our "
+    "own runs, the machine of each attempt, and the processors that rented servers and generators of one class see",
     Severity.CAUTION,
     "docs/design/method.md, Gates",
     _check,

@@ -17,28 +17,37 @@ CERTAIN = 4
 """So many figures are not alike by chance."""
 SEVERAL = 2
 """Rows of fewer figures that two targets must share."""
+DIGITS = 8
+"""Significant digits of all figures of one row. Trials differ by a percent or so: all digits but the first two are
+chance, and six digits agree once in a million pairs."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
     if not subject.imported:
         # a program wrote them down, and nobody copied
         return
-    alike: dict[tuple[str, str], list[tuple[Sample, Sample]]] = {}
+    alike: dict[tuple[str, str, bool], list[tuple[Sample, Sample]]] = {}
     by_figures: dict[tuple[float, ...], list[Sample]] = {}
     for sample in subject.samples:
-        by_figures.setdefault((sample.clients, *_measured(sample).values()), []).append(sample)
+        by_figures.setdefault(tuple(_measured(sample).values()), []).append(sample)
     for group in by_figures.values():
         for a, b in combinations(group, 2):
             if list(_measured(a)) == list(_measured(b)) and _is_other(a, b):
-                alike.setdefault((a.target, b.target), []).append((a, b))
-    for (first, second), pairs in alike.items():
+                alike.setdefault((a.target, b.target, a.clients == b.clients), []).append((a, b))
+    for (first, second, same_clients), pairs in alike.items():
         certain = len(_measured(pairs[0][0])) >= CERTAIN
-        if certain or len(pairs) >= SEVERAL:
+        many_digits = max(_digits(a) for a, _ in pairs) >= DIGITS
+        if certain or many_digits or (same_clients and len(pairs) >= SEVERAL):
             yield _said(first, second, pairs, certain=certain)
 
 
 def _measured(sample: Sample) -> Mapping[str, float]:
     return {name: sample.figures[name] for name in MEASURED if name in sample.figures}
+
+
+def _digits(sample: Sample) -> int:
+    """Significant digits of all that was measured."""
+    return sum(len(f"{value:.15g}".replace(".", "").strip("0")) for value in _measured(sample).values())
 
 
 def _is_other(a: Sample, b: Sample) -> bool:
@@ -47,13 +56,17 @@ def _is_other(a: Sample, b: Sample) -> bool:
 
 
 def _said(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certain: bool) -> Said:
-    clients = ", ".join(str(a.clients) for a, _ in pairs)
+    if all(a.clients == b.clients for a, b in pairs):
+        what = f"{first} and {second} have the same figures at {', '.join(str(a.clients) for a, _ in pairs)} clients"
+    else:
+        each = [f"{a.clients} clients of {first} and {b.clients} clients of {second}" for a, b in pairs]
+        what = f"{'; '.join(each)} have the same figures"
     return Said(
         Severity.INVALID if certain else Severity.CAUTION,
-        f"{first} and {second} have the same figures at {clients} clients",
-        [sample.number for pair in pairs for sample in pair],
+        what,
+        sorted({sample.number for pair in pairs for sample in pair}),
         [
-            Evidence(at=sample.at(), figures={"target": sample.target, **_measured(sample)})
+            Evidence(at=sample.at(), figures={"target": sample.target, "clients": sample.clients, **_measured(sample)})
             for pair in pairs
             for sample in pair
         ],
@@ -63,8 +76,9 @@ def _said(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certai
 
 RULE = Rule(
     "identical-rows",
-    "all measured figures of two imported trials at other targets or points are equal: invalid with four figures or "
-    "more, caution with fewer in at least two rows",
+    "all measured figures of two imported trials at other targets or points, or numbers of clients, are equal: invalid "
+    "with four figures or more, caution with fewer in at least two rows of the same clients, or with eight significant "
+    "digits or more",
     Severity.INVALID,
     "docs/design/method.md, Gates",
     _check,

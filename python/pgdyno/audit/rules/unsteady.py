@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
@@ -19,25 +20,41 @@ def _check(subject: Subject) -> Iterator[Said]:
     ranges = [(sample, found) for sample in subject.samples if (found := _range(subject, sample)) is not None]
     if not ranges:
         raise MissingError(f"no trial tells its course over {FEWEST} windows of {WINDOW_S:.0f} s or more")
-    swinging = [(sample, found) for sample, found in ranges if found[0] < LOW_SHARE * found[1]]
+    swinging = [(sample, found) for sample, found in ranges if found.slowest < LOW_SHARE * found.fastest]
     if swinging:
-        share = min(low / high for _, (low, high) in swinging)
+        worst = min((found for _, found in swinging), key=lambda found: found.slowest / found.fastest)
         yield Said(
             Severity.CAUTION,
-            f"throughput of {len(swinging)} of {len(ranges)} trials swings: the slowest {WINDOW_S:.0f} s have down to "
-            f"{share:.0%} of the fastest, so the mean depends on the trial's length",
+            f"throughput of {len(swinging)} of {len(ranges)} trials swings: in one, the slowest {worst.window_s:.0f} s "
+            f"have {worst.slowest / worst.fastest:.0%} of the fastest, so the mean depends on the trial's length",
             [sample.number for sample, _ in swinging],
             [
-                Evidence(at=sample.at(), figures={"slowest_tps": round(low, 1), "fastest_tps": round(high, 1)})
-                for sample, (low, high) in swinging
+                Evidence(
+                    at=sample.at(),
+                    figures={
+                        "slowest_tps": round(found.slowest, 1),
+                        "fastest_tps": round(found.fastest, 1),
+                        "window_s": round(found.window_s, 1),
+                    },
+                )
+                for sample, found in swinging
             ],
             "measure several of the cycles, of the same length at all targets, and compare only those",
         )
 
 
-def _range(subject: Subject, sample: Sample) -> tuple[float, float] | None:
-    """Slowest and fastest window."""
-    rates, succeeded, length_us = [], 0, 0
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """The slowest and the fastest window of a trial."""
+
+    slowest: float
+    fastest: float
+    window_s: float
+    """Of its windows, the longest: intervals of an import may be longer than WINDOW_S."""
+
+
+def _range(subject: Subject, sample: Sample) -> _Range | None:
+    rates, lengths_us, succeeded, length_us = [], [], 0, 0
     by_second: dict[int, list[int]] = {}
     for row in subject.intervals(sample.number):
         if row.phase == "measure":
@@ -47,14 +64,16 @@ def _range(subject: Subject, sample: Sample) -> tuple[float, float] | None:
         succeeded, length_us = succeeded + count, length_us + took_us
         if length_us >= (WINDOW_S - 0.5) * 1e6:
             rates.append(succeeded / (length_us / 1e6))
+            lengths_us.append(length_us)
             succeeded, length_us = 0, 0
     known = [rate for rate in rates if math.isfinite(rate)]
-    return (min(known), max(known)) if len(known) >= FEWEST else None
+    return _Range(min(known), max(known), max(lengths_us) / 1e6) if len(known) >= FEWEST else None
 
 
 RULE = Rule(
     "unsteady",
-    "windows of 10 s of a trial's course: the slowest under 75 % of the fastest",
+    "windows of 10 s of a trial's course, or longer where an import has longer intervals: the slowest under 75 % of "
+    "the fastest",
     Severity.CAUTION,
     "docs/design/method.md, Warm-up and steady state",
     _check,
