@@ -27,11 +27,12 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
             json_module.dumps([finding.model_dump(mode="json") for finding in findings], indent=2, ensure_ascii=False)
         )
     else:
-        _print(data.manifest.run, findings, Console(highlight=False, soft_wrap=True))
+        imported = data.manifest.imported is not None
+        _print(data.manifest.run, findings, Console(highlight=False, soft_wrap=True), imported=imported)
     return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK
 
 
-def _print(run: str, findings: Sequence[Finding], console: Console) -> None:
+def _print(run: str, findings: Sequence[Finding], console: Console, *, imported: bool) -> None:
     checked = [finding for finding in findings if finding.checked]
     counts = ", ".join(_counted(sum(each.severity is severity for each in checked), severity) for severity in STYLES)
     console.print(Text(f"{run}: {counts}", "bold"))
@@ -50,6 +51,11 @@ def _print(run: str, findings: Sequence[Finding], console: Console) -> None:
     unchecked = [finding for finding in findings if not finding.checked]
     if unchecked:
         console.print()
+    if unchecked and imported:
+        # a document lacks what most rules need, and why is the same for most of them
+        rules = ", ".join(finding.rule for finding in unchecked)
+        console.print(Text(f"not checked, as the source lacks the input (--json says which): {rules}", "dim"))
+        return
     for finding in unchecked:
         console.print(Text(f"{finding.rule}: {finding.message}", "dim"))
 
