@@ -56,6 +56,8 @@ class FakeRun:
     beside: Sequence[SeriesRow] = ()
     """What a probe saw beside every trial."""
     looks: Sequence[WaitRow] = ()
+    of_trials: Mapping[int, Sequence[SeriesRow]] = field(default_factory=dict)
+    """What a probe saw in single trials besides."""
 
     def intervals(self) -> Sequence[IntervalRow]:
         return [row for course in self.courses.values() for row in course]
@@ -85,7 +87,7 @@ class FakeRun:
         found: dict[tuple[int, int], dict[Metric, float]] = {}
         for trial, spans in stretches.items():
             for place, (begin, end) in enumerate(spans):
-                rows = [row for row in self.beside if begin < row.t_us <= end]
+                rows = [row for row in self._seen(trial) if begin < row.t_us <= end]
                 found[trial, place] = {
                     metric: sum(row.value for row in rows if (row.source, row.metric) == metric)
                     for metric in wanted
@@ -97,9 +99,12 @@ class FakeRun:
         return [
             replace(row, trial=trial)
             for trial, spans in stretches.items()
-            for row in self.beside
+            for row in self._seen(trial)
             if (row.source, row.metric) in wanted and any(begin < row.t_us <= end for begin, end in spans)
         ]
+
+    def _seen(self, trial: int) -> Sequence[SeriesRow]:
+        return [*self.beside, *self.of_trials.get(trial, ())]
 
     def sessions_within(self, stretches: Stretches) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
         within = {
@@ -216,6 +221,15 @@ def steady_probe(length_s: float, pages: Callable[[float], float] | None = None)
     return rows
 
 
+def each_second(length_s: float, source: str, **values: float) -> list[SeriesRow]:
+    """Figures of one source of the probe, the same in every second."""
+    return [
+        SeriesRow(1, ORIGIN_US + second * 1_000_000, 0, 1_000_000, source, metric, "{}", value)
+        for second in range(1, int(length_s) + 1)
+        for metric, value in values.items()
+    ]
+
+
 def quiet_looks(length_s: float, locked: Sequence[int] = ()) -> list[WaitRow]:
     """A look a second: two clients compute; in the seconds of `locked` three more wait for a lock."""
     rows = []
@@ -281,6 +295,25 @@ def _facts(version: str, changed: Mapping[str, str]) -> ServerFacts:
     return ServerFacts(version=version, version_full=version, settings_changed=settings, data_checksums=True)
 
 
+def changed(run: FakeRun, change: Callable[[TrialRecord], Mapping[str, Any]]) -> FakeRun:
+    """`run` with the fields of each trial that `change` gives; those of `summary` and `prepare` one by one."""
+    return replace(run, trials=[_changed(trial, change(trial)) for trial in run.trials])
+
+
+def _changed(trial: TrialRecord, fields: Mapping[str, Any]) -> TrialRecord:
+    update = dict(fields)
+    for name in ("summary", "prepare"):
+        part = getattr(trial, name)
+        if name in update and part is not None:
+            update[name] = part.model_copy(update=update[name])
+    return trial.model_copy(update=update)
+
+
+def probed(run: FakeRun, rows: Callable[[TrialRecord], Sequence[SeriesRow]]) -> FakeRun:
+    """`run` with what the probe saw in each trial besides."""
+    return replace(run, of_trials={trial.number: rows(trial) for trial in run.trials})
+
+
 # ---- printed trials ----
 
 
@@ -317,15 +350,16 @@ ROW = Row(
 def printed(
     *rows: Row,
     claims: Sequence[tuple[float, float]] = (),
+    claimed: str = "€ …",
     facts: Mapping[str, Sequence[str]] | None = None,
     workload: str = "tpcb-like",
 ) -> FakeRun:
-    """A document with `rows`; equations as (printed, computed); lines that tell of settings, by name."""
+    """A document with `rows`; equations as (printed, computed) reading `claimed`; lines about settings, by name."""
     trials = [_printed_trial(number, row, workload) for number, row in enumerate(rows, start=1)]
     told = ImportRecord(
         files=[ImportedFile(path="/x/report.txt", sha256="", trials=len(rows))],
         claims=[
-            ImportedClaim(file="report.txt", line=90, text="€ …", printed=each, decimals=2, computed=computed)
+            ImportedClaim(file="report.txt", line=90, text=claimed, printed=each, decimals=2, computed=computed)
             for each, computed in claims
         ],
         facts={

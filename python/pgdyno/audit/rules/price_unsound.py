@@ -1,0 +1,94 @@
+"""Prices of throughput that another rule rejects."""
+
+from __future__ import annotations
+
+import re
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from pgdyno.analyse.price import prices_of
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules import identical_rows, littles_law
+from pgdyno.audit.subject import Sample, Subject
+
+INPUTS = (littles_law.RULE, identical_rows.RULE)
+"""Rules that say that a throughput is not that of its trial."""
+ADVICE = "leave the price out, or work it out again from a throughput that stands"
+_NUMBER = re.compile(r"\d[\d,]{2,15}(?:\.\d{1,10})?")
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    claims = subject.manifest.imported.claims if subject.manifest.imported is not None else []
+    prices = prices_of(subject.manifest)
+    if not claims and prices is None:
+        if subject.imported:
+            raise MissingError("the source gives no price")
+        return
+    rejected = _rejected(subject)
+    claimed: dict[Sample, list[Evidence]] = defaultdict(list)
+    for claim in claims:
+        used = {float(match[0].replace(",", "")) for match in _NUMBER.finditer(claim.text)}
+        evidence = Evidence(at=f"{claim.file}:{claim.line}", figures={"text": claim.text})
+        for sample in rejected:
+            if sample.summary.tps in used:
+                claimed[sample].append(evidence)
+    if claimed:
+        yield _said(rejected, list(claimed), [each for of in claimed.values() for each in of])
+    for target in prices.target if prices is not None else ():
+        for peak in _peaks(subject.by_target.get(target, [])):
+            samples = [sample for sample in peak if sample in rejected]
+            if samples:
+                figures: dict[str, float | str] = {"target": target, "clients": peak[0].clients}
+                yield _said(rejected, samples, [Evidence(at="manifest, plan", figures=figures)])
+
+
+_Why = tuple[str, Severity]
+"""Id of a rule, and what it makes of the figure."""
+
+
+def _rejected(subject: Subject) -> Mapping[Sample, list[_Why]]:
+    """Trials whose throughput a rule of INPUTS doubts."""
+    by_number = {sample.number: sample for sample in subject.samples}
+    found: dict[Sample, list[_Why]] = defaultdict(list)
+    for rule in INPUTS:
+        for finding in rule.findings(subject):
+            for number in finding.trials if finding.severity is not Severity.NOTE else ():
+                found[by_number[number]].append((rule.id, finding.severity))
+    return found
+
+
+def _peaks(samples: list[Sample]) -> Iterator[list[Sample]]:
+    """The trials of the point with the highest mean, of each curve over the number of clients: what a price is of."""
+    curves: dict[str, dict[int, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    for sample in samples:
+        curve = sample.trial.point.model_copy(update={"clients": 0}).model_dump_json()
+        curves[curve][sample.clients].append(sample)
+    for points in curves.values():
+        yield max(points.values(), key=lambda point: statistics.fmean(each.summary.tps for each in point))
+
+
+def _said(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: list[Evidence]) -> Said:
+    why = [each for sample in samples for each in rejected[sample]]
+    rates = dict.fromkeys(f"{sample.summary.tps:,.10g}" for sample in samples)
+    return Said(
+        max((severity for _, severity in why), key=list(Severity).index),
+        f"prices are worked out from {', '.join(rates)} transactions a second, which "
+        f"{' and '.join(dict.fromkeys(rule for rule, _ in why))} rejects",
+        [sample.number for sample in samples],
+        [
+            *priced,
+            *(Evidence(at=sample.at("tps"), figures=sample.some("tps", "latency_mean_ms")) for sample in samples),
+        ],
+        ADVICE,
+    )
+
+
+RULE = Rule(
+    "price-unsound",
+    "prices that a document prints, and prices at the peaks of a run with a price list, whose throughput "
+    "`littles-law` or `identical-rows` rejects: as heavy as they are",
+    Severity.INVALID,
+    "docs/design/method.md, Price; Gates",
+    _check,
+)
