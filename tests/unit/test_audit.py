@@ -423,6 +423,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         printed(ROW, OTHER, claims=[(0.5, 0.5)], claimed="€ 0.50 (€ 400 / 800 TPS)"),
     ),
     ("price-unsound", CAUTION, own(plan=PRICED, latency={"mean": 0.42}), own(plan=PRICED)),
+    ("preflight", CAUTION, own(preflight=[GOVERNOR, TSC]), own(preflight=[TSC, HPET, TMPFS])),
 ]
 
 

@@ -1,0 +1,36 @@
+"""Warnings of `pgdyno doctor` before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+from pgdyno.records import CheckVerdict
+
+ELSEWHERE = ("clock.", "storage.file-system")
+"""Checks of which `clock` and `durability` speak."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if not subject.manifest.preflight:
+        raise MissingError("the machine was not checked before the run")
+    for check in subject.manifest.preflight:
+        if check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP) and not check.id.startswith(ELSEWHERE):
+            yield Said(
+                Severity.CAUTION,
+                f"{check.id}: {check.found}{f': {check.means}' if check.means else ''}",
+                (),
+                [Evidence(at="manifest, preflight", figures={check.id: check.found, **check.measured})],
+                check.change or f"docs/reference/doctor.md says what {check.id} means",
+            )
+
+
+RULE = Rule(
+    "preflight",
+    "checks of the machine before the run: each warning, and each reason to stop that was overruled; those of the "
+    "clock and of the file system are in `clock` and `durability`",
+    Severity.CAUTION,
+    "docs/reference/doctor.md",
+    _check,
+)
