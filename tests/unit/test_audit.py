@@ -31,6 +31,7 @@ from tests.unit.audit_sample import (
     each_second,
     own,
     printed,
+    probed,
     quiet_looks,
     steady_probe,
     way,
@@ -424,6 +425,15 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
     ),
     ("price-unsound", CAUTION, own(plan=PRICED, latency={"mean": 0.42}), own(plan=PRICED)),
     ("preflight", CAUTION, own(preflight=[GOVERNOR, TSC]), own(preflight=[TSC, HPET, TMPFS])),
+    ("other-load", CAUTION, own(beside=on_host(others=0.06)), own(beside=on_host(others=0.04))),
+    ("other-load", CAUTION, own(beside=on_host(steal=0.025)), own(beside=on_host(steal=0.015))),
+    # in one arm more than in the other
+    (
+        "other-load",
+        CAUTION,
+        probed(own(), lambda trial: on_host(others=0.04 if trial.target == "b" else 0.0)),
+        probed(own(), lambda trial: on_host(others=0.04 if trial.target == "b" else 0.02)),
+    ),
 ]
 
 

@@ -58,6 +58,13 @@ class AuditRun(Protocol):
 
 ASKED_SETTINGS = ("autovacuum", "checkpoint_timeout", "fsync", "full_page_writes", "synchronous_commit")
 """By all rules together: of a large sweep, hundreds at each trial would take a while to read."""
+ASKED_AMOUNTS: Sequence[Metric] = (
+    ("processes", "cpu"), ("probe", "cpu"),
+    ("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done"),
+    ("tables", "vacuums"), ("tables", "autovacuums"), ("tables", "autoanalyzes"), ("vacuum", "blocks"),
+    ("database", "blocks_read"), ("database", "blocks_hit"),
+)  # fmt: skip
+"""Counters of the probe that rules ask for, over the measured part of each trial: one query for all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,6 +278,22 @@ class Subject:
             for number, origin in origins.items()
             if origin is not None
         }
+
+    @cached_property
+    def measured(self) -> Mapping[int, Sequence[tuple[int, int]]]:
+        """The measured part of each trial, one stretch on the probe's clock; trials without that clock are left out."""
+        spans: dict[int, list[Span]] = {}
+        for sample in self.samples:
+            course = self.courses[sample.number].measured()
+            if sample.trial.probe is not None and course:
+                spans[sample.number] = [(course[0].from_s, course[-1].to_s)]
+        return self.on_probes_clock(spans)
+
+    @cached_property
+    def amounts(self) -> Mapping[int, Mapping[Metric, float]]:
+        """What ASKED_AMOUNTS gained over the measured part of each trial; a source without a sample is left out."""
+        found = self.run.amounts_within(self.measured, ASKED_AMOUNTS)
+        return {number: amounts for (number, _), amounts in found.items()}
 
     # each table is read once: a file a trial and rule would take seconds for a hundred trials
 

@@ -1,0 +1,147 @@
+"""Processor time that went to neither server, generator nor probe, and time that the hypervisor took away."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pgdyno.audit.arms import compared_arms
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules.generator_on_server import HERE
+from pgdyno.audit.subject import Sample, Subject
+from pgdyno.store.tables import SeriesRow
+
+OTHERS = 0.05
+"""Share of the host's processor time. On an idle virtual machine of 2 cores the kernel and pgdyno itself took 0.5 to
+2.1 % in 12 trials; a server that is limited by the processor loses about the share that others take."""
+STEAL = 0.02
+"""Share of the host's processor time; `pgdyno doctor` warns from the same share on."""
+APART = 0.03
+"""Between the medians of two arms: the largest regression that `pgdyno gate` lets pass unless told otherwise."""
+_BUSY = ("user", "system", "irq")
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """Shares of the host's processor time."""
+
+    others: float | None
+    """None where not all of the host's own processes are known."""
+    steal: float
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    loads = _loads(subject)
+    if not loads:
+        raise MissingError("no probe sampled the processors of the server's host")
+    yield from _high(loads)
+    yield from _apart(subject, loads)
+
+
+def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
+    others = {sample: load for sample, load in loads.items() if (load.others or 0.0) > OTHERS}
+    if others:
+        yield Said(
+            Severity.CAUTION,
+            f"other processes than server, generator and probe used up to "
+            f"{max(load.others or 0.0 for load in others.values()):.0%} of the host's processors "
+            f"in {len(others)} of {len(loads)} trials",
+            [sample.number for sample in others],
+            _evidence(others),
+            "stop what else runs on the host, and run these trials again",
+        )
+    stolen = {sample: load for sample, load in loads.items() if load.steal > STEAL}
+    if stolen:
+        yield Said(
+            Severity.CAUTION,
+            f"the hypervisor gave up to {max(load.steal for load in stolen.values()):.0%} of the host's processor time "
+            f"to other guests in {len(stolen)} of {len(loads)} trials",
+            [sample.number for sample in stolen],
+            _evidence(stolen),
+            "use a dedicated host or a larger instance, and run these trials again",
+        )
+
+
+def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
+    """Arms that met unequal disturbances."""
+    arms = {name: [sample for sample in samples if sample in loads] for name, samples in compared_arms(subject).items()}
+    taken = {
+        name: statistics.median((loads[sample].others or 0.0) + loads[sample].steal for sample in samples)
+        for name, samples in arms.items()
+        if samples
+    }
+    if len(taken) < 2:
+        return
+    low, high = min(taken, key=lambda name: taken[name]), max(taken, key=lambda name: taken[name])
+    if taken[high] - taken[low] > APART:
+        yield Said(
+            Severity.CAUTION,
+            f"other processes and the hypervisor took {taken[high]:.0%} of the host's processor time from trials of "
+            f"{high}, and {taken[low]:.0%} from those of {low} (medians)",
+            [sample.number for name in (low, high) for sample in arms[name]],
+            _evidence({sample: loads[sample] for sample in (*arms[low], *arms[high])}),
+            "stop what else runs on the host, and measure both again",
+        )
+
+
+def _evidence(loads: Mapping[Sample, _Load]) -> list[Evidence]:
+    return [
+        Evidence(
+            at=sample.at(),
+            figures={
+                **({} if load.others is None else {"others_cpu_share": round(load.others, 4)}),
+                "steal_share": round(load.steal, 4),
+            },
+        )
+        for sample, load in loads.items()
+    ]
+
+
+def _loads(subject: Subject) -> dict[Sample, _Load]:
+    rows: dict[int, list[SeriesRow]] = defaultdict(list)
+    for row in subject.run.series_within(subject.measured, [("cpu", name) for name in (*_BUSY, "steal")]):
+        rows[row.trial].append(row)
+    kinds = {target.name: target.kind for target in subject.manifest.targets}
+    return {
+        sample: _load(subject, sample, rows[sample.number], here=kinds.get(sample.target) in HERE)
+        for sample in subject.samples
+        if any(row.span_us for row in rows[sample.number])
+    }
+
+
+def _load(subject: Subject, sample: Sample, rows: Sequence[SeriesRow], *, here: bool) -> _Load:
+    # each metric of a sample has the sample's own span
+    span_us = sum({row.t_us: row.span_us or 0 for row in rows}.values())
+    shares = {
+        name: sum(row.value * (row.span_us or 0) for row in rows if row.metric == name) / span_us
+        for name in (*_BUSY, "steal")
+    }
+    known = _known_us(subject, sample) if here else None
+    host = subject.manifest.host
+    others = None
+    if known is not None and host is not None:
+        others = max(0.0, sum(shares[name] for name in _BUSY) - known / span_us / host.cores)
+    return _Load(others, shares["steal"])
+
+
+def _known_us(subject: Subject, sample: Sample) -> float | None:
+    """Processor time of server, generator and probe over the measured part; None unless all three are known."""
+    amounts = subject.amounts.get(sample.number, {})
+    server, probe = amounts.get(("processes", "cpu")), amounts.get(("probe", "cpu"))
+    seconds = {row.second: row.worker_cpu_us for row in subject.intervals(sample.number) if row.phase == "measure"}
+    if server is None or probe is None or not seconds or None in seconds.values():
+        return None
+    return server + probe + sum(used or 0 for used in seconds.values())
+
+
+RULE = Rule(
+    "other-load",
+    "processor time of the server's host in the measured part: caution where processes other than server, generator "
+    "and probe used over 5 % of it (on an idle host of 2 cores, 0.5 to 2.1 %), where the hypervisor took over 2 %, "
+    "and where both together are 3 points apart between the medians of two arms",
+    Severity.CAUTION,
+    "docs/reference/probe.md, cpu",
+    _check,
+)
