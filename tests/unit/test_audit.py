@@ -434,6 +434,19 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(), lambda trial: on_host(others=0.04 if trial.target == "b" else 0.0)),
         probed(own(), lambda trial: on_host(others=0.04 if trial.target == "b" else 0.02)),
     ),
+    (
+        "cache-differs",
+        CAUTION,
+        probed(own(), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
+        probed(own(), lambda trial: hits(0.975 if trial.target == "b" else 0.99)),
+    ),
+    # another size of shared buffers is what is compared
+    (
+        "cache-differs",
+        CAUTION,
+        probed(own(), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
+        probed(own(changed_b={"shared_buffers": "2GB"}), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
+    ),
 ]
 
 
