@@ -447,6 +447,7 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
         probed(own(changed_b={"shared_buffers": "2GB"}), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
     ),
+    ("dataset-differs", CAUTION, sized(1.06), sized(1.04)),
 ]
 
 

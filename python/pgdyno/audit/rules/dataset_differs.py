@@ -1,0 +1,73 @@
+"""Datasets of unequal size under one scale."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from pgdyno.audit.arms import compared_arms
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+from pgdyno.units import format_bytes
+
+APART = 1.05
+"""One load gives the same pages every time (pgbench's tables of 12 trials of two servers: equal to the byte); what
+is larger by a twentieth is bloated, was loaded otherwise, or has other indexes, and its caches hold a smaller share."""
+BEFORE_US = 60_000_000
+"""The probe looks at sizes when it begins, before the load."""
+_SIZES = (("relations", "size"), ("relations", "indexes"))
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if subject.imported:
+        raise MissingError("the source does not report the size of the dataset")
+    sizes = _sizes(subject)
+    by_scale: dict[int | None, dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
+    arms = compared_arms(subject)
+    for name, samples in arms.items():
+        for sample in samples:
+            if sample.number in sizes:
+                by_scale[sample.trial.point.scale][name].append(sample)
+    if arms and not any(len(of_scale) > 1 for of_scale in by_scale.values()):
+        raise MissingError("the size of the dataset is not known in two arms")
+    for scale, of_scale in by_scale.items():
+        medians = {name: statistics.median(sizes[each.number] for each in of) for name, of in of_scale.items()}
+        low, high = min(medians, key=lambda name: medians[name]), max(medians, key=lambda name: medians[name])
+        if medians[high] > APART * medians[low]:
+            least, most = (format_bytes(round(medians[name])) for name in (low, high))
+            yield Said(
+                Severity.CAUTION,
+                f"the dataset{f' of scale {scale}' if scale else ''} has {least} at {low}, {most} at {high}",
+                [sample.number for name in (low, high) for sample in of_scale[name]],
+                [
+                    Evidence(at=sample.at(), figures={"arm": name, "dataset_bytes": sizes[sample.number]})
+                    for name in (low, high)
+                    for sample in of_scale[name]
+                ],
+                'load both the same way, and bring the data back before each trial: reset.method = "template"',
+            )
+
+
+def _sizes(subject: Subject) -> Mapping[int, float]:
+    """Bytes by trial: as asked for before the trial, else as the probe first saw the tables."""
+    asked = {
+        sample.number: float(sample.trial.prepare.dataset_bytes)
+        for sample in subject.samples
+        if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
+    }
+    missing = {number: spans for number, spans in subject.measured.items() if number not in asked}
+    stretches = {number: [(begin - BEFORE_US, end)] for number, [(begin, end)] in missing.items()}
+    seen: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    for row in subject.run.series_within(stretches, _SIZES):
+        seen[row.trial][row.t_us] += row.value
+    return {number: size for number, looks in seen.items() if (size := looks[min(looks)])} | asked
+
+
+RULE = Rule(
+    "dataset-differs",
+    "the size of the dataset before each trial, by arm at the same scale: medians over 5 % apart",
+    Severity.CAUTION,
+    "docs/design/method.md, Order",
+    _check,
+)
