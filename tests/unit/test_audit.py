@@ -448,6 +448,19 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(changed_b={"shared_buffers": "2GB"}), lambda trial: hits(0.96 if trial.target == "b" else 0.99)),
     ),
     ("dataset-differs", CAUTION, sized(1.06), sized(1.04)),
+    ("maintenance-one-arm", CAUTION, probed(own(), ran("checkpoints", "timed", "b")), probed(own(), ran())),
+    (
+        "maintenance-one-arm",
+        CAUTION,
+        probed(own(), ran("tables", "autoanalyzes", "a")),
+        probed(own(), ran("tables", "autoanalyzes", "ab")),
+    ),
+    (
+        "maintenance-one-arm",
+        NOTE,
+        probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))),
+        probed(own(), ran("tables", "autovacuums", "ab", trials=(3, 4))),
+    ),
 ]
 
 

@@ -1,0 +1,65 @@
+"""Checkpoints, vacuums and analyzes that met one arm only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pgdyno.audit.arms import compared_arms
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Subject
+from pgdyno.store.within import Metric
+
+KINDS: Mapping[str, tuple[Metric, ...]] = {
+    "a checkpoint": (("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done")),
+    "a vacuum": (("tables", "vacuums"), ("tables", "autovacuums"), ("vacuum", "blocks")),
+    "an analyze": (("tables", "autoanalyzes"),),
+}
+MANY = 0.5
+"""Share of an arm's trials. Fewer come about by chance: three events that meet any of six and six trials alike all
+meet the same arm in 2 of 11 cases, and they move the mean of the arm by less than half of what they cost a trial."""
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    if subject.imported:
+        raise MissingError("the source does not report checkpoints and vacuums")
+    arms = compared_arms(subject)
+    seen = {
+        name: [sample for sample in samples if ("checkpoints", "timed") in subject.amounts.get(sample.number, {})]
+        for name, samples in arms.items()
+    }
+    if arms and not all(seen.values()):
+        raise MissingError("no probe looked at the server in every arm")
+    for kind, metrics in KINDS.items():
+        hit = {
+            name: [sample for sample in samples if _gained(subject.amounts[sample.number], metrics)]
+            for name, samples in seen.items()
+        }
+        without = [name for name, samples in hit.items() if not samples]
+        for name, samples in hit.items() if without else ():
+            if samples:
+                many = len(samples) >= MANY * len(seen[name])
+                yield Said(
+                    Severity.CAUTION if many else Severity.NOTE,
+                    f"{kind} ran in {len(samples)} of {len(seen[name])} trials of {name}, and in none of "
+                    f"{', '.join(without)}",
+                    [sample.number for sample in samples],
+                    [
+                        Evidence(at=sample.at(), figures=_gained(subject.amounts[sample.number], metrics))
+                        for sample in samples
+                    ],
+                    "measure long enough for it to run in every trial, or run these trials again",
+                )
+
+
+def _gained(amounts: Mapping[Metric, float], metrics: tuple[Metric, ...]) -> dict[str, float | str]:
+    return {f"{source}_{name}": amounts[source, name] for source, name in metrics if amounts.get((source, name))}
+
+
+RULE = Rule(
+    "maintenance-one-arm",
+    "checkpoints, vacuums and autovacuum's analyzes in the measured part, by arm: a note where one arm had some and "
+    "another none, caution where they met half of its trials",
+    Severity.CAUTION,
+    "docs/reference/probe.md, checkpoints; tables",
+    _check,
+)
