@@ -461,6 +461,19 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         probed(own(), ran("tables", "autovacuums", "b", trials=(4, 6))),
         probed(own(), ran("tables", "autovacuums", "ab", trials=(3, 4))),
     ),
+    (
+        "repeats-spread",
+        CAUTION,
+        rated(lambda trial: 1.12 ** (trial.repeat % 2)),
+        rated(lambda trial: 1.08 ** (trial.repeat % 2)),
+    ),
+    # one trial alone, which is named
+    (
+        "repeats-spread",
+        CAUTION,
+        rated(lambda trial: 0.93 if trial.number == 5 else 1.0),
+        rated(lambda trial: 0.96 if trial.number == 5 else 1.0),
+    ),
 ]
 
 

@@ -1,0 +1,102 @@
+"""Repeats of one point that are far apart."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from pgdyno.audit.arms import arms_of, point_of
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.subject import Sample, Subject
+
+SPREAD = 0.05
+"""Standard deviation over mean. The 95 % interval of the mean difference of six pairs is ± 1.48 standard deviations
+wide (t = 2.571 with 5 degrees of freedom, times √2, over √6): above 5 %, six pairs cannot show a difference of 7 %."""
+OUTLYING = 3.5
+"""Modified z-score from which a value is an outlier: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993)."""
+FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    groups = [samples for samples in _repeats(subject) if len(samples) >= FEWEST]
+    if not groups:
+        raise MissingError(f"no point has {FEWEST} trials")
+    wide: list[list[Sample]] = []
+    outliers: list[tuple[Sample, float]] = []
+    for samples in groups:
+        far = _outliers(samples)
+        outliers += far.items()
+        rest = [sample for sample in samples if sample not in far]
+        if _spread(rest) > SPREAD:
+            wide.append(rest)
+    if outliers:
+        most = max(abs(sample.summary.tps / median - 1) for sample, median in outliers)
+        yield Said(
+            Severity.CAUTION,
+            f"{len(outliers)} trials ({', '.join(str(sample.number) for sample, _ in outliers)}) are up to {most:.0%} "
+            "off the median of their point's trials",
+            [sample.number for sample, _ in outliers],
+            [
+                Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "median_tps": round(median, 3)})
+                for sample, median in outliers
+            ],
+            "look at what else ran on the machine in these trials, and run them again",
+        )
+    if wide:
+        most = max(_spread(samples) for samples in wide)
+        yield Said(
+            Severity.CAUTION,
+            f"repeats of {len(wide)} of {len(groups)} points vary by up to {most:.1%} (standard deviation over mean): "
+            f"six pairs cannot show a difference of less than about {1.48 * most:.0%}",
+            [sample.number for samples in wide for sample in samples],
+            [Evidence(at=samples[0].at("tps"), figures=_figures(samples)) for samples in wide],
+            "run longer trials, pin processes to cores, or repeat more often",
+        )
+
+
+def _repeats(subject: Subject) -> list[list[Sample]]:
+    names = arms_of(subject.run.trials)
+    found: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in subject.samples:
+        if sample.summary.tps > 0:
+            found[names[sample.number], point_of(sample.trial)].append(sample)
+    return list(found.values())
+
+
+def _spread(samples: Sequence[Sample]) -> float:
+    rates = [sample.summary.tps for sample in samples]
+    return statistics.stdev(rates) / statistics.fmean(rates) if len(rates) > 1 else 0.0
+
+
+def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
+    """Trials that are far off the median of `samples`, with that median."""
+    if len(samples) < FEWEST_FOR_OUTLIERS:
+        return {}
+    median = statistics.median(sample.summary.tps for sample in samples)
+    deviation = statistics.median(abs(sample.summary.tps - median) for sample in samples)
+    least = max(OUTLYING * deviation / 0.6745, SPREAD * median)
+    return {sample: median for sample in samples if abs(sample.summary.tps - median) > least}
+
+
+def _figures(samples: Sequence[Sample]) -> dict[str, float | str]:
+    rates = [sample.summary.tps for sample in samples]
+    return {
+        "target": samples[0].target,
+        "clients": samples[0].clients,
+        "trials": ", ".join(str(sample.number) for sample in samples),
+        "least_tps": min(rates),
+        "most_tps": max(rates),
+        "spread": round(_spread(samples), 4),
+    }
+
+
+RULE = Rule(
+    "repeats-spread",
+    "throughput of the trials of one point, at least three: a standard deviation over 5 % of the mean (six pairs then "
+    "cannot show a difference of 7 %); of five or more, trials off the median by more than 5 % and a modified z-score "
+    "of 3.5 (Iglewicz and Hoaglin 1993), which are named",
+    Severity.CAUTION,
+    "docs/design/method.md, Interval",
+    _check,
+)
