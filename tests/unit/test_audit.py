@@ -474,6 +474,21 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         rated(lambda trial: 0.93 if trial.number == 5 else 1.0),
         rated(lambda trial: 0.96 if trial.number == 5 else 1.0),
     ),
+    # a decline of 3 % a trial: one after the other, the second of each pair is slower by it
+    ("drift", INVALID, rated(lambda trial: 0.97**trial.number), rated(lambda trial: NOISE[trial.number % 5])),
+    (
+        "drift",
+        CAUTION,
+        rated(lambda trial: 0.97**trial.number * (2.0 if trial.target == "b" else 1.0)),
+        rated(lambda trial: NOISE[trial.number % 5] * (2.0 if trial.target == "b" else 1.0)),
+    ),
+    # in the order A B B A both arms meet the same
+    (
+        "drift",
+        NOTE,
+        rated(lambda trial: 0.97**trial.number, there_and_back=True),
+        rated(lambda trial: 0.997**trial.number, there_and_back=True),
+    ),
 ]
 
 
