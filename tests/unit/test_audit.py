@@ -17,6 +17,7 @@ from pgdyno.records import (
     CheckVerdict,
     Fingerprint,
     HostPrint,
+    Outcome,
     ReplicaLag,
     ScriptSummary,
     TrialRecord,
@@ -489,6 +490,16 @@ CASES: list[tuple[str, Severity, AuditRun, AuditRun]] = [
         rated(lambda trial: 0.97**trial.number, there_and_back=True),
         rated(lambda trial: 0.997**trial.number, there_and_back=True),
     ),
+    ("errors-one-arm", CAUTION, failing(b=700), failing(a=700, b=740)),
+    ("errors-one-arm", NOTE, failing(b=1), failing(a=1, b=1)),
+    ("errors-one-arm", CAUTION, failing("retried", a=600, b=1_900), failing("retried", a=600, b=620)),
+    # a trial that failed in one arm only
+    (
+        "errors-one-arm",
+        CAUTION,
+        changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number == 4 else {}),
+        changed(own(), lambda trial: {"outcome": Outcome.FAILED} if trial.number in (3, 4) else {}),
+    ),
 ]
 
 
@@ -527,7 +538,7 @@ def test_a_rule_without_its_input_says_so() -> None:
     spoken = {finding.rule for finding in audit(bare) if finding.checked}
     # what neither spoke nor asked for input was checked, and is well
     assert spoken == {"no-repeats"}
-    assert {rule.id for rule in RULES} - unchecked - spoken == {"arithmetic", "identical-rows"}
+    assert {rule.id for rule in RULES} - unchecked - spoken == {"arithmetic", "identical-rows", "errors-one-arm"}
     assert {
         "placement-differs",
         "cache-cold",

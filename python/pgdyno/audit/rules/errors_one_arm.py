@@ -1,0 +1,92 @@
+"""Failures and retries that met one arm more than another."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from pgdyno.audit.arms import arms_of, compared_arms
+from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.rules.errors import CAUTION_SHARE
+from pgdyno.audit.subject import Sample, Subject
+from pgdyno.records import Outcome, TrialRecord
+
+SIGMAS = 4.0
+"""Standard deviations of the difference of two shares: chance goes beyond in 6 of 100,000 comparisons."""
+WHAT = {"failed": "of the transactions failed", "retried": "of the transactions were retried"}
+
+
+def _check(subject: Subject) -> Iterator[Said]:
+    arms = compared_arms(subject)
+    yield from _failed_trials(subject)
+    counted = {name: [each for each in samples if _begun(each)] for name, samples in arms.items()}
+    if arms and not all(counted.values()):
+        raise MissingError("transactions and failures are not counted in every arm")
+    for what in WHAT if counted else ():
+        yield from _more(what, counted)
+
+
+def _begun(sample: Sample) -> int:
+    return (sample.summary.succeeded or 0) + sample.summary.failed
+
+
+def _count(what: str, sample: Sample) -> int:
+    return sample.summary.failed if what == "failed" else sample.summary.retried
+
+
+def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
+    begun = {name: sum(map(_begun, samples)) for name, samples in arms.items()}
+    counts = {name: sum(_count(what, each) for each in samples) for name, samples in arms.items()}
+    shares = {name: counts[name] / begun[name] for name in arms}
+    low, high = min(shares, key=lambda name: shares[name]), max(shares, key=lambda name: shares[name])
+    apart = shares[high] - shares[low]
+    pooled = (counts[low] + counts[high]) / (begun[low] + begun[high])
+    chance = SIGMAS * math.sqrt(pooled * (1 - pooled) * (1 / begun[low] + 1 / begun[high]))
+    # one arm alone is worth a note however few they are
+    if not apart or (apart <= chance and counts[low]):
+        return
+    met = [sample for sample in arms[high] if _count(what, sample)]
+    yield Said(
+        Severity.CAUTION if apart > max(CAUTION_SHARE, chance) else Severity.NOTE,
+        f"{shares[high]:.2g} {WHAT[what]} at {high}, and {shares[low]:.2g} at {low}" if counts[low] else
+        f"{counts[high]:,} {WHAT[what]} at {high}, and none at {low}",
+        [sample.number for sample in met],
+        [Evidence(at=sample.at(what), figures={what: _count(what, sample), "transactions": _begun(sample)})
+         for sample in met],
+        "find out what fails: the arms did not do the same work",
+    )  # fmt: skip
+
+
+def _failed_trials(subject: Subject) -> Iterator[Said]:
+    """Trials that failed at one arm only: the others' mean is then of those that went well."""
+    names = arms_of(subject.run.trials)
+    by_arm: dict[str, list[TrialRecord]] = defaultdict(list)
+    for trial in subject.run.trials:
+        by_arm[names[trial.number]].append(trial)
+    failed = {name: [each for each in trials if each.outcome is Outcome.FAILED] for name, trials in by_arm.items()}
+    without = [name for name, trials in failed.items() if not trials]
+    for name, trials in failed.items() if without else ():
+        if trials:
+            yield Said(
+                Severity.CAUTION,
+                f"{len(trials)} of {len(by_arm[name])} trials of {name} failed, and none of {', '.join(without)}: "
+                "what is compared are those that went well",
+                [trial.number for trial in trials],
+                [Evidence(at=f"trial {each.number}", figures={"failure": _why(each)}) for each in trials],
+                "find out why they failed; pgdyno run --resume RUN --redo-failed runs them again",
+            )
+
+
+def _why(trial: TrialRecord) -> str:
+    return trial.failure.message if trial.failure is not None else str(trial.outcome)
+
+
+RULE = Rule(
+    "errors-one-arm",
+    "failed and retried transactions and failed trials, by arm: caution where a trial failed in one arm only, or where "
+    "shares of transactions are 0.1 points and 4 standard deviations apart; a note where only one arm had any",
+    Severity.CAUTION,
+    "docs/design/method.md, Gates",
+    _check,
+)
