@@ -32,6 +32,7 @@ def test_a_document_goes_all_the_way(run: Run, tmp_path: Path) -> None:
         ("littles-law", "invalid"),
         ("no-repeats", "caution"),
         ("outside-plan", "caution"),
+        ("price-unsound", "invalid"),
     ]
 
     shown = run("pgdyno", "show", told["run"])

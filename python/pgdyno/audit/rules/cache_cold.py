@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
 from pgdyno.analyse.probed import Span
@@ -37,14 +38,22 @@ def _check(subject: Subject) -> Iterator[Said]:
             "neither what caches held when trials began is known, nor what was read while they ran: "
             "[reset] with prewarm tells the one, a probe the other"
         )
-    if shares and max(shares.values()) - min(shares.values()) > APART:
-        yield Said(
-            Severity.CAUTION,
-            f"trials began with {min(shares.values()):.0%} to {max(shares.values()):.0%} of the dataset in memory",
-            [sample.number for sample in shares],
-            [Evidence(at=sample.at(), figures={"cached_share": round(share, 3)}) for sample, share in shares.items()],
-            "[reset] prewarm = true, or drop_cache = true, brings every trial to the same state",
-        )
+    by_scale: dict[int | None, dict[Sample, float]] = defaultdict(dict)
+    for sample, share in shares.items():
+        by_scale[sample.trial.point.scale][sample] = share
+    for alike in by_scale.values():
+        low, high = min(alike.values()), max(alike.values())
+        if high - low > APART:
+            yield Said(
+                Severity.CAUTION,
+                f"trials began with {low:.0%} to {high:.0%} of the dataset in memory",
+                [sample.number for sample in alike],
+                [
+                    Evidence(at=sample.at(), figures={"cached_share": round(share, 3)})
+                    for sample, share in alike.items()
+                ],
+                "[reset] prewarm = true, or drop_cache = true, brings every trial to the same state",
+            )
     filling = [(sample, found) for sample, found in reads if _fills(*found, sample.figures.get("latency_mean_ms"))]
     if filling:
         yield Said(
@@ -127,9 +136,9 @@ def _transactions(timeline: Timeline, span: Span) -> float:
 
 RULE = Rule(
     "cache-cold",
-    "shares of the dataset in memory when trials began, which should be within 10 points; pages a transaction read "
-    "from a device, which should not halve from the first fifth of a trial to the last where they take 5 % of its "
-    "latency (at 0.1 ms a page)",
+    "shares of the dataset in memory when trials of one scale began, which should be within 10 points; pages a "
+    "transaction read from a device, which should not halve from the first fifth of a trial to the last where they "
+    "take 5 % of its latency (at 0.1 ms a page)",
     Severity.CAUTION,
     "docs/design/method.md, Order; Gates",
     _check,

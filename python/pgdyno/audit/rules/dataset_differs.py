@@ -14,8 +14,9 @@ from pgdyno.units import format_bytes
 APART = 1.05
 """One load gives the same pages every time (pgbench's tables of 12 trials of two servers: equal to the byte); what
 is larger by a twentieth is bloated, was loaded otherwise, or has other indexes, and its caches hold a smaller share."""
-BEFORE_US = 60_000_000
-"""The probe looks at sizes when it begins, before the load."""
+_EVER_US = 10**12
+"""The probe looks at sizes when it begins, before the load and its warm-up, and every 10 s from then on."""
+_AGAIN_US = 11_000_000
 _SIZES = (("relations", "size"), ("relations", "indexes"))
 
 
@@ -57,7 +58,7 @@ def _sizes(subject: Subject) -> Mapping[int, float]:
         if sample.trial.prepare is not None and sample.trial.prepare.dataset_bytes is not None
     }
     missing = {number: spans for number, spans in subject.measured.items() if number not in asked}
-    stretches = {number: [(begin - BEFORE_US, end)] for number, [(begin, end)] in missing.items()}
+    stretches = {number: [(-_EVER_US, begin + _AGAIN_US)] for number, [(begin, _)] in missing.items()}
     seen: dict[int, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     for row in subject.run.series_within(stretches, _SIZES):
         seen[row.trial][row.t_us] += row.value

@@ -43,7 +43,9 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
     elsewhere = [line for line in subject.facts("PGHOST") if not is_local(line.text.partition("=")[2])]
     here = [(sample, command) for sample, command in commands if _connects_here(command, named=bool(elsewhere))]
     if here:
-        shown = dict.fromkeys(host_of(command) or "no host: a local socket" for _, command in here)
+        shown = dict.fromkeys(
+            host_of(command) or "no host: a local socket, unless PGHOST was set" for _, command in here
+        )
         yield Said(
             Severity.NOTE,
             f"{len(here)} of {len(commands)} command lines connect to the machine that they ran on "

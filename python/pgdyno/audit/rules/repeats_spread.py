@@ -41,7 +41,7 @@ def _check(subject: Subject) -> Iterator[Said]:
                 Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "median_tps": round(median, 3)})
                 for sample, median in outliers
             ],
-            "look at what else ran on the machine in these trials, and run them again",
+            "find out what was different in these trials or in the others, and run them again",
         )
     if wide:
         most = max(_spread(samples) for samples in wide)

@@ -1,0 +1,70 @@
+"""Runs whose trials or arms were disturbed: what a probe saw of it, and what it did to throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container
+
+from pgdyno.records import ReplicaLag, TrialRecord
+from pgdyno.store.tables import SeriesRow
+from tests.unit.audit_sample import FakeRun, changed, each_second, own
+
+NOISE = (1.0, 1.012, 0.991, 1.004, 0.987)
+"""Trials that differ by chance, and do not drift."""
+
+
+def on_host(others: float = 0.0, steal: float = 0.0) -> list[SeriesRow]:
+    """A minute of a host of 4 cores: server 40 %, two workers of 30 % of a core each, the probe 0.1 %."""
+    busy = 0.4 + 2 * 0.3 / 4 + 0.001 + others
+    return [
+        *each_second(60, "cpu", user=0.6 * busy, system=0.4 * busy, irq=0.0, steal=steal),
+        *each_second(60, "processes", cpu=0.4 * 4e6),
+        *each_second(60, "probe", cpu=0.001 * 4e6),
+    ]
+
+
+def hits(share: float) -> list[SeriesRow]:
+    return each_second(60, "database", blocks_hit=1_000.0 * share, blocks_read=1_000.0 * (1 - share))
+
+
+def sized(times: float) -> FakeRun:
+    """The data of b are `times` as large."""
+    return changed(
+        own(), lambda trial: {"prepare": {"dataset_bytes": round(1e9 * (times if trial.target == "b" else 1))}}
+    )
+
+
+def ran(
+    source: str = "checkpoints", metric: str = "timed", where: str = "", trials: Container[int] = range(99)
+) -> Callable[[TrialRecord], list[SeriesRow]]:
+    """One checkpoint, vacuum or analyze in those of `trials` whose target is in `where`."""
+
+    def rows(trial: TrialRecord) -> list[SeriesRow]:
+        quiet = [*each_second(60, "checkpoints", timed=0.0), *each_second(60, "tables", autovacuums=0.0)]
+        return quiet + (
+            each_second(1, source, **{metric: 1.0}) if trial.target in where and trial.number in trials else []
+        )
+
+    return rows
+
+
+def rated(times: Callable[[TrialRecord], float], *, there_and_back: bool = False) -> FakeRun:
+    """Trials with 10,000 tps, `times` so many; in turns a b a b, or there and back: a b b a."""
+
+    def of(trial: TrialRecord) -> dict[str, object]:
+        target = {"target": "abba"[(trial.number - 1) % 4]} if there_and_back else {}
+        return {"summary": {"tps": 10_000.0 * times(trial)}, **target}
+
+    return changed(own(), of)
+
+
+def failing(what: str = "failed", a: int = 0, b: int = 0) -> FakeRun:
+    """So many of 600,000 transactions in each trial of each target."""
+    return changed(own(), lambda trial: {"summary": {what: b if trial.target == "b" else a}})
+
+
+def lagging(**fields: float | None) -> FakeRun:
+    """Every trial with one standby."""
+    told = {"samples": 60, "bytes_last": 1 << 20, "bytes_max": 2 << 20, "write_lag_max_s": 0.1, "flush_lag_max_s": 0.1,
+            "replay_lag_max_s": 0.2, "replay_lag_last_s": 0.1, **fields}  # fmt: skip
+    lag = ReplicaLag.model_validate({"name": "pgdyno_1", "sync_state": "async", **told})
+    return changed(own(), lambda _: {"replication": [lag]})
