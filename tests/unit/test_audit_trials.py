@@ -46,7 +46,7 @@ def test_a_finding_names_its_trials(rule: str, run: FakeRun, trials: list[int]) 
 def test_drift_says_how_much_of_the_difference_it_makes() -> None:
     finding = the("drift", rated(lambda trial: 0.97**trial.number))
     assert "throughput changes by -3.0% from one trial to the next" in finding.message
-    assert "drift alone makes b -3.0% against a (measured: -3.0%)" in finding.message
+    assert "drift alone accounts for -3.0% of b vs a (measured: -3.0%)" in finding.message
 
 
 def test_without_sizes_asked_for_the_probe_tells_them() -> None:

@@ -62,7 +62,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         yield Said(
             Severity.INVALID if any(each.explains_half for each in biased) else Severity.CAUTION,
             f"throughput changes by {math.expm1(found.slope):+.1%} from one trial to the next, and the arms were not "
-            f"measured at the same times: drift alone makes {worst.other} {math.expm1(worst.bias):+.1%} against "
+            f"measured at the same times: drift alone accounts for {math.expm1(worst.bias):+.1%} of {worst.other} vs "
             f"{worst.base} (measured: {math.expm1(worst.difference):+.1%})",
             [number for each in biased for number in each.trials],
             [
