@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
+from pgdyno.analyse.student_t import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
@@ -13,8 +15,9 @@ from pgdyno.audit.subject import Sample, Subject
 SPREAD = 0.05
 """Standard deviation over mean. The 95 % interval of the mean difference of six pairs is ± 1.48 standard deviations
 wide (t = 2.571 with 5 degrees of freedom, times √2, over √6): above 5 %, six pairs cannot show a difference of 7 %."""
-OUTLYING = 3.5
-"""Modified z-score from which a value is an outlier: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993)."""
+CHANCE = 0.01
+"""Of calling a trial an outlier among trials that differ by chance alone: F. E. Grubbs, Procedures for Detecting
+Outlying Observations in Samples, Technometrics 11 (1969)."""
 FEWEST, FEWEST_FOR_OUTLIERS = 3, 5
 
 
@@ -31,15 +34,16 @@ def _check(subject: Subject) -> Iterator[Said]:
         if _spread(rest) > SPREAD:
             wide.append(rest)
     if outliers:
-        most = max(abs(sample.summary.tps / median - 1) for sample, median in outliers)
+        most = max(abs(sample.summary.tps / mean - 1) for sample, mean in outliers)
+        named = ", ".join(str(sample.number) for sample, _ in outliers)
         yield Said(
             Severity.CAUTION,
-            f"{len(outliers)} trials ({', '.join(str(sample.number) for sample, _ in outliers)}) are up to {most:.0%} "
-            "off the median of their point's trials",
+            f"throughput of trial{'s' if len(outliers) > 1 else ''} {named} is up to {most:.0%} off the mean of the "
+            "other trials of the same point",
             [sample.number for sample, _ in outliers],
             [
-                Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "median_tps": round(median, 3)})
-                for sample, median in outliers
+                Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "mean_of_others_tps": round(mean, 3)})
+                for sample, mean in outliers
             ],
             "find out what was different in these trials or in the others, and run them again",
         )
@@ -70,13 +74,23 @@ def _spread(samples: Sequence[Sample]) -> float:
 
 
 def _outliers(samples: Sequence[Sample]) -> dict[Sample, float]:
-    """Trials that are far off the median of `samples`, with that median."""
-    if len(samples) < FEWEST_FOR_OUTLIERS:
-        return {}
-    median = statistics.median(sample.summary.tps for sample in samples)
-    deviation = statistics.median(abs(sample.summary.tps - median) for sample in samples)
-    least = max(OUTLYING * deviation / 0.6745, SPREAD * median)
-    return {sample: median for sample in samples if abs(sample.summary.tps - median) > least}
+    """Trials that Grubbs' test tells from the others of `samples`, the farthest first, with the mean of those left."""
+    found: dict[Sample, float] = {}
+    left = list(samples)
+    while len(left) >= FEWEST_FOR_OUTLIERS:
+        mean = statistics.fmean(sample.summary.tps for sample in left)
+        farthest = max(left, key=lambda sample: abs(sample.summary.tps - mean))
+        others = [sample for sample in left if sample is not farthest]
+        rates = [sample.summary.tps for sample in others]
+        level = statistics.fmean(rates)
+        # the farthest of n against the others: Student's t with n - 2 degrees of freedom, at the chance of n tries
+        error = statistics.stdev(rates) * math.sqrt(1 + 1 / len(rates))
+        least = two_sided_quantile(1 - CHANCE / len(left), len(left) - 2) * error
+        if abs(farthest.summary.tps - level) <= max(least, SPREAD * level):
+            break
+        found[farthest] = level
+        left = others
+    return found
 
 
 def _figures(samples: Sequence[Sample]) -> dict[str, float | str]:
@@ -94,8 +108,8 @@ def _figures(samples: Sequence[Sample]) -> dict[str, float | str]:
 RULE = Rule(
     "repeats-spread",
     "throughput of the trials of one point, at least three: a standard deviation over 5 % of the mean (six pairs then "
-    "cannot show a difference of 7 %); of five or more, trials off the median by more than 5 % and a modified z-score "
-    "of 3.5 (Iglewicz and Hoaglin 1993), which are named",
+    "cannot show a difference of 7 %); of five or more, trials that are outliers by Grubbs' test at 1 % and over 5 % "
+    "off the mean of the others, which are named",
     Severity.CAUTION,
     "docs/design/method.md, Interval",
     _check,
