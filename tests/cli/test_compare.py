@@ -17,10 +17,11 @@ from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
 
 
-def stored(parent: Path, tps: dict[str, float], repeats: int = 6, busy: float = 1.0) -> str:
+def stored(parent: Path, tps: dict[str, float], repeats: int = 6, busy: float = 1.0, decline: float = 0.0) -> str:
     """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path.
 
-    By its latency, `busy` of its clients are at work: anything but all of them cannot be.
+    By its latency, `busy` of its clients are at work: anything but all of them cannot be. Each trial is slower than
+    the one before by `decline`.
     """
     folder = RunFolder.create(parent, sample_manifest(trials_planned=len(tps) * repeats))
     number = 0
@@ -30,7 +31,7 @@ def stored(parent: Path, tps: dict[str, float], repeats: int = 6, busy: float = 
             events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
             record = sample_record(number, events, target=target, repeat=repeat)
             assert record.summary is not None
-            reached = rate * (1 + 0.001 * (number % 3))
+            reached = rate * (1 + 0.001 * (number % 3)) * (1 - decline) ** number
             latency = told(record.summary.latency_ns).model_copy(update={"mean": busy * 4e9 / reached})
             summary = record.summary.model_copy(update={"tps": reached, "latency_ns": latency})
             record = record.model_copy(update={"summary": summary, "point": Point(clients=4)})
@@ -81,6 +82,15 @@ def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) 
     # an A/A run that is invalid is no measure of noise
     right = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
     assert run("pgdyno", "compare", right, "--floor-from", wrong).returncode == ExitCode.INVALID
+
+
+def test_a_decline_from_trial_to_trial_is_no_slower_arm(run: Run, tmp_path: Path) -> None:
+    equal = stored(tmp_path / "runs", {"a": 500.0, "b": 500.0}, decline=0.03)
+    refused = run("pgdyno", "compare", equal)
+    assert refused.returncode == ExitCode.INVALID
+    assert "drift: throughput changes by -3.0% from one trial to the next" in refused.stdout
+    # what it would have said
+    assert "b is slower than a by throughput" in run("pgdyno", "compare", equal, "--force").stdout
 
 
 def test_a_gate_does_not_judge_what_is_invalid(run: Run, tmp_path: Path) -> None:
