@@ -33,7 +33,9 @@ _TOTALS = """
 _SESSIONS = """
     SELECT /* pgprobe */ pid,
            coalesce(usename, ''), coalesce(datname, ''), coalesce(application_name, ''), coalesce(state, ''),
-           CASE WHEN wait_event IS NULL THEN '' ELSE wait_event_type || ':' || wait_event END,
+           CASE WHEN wait_event IS NULL OR (state = 'active' AND wait_event = 'ClientRead' AND (
+                    state_change > now() - interval '1 ms' OR (state_change > now() - interval '1 s' AND NOT {})))
+                THEN '' ELSE wait_event_type || ':' || wait_event END,
            left(coalesce(query, ''), 1000),
            extract(epoch FROM clock_timestamp() - xact_start)::float8,
            extract(epoch FROM clock_timestamp() - query_start)::float8
@@ -41,6 +43,9 @@ _SESSIONS = """
     WHERE state <> 'idle' AND backend_type = 'client backend' AND application_name <> 'pgprobe'
     ORDER BY xact_start NULLS LAST LIMIT %s
 """
+# as pgprobe tells them (crates/probe/src/server/activity.rs): states are read before waits
+_COPIES = "pid IN (SELECT pid FROM pg_catalog.pg_stat_get_progress_info('COPY'))"
+_COPIES_UNTIL_13 = r"query ~* '^\s*copy\M'"
 _EXTENSION = """
     SELECT /* pgprobe */ n.nspname FROM pg_catalog.pg_extension AS e
     JOIN pg_catalog.pg_namespace AS n ON n.oid = e.extnamespace WHERE e.extname = 'pg_stat_statements'
@@ -122,5 +127,7 @@ class Polling:
 
 def _ask(connection: Connection) -> Polled:
     totals: Any = connection.execute(_TOTALS).fetchone()
-    sessions = connection.execute(_SESSIONS, [MOST_SESSIONS]).fetchall()
+    copies = _COPIES if connection.info.server_version >= 140_000 else _COPIES_UNTIL_13
+    query = sql.SQL(_SESSIONS).format(sql.SQL(copies))
+    sessions = connection.execute(query, [MOST_SESSIONS]).fetchall()
     return replace(Polled(*totals), sessions=[Session(*row) for row in sessions])

@@ -10,17 +10,31 @@ use serde_json::{Map, Value, json};
 /// A background process has no state; it rests when it waits in its main loop (`Activity`) or in an
 /// extension's. A walsender rests likewise, though its state says active. Sessions of the probe are
 /// left out.
+///
+/// The server copies the states of all sessions first and reads their waits afterwards, so that a
+/// session that ended a short statement in between is active and waits for its client's next one.
+/// The last column but one is true for such a session. A session that is active truly waits for its client
+/// in a COPY, or for the rest of a pipeline; of those without a COPY, only a state that is older
+/// than a second says so: it is unlikely that so long a statement ended just then.
 #[must_use]
 pub fn statement(major: i32) -> String {
     let query = if major >= 14 { "query_id" } else { "NULL" };
+    // both are looked at only where a session waits so; the list of COPYs is of the same instant as the states
+    let copies = if major >= 14 {
+        "pid IN (SELECT pid FROM pg_stat_get_progress_info('COPY'))"
+    } else {
+        r"query ~* '^\s*copy\M'"
+    };
     format!(
-        "SELECT backend_type, wait_event_type, wait_event, {query}, count(*)
+        "SELECT backend_type, wait_event_type, wait_event, {query},
+           wait_event = 'ClientRead' AND (state_change > now() - interval '1 ms'
+             OR (state_change > now() - interval '1 s' AND NOT {copies})), count(*)
          FROM pg_stat_get_activity(NULL)
          WHERE application_name IS DISTINCT FROM 'pgprobe'
            AND (state IN ('active', 'fastpath function call')
              OR (state IS NULL AND wait_event_type IS DISTINCT FROM 'Extension'))
            AND wait_event_type IS DISTINCT FROM 'Activity'
-         GROUP BY 1, 2, 3, 4"
+         GROUP BY 1, 2, 3, 4, 5"
     )
 }
 
@@ -46,7 +60,7 @@ impl Look {
     pub fn read(answer: &ResultSet) -> Self {
         let mut look = Self::default();
         for row in &answer.rows {
-            let [backend_type, wait_type, wait, query, count] = row.as_slice() else {
+            let [backend_type, wait_type, wait, query, ended, count] = row.as_slice() else {
                 continue;
             };
             let count = count
@@ -58,8 +72,13 @@ impl Look {
                 continue;
             }
             // a session that works and waits for nothing is on a CPU, or wants to be
-            let wait_type = wait_type.clone().or_else(|| Some("CPU".to_owned()));
-            let key = [backend_type.clone(), wait_type, wait.clone(), query.clone()];
+            let is_wait = wait_type.is_some() && ended.as_deref() != Some("t");
+            let (wait_type, wait) = if is_wait {
+                (wait_type.clone(), wait.clone())
+            } else {
+                (Some("CPU".to_owned()), None)
+            };
+            let key = [backend_type.clone(), wait_type, wait, query.clone()];
             *look.active.entry(key).or_default() += count;
         }
         look
@@ -126,7 +145,7 @@ pub fn blockers(answer: &ResultSet) -> Option<Map<String, Value>> {
 mod tests {
     use super::*;
 
-    fn answer(rows: &[[&str; 5]]) -> ResultSet {
+    fn answer(rows: &[[&str; 6]]) -> ResultSet {
         let cell = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
         ResultSet {
             rows: rows
@@ -140,9 +159,9 @@ mod tests {
     #[test]
     fn no_wait_is_cpu_and_what_may_not_be_seen_is_counted_apart() {
         let look = Look::read(&answer(&[
-            ["client backend", "", "", "-7", "3"],
-            ["client backend", "Lock", "tuple", "5", "2"],
-            ["", "", "", "", "4"],
+            ["client backend", "", "", "-7", "", "3"],
+            ["client backend", "Lock", "tuple", "5", "f", "2"],
+            ["", "", "", "", "", "4"],
         ]));
         assert_eq!(look.hidden(), 4);
         assert!(look.has_lock_waits());
@@ -152,5 +171,20 @@ mod tests {
         assert_eq!(fields["rows"][0]["sessions"], 3);
         assert_eq!(fields["rows"][1]["wait"], "tuple");
         assert_eq!(fields["rows"].as_array().map(Vec::len), Some(2));
+    }
+
+    #[test]
+    fn a_statement_that_ended_before_its_wait_was_read_was_on_a_cpu() {
+        let look = Look::read(&answer(&[
+            ["client backend", "", "", "7", "", "1"],
+            ["client backend", "Client", "ClientRead", "7", "t", "5"],
+            ["client backend", "Client", "ClientRead", "7", "f", "2"],
+        ]));
+        let fields = look.fields(80);
+        assert_eq!(fields["rows"][0]["wait_type"], "CPU");
+        assert_eq!(fields["rows"][0]["wait"], Value::Null);
+        assert_eq!(fields["rows"][0]["sessions"], 6);
+        assert_eq!(fields["rows"][1]["wait"], "ClientRead");
+        assert_eq!(fields["rows"][1]["sessions"], 2);
     }
 }
