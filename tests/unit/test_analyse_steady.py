@@ -65,6 +65,25 @@ def test_noise_has_steps_in_fewer_than_one_of_twenty_trials() -> None:
     assert wrong <= 10
 
 
+@pytest.mark.parametrize("seconds", [30, 60, 120, 300])
+def test_noise_that_remembers_is_steady(seconds: int) -> None:
+    """At most one of ten, at a correlation of 0.8 from second to second."""
+    found = [steady_state(list(1_000 + noise(seed, seconds, 0.8))) for seed in range(100)]
+    assert sum(each is not None and each.kind is not SteadyClass.FLAT for each in found) <= 10
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.8])
+def test_what_matters_is_found_in_it(correlation: float) -> None:
+    """A step of a tenth, a drift of a fifth and a slow start, in two minutes of noise of 2 %."""
+    for shape in (
+        np.repeat([-100.0, 0.0], [40, 80]),
+        np.linspace(-100, 100, 120),
+        np.concatenate([np.linspace(-400, 0, 30), np.zeros(90)]),
+    ):
+        found = [steady_state(list(1_000 + shape + noise(seed, 120, correlation))) for seed in range(40)]
+        assert sum(each is not None and each.kind is not SteadyClass.FLAT for each in found) >= 35
+
+
 @pytest.mark.parametrize(
     ("levels", "kind"),
     [

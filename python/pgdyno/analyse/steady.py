@@ -20,6 +20,10 @@ CANDIDATES = 200
 """Starts that are tried, at most."""
 PENALTY = 15.0
 """Of a change point, times log n: Barrett et al. 2017, for series whose values depend on each other."""
+LARGEST_MEMORY = 0.99
+"""Correlation of neighbouring seconds; at 1 there would be no level to speak of."""
+BOUNDARY_PENALTY = 3.0
+"""Of a boundary between two levels, times log n: the modified BIC of Zhang and Siegmund 2007."""
 SHORTEST_SEGMENT = 3
 LEAST_DIFFERENCE = 0.01
 """Levels nearer than this are one."""
@@ -65,7 +69,8 @@ def steady_state(series: Sequence[float]) -> SteadyState | None:
         return None
     start, effective = steady_start(values)
     # a dip is spoken of by itself; as a level it would turn all that is before it into a warm-up
-    segments = segments_of(without_dips(values))
+    filled = without_dips(values)
+    segments = without_memory(filled, segments_of(filled))
     return SteadyState(_kind(values, segments), start, effective, segments)
 
 
@@ -101,8 +106,56 @@ def segments_of(values: Array, penalty: float = PENALTY) -> tuple[Segment, ...]:
     # the kernel of inner products is the squared error; this implementation is in C
     search = ruptures.KernelCPD(kernel="linear", min_size=SHORTEST_SEGMENT).fit(scaled)
     ends = [int(end) for end in search.predict(pen=penalty * math.log(len(values)))]
+    return _segments(values, ends)
+
+
+def without_memory(values: Array, segments: Sequence[Segment]) -> tuple[Segment, ...]:
+    """`segments` without the boundaries that noise explains whose seconds resemble those before them.
+
+    Autocorrelated noise wanders, and its wanderings look like levels. As Beaulieu and Killick 2018 ("Distinguishing
+    Trends and Shifts from Memory in Climate Data") do it, the candidates are models with first-order autoregressive
+    noise, compared by a penalised likelihood: levels with one boundary less each, and a line. A boundary goes, the one
+    that is worth the least first, while that costs less than 3 log n; a series that a line describes better than one
+    level keeps all of them.
+    """
+    penalty = BOUNDARY_PENALTY * math.log(len(values))
+    seconds = np.arange(len(values), dtype=np.float64)
+    line = np.polynomial.Polynomial.fit(seconds, values, 1)(seconds)
+    one_level = np.full(len(values), values.mean())
+    if _misfit(values, one_level) - _misfit(values, line) >= penalty:
+        return tuple(segments)
+    ends = [segment.end for segment in segments]
+    misfit = _misfit(values, _levels(values, ends))
+    while len(ends) > 1:
+        fewer = [ends[:at] + ends[at + 1 :] for at in range(len(ends) - 1)]
+        least, best = min((_misfit(values, _levels(values, each)), each) for each in fewer)
+        if least - misfit >= penalty:
+            break
+        ends, misfit = best, least
+    return _segments(values, ends)
+
+
+def _levels(values: Array, ends: Sequence[int]) -> Array:
+    """The mean of its segment for every second."""
+    segments = _segments(values, ends)
+    return np.repeat([each.level for each in segments], [each.end - each.first for each in segments])
+
+
+def _segments(values: Array, ends: Sequence[int]) -> tuple[Segment, ...]:
     firsts = [0, *ends[:-1]]
     return tuple(Segment(first, end, float(values[first:end].mean())) for first, end in zip(firsts, ends, strict=True))
+
+
+def _misfit(values: Array, fitted: Array) -> float:
+    """-2 log likelihood of `fitted` with autoregressive noise, but for a constant (conditional least squares)."""
+    rest = values - fitted
+    before, after = rest[:-1], rest[1:]
+    power = float(before @ before)
+    memory = min(max(float(before @ after) / power, 0.0), LARGEST_MEMORY) if power > 0 else 0.0
+    fresh = after - memory * before
+    # the same floor as that of the spread in `segments_of`, for series that hardly vary
+    least = max((0.001 * float(np.median(values))) ** 2, 1e-18)
+    return len(fresh) * math.log(max(float(fresh @ fresh) / len(fresh), least))
 
 
 def _kind(values: Array, segments: Sequence[Segment]) -> SteadyClass:
