@@ -8,20 +8,17 @@ waits for others (contention), kappa what keeping each other up to date costs (c
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from pgdyno.analyse.correlation import Array
 from pgdyno.analyse.estimate import CONFIDENCE
+from pgdyno.analyse.interval import t_quantile
 from pgdyno.analyse.scaling import ScalingCurve
 
 FEWEST_COUNTS = 6
-RESAMPLES = 1_999
-BAND_RESAMPLES = 499
-"""For a picture, whose lines are wider than what more of them would move."""
-_SEED = 20_070_101
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +74,28 @@ def usl(clients: Array, rate: float, contention: float, coherency: float) -> Arr
     return rate * clients / (1 + contention * (clients - 1) + coherency * clients * (clients - 1))
 
 
-def fit_usl(points: Sequence[tuple[int, Sequence[float]]], resamples: int = RESAMPLES) -> UslFit | NotFitted:
+def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted:
     """The law fitted to throughputs by repeat of each number of clients.
 
-    N / X is linear in (1, sigma, kappa) / lambda: least squares with all three not negative (Lawson and Hanson
-    1974), rows divided by the measured N / X, for noise grows with throughput, and weighted with the repeats. Intervals
-    by percentiles of a bootstrap over the repeats of each point (Efron 1979). Refused for fewer than 6 numbers of
-    clients, and where the highest throughput is at the most clients, or the fit has no peak: it would be made up.
+    Non-linear least squares on the logarithm of every trial's throughput, for noise grows with throughput; contention
+    and coherency not negative. Intervals by linear approximation at the solution and Student's t, with the residual
+    variance over all trials (Bates and Watts 1988, chapter 2): of lambda, kappa and the peak on their logarithms, of
+    sigma cut at 0. They suppose that the law holds, so look at `largest_error`, too. Refused for fewer than 6 numbers
+    of clients, and where the highest throughput is at the most clients, or the fit has no peak: it would be made up.
     """
     ordered = sorted((clients, [each for each in tps if each > 0]) for clients, tps in points)
     ordered = [(clients, tps) for clients, tps in ordered if tps]
     if len(ordered) < FEWEST_COUNTS:
         return NotFitted(f"{len(ordered)} numbers of clients, and the law needs {FEWEST_COUNTS}")
-    clients = np.array([each for each, _ in ordered], dtype=np.float64)
     means = np.array([np.mean(tps) for _, tps in ordered])
     if int(np.argmax(means)) == len(means) - 1:
         return NotFitted("peak not reached: the highest throughput is at the most clients measured")
-    weights = np.array([len(tps) for _, tps in ordered], dtype=np.float64)
-    fitted = _solve(clients, means, weights)
-    if fitted is None:
+    solution = _solve([(clients, each) for clients, tps in ordered for each in tps])
+    if solution is None:
         return NotFitted("peak not reached: the fitted curve never falls")
-    drawn = _resampled(clients, [np.asarray(tps) for _, tps in ordered], weights, resamples)
-    ranges = [_range(value, drawn[:, at]) for at, value in enumerate(fitted)]
-    errors = np.abs(usl(clients, *fitted[:3]) / means - 1)
-    rate, contention, coherency, peak, top = ranges
+    rate, contention, coherency, peak, top = (solution.interval(at) for at in range(5))
+    clients = np.array([each for each, _ in ordered], dtype=np.float64)
+    errors = np.abs(usl(clients, rate.fitted, contention.fitted, coherency.fitted) / means - 1)
     return UslFit(rate, contention, coherency, peak, top, float(errors.max()))
 
 
@@ -111,56 +106,110 @@ def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
 
 
-def curve_band(
-    curve: ScalingCurve, fit: UslFit | NotFitted, resamples: int = BAND_RESAMPLES, steps: int = 48
-) -> UslBand | None:
-    """Percentiles of the curves that resampled repeats give, at each of `steps` numbers of clients; None without a fit.
+def curve_band(curve: ScalingCurve, fit: UslFit | NotFitted, steps: int = 48) -> UslBand | None:
+    """The fitted curve with its 95 % band at each of `steps` numbers of clients; None without a fit.
 
-    The same bootstrap as that of the parameters, point by point (Efron 1979).
+    The same linear approximation as that of the parameters, number by number (Bates and Watts 1988).
     """
     if isinstance(fit, NotFitted):
         return None
-    clients = np.array([point.clients for point in curve.points], dtype=np.float64)
-    tps = [np.asarray([each for each in point.summary.tps_by_trial if each > 0]) for point in curve.points]
-    if any(not len(each) for each in tps):
+    tps = [(point.clients, each) for point in curve.points for each in point.summary.tps_by_trial if each > 0]
+    solution = _solve(tps)
+    if solution is None:
         return None
-    weights = np.array([len(each) for each in tps], dtype=np.float64)
-    drawn = _resampled(clients, tps, weights, resamples)
-    at = np.geomspace(clients[0], clients[-1], steps)
-    every = np.array([usl(at, *row[:3]) for row in drawn]) if len(drawn) else np.full((1, steps), np.nan)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(every, [tail, 1 - tail], axis=0)
-    fitted = [fit.at(each) for each in at]
-    return UslBand(at.tolist(), fitted, low.tolist(), high.tolist()) if np.isfinite(low).all() else None
+    at = np.geomspace(curve.points[0].clients, curve.points[-1].clients, steps)
+    fitted = np.array([fit.at(each) for each in at])
+    spread = np.exp([solution.half_at(each) for each in at])
+    return UslBand(at.tolist(), fitted.tolist(), (fitted / spread).tolist(), (fitted * spread).tolist())
 
 
-def _solve(clients: Array, tps: Array, weights: Array) -> tuple[float, float, float, float, float] | None:
-    """lambda, sigma, kappa, and the peak's clients and throughput; None for a curve without one."""
+@dataclass(frozen=True, slots=True)
+class _Solution:
+    """N / X = b · (1, N - 1, N (N - 1)) with b = (1, sigma, kappa) / lambda: b where sigma may be negative, as its
+    covariance needs it, and where it may not."""
+
+    free: Array
+    bounded: Array
+    covariance: Array
+    t: float
+
+    def interval(self, at: int) -> Range:
+        """Of lambda, sigma, kappa, the peak's clients and the peak's throughput, by their number."""
+
+        def value(b: Array) -> float:
+            return _parameters(b)[at]
+
+        fitted, middle, half = value(self.bounded), value(self.free), self.t * self._error(value)
+        # all but sigma are logarithms; where sigma was bounded, the fitted value moves within its interval
+        low, high = min(middle - half, fitted), max(middle + half, fitted)
+        if at == _SIGMA:
+            return Range(fitted, max(low, 0.0), max(high, 0.0))
+        return Range(math.exp(fitted), math.exp(low), _exp(high))
+
+    def half_at(self, clients: float) -> float:
+        """Half of the interval of log throughput."""
+        row = _row(clients)
+        return self.t * self._error(lambda b: -math.log(float(row @ b)))
+
+    def _error(self, value: Callable[[Array], float]) -> float:
+        """Standard error of a function of b, by its slopes (the delta method)."""
+        steps = np.diag(np.abs(self.free) * 1e-5 + 1e-12)
+        slopes = np.array([(value(self.free + step) - value(self.free - step)) / (2 * step.sum()) for step in steps])
+        return math.sqrt(max(float(slopes @ self.covariance @ slopes), 0.0))
+
+
+_SIGMA = 1
+
+
+def _solve(trials: Sequence[tuple[int, float]]) -> _Solution | None:
+    """The fit to clients and throughput of each trial; None for a curve without a peak."""
+    clients, tps = (np.array(each, dtype=np.float64) for each in zip(*trials, strict=True))
+    over = clients / tps
+    rows = np.array([_row(each) for each in clients])
+    free, slopes, squares = _least_squares(rows, over)
+    bounded = free
+    if free[1] < 0:
+        rate, coherency = _least_squares(rows[:, [0, 2]], over)[0]
+        bounded = np.array([rate, 0.0, coherency])
+    if not (_has_peak(free) and _has_peak(bounded)):
+        return None
+    freedom = len(over) - len(free)
+    covariance = np.linalg.inv(slopes.T @ slopes) * squares / freedom
+    return _Solution(free, bounded, covariance, t_quantile(CONFIDENCE, freedom))
+
+
+def _least_squares(columns: Array, over: Array) -> tuple[Array, Array, float]:
+    """Coefficients of `columns` for the logarithm of `over`, the slopes there, and the sum of squares."""
     # scipy takes a while to load, and few reports have a curve that is fitted
     from scipy import optimize
 
-    over = clients / tps
-    columns = np.column_stack([np.ones_like(clients), clients - 1, clients * (clients - 1)])
-    root = np.sqrt(weights)
-    solved, _ = optimize.nnls(columns / over[:, None] * root[:, None], root)
-    if solved[0] <= 0 or solved[2] <= 0 or solved[1] >= solved[0]:
-        return None
-    rate, contention, coherency = 1 / solved[0], solved[1] / solved[0], solved[2] / solved[0]
-    peak = max(math.sqrt((1 - contention) / coherency), 1.0)
-    top = float(usl(np.array([peak]), rate, contention, coherency)[0])
-    return float(rate), float(contention), float(coherency), peak, top
+    def over_of(b: Array) -> Array:
+        # a step may lead to where the law has no throughput
+        return np.maximum(columns @ b, 1e-9 * over)
+
+    start, *_ = np.linalg.lstsq(columns / over[:, None], np.ones_like(over))
+    solved = optimize.least_squares(
+        lambda b: np.log(over_of(b) / over), start, jac=lambda b: columns / over_of(b)[:, None], x_scale="jac"
+    )
+    return solved.x, solved.jac, 2 * float(solved.cost)
 
 
-def _resampled(clients: Array, tps: Sequence[Array], weights: Array, resamples: int) -> Array:
-    """Solutions of resampled repeats; resamples without a peak are left out."""
-    random = np.random.default_rng(_SEED)
-    means = np.column_stack([each[random.integers(0, len(each), (resamples, len(each)))].mean(axis=1) for each in tps])
-    return np.array([solved for row in means if (solved := _solve(clients, row, weights)) is not None]).reshape(-1, 5)
+def _row(clients: float) -> Array:
+    return np.array([1.0, clients - 1, clients * (clients - 1)])
 
 
-def _range(fitted: float, drawn: Array) -> Range:
-    if not len(drawn):
-        return Range(fitted, math.nan, math.nan)
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(drawn, [tail, 1 - tail])
-    return Range(fitted, float(low), float(high))
+def _has_peak(b: Array) -> bool:
+    return bool(b[0] > 0 and b[2] > 0 and b[1] < b[0])
+
+
+def _parameters(b: Array) -> tuple[float, float, float, float, float]:
+    """log lambda, sigma, log kappa, and the logarithms of the peak's clients and throughput."""
+    contention, coherency = b[1] / b[0], max(b[2] / b[0], 1e-300)
+    peak = max(math.sqrt(max(1 - contention, 0.0) / coherency), 1.0)
+    top = peak / float(_row(peak) @ b)
+    return -math.log(b[0]), float(contention), math.log(coherency), math.log(peak), math.log(top)
+
+
+def _exp(value: float) -> float:
+    """Where hardly anything is known, infinity."""
+    return math.exp(value) if value < 700 else math.inf
