@@ -7,6 +7,7 @@ The tests assert the same with fewer draws. With run folders, dips are planted i
 
 from __future__ import annotations
 
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -14,16 +15,20 @@ from pathlib import Path
 
 import numpy as np
 
+from pgdyno.analyse.capacity_interval import capacity_interval
 from pgdyno.analyse.compare import Verdict, compare
 from pgdyno.analyse.dips import dips
 from pgdyno.analyse.history import change_points
 from pgdyno.analyse.interval import paired_interval
 from pgdyno.analyse.source import RunSource
+from pgdyno.analyse.steady import SteadyClass, steady_state
 from pgdyno.analyse.timeline import trial_timeline
-from pgdyno.analyse.usl import UslFit, fit_usl
+from pgdyno.analyse.usl import UslFit, fit_usl, usl
+from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
 from pgdyno.store import find_run, load_run
 from tests.unit.comparison_sample import Array, arms_of, checkpointed, pair_of_arms
 from tests.unit.test_analyse_history import noisy
+from tests.unit.test_analyse_steady import noise
 from tests.unit.test_analyse_usl import curve
 
 PAIRS = (6, 10, 20)
@@ -66,18 +71,79 @@ def verdicts(times: int = 1_000) -> Iterator[Row]:
             yield (f"{100 * effect:g} %", n, *(percent(told[verdict], times) for verdict in Verdict))
 
 
-def usl_parameters(times: int = 300) -> Iterator[Row]:
-    """Parameters of the scalability law out of curves with 2 % of noise, four repeats a point."""
-    yield ("true contention, coherency", "fitted contention (median; middle 90 %)", "fitted coherency", "no fit")
+def capacities(times: int = 2_000) -> Iterator[Row]:
+    """Share of 95 % intervals of searches that hold a planted capacity, by the noise of trials."""
+    yield ("noise", "repeats", "held the capacity", "width (median)", "trials (mean)")
+    for noise_of_trials in (0.02, 0.05, 0.1):
+        for repeats in (3, 5):
+            random = np.random.default_rng(repeats)
+            span = RateSpan(100, 20_000, repeats, 0.05)
+            held, widths, trials = 0, [], 0
+            for _ in range(times):
+                true = math.exp(random.uniform(math.log(200), math.log(10_000)))
+                verdicts: dict[float, list[bool]] = {}
+                while not isinstance(rate := next_rate(span, verdicts), Capacity):
+                    is_met = rate <= true * math.exp(random.normal(0, noise_of_trials))
+                    verdicts.setdefault(rate, []).append(is_met)
+                found = capacity_interval(verdicts, span.lowest, span.highest)
+                low, high = found.low or 0, found.high or math.inf
+                held += low <= true <= high
+                widths.append((high - low) / true)
+                trials += sum(map(len, verdicts.values()))
+            width = f"{100 * np.median(widths):.0f} %"
+            yield (f"{100 * noise_of_trials:g} %", repeats, percent(held, times), width, f"{trials / times:.0f}")
+
+
+def usl_intervals(times: int = 1_000) -> Iterator[Row]:
+    """Share of the scalability law's 95 % intervals that hold the truth, curves of 8 numbers of clients."""
+    yield (
+        "contention, coherency",
+        "noise",
+        "repeats",
+        "lambda",
+        "sigma",
+        "kappa",
+        "peak's clients",
+        "peak's tps",
+        "no fit",
+    )
     for sigma, kappa in ((0.02, 5e-4), (0.1, 1e-3), (0.0, 3e-4)):
-        fits = [fit_usl(curve(seed, 1_000.0, sigma, kappa), resamples=1) for seed in range(times)]
-        good = [each for each in fits if isinstance(each, UslFit)]
-        yield (
-            f"{sigma:g}, {kappa:g}",
-            middle([each.contention.fitted for each in good]),
-            middle([each.coherency.fitted for each in good]),
-            percent(times - len(good), times),
-        )
+        peak = np.sqrt((1 - sigma) / kappa)
+        truth = (1_000.0, sigma, kappa, peak, usl(np.array([peak]), 1_000.0, sigma, kappa)[0])
+        for spread in (0.02, 0.1):
+            for repeats in (1, 3, 5):
+                held, fits = np.zeros(5), 0
+                for seed in range(times):
+                    found = fit_usl(curve(seed, 1_000.0, sigma, kappa, spread, repeats))
+                    if isinstance(found, UslFit):
+                        every = (found.rate, found.contention, found.coherency, found.peak_clients, found.peak_tps)
+                        held += [each.low <= value <= each.high for each, value in zip(every, truth, strict=True)]
+                        fits += 1
+                shares = (percent(int(each), fits) for each in held)
+                truly = f"{sigma:g}, {kappa:g}"
+                yield (truly, f"{100 * spread:g} %", repeats, *shares, percent(times - fits, times))
+
+
+def steadiness(times: int = 300) -> Iterator[Row]:
+    """Share of trials that are not called flat: noise of 2 % alone, and with something in it."""
+    shapes = {
+        "noise alone": np.zeros,
+        "a third 5 % lower": lambda n: np.where(np.arange(n) < n / 3, -50.0, 0.0),
+        "a third 10 % lower": lambda n: np.where(np.arange(n) < n / 3, -100.0, 0.0),
+        "drift of 20 %": lambda n: np.linspace(-100, 100, n),
+        "slow start, 40 %, a quarter": lambda n: np.minimum(-400 + 1_600 * np.arange(n) / n, 0),
+    }
+    yield ("correlation", "seconds", *shapes)
+    for correlation in (0.0, 0.5, 0.8):
+        for seconds in (30, 60, 120, 300):
+            cells = []
+            for shape in shapes.values():
+                series = (1_000 + shape(seconds) + noise(seed, seconds, correlation) for seed in range(times))
+                found = [steady_state(list(each)) for each in series]
+                cells.append(
+                    percent(sum(each is not None and each.kind is not SteadyClass.FLAT for each in found), times)
+                )
+            yield (correlation, seconds, *cells)
 
 
 def steps(times: int = 300) -> Iterator[Row]:
@@ -154,7 +220,9 @@ def main(runs: Sequence[str]) -> None:
     for title, rows in (
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
-        ("Scalability law", usl_parameters()),
+        ("Capacities", capacities()),
+        ("Scalability law", usl_intervals()),
+        ("Steadiness", steadiness()),
         ("Change points", steps()),
     ):
         print(f"## {title}\n\n{table(rows)}\n", flush=True)

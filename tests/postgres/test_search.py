@@ -39,6 +39,8 @@ def write(folder: Path, sweep: str, search: str, script: str = "select-only") ->
     (folder / "sleeps.sql").write_text("SELECT pg_sleep(0.01);\n")
     path = folder / "searching.toml"
     text = PLAN.replace("SWEEP", sweep).replace("SEARCH", search).replace("select-only", script)
+    if "capacity" in search:
+        text = text.replace("repeats = 2", "repeats = 3")
     path.write_text(text)
     return path
 

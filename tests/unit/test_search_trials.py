@@ -33,8 +33,10 @@ repeats = 2
 [search]
 find = "peak"
 """
-CAPACITY = PLAN.replace("clients = [1, 8]", "clients = 4\nrate = [100, 1000]").replace(
-    'find = "peak"', 'find = "capacity"\nlatency = "p99 < 10 ms"'
+CAPACITY = (
+    PLAN.replace("repeats = 2", "repeats = 3")
+    .replace("clients = [1, 8]", "clients = 4\nrate = [100, 1000]")
+    .replace('find = "peak"', 'find = "capacity"\nlatency = "p99 < 10 ms"')
 )
 
 
@@ -172,6 +174,11 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
     assert asked.met < 500 <= asked.missed <= asked.met * 1.06
     assert asked.point == Point(clients=4, scale=1, rate=asked.met)
     assert asked.words.startswith("capacity at p99 < 10 ms: from ")
+    assert asked.rate_low is not None
+    assert asked.rate is not None
+    assert asked.rate_high is not None
+    assert asked.rate_low < 500 < asked.rate_high
+    assert asked.rate_low < asked.rate < asked.rate_high
 
 
 @pytest.mark.parametrize(
@@ -183,6 +190,7 @@ def test_a_capacity_is_an_interval(tmp_path: Path) -> None:
         (PLAN + "speed = 1\n", "search.speed", "there is no such key"),
         (PLAN.replace('"peak"', '"top"'), "search.find", "must be"),
         (PLAN.replace("clients = [1, 8]", "clients = [1, 8]\nrate = 5"), "sweep.rate", "does not go with"),
+        (CAPACITY.replace("repeats = 3", "repeats = 2"), "trial.repeats", "is 2: so few"),
         (CAPACITY.replace('latency = "p99 < 10 ms"', ""), "search", "has no latency"),
         (CAPACITY.replace("p99 < 10 ms", "p98 < 10 ms"), "search.latency", "is not a latency target"),
         (CAPACITY.replace("p99 < 10 ms", "p99 < soon"), "search.latency", "is not a duration"),
@@ -198,6 +206,15 @@ def test_what_is_wrong_with_a_search_is_said(tmp_path: Path, text: str, field: s
     assert problem.path == field
     assert message in problem.message
     assert problem.line is not None
+
+
+def test_a_capacity_has_three_trials_a_rate_unless_more_are_given(tmp_path: Path) -> None:
+    assert load(tmp_path, CAPACITY.replace("repeats = 3\n", "")).trial.repeats == 3
+    assert load(tmp_path, CAPACITY.replace("repeats = 3", "repeats = 5")).trial.repeats == 5
+    # a run of an earlier version goes on as it was
+    resolved = load(tmp_path, CAPACITY).as_resolved()
+    resolved["trial"]["repeats"] = 1
+    assert Plan.from_resolved(resolved).trial.repeats == 1
 
 
 def test_a_resolved_search_is_read_again(tmp_path: Path) -> None:

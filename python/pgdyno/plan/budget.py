@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pgdyno.errors import UsageError
 from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, standbys, trial_count
 from pgdyno.plan.memory import fit_settings, fit_wal
-from pgdyno.plan.model import Plan
+from pgdyno.plan.model import CAPACITY_REPEATS, Plan
 from pgdyno.plan.phases import trial_s
 from pgdyno.plan.points import is_computed
 from pgdyno.plan.sweep import PointSpec, Sweep
@@ -63,7 +63,7 @@ def fit(plan: Plan, room: Room) -> Fitted:
         if fitted is not None:
             return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
     shortest = format_duration(_least_s(_with_scales(smaller, 1)))
-    few = min(plan.trial.repeats, FEWEST_REPEATS)
+    few = min(plan.trial.repeats, _fewest(plan))
     trials = f"{few} trials at {'every step' if plan.search is not None else 'one point'}"
     raise UsageError(
         f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
@@ -134,13 +134,18 @@ def _with_scales(plan: Plan, most: int) -> Plan:
 # ---- time ----
 
 
+def _fewest(plan: Plan) -> int:
+    is_capacity = plan.search is not None and plan.search.find == "capacity"
+    return CAPACITY_REPEATS if is_capacity else FEWEST_REPEATS
+
+
 def _fit_time(plan: Plan, seconds: float) -> Plan | None:
     """`plan` with shorter, fewer trials at fewer points until it takes at most `seconds`; None if none is left."""
     points = plan.points()
     as_it_is = needed_s(plan, points)
     if as_it_is is not None and as_it_is <= seconds:
         return plan
-    few = min(plan.trial.repeats, FEWEST_REPEATS)
+    few = min(plan.trial.repeats, _fewest(plan))
     for repeats in range(plan.trial.repeats, few - 1, -1):
         fitted = _with_duration(plan, points, repeats, seconds)
         if fitted is not None:
@@ -218,7 +223,7 @@ def _computed(sweep: Sweep) -> dict[str, object]:
 
 def _least_s(plan: Plan) -> float:
     """Seconds of as few and as short trials as there can be, at one point of each target; of a search, at all steps."""
-    trial = plan.trial.model_copy(update={"repeats": min(plan.trial.repeats, FEWEST_REPEATS)})
+    trial = plan.trial.model_copy(update={"repeats": min(plan.trial.repeats, _fewest(plan))})
     one = plan.model_copy(update={"trial": trial})
     points = plan.points() if plan.search is not None else plan.points()[:1]
     is_cut = not plan.phase and not plan.event

@@ -126,6 +126,11 @@ class Workload(Model):
         return self.table_size if self.dataset == "sbtest" else self.scale
 
 
+CAPACITY_REPEATS = 3
+"""Trials of a rate, the fewest that show how far trials scatter; what a search for a capacity has unless more are
+given."""
+
+
 class TrialSpec(Model):
     """How long a trial is, and how often it is repeated."""
 
@@ -133,6 +138,7 @@ class TrialSpec(Model):
     duration: Annotated[Seconds, Field(gt=0)] | None = None
     transactions: Positive | None = None
     repeats: Positive = 1
+    """With `find = "capacity"` 3 unless given, and no fewer."""
     order: Order | None = None
     """None: interleaved where there are several arms, else as listed."""
     on_failure: Literal["continue", "stop"] = "continue"
@@ -289,6 +295,15 @@ class Plan(Model):
     """What the targets cost; None: nobody says."""
     generators: Generators = Field(default_factory=list)
     """Where the load is made; empty: by one engine on this machine."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _capacity_has_repeats(cls, table: object) -> object:
+        search, trial = (table.get(key) for key in ("search", "trial")) if isinstance(table, dict) else (None, None)
+        if isinstance(search, dict) and isinstance(trial, dict) and search.get("find") == "capacity":
+            assert isinstance(table, dict)
+            return table | {"trial": {"repeats": CAPACITY_REPEATS} | trial}
+        return table
 
     @model_validator(mode="before")
     @classmethod

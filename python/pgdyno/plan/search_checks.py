@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.errors import Problem
-from pgdyno.plan.model import SearchSpec, TrialSpec, Workload
+from pgdyno.plan.model import CAPACITY_REPEATS, SearchSpec, TrialSpec, Workload
 from pgdyno.plan.problems import Document
 from pgdyno.plan.scripts import parse_script
 from pgdyno.records import Point
@@ -29,6 +29,11 @@ def check_search(
     if search.find == "peak" and trial is not None and trial.repeats < 2:
         message = "is 1: noise cannot be told from one trial"
         yield document.problem(("trial", "repeats"), message, 'use at least 2, better 3, for find = "peak"')
+    few = search.find == "capacity" and trial is not None and "repeats" in trial.model_fields_set
+    if few and trial is not None and trial.repeats < CAPACITY_REPEATS:
+        message = f"is {trial.repeats}: so few trials of a rate cannot tell its scatter, and leave the capacity open"
+        hint = f'use at least {CAPACITY_REPEATS}, the default with find = "capacity"'
+        yield document.problem(("trial", "repeats"), message, hint)
     if points:
         yield from _axis(search, points, document)
     if workload is not None and isinstance(search.latency, dict):

@@ -42,6 +42,12 @@ class SearchRecord(Record):
     """Of a capacity: the highest rate that met the target in all trials; None: the lowest rate did not."""
     missed: float | None = None
     """Of a capacity: the lowest rate above that missed it in all trials; None: the highest rate did not."""
+    rate: float | None = None
+    """Of a capacity: the rate that every other trial meets; None in older records."""
+    rate_low: float | None = None
+    """End of its 95 % interval; None where that is below the lowest rate of the plan."""
+    rate_high: float | None = None
+    """Likewise; None where it is above the highest."""
 
 
 class KeptScript(Record):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from pgdyno.analyse.capacity_interval import capacity_interval
 from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.judge import meets, throughput
 from pgdyno.experiment.search.peak import Peak, PeakSpan, next_clients
@@ -74,20 +75,26 @@ class Arm:
                 verdicts.setdefault(record.point.rate, []).append(meets(record, latency, self.scripts))
         span = RateSpan(self.lowest.rate, self.highest.rate, self.repeats, share_of(self.search.precision))
         asked = next_rate(span, verdicts)
-        return self._found_capacity(asked, span, len(own)) if isinstance(asked, Capacity) else asked
+        return self._found_capacity(asked, span, verdicts) if isinstance(asked, Capacity) else asked
 
-    def _found_capacity(self, capacity: Capacity, span: RateSpan, trials: int) -> SearchRecord:
+    def _found_capacity(
+        self, capacity: Capacity, span: RateSpan, verdicts: Mapping[float, Sequence[bool]]
+    ) -> SearchRecord:
         rate = capacity.met if capacity.met is not None else span.lowest
         assert self.search.latency is not None
+        interval = capacity_interval(verdicts, span.lowest, span.highest)
         return SearchRecord(
             find="capacity",
             target=self.target,
             point=self.lowest.model_copy(update={"rate": rate}),
-            trials=trials,
-            words=capacity_words(capacity, span, self.search.latency),
+            trials=sum(map(len, verdicts.values())),
+            words=capacity_words(interval, capacity, span, self.search.latency),
             latency=self.search.latency,
             met=capacity.met,
             missed=capacity.missed,
+            rate=interval.rate,
+            rate_low=interval.low,
+            rate_high=interval.high,
         )
 
 

@@ -1,7 +1,8 @@
 """The capacity at a latency target: the highest rate of an open loop that meets it, by bracketing.
 
 A pure function like the peak's. A rate meets the target when every one of its repeats does, and misses it
-when none does; between the two lies what is not decided, and the capacity with it.
+when none does; between the two lies what is not decided. Where the capacity lies with 95 % confidence, all trials say
+together: `analyse.capacity_interval`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ class RateSpan:
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """What was found. The capacity is at least `met` and less than `missed`."""
+    """Where the search ended."""
 
     met: float | None
     """The highest rate that met the target in all repeats, as did all lower ones; None: the lowest did not."""
@@ -69,11 +70,11 @@ def next_rate(span: RateSpan, verdicts: Verdicts) -> float | Capacity:
 
 
 def step(trials: Sequence[bool], repeats: int) -> Step:
-    """What the trials at a rate come to; when two disagree, no further ones are needed."""
-    if any(trials) and not all(trials):
-        return Step.MIXED
+    """What the trials at a rate come to, when all were made: those that disagree tell the most of the interval."""
     if len(trials) < repeats:
         return Step.OPEN
+    if any(trials) and not all(trials):
+        return Step.MIXED
     return Step.MET if all(trials) else Step.MISSED
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pgdyno.analyse.capacity_interval import CapacityInterval
 from pgdyno.experiment.search.capacity import Capacity, RateSpan
 from pgdyno.experiment.search.peak import Peak, PeakEnd
 from pgdyno.report import numbers
@@ -24,14 +25,25 @@ def peak_words(peak: Peak, most: int) -> str:
     return "; ".join(parts)
 
 
-def capacity_words(capacity: Capacity, span: RateSpan, latency: str | Mapping[str, str]) -> str:
-    """`capacity at p99 < 10ms: from 2,100 to 2,200 transactions a second`, or what is known instead."""
+def capacity_words(
+    interval: CapacityInterval, capacity: Capacity, span: RateSpan, latency: str | Mapping[str, str]
+) -> str:
+    """`capacity at p99 < 10ms: from 2,050 to 2,240 transactions a second (95 % interval)`, and between which rates
+    trials disagreed; or what is known instead."""
     target = latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
-    met, missed = capacity.met, capacity.missed
-    if met is None:
-        under = numbers.rounded(span.lowest if missed is None else missed, 4)
-        return f"capacity at {target}: less than {under} transactions a second; the lowest rate did not meet it"
-    if missed is None:
-        why = "the highest rate met it" if met >= span.highest else "trials of higher rates disagree"
-        return f"capacity at {target}: at least {numbers.rounded(met, 4)} transactions a second; {why}"
-    return f"capacity at {target}: from {numbers.rounded(met, 4)} to {numbers.rounded(missed, 4)} transactions a second"
+    low, high = (None if end is None else numbers.rounded(end, 4) for end in (interval.low, interval.high))
+    if low is not None and high is not None:
+        found = f"from {low} to {high} transactions a second (95 % interval)"
+    elif high is not None:
+        found = f"less than {high} transactions a second (95 % interval), and it may be under the lowest rate"
+    elif low is not None:
+        found = f"at least {low} transactions a second (95 % interval), and it may be over the highest rate"
+    else:
+        ends = f"{numbers.rounded(span.lowest, 4)} to {numbers.rounded(span.highest, 4)}"
+        found = f"not determined; its 95 % interval reaches beyond all rates of the plan, {ends} transactions a second"
+    parts = [f"capacity at {target}: {found}"]
+    if capacity.met is not None:
+        parts.append(f"all trials met it up to {numbers.rounded(capacity.met, 4)}")
+    if capacity.missed is not None:
+        parts.append(f"none at {numbers.rounded(capacity.missed, 4)}")
+    return "; ".join(parts)

@@ -1,0 +1,70 @@
+"""The interval of a capacity, from trials that met or missed a latency target at several rates.
+
+A trial at rate r meets the target with probability Phi(ln(C / r) / s): C, the capacity, is the rate that every other
+trial meets, and s is how far trials scatter. That is probit analysis (Finney 1971), and the search that chooses the
+rates is an adaptive one, so C has the posterior of QUEST (Watson and Pelli 1983) with s integrated out, as Kontsevich
+and Tyler 1999 do it ("Bayesian adaptive estimation of psychometric slope and threshold"). Which rates were tried, and
+when the search ended, does not bias it: the likelihood depends on the trials alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pgdyno.analyse.correlation import Array
+from pgdyno.analyse.estimate import CONFIDENCE
+
+_SCATTER = (0.005, 0.5)
+"""Ends of s, all its magnitudes alike likely: from half a per cent to half."""
+_BEYOND = math.log(2)
+"""How far C may lie outside of the rates of the plan."""
+_COARSE, _FINE, _SCATTERS = 160, 400, 36
+_NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityInterval:
+    """Transactions a second."""
+
+    rate: float
+    """Median of the posterior."""
+    low: float | None
+    """End of the 95 % interval; None where it lies below the lowest rate of the plan."""
+    high: float | None
+    """Likewise; None above the highest."""
+
+
+def capacity_interval(verdicts: Mapping[float, Sequence[bool]], lowest: float, highest: float) -> CapacityInterval:
+    """C with its central 95 % interval from whether each trial met the target, by rate; at least one trial.
+
+    Before the trials, all magnitudes of C from half of `lowest` to twice `highest` are alike likely.
+    """
+    rates = np.log(np.array(list(verdicts)))
+    met = np.array([sum(trials) for trials in verdicts.values()])
+    missed = np.array([len(trials) for trials in verdicts.values()]) - met
+    coarse = np.linspace(math.log(lowest) - _BEYOND, math.log(highest) + _BEYOND, _COARSE)
+    likely = np.flatnonzero(_posterior(coarse, rates, met, missed) > _NEGLIGIBLE)
+    ends = coarse[[max(likely[0] - 1, 0), min(likely[-1] + 1, _COARSE - 1)]]
+    fine = np.linspace(*ends, _FINE)
+    below = np.cumsum(_posterior(fine, rates, met, missed))
+    tail = (1 - CONFIDENCE) / 2
+    low, rate, high = np.exp(np.interp([tail, 0.5, 1 - tail], below / below[-1], fine))
+    return CapacityInterval(
+        float(rate), float(low) if low >= lowest else None, float(high) if high <= highest else None
+    )
+
+
+def _posterior(capacities: Array, rates: Array, met: Array, missed: Array) -> Array:
+    """Of each capacity, in parts of the largest; all arguments but counts are logarithms."""
+    # scipy takes a while to load
+    from scipy import special
+
+    scatter = np.geomspace(*_SCATTER, _SCATTERS)
+    z = (capacities[:, None, None] - rates) / scatter[:, None]
+    likelihood = (met * special.log_ndtr(z) + missed * special.log_ndtr(-z)).sum(axis=-1)
+    weights: Array = np.exp(likelihood - likelihood.max()).sum(axis=1)
+    return weights / weights.max()
