@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +20,7 @@ from pgdyno.analyse.compare import Verdict, compare
 from pgdyno.analyse.dips import dips
 from pgdyno.analyse.history import change_points
 from pgdyno.analyse.interval import paired_interval
+from pgdyno.analyse.knee import knee
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.steady import SteadyClass, steady_state
 from pgdyno.analyse.timeline import trial_timeline
@@ -94,6 +95,21 @@ def capacities(times: int = 2_000) -> Iterator[Row]:
             yield (f"{100 * noise_of_trials:g} %", repeats, percent(held, times), width, f"{trials / times:.0f}")
 
 
+def knees(times: int = 2_000) -> Iterator[Row]:
+    """What is said of the knee of a curve whose true knee is at 16 clients: 8 have 93 % of the peak, 16 have 98 %."""
+    yield ("noise", "repeats", "16 clients or more", "fewer: wrong", "not determined")
+    shares = (0.2, 0.4, 0.7, 0.93, 0.98, 1.0, 0.99, 0.9)
+    for noise_of_trials in (0.005, 0.01, 0.02, 0.05):
+        for repeats in (3, 5, 10):
+            random = np.random.default_rng(repeats)
+            told: Counter[str] = Counter()
+            for _ in range(times):
+                place = knee([list(share * np.exp(random.normal(0, noise_of_trials, repeats))) for share in shares])
+                told["none" if place is None else "right" if place >= 4 else "wrong"] += 1
+            cells = (percent(told[each], times) for each in ("right", "wrong", "none"))
+            yield (f"{100 * noise_of_trials:g} %", repeats, *cells)
+
+
 def usl_intervals(times: int = 1_000) -> Iterator[Row]:
     """Share of the scalability law's 95 % intervals that hold the truth, curves of 8 numbers of clients."""
     yield (
@@ -126,8 +142,8 @@ def usl_intervals(times: int = 1_000) -> Iterator[Row]:
 
 def steadiness(times: int = 300) -> Iterator[Row]:
     """Share of trials that are not called flat: noise of 2 % alone, and with something in it."""
-    shapes = {
-        "noise alone": np.zeros,
+    shapes: dict[str, Callable[[int], Array]] = {
+        "noise alone": lambda n: np.full(n, 0.0),
         "a third 5 % lower": lambda n: np.where(np.arange(n) < n / 3, -50.0, 0.0),
         "a third 10 % lower": lambda n: np.where(np.arange(n) < n / 3, -100.0, 0.0),
         "drift of 20 %": lambda n: np.linspace(-100, 100, n),
@@ -221,6 +237,7 @@ def main(runs: Sequence[str]) -> None:
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
         ("Capacities", capacities()),
+        ("Knees", knees()),
         ("Scalability law", usl_intervals()),
         ("Steadiness", steadiness()),
         ("Change points", steps()),

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import numpy as np
+
+from pgdyno.analyse.knee import knee
 from pgdyno.analyse.scaling import ScalingCurve, scaling
 from pgdyno.analyse.series import Series, label, varying
 from pgdyno.analyse.summary import summarise
@@ -15,13 +18,32 @@ def curve(points: dict[int, list[float]]) -> ScalingCurve:
     return scaling(summarise(run))[0]
 
 
-def test_the_peak_is_the_highest_mean_and_the_knee_the_fewest_clients_within_its_interval() -> None:
-    found = curve({4: [500, 501, 502], 8: [900, 950, 1000], 16: [960, 1000, 1010], 32: [940, 945, 950]})
-    assert (found.peak.clients, found.knee.clients) == (16, 8)
+def test_the_knee_is_the_fewest_clients_shown_to_have_95_percent_of_the_peak() -> None:
+    found = curve({4: [500, 501, 502], 8: [978, 980, 982], 16: [998, 1000, 1002], 32: [940, 945, 950]})
+    assert found.peak.clients == 16
+    assert found.knee is not None
+    assert found.knee.clients == 8
     assert found.warnings == ()
 
 
-def test_without_overlap_the_knee_is_the_peak() -> None:
+def test_a_knee_that_noise_may_have_made_is_not_determined() -> None:
+    # 8 clients have 96 % of the peak, and 16 may have less than 95 % of what 32 have
+    found = curve({4: [450, 500, 550], 8: [890, 960, 1030], 16: [940, 1000, 1060], 32: [880, 970, 1060]})
+    assert (found.peak.clients, found.knee) == (16, None)
+    (warning,) = found.warnings
+    assert warning.code is WarningCode.KNEE_NOT_DETERMINED
+
+
+def test_a_point_under_95_percent_is_the_knee_in_at_most_one_of_twenty() -> None:
+    """16 clients have 94 % of the peak, which is the highest of four alike: picking it must not help."""
+    random = np.random.default_rng(1)
+    shares = (0.5, 0.94, 1.0, 1.0, 1.0, 1.0)
+    places = [knee([list(share * np.exp(random.normal(0, 0.01, 3))) for share in shares]) for _ in range(600)]
+    assert sum(place is not None and place < 2 for place in places) <= 600 * 0.05
+    assert sum(place is not None for place in places) > 600 * 0.9
+
+
+def test_without_points_near_it_the_knee_is_the_peak() -> None:
     found = curve({1: [100, 101], 2: [200, 201], 4: [150, 151]})
     assert found.knee is found.peak
 
@@ -36,9 +58,9 @@ def test_a_peak_at_the_edge_is_a_warning() -> None:
     assert "(2)" in found.warnings[0].message
 
 
-def test_one_trial_gives_a_knee_that_says_little() -> None:
+def test_one_trial_a_point_gives_no_knee() -> None:
     found = curve({1: [100], 2: [200], 4: [150]})
-    assert found.knee is found.peak
+    assert found.knee is None
     assert [warning.code for warning in found.warnings] == [WarningCode.KNEE_WITHOUT_INTERVALS]
 
 

@@ -63,8 +63,7 @@ def test_with_noise_it_ends_near_the_peak(
     found, measured = climb(span, lambda n: curve(n) * (1 + chance.uniform(-noise, noise)))
     assert found.clients is not None
     assert found.alike is not None
-    assert found.knee is not None
-    assert found.knee <= found.clients
+    assert found.knee is None or found.knee in measured
     assert found.alike[0] <= found.clients <= found.alike[1]
     best = max(curve(n) for n in range(span.fewest, span.most + 1))
     # both the climb's end and the choice may be off by the noise, the grid by what it leaves out

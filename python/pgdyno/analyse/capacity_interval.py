@@ -49,7 +49,7 @@ def capacity_interval(verdicts: Mapping[float, Sequence[bool]], lowest: float, h
     coarse = np.linspace(math.log(lowest) - _BEYOND, math.log(highest) + _BEYOND, _COARSE)
     likely = np.flatnonzero(_posterior(coarse, rates, met, missed) > _NEGLIGIBLE)
     ends = coarse[[max(likely[0] - 1, 0), min(likely[-1] + 1, _COARSE - 1)]]
-    fine = np.linspace(*ends, _FINE)
+    fine = np.linspace(ends[0], ends[1], _FINE)
     below = np.cumsum(_posterior(fine, rates, met, missed))
     tail = (1 - CONFIDENCE) / 2
     low, rate, high = np.exp(np.interp([tail, 0.5, 1 - tail], below / below[-1], fine))
@@ -67,4 +67,5 @@ def _posterior(capacities: Array, rates: Array, met: Array, missed: Array) -> Ar
     z = (capacities[:, None, None] - rates) / scatter[:, None]
     likelihood = (met * special.log_ndtr(z) + missed * special.log_ndtr(-z)).sum(axis=-1)
     weights: Array = np.exp(likelihood - likelihood.max()).sum(axis=1)
-    return weights / weights.max()
+    weights /= weights.max()
+    return weights

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.knee import knee
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.analyse.warning import AnalysisWarning, WarningCode
@@ -33,8 +34,8 @@ class ScalingCurve:
     """Clients ascending; points without a finished trial are not here."""
     peak: ScalingPoint
     """Highest mean throughput; the fewer clients of two alike."""
-    knee: ScalingPoint
-    """Fewest clients whose interval overlaps the peak's."""
+    knee: ScalingPoint | None
+    """Fewest clients whose throughput is shown to be at least 95 % of the peak's; None: not determined."""
     warnings: tuple[AnalysisWarning, ...]
 
 
@@ -55,7 +56,7 @@ def scaling(points: Sequence[PointSummary]) -> list[ScalingCurve]:
 
 def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
     peak = max(points, key=lambda point: point.tps.mean)
-    knee = next(point for point in points if point.tps.overlaps(peak.tps))
+    place = knee([point.summary.tps_by_trial for point in points])
     warnings = []
     # in open loop throughput is what the plan asks for, whatever the clients
     is_open = any(point.summary.point.rate is not None for point in points)
@@ -66,11 +67,10 @@ def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
                 f"peak not reached: the highest throughput is at the most clients measured ({peak.clients:,})",
             )
         )
-    if len(points) > 1 and peak.tps.half is None:
-        warnings.append(
-            AnalysisWarning(
-                WarningCode.KNEE_WITHOUT_INTERVALS,
-                "the peak has one trial only: without its interval, the knee says little",
-            )
-        )
-    return ScalingCurve(series, tuple(points), peak, knee, tuple(warnings))
+    if place is None and all(point.tps.half is None for point in points):
+        message = "the knee is not determined: that needs more than one trial of a point"
+        warnings.append(AnalysisWarning(WarningCode.KNEE_WITHOUT_INTERVALS, message))
+    elif place is None:
+        message = "the knee is not determined: trials scatter too much to show which points are within 5 % of the peak"
+        warnings.append(AnalysisWarning(WarningCode.KNEE_NOT_DETERMINED, message))
+    return ScalingCurve(series, tuple(points), peak, None if place is None else points[place], tuple(warnings))

@@ -20,6 +20,7 @@ class WarningCode(StrEnum):
     ERRORS = "errors"
     PEAK_AT_EDGE = "peak-at-edge"
     KNEE_WITHOUT_INTERVALS = "knee-without-intervals"
+    KNEE_NOT_DETERMINED = "knee-not-determined"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,8 @@ class SearchRecord(Record):
     tps_half: float | None = None
     """Half of its 95 % interval."""
     knee: int | None = None
-    """Of a peak: the fewest clients whose throughput cannot be told from it."""
+    """Of a peak: the fewest clients whose throughput is shown to be at least 95 % of it; None: not determined. In older
+    records, the fewest whose interval overlaps its."""
     alike: tuple[int, int] | None = None
     """Of a peak: fewest and most clients around it of which that is true."""
     latency: str | dict[str, str] | None = None

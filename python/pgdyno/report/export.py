@@ -120,7 +120,7 @@ def _curve(curve: ScalingCurve) -> dict[str, Any]:
         "target": curve.series.target,
         **curve.series.parameters(),
         "peak_clients": curve.peak.clients,
-        "knee_clients": curve.knee.clients,
+        "knee_clients": curve.knee.clients if curve.knee is not None else None,
         "warnings": [{"code": each.code.value, "message": each.message} for each in curve.warnings],
     }
 

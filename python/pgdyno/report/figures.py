@@ -131,8 +131,8 @@ def spectrum_figure(of: Digest) -> Figure | None:
 
 
 def _chosen(curve: ScalingCurve) -> list[PointSummary]:
-    points = {curve.points[0].clients, curve.knee.clients, curve.peak.clients, curve.points[-1].clients}
-    return [point.summary for point in curve.points if point.clients in points]
+    points = (curve.points[0], curve.knee, curve.peak, curve.points[-1])
+    return [point.summary for point in curve.points if point in points]
 
 
 def _colour(of: Digest, point: PointSummary) -> int:
@@ -158,7 +158,7 @@ def timeline_figures(of: Digest) -> Strips:
     first = {id(curve.peak.summary) for curve in of.curves}
     if len(of.curves) == 1:
         curve = of.curves[0]
-        first |= {id(curve.knee.summary), id(curve.points[-1].summary)}
+        first |= {id(point.summary) for point in (curve.knee, curve.points[-1]) if point is not None}
     trials = {trial.number: trial for trial in of.run.trials}
     many = len(of.points) > BOTH_LAYOUTS_UP_TO
     shown: list[Figure] = []

@@ -91,8 +91,8 @@ def mark(of: Digest, point: PointSummary) -> str:
     curve = next((curve for curve in of.curves if curve.series == point.series), None)
     if curve is None or len(curve.points) < 2:
         return ""
-    marks = [name for name, at in ((say("peak"), curve.peak), (say("knee"), curve.knee)) if at.summary is point]
-    return say(", ").join(marks)
+    marked = ((say("peak"), curve.peak), (say("knee"), curve.knee))
+    return say(", ").join(name for name, at in marked if at is not None and at.summary is point)
 
 
 def spectrum_table(of: Digest) -> Table:

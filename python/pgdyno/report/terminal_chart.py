@@ -60,7 +60,9 @@ def _cut(name: str, width: int) -> str:
 def _annotate(canvas: Canvas, curve: ScalingCurve, x: Scale, y: Scale) -> None:
     """`peak` and `knee` beside their points, where there is room."""
     same = curve.knee is curve.peak
-    words = [(curve.peak, "peak, knee" if same else "peak")] + ([] if same else [(curve.knee, "knee")])
+    words = [(curve.peak, "peak, knee" if same else "peak")]
+    if curve.knee is not None and not same:
+        words.append((curve.knee, "knee"))
     for point, word in words:
         column, row = int(x(point.clients)), int(y(point.tps.mean))
         tried = ((1, 0), (2, 0), (-1, 0), (1, -1), (1, 1), (2, 1), (2, -1), (3, 0), (-2, 0))

@@ -128,27 +128,35 @@ def _one_curve(curve: ScalingCurve) -> str:
     at = {
         "tps": numbers.estimate(peak.tps),
         "clients": numbers.count(peak.clients, "client"),
-        "knee": numbers.count(knee.clients, "client"),
+        "knee": numbers.count(knee.clients, "client") if knee is not None else "",
     }
     if peak is most:
         if knee is peak:
             return say("Throughput still rises at {clients}, the most measured: {tps} transactions a second", **at)
+        if knee is None:
+            return say(
+                "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee is not "
+                "determined",
+                **at,
+            )
         return say(
-            "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee, within its "
-            "noise, is at {knee}",
+            "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee, at 95 % "
+            "of it or more, is at {knee}",
             **at,
         )
     if peak is curve.points[0]:
         return say("Throughput is highest at {clients}, the fewest measured: {tps} transactions a second", **at)
+    if knee is None:
+        return say("Throughput peaks at {clients} with {tps} transactions a second; the knee is not determined", **at)
     if knee is not peak:
         return say(
-            "Throughput peaks at {clients} with {tps} transactions a second; the knee, within its noise, is at {knee}",
+            "Throughput peaks at {clients} with {tps} transactions a second; the knee, at 95 % of it or more, is at "
+            "{knee}",
             **at,
         )
-    if peak.tps.half is None:
-        return say("Throughput peaks at {clients} with {tps} transactions a second", **at)
     return say(
-        "Throughput peaks at {clients} with {tps} transactions a second; no fewer clients come within its interval",
+        "Throughput peaks at {clients} with {tps} transactions a second; no fewer clients are shown to reach 95 % of "
+        "it",
         **at,
     )
 

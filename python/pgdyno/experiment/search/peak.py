@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pgdyno.analyse.estimate import CONFIDENCE, Estimate, mean_interval
+from pgdyno.analyse.knee import knee
 from pgdyno.analyse.student_t import two_sided_quantile
 
 Tps = Mapping[int, Sequence[float | None]]
@@ -53,7 +54,7 @@ class Peak:
     tps: Estimate | None = None
     """There."""
     knee: int | None = None
-    """The fewest clients whose throughput cannot be told from it."""
+    """The fewest clients whose throughput is shown to be at least 95 % of it; None: not determined."""
     alike: tuple[int, int] | None = None
     """The fewest and the most clients around it of which that is true: the peak lies in there."""
 
@@ -105,7 +106,8 @@ def _found(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Pea
     # beside the best of the narrow steps, the last one may have fallen that had not beside the ladder's
     if end is PeakEnd.LIMIT and any(has_fallen(whole[best], whole[more]) for more in whole if more > best):
         end = PeakEnd.FELL
-    return Peak(end, best, highest, alike[0], around)
+    place = knee([whole[clients] for clients in estimates])
+    return Peak(end, best, highest, None if place is None else list(estimates)[place], around)
 
 
 def _around(known: Sequence[int], alike: Sequence[int], best: int) -> tuple[int, int]:

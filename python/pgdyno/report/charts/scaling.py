@@ -122,7 +122,7 @@ def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Bo
     """Peak and knee of the only curve, in words beside their points."""
     same = curve.peak is curve.knee
     marks = [(curve.peak, f"{say('peak and knee') if same else say('peak')} {numbers.estimate(curve.peak.tps)}")]
-    if not same:
+    if curve.knee is not None and not same:
         marks.append((curve.knee, say("knee: {clients}", clients=numbers.count(curve.knee.clients, "client"))))
     for point, _ in marks:
         at_x, at_y = x(point.clients), y(point.tps.mean)
@@ -157,6 +157,8 @@ def _ring(drawing: Drawing, curve: ScalingCurve, look: Look, x: Scale, y: Scale)
     peak, knee = curve.peak, curve.knee
     colour = f"ring t{look.colour}"
     drawing.add(element("circle", cx=x(peak.clients), cy=y(peak.tps.mean), r=7.5, class_=colour))
+    if knee is None:
+        return
     below = y(knee.tps.mean) + 11
     drawing.add(line(x(knee.clients) - 7, below, x(knee.clients) + 7, below, colour))
 

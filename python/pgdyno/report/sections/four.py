@@ -137,7 +137,7 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 numbers.estimate(peak.tps),
                 numbers.half(peak.tps),
                 f"{peak.clients:,}",
-                f"{curve.knee.clients:,}",
+                f"{curve.knee.clients:,}" if curve.knee is not None else say("not determined"),
                 numbers.ms(p99),
                 numbers.ms(latency.p99_ns if latency is not None else None),
                 *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
