@@ -15,7 +15,7 @@ from pgdyno.programs import locate
 from pgdyno.records import PlacedLines
 from pgdyno.report.limits import limit_lines, limit_of, wait_class
 from pgdyno.store import RunFolder, load_run
-from pgdyno.store.limits import SeenBeside, seen_beside
+from pgdyno.store.limits import SeenBeside, counted_waits, seen_beside
 from pgdyno.store.probed import write_probed
 from tests.unit.events_sample import sample_events
 from tests.unit.openmetrics_check import CATALOGUE, parsed, probe_lines
@@ -120,6 +120,15 @@ def test_what_limited_a_trial(run: RunFolder) -> None:
 
 LOCK = ("Lock", "tuple", 1.0)
 WORK = ("CPU", "", 3.0)
+
+
+def test_sessions_on_a_processor_are_those_the_server_counted() -> None:
+    """Of a busy host, looks see too few of them; those that wait are seen whoever has the cores."""
+    assert counted_waits([WORK, LOCK], 6.0, 1_000) == [("CPU", "", 5.0), LOCK]
+    assert counted_waits([LOCK], 6.0, 1_000) == [("CPU", "", 5.0), LOCK]
+    # without the counter, with too few transactions, and against what was seen: the looks alone
+    for counted, transactions in ((None, 1_000), (6.0, 599), (0.9, 1_000)):
+        assert counted_waits([WORK, LOCK], counted, transactions) == [WORK, LOCK]
 
 
 def seen(**changes: object) -> SeenBeside:

@@ -40,14 +40,33 @@ sums AS (
     SELECT trial, wait_type, coalesce(wait, '') AS wait, sum(sessions) / any_value(looks) AS sessions
     FROM seen JOIN looks USING (trial)
     WHERE wait_type IS NOT NULL AND backend_type IN ('client backend', 'parallel worker') GROUP BY ALL),
+counted AS (
+    -- pg_stat_database: what statements took, which sessions report when they end
+    SELECT trial, sum(active_ms) / (sum(span_us) / 1e3) AS sessions, sum(span_us) / 1e6 AS seconds
+    FROM (SELECT trial, t_us, any_value(span_us) AS span_us,
+                 sum(value) FILTER (WHERE metric = 'active_time') AS active_ms
+          FROM inside WHERE source = 'database' GROUP BY ALL) GROUP BY 1),
+made AS (SELECT trial, sum(succeeded) AS transactions FROM intervals WHERE phase = 'measure' GROUP BY 1),
+parallel AS (SELECT trial, bool_or(backend_type = 'parallel worker') AS is_parallel FROM seen GROUP BY 1),
 active AS (
     SELECT trial, list((wait_type, wait, sessions) ORDER BY sessions DESC, wait DESC) AS waits FROM sums GROUP BY 1)
-SELECT trial, busy, steal, waits, bytes_per_s, device, utilisation
-FROM bounds LEFT JOIN cpu USING (trial) LEFT JOIN wal USING (trial)
+SELECT trial, CASE WHEN NOT is_parallel AND seconds >= {seconds} THEN counted.sessions END, transactions,
+       busy, steal, waits, bytes_per_s, device, utilisation
+FROM bounds LEFT JOIN counted USING (trial) LEFT JOIN made USING (trial) LEFT JOIN parallel USING (trial)
+     LEFT JOIN cpu USING (trial) LEFT JOIN wal USING (trial)
      LEFT JOIN disk USING (trial) LEFT JOIN active USING (trial)
 WHERE coalesce(busy, len(waits), bytes_per_s) IS NOT NULL ORDER BY trial
 """
+_COUNTED_S = 10
+"""Of a trial, from which on its counters say how many sessions were active: they come up to a second late."""
+_ENDED = 100
+"""Transactions for each active session, likewise: what lasts at the begin and at the end is under a hundredth."""
 _TABLES = ("events", "intervals", "series", "waits")
+
+
+CPU = "CPU"
+Wait = tuple[str, str, float]
+"""Kind, name (empty without one), mean sessions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +78,9 @@ class SeenBeside:
     cpu: float | None
     """Share of all cores of the server's host."""
     steal: float | None
-    waits: Sequence[tuple[str, str, float]]
-    """Kind, name (empty without one), and sessions of clients, most first; none where nobody looked."""
+    waits: Sequence[Wait]
+    """Kind, name (empty without one), and sessions of clients, most first; none where nobody looked. Those on a CPU
+    are so many that all together are the sessions that the server counted, where it did (`counted_waits`)."""
     wal_bytes_per_s: float | None
     disk: str | None
     """The busiest of those that hold data or WAL."""
@@ -86,7 +106,23 @@ def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[See
         for name in _TABLES:
             paths = ", ".join(quoted(str(run.folder.trials_path / slug / f"{name}.parquet")) for slug in there)
             connection.execute(f"CREATE VIEW {name} AS FROM read_parquet([{paths}])")
-        rows = connection.execute(_QUERY).fetchall()
+        rows = connection.execute(_QUERY.format(seconds=_COUNTED_S)).fetchall()
     return [
-        SeenBeside(number, slugs[number], busy, steal, waits or (), *rest) for number, busy, steal, waits, *rest in rows
+        SeenBeside(number, slugs[number], busy, steal, counted_waits(waits or (), counted, transactions or 0), *rest)
+        for number, counted, transactions, busy, steal, waits, *rest in rows
     ]
+
+
+def counted_waits(waits: Sequence[Wait], counted: float | None, transactions: int) -> Sequence[Wait]:
+    """`waits` with as many sessions on a CPU as make the sum `counted`, the mean active sessions by `active_time`.
+
+    Looks find those that wait, whoever has the cores. On a busy host a look comes when a session has just given up
+    its core, so it finds too few of those that run. Unchanged where the counter is not there, or has too few
+    transactions, or contradicts the looks.
+    """
+    total = sum(sessions for _, _, sessions in waits)
+    waiting = [each for each in waits if each[0] != CPU]
+    running = (counted or 0.0) - sum(sessions for _, _, sessions in waiting)
+    if counted is None or not waits or running <= 0 or transactions < _ENDED * max(total, counted):
+        return waits
+    return sorted([*waiting, (CPU, "", running)], key=lambda each: -each[2])
