@@ -14,9 +14,9 @@ from scipy import stats
 from pgdyno.analyse.compare import FEWEST_PAIRS, Verdict, compare, verdict_of
 from pgdyno.analyse.gate import GateVerdict, gate
 from pgdyno.analyse.interval import Method, paired_interval, t_quantile, unpaired_interval
-from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.metric import Metric, usual_metric
 from pgdyno.analyse.noise import noise_floor, pairs_for
-from pgdyno.analyse.pairs import between, within
+from pgdyno.analyse.pairs import between, usual_split, within
 from pgdyno.errors import UsageError
 from pgdyno.records import Outcome, Point
 from tests.unit.comparison_sample import arms_of
@@ -205,6 +205,42 @@ def test_the_baseline_may_be_named_and_further_targets_are_each_set_beside_it() 
         ("pg18", "pg17"),
     ]
     assert {arms.other for arms in within(run, "version", Metric.TPS)} == {"17.5", "16.4"}
+
+
+def test_the_baseline_is_the_plan_s_first_arm_whichever_ran_first() -> None:
+    run = SampleRun(manifest(("pg16", "pg17", "pg18")))
+    for repeat in (1, 2):
+        for name in ("pg18", "pg16", "pg17"):
+            add_trial(run, name, 4, 1000.0 + repeat, 900, repeat=repeat, seconds=2)
+    assert [(arms.base, arms.other) for arms in within(run, "target", Metric.TPS)] == [
+        ("pg16", "pg17"),
+        ("pg16", "pg18"),
+    ]
+    plan = run.manifest.plan
+    plan["sweep"] = {**plan["sweep"], "settings": {"work_mem": ["4MB", "64MB"]}}
+    swept = SampleRun(run.manifest)
+    for value in ("64MB", "4MB"):
+        add_trial(swept, "pg16", 4, 1000.0, 900, seconds=2, point=Point(clients=4, settings={"work_mem": value}))
+    assert within(swept, "settings.work_mem", Metric.TPS)[0].base == "4MB"
+
+
+def test_what_is_usually_compared_are_arms_and_in_open_loop_latency() -> None:
+    run = SampleRun(manifest())
+    for scale in (10, 100):
+        add_trial(run, "pg18", 4, 1000.0, 900, seconds=2, point=Point(clients=4, scale=scale))
+    assert usual_split(run) is None
+    assert usual_metric(run) is Metric.TPS
+    for value in ("4MB", "64MB"):
+        point = Point(clients=4, scale=10, settings={"work_mem": value})
+        add_trial(run, "pg18", 4, 1000.0, 900, seconds=2, point=point)
+    assert usual_split(run) == "settings.work_mem"
+    rates = SampleRun(manifest())
+    add_trial(rates, "pg18", 4, 1000.0, 900, seconds=2, point=Point(clients=4, rate=1000))
+    assert usual_metric(rates) is Metric.P99
+    changed = {**manifest().plan, "phase": [{"name": "rise", "rate": {"from": 1, "to": 9}}]}
+    phased = SampleRun(manifest().model_copy(update={"plan": changed}))
+    add_trial(phased, "pg18", 4, 1000.0, 900, seconds=2)
+    assert usual_metric(phased) is Metric.P99
 
 
 def test_settings_are_compared_at_the_same_point() -> None:

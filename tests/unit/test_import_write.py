@@ -19,6 +19,7 @@ from pgdyno.records import Latency, Outcome, TrialRecord
 from pgdyno.report.export import CSV_HEADER, to_csv
 from pgdyno.report.html import render_html
 from pgdyno.report.terminal import print_report
+from pgdyno.report.whole import judged_run
 from pgdyno.store import RunData, load_run
 from tests.unit import documents_sample as documents
 
@@ -69,7 +70,8 @@ def test_a_published_report_imports_whole(
     assert run.manifest.outcome is Outcome.FINISHED
     assert all(trial.repeat == 1 for trial in run.trials), "no two outputs are taken for one point"
     # what `pgdyno show` and `pgdyno report` do
-    print_report(run, Console(file=io.StringIO()))
+    of, extras = judged_run(run)
+    print_report(of, Console(file=io.StringIO()), extras)
     page = render_html(run, "there")
     assert "report.txt" in page
     assert len(to_csv(run).splitlines()) == count + 1

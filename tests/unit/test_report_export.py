@@ -14,9 +14,12 @@ import pytest
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.records import ErrorCount
 from pgdyno.report import numbers
+from pgdyno.report.answer import answer
+from pgdyno.report.arms import arms_of, comparisons_of
 from pgdyno.report.digest import digest
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json, to_markdown
-from pgdyno.report.terminal import report_lines
+from pgdyno.report.extras import Extras
+from pgdyno.report.terminal import answer_lines, report_lines
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest
 
@@ -56,7 +59,9 @@ def test_golden_markdown() -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_golden_terminal(width: int) -> None:
-    shown = report_lines(digest(known()), width)
+    of = digest(known())
+    said = answer(of, Extras(comparisons=comparisons_of(of), arms=arms_of(of)))
+    shown = [*report_lines(of, width), *answer_lines(said, width)]
     check_golden(f"report-known-{width}.txt", "".join(f"{line.plain}\n" for line in shown))
 
 

@@ -12,6 +12,7 @@ from pgdyno.analyse.summary import summarise
 from pgdyno.report.export import to_csv, to_json, to_markdown
 from pgdyno.report.html import render_html
 from pgdyno.report.terminal import print_report
+from pgdyno.report.whole import judged_run
 from pgdyno.store import RunFolder
 from pgdyno.store.read import RunData, load_run
 from tests.told import told
@@ -53,7 +54,8 @@ def test_every_form_can_be_made_of_it(run: RunData) -> None:
     assert "UPDATE pgbench_accounts" in page
     assert "warm-up, 1 s" in page
     console = Console(file=io.StringIO(), width=80, force_terminal=True)
-    print_report(run, console)
+    of, extras = judged_run(run)
+    print_report(of, console, extras)
     assert isinstance(console.file, io.StringIO)
     assert "errors: 3 failed" in console.file.getvalue()
     assert len(to_csv(run).splitlines()) == 5

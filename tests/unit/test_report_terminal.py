@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from pgdyno.records import ErrorCount, Outcome
+from pgdyno.report.answer import answer
+from pgdyno.report.arms import arms_of, comparisons_of
 from pgdyno.report.blocks import Canvas, bar, printable, sparkline
 from pgdyno.report.digest import digest
+from pgdyno.report.extras import Extras
 from pgdyno.report.live import PlainView, QuietView, TerminalView, TimeLeft, clock_time, live_view
-from pgdyno.report.terminal import print_report, report_lines
+from pgdyno.report.terminal import answer_lines, print_report, report_lines
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
 LONG = "a-very-long-target-name-that-nobody-would-choose-but-somebody-will-and-it-goes-on"
@@ -27,8 +31,15 @@ def written(to: Console) -> str:
     return to.file.getvalue()
 
 
+def texts(run: SampleRun, width: int | None) -> list[Text]:
+    """The report with its answer, without the audit."""
+    of = digest(run)
+    extras = Extras(comparisons=comparisons_of(of), arms=arms_of(of))
+    return [*report_lines(of, width), *answer_lines(answer(of, extras), width)]
+
+
 def lines(run: SampleRun, width: int | None) -> list[str]:
-    return [line.plain for line in report_lines(digest(run), width)]
+    return [line.plain for line in texts(run, width)]
 
 
 def row(of: list[str], begins: str) -> list[str]:
@@ -40,7 +51,7 @@ def row(of: list[str], begins: str) -> list[str]:
 def test_no_line_is_wider_than_the_terminal(targets: tuple[str, ...], width: int) -> None:
     run = sweep(targets, clients=(1, 8, 64))
     add_failure(run, targets[0], 128, message="x" * 300)
-    assert max(line.cell_len for line in report_lines(digest(run), width)) <= width
+    assert max(line.cell_len for line in texts(run, width)) <= width
 
 
 def test_80_columns_hold_the_figures_and_a_bar() -> None:
@@ -80,14 +91,14 @@ def test_a_run_without_a_result_is_told_too() -> None:
     for clients in range(1, 9):
         add_failure(run, "pg18", clients)
     shown = lines(run, 80)
-    assert shown[0] == "No trial finished: 8 trials failed or were interrupted"
+    assert "No trial finished: 8 trials failed or were interrupted" in shown
     assert "and 3 more trials that are no result" in shown
 
 
 def test_a_pipe_gets_whole_plain_lines_without_pictures() -> None:
     to = console(terminal=False)
     run = sweep(("pg18", "a" * 60), clients=(1, 8, 64))
-    print_report(run, to)
+    print_report(digest(run), to, Extras())
     text = written(to)
     assert "\x1b" not in text
     assert not set("█▁⠤┤") & set(text)
@@ -116,7 +127,7 @@ def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def colours() -> bool:
         to = Console(file=io.StringIO(), force_terminal=True, width=80, color_system="standard", legacy_windows=False)
-        print_report(run, to)
+        print_report(digest(run), to, Extras())
         return any(f"\x1b[{code}m" in written(to) for code in (31, 33, 36))
 
     monkeypatch.delenv("NO_COLOR", raising=False)

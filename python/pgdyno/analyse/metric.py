@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from pgdyno.analyse.source import RunSource
 from pgdyno.records import Outcome, TrialRecord
 
 
@@ -26,6 +27,17 @@ class Metric(StrEnum):
     def words(self) -> str:
         """As a sentence calls it."""
         return {Metric.TPS: "throughput", Metric.P99: "p99 latency", Metric.MEAN: "mean latency"}[self]
+
+
+def usual_metric(run: RunSource) -> Metric:
+    """What `run` is compared by unless a metric is named: throughput, and p99 latency in open loop.
+
+    In open loop throughput is what the plan asks for; two servers that keep up differ in latency alone.
+    """
+    phases = run.manifest.plan.get("phase") or ()
+    is_open = all(trial.point.rate is not None for trial in run.trials)
+    is_open |= bool(phases) and all(phase.get("rate") is not None for phase in phases)
+    return Metric.P99 if run.trials and is_open else Metric.TPS
 
 
 def value_of(trial: TrialRecord, metric: Metric) -> float | None:

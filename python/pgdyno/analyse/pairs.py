@@ -7,13 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.metric import Metric, value_of
-from pgdyno.analyse.series import Series, label, text, varying
+from pgdyno.analyse.series import Series, following, label, text, varying
 from pgdyno.analyse.source import RunSource
 from pgdyno.errors import UsageError
 from pgdyno.records import Point, TrialRecord
 
 VERSION = "version"
 """What `within` may split by beside the parameters of a series: the server's version as it said."""
+
+SELDOM_COMPARED = ("rate", "scale", "workers")
+"""Parameters that make curves; `usual_split` takes another one where there is one."""
 
 PointKey = tuple[Series, int]
 """A point without its arm: the other parameters, and the clients."""
@@ -50,8 +53,18 @@ class Arms:
     """Points that only one arm has."""
 
 
+def usual_split(run: RunSource) -> str | None:
+    """What the arms of `run` differ in unless it is named: a target, a protocol, a setting or a variable.
+
+    None where its trials differ in none of these.
+    """
+    follow = following(run.manifest.plan, (trial.point for trial in run.trials))
+    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point, follow) for trial in run.trials)))
+    return next((name for name in names if name not in SELDOM_COMPARED), None)
+
+
 def within(run: RunSource, by: str, metric: Metric, base: str | None = None) -> list[Arms]:
-    """Every arm of `run` against the baseline `base`, the first that was run unless it is named.
+    """Every arm of `run` against the baseline `base`, the first of the plan unless it is named.
 
     `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired:
     in an interleaved or randomised order a repeat of a point is a block, in one as listed it is a round.
@@ -59,7 +72,7 @@ def within(run: RunSource, by: str, metric: Metric, base: str | None = None) -> 
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
     name_of = _arm_name(run, by)
-    for trial in run.trials:
+    for trial in sorted(run.trials, key=_place_in_plan(run, by)):
         arms[name_of(trial)].append(trial)
     if len(arms) < 2:
         only = f": all trials have {next(iter(arms))}" if arms else ""
@@ -159,6 +172,22 @@ def _arm_name(run: RunSource, by: str) -> Callable[[TrialRecord], str]:
         return "default" if value is None else text(value)
 
     return name
+
+
+def _place_in_plan(run: RunSource, by: str) -> Callable[[TrialRecord], int]:
+    """Where the plan names the arm of a trial: which arm runs first may be drawn, and is no baseline."""
+    group, dot, name = by.partition(".")
+    sweep = run.manifest.plan.get("sweep") or {}
+    values = (sweep.get(group) or {}).get(name) if dot else sweep.get(by)
+    if by in ("target", VERSION):
+        values = [target.name for target in run.manifest.targets]
+    places = {text(value): at for at, value in enumerate(values)} if isinstance(values, list) else {}
+
+    def place(trial: TrialRecord) -> int:
+        value = trial.target if by in ("target", VERSION) else trial.point.parameter(by)
+        return places.get("default" if value is None else text(value), len(places))
+
+    return place
 
 
 def _varying_hint(run: RunSource) -> str:

@@ -13,9 +13,9 @@ from rich.console import Console
 
 from pgdyno.analyse.compare import Comparison, compare
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
-from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.metric import Metric, usual_metric
 from pgdyno.analyse.noise import NoiseFloor, noise_floor
-from pgdyno.analyse.pairs import Arms, between, within
+from pgdyno.analyse.pairs import Arms, between, usual_split, within
 from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Severity as AuditSeverity
@@ -55,7 +55,8 @@ class Compared:
     first: str
     second: str | None
     runs: Path
-    metric: Literal["tps", "p99", "mean"]
+    metric: Literal["tps", "p99", "mean"] | None
+    """None: what the first run is usually compared by."""
     by: str | None
     base: str | None
     floor_from: str | None
@@ -152,10 +153,14 @@ class _Runs:
 
     def arms(self) -> list[Arms]:
         """Arms to compare."""
-        metric = Metric(self.what.metric)
+        metric = self.metric()
         if self.second is None:
             return within(self.first, self.what.by or _first_difference(self.first), metric, self.what.base)
         return [between(self.first, self.second, metric)]
+
+    def metric(self) -> Metric:
+        """What they are compared by."""
+        return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)
 
     def reasons(self) -> list[Reason]:
         """Findings that say invalid, of every run that takes part."""
@@ -185,11 +190,14 @@ class _Runs:
         """The noise floor of the A/A run that is named; 0 without one."""
         if self.floor is None:
             return 0.0
-        arms = within(self.floor, _first_difference(self.floor), Metric(self.what.metric))
+        arms = within(self.floor, _first_difference(self.floor), self.metric())
         return max(noise_floor(each).floor for each in arms)
 
 
 def _first_difference(run: RunData) -> str:
+    usual = usual_split(run)
+    if usual is not None:
+        return usual
     names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in run.trials)))
     if not names:
         raise UsageError(

@@ -24,7 +24,7 @@ from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.live import LiveView, live_view
 from pgdyno.report.terminal import print_report
-from pgdyno.report.whole import report_html
+from pgdyno.report.whole import whole_report
 from pgdyno.store import find_run, load_run
 from pgdyno.store.remote.address import is_remote
 from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
@@ -156,16 +156,15 @@ def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finish
         finished = experiment(view, replace(use, alongside=alongside))
     run = load_run(finished.folder)
     page = output.html or finished.folder.path / "report.html"
-    write_report_file(page, report_html([run]))
+    report = whole_report([run])
+    write_report_file(page, report.html())
     if output.csv is not None:
         write_report_file(output.csv, to_csv(run))
     if output.json:
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
         print(json_module.dumps(last))
     else:
-        console = Console(highlight=False)
-        print_report(run, console)
-        console.print(f"\nreport: {page}", markup=False, soft_wrap=True)
+        print_report(report.of, Console(highlight=False), report.extras, [f"report: {page}"])
     return _exit_code(finished)
 
 

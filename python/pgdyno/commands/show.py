@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.table import Table
 
 from pgdyno.analyse.source import RunSource
-from pgdyno.audit import audit
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json
 from pgdyno.report.one_trial import one_trial
 from pgdyno.report.terminal import print_report
 from pgdyno.report.terminal_timeline import steps_for, timeline_lines
+from pgdyno.report.whole import judged_run
 from pgdyno.report.workload_tables import sweep_table, text_lines
 from pgdyno.store import RunEntry, find_run, load_run
 from pgdyno.store import list_runs as stored_runs
@@ -75,7 +75,8 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
     elif csv:
         print(to_csv(data), end="")
     else:
-        print_report(data, Console(highlight=False), audit(data))
+        of, extras = judged_run(data)
+        print_report(of, Console(highlight=False), extras)
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:

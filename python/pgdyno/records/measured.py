@@ -76,6 +76,23 @@ class ErrorCount(Record):
     count: int
 
 
+class PhaseFigures(Record):
+    """One of the plan's phases: the transactions that were meant to begin in it."""
+
+    name: str
+    result: bool
+    """Whether it counts in the trial's figures."""
+    measured_s: float
+    scheduled: int
+    succeeded: int
+    failed: int
+    skipped: int
+    unstarted: int
+    tps: float
+    latency_ns: Latency | None
+    """None when nothing succeeded."""
+
+
 class Summary(Record):
     """The measured part of a trial: scheduled = succeeded + failed + skipped + in_flight.
 
@@ -102,6 +119,8 @@ class Summary(Record):
     statements: StatementCounts | None = None
     """Of sysbench's scripts and workloads alone."""
     tpcc: TpccFigures | None = None
+    phases: list[PhaseFigures] = Field(default_factory=list)
+    """In their order; empty without phases, and in records of earlier versions."""
 
 
 class Failure(Record):

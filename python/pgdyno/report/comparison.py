@@ -27,7 +27,7 @@ UNSETTLED_SHOWN = 5
 
 def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> list[str]:
     """The comparison in lines that are not wrapped yet where they are sentences, and fit `width` where a table."""
-    sentences = [sentence(of), *_counts(of), *_unsettled(of)]
+    sentences = [sentence(of), *point_counts(of), *_unsettled(of)]
     table = comparison_table(of, width, unicode=unicode)
     return [sentences[0], *sentences[1:2], "", *table, "", *sentences[2:]] if table else sentences
 
@@ -139,12 +139,17 @@ def _to(low: float, high: float, *, plus: bool = False) -> str:
     return numbers.between(percent(low, plus=plus).removesuffix(" %"), percent(high, plus=plus))
 
 
-def _counts(of: Comparison) -> list[str]:
+def point_counts(of: Comparison) -> list[str]:
+    """A line that says how often each verdict came; nothing of a comparison at one point."""
     if len(of.points) < 2:
         return []
     counts = Counter(point.verdict for point in of.points)
-    words = [f"{verdict.value} at {counts[verdict]}" for verdict in Verdict if counts[verdict]]
-    return [f"Of {len(of.points)} points: {', '.join(words)}"]
+    words = [
+        say("{verdict} at {count}", verdict=say(verdict.value), count=counts[verdict])
+        for verdict in Verdict
+        if counts[verdict]
+    ]
+    return [say("Of {count} points: {verdicts}", count=len(of.points), verdicts=say(", ").join(words))]
 
 
 def _unsettled(of: Comparison) -> list[str]:

@@ -25,6 +25,7 @@ from pgdyno.report.charts.spectrum import SpectrumLine, spectrum_chart
 from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
 from pgdyno.report.digest import Digest
 from pgdyno.report.palette import MARKERS, Look
+from pgdyno.report.rates import has_rates
 from pgdyno.report.scale import linear_ticks
 from pgdyno.report.svg import Drawing, element, line
 from pgdyno.report.texts import say
@@ -62,7 +63,12 @@ class Figure:
 
 
 def curves_figure(of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS) -> Figure | None:
-    """Throughput by clients; where only one number of clients was tried, the series beside each other."""
+    """Throughput by clients; where only one number of clients was tried, the series beside each other.
+
+    None in open loop, where throughput is what the plan asks for.
+    """
+    if has_rates(of):
+        return None
     if any(len(curve.points) > 1 for curve in of.curves):
         title, bands = words.scaling_title(of), usl_bands(of, fits)
 

@@ -34,6 +34,18 @@ HEARD = (
     later("fewer than {least} trials a run: no claim is made"),
     later("fewer than {least} trials a run at {points}: no claim is made"),
     later("the two runs were made at different times: what changed on the machine between them is in the difference"),
+    later("no peak: trials with the fewest clients failed"),
+    later("peak at 1 client: {tps} tps"),
+    later("peak at {count} clients: {tps} tps"),
+    later("{low} to {high} clients cannot be told from it"),
+    later("throughput has not fallen at {count} clients, the most that the plan allows"),
+    later("trials with more clients failed"),
+    later("capacity at {target}: less than {rate} transactions a second"),
+    later("the lowest rate did not meet it"),
+    later("capacity at {target}: at least {rate} transactions a second"),
+    later("the highest rate met it"),
+    later("trials of higher rates disagree"),
+    later("capacity at {target}: from {low} to {high} transactions a second"),
 )
 
 

@@ -20,6 +20,7 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.usl import fit_curve
 from pgdyno.report import figures, palette, tables, words
 from pgdyno.report.analysis import usl_words
+from pgdyno.report.answer import answer, shows_peak
 from pgdyno.report.charts.cell import bar, sparkline
 from pgdyno.report.digest import Digest, Note, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
@@ -32,7 +33,6 @@ from pgdyno.report.rent import rent_table
 from pgdyno.report.replicas import replica_table
 from pgdyno.report.searches import search_lines
 from pgdyno.report.sections.about import error_table, failed_table, host_facts, process_table, server_table
-from pgdyno.report.sections.claim import claim
 from pgdyno.report.sections.cloud import rented_count
 from pgdyno.report.sections.compared import MOST_COMPARISONS, compared, published_table
 from pgdyno.report.sections.cost import cost_section
@@ -110,15 +110,15 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
 def _claim(of: Digest, extras: Extras) -> dict[str, object]:
     """The verdict, the four numbers, the validity strip, the comparison."""
     judged = validity(extras.findings) if extras.findings is not None else None
-    said = claim(of, extras)
+    said = answer(of, extras)
     return {
         "headline": said.text,
-        "settle": said.settle,
+        "details": said.details,
+        "answered": said.table,
         "chief": next((at for at, each in enumerate(extras.comparisons) if each is said.chief), 0),
-        "reached": words.headline(of) if said.chief is not None else "",
         "conditions": words.conditions(of),
-        "numbers": four_numbers(of, of.best, extras) if of.best is not None else [],
-        "peaks": peaks_table(of, extras) if len(of.curves) > 1 else None,
+        "numbers": four_numbers(of, of.best, extras) if of.best is not None and shows_peak(of, said) else [],
+        "peaks": peaks_table(of, extras) if len(of.curves) > 1 and said.table is None else None,
         "validity": judged,
         "struck": judged.invalid if judged is not None else (),
         "comparisons": compared(of, extras.comparisons),

@@ -5,32 +5,33 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.audit import Severity
+from pgdyno.report.answer import answer, shows_peak
 from pgdyno.report.comparison import comparison_table, sentence
 from pgdyno.report.digest import Digest
 from pgdyno.report.export import COLUMNS, points_markdown
 from pgdyno.report.export import escaped as escape
 from pgdyno.report.extras import Extras
-from pgdyno.report.sections.claim import claim
 from pgdyno.report.sections.compared import settling
 from pgdyno.report.sections.four import four_numbers
 from pgdyno.report.sections.validity import rule_name
 from pgdyno.report.texts import say
 from pgdyno.report.texts import sentence as sentence_of
 from pgdyno.report.words import conditions
+from pgdyno.report.workload_tables import table_lines
 from pgdyno.report.wrapping import wrapped
 
 
 def markdown_of(of: Digest, extras: Extras) -> str:
     """Verdict, four numbers, findings, comparisons, the table of points and its notes."""
     blocks: list[Sequence[str]] = []
-    said = claim(of, extras)
-    heavy = [each for each in extras.findings or () if each.checked and each.severity is Severity.INVALID]
+    said = answer(of, extras)
     text = escape(said.text)
-    blocks.append(_paragraph(f"**{say('NOT VALID:')}** ~~{text}~~" if heavy else f"**{text}**"))
-    if said.settle:
-        blocks.append(_paragraph(sentence_of(escape(said.settle))))
+    blocks.append(_paragraph(f"**{say('NOT VALID:')}** ~~{text}~~" if said.invalid else f"**{text}**"))
+    blocks += [_paragraph(sentence_of(escape(each))) for each in said.details]
+    if said.table is not None:
+        blocks.append([f"    {line}" for line in table_lines(said.table, COLUMNS - 4)])
     blocks.append(_paragraph(escape(conditions(of))))
-    if of.best is not None:
+    if of.best is not None and shows_peak(of, said):
         blocks.append(
             [
                 line

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pgdyno.records import Manifest
 from pgdyno.report import numbers
+from pgdyno.report.heard import heard
+from pgdyno.report.texts import say
 
 
 def search_lines(manifest: Manifest) -> list[str]:
@@ -13,6 +15,7 @@ def search_lines(manifest: Manifest) -> list[str]:
     for each in manifest.search:
         point = {name: value for name, value in each.point if name not in ("clients", "rate") and value}
         where = [f"target {each.target}", *(f"{name} {value}" for name, value in point.items())]
-        line = f"{', '.join(where)}: {each.words}" if several else each.words
+        found = say("; ").join(heard(part) for part in each.words.split("; "))
+        line = f"{', '.join(where)}: {found}" if several else found
         lines.append(f"{line} ({numbers.count(each.trials, 'trial')})")
     return lines

@@ -89,7 +89,8 @@ def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str
 def mark(of: Digest, point: PointSummary) -> str:
     """What `point` is on its curve."""
     curve = next((curve for curve in of.curves if curve.series == point.series), None)
-    if curve is None or len(curve.points) < 2:
+    # in open loop throughput is what the plan asks for
+    if curve is None or len(curve.points) < 2 or point.point.rate is not None:
         return ""
     marked = ((say("peak"), curve.peak), (say("knee"), curve.knee))
     return say(", ").join(name for name, at in marked if at is not None and at.summary is point)

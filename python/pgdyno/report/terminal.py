@@ -1,30 +1,33 @@
-"""A run in a terminal: headline, table of points, curve, and what to know before believing it."""
+"""A run in a terminal: the plan's question, table of points, curve, what to know before believing it, the answer."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.analyse.series import heading
-from pgdyno.analyse.source import RunSource
 from pgdyno.audit import Finding
 from pgdyno.report import words
+from pgdyno.report.answer import Answer, answer
 from pgdyno.report.blocks import bar, printable, sparkline
-from pgdyno.report.digest import Digest, Note, digest, notes
+from pgdyno.report.digest import Digest, Note, notes
 from pgdyno.report.disturbances import disturbance_lines
+from pgdyno.report.extras import Extras
 from pgdyno.report.findings import finding_lines
 from pgdyno.report.preparation import preparation_line
 from pgdyno.report.prices import price_lines, priced_curves
 from pgdyno.report.published_lines import published_lines
+from pgdyno.report.rates import has_rates
 from pgdyno.report.rent import rent_lines
 from pgdyno.report.replicas import replica_lines
-from pgdyno.report.searches import search_lines
-from pgdyno.report.tables import PointRow, point_rows
+from pgdyno.report.tables import PointRow, Table, point_rows
 from pgdyno.report.terminal_chart import scaling_lines
+from pgdyno.report.texts import say, sentence
 from pgdyno.report.workload_tables import sentences, text_lines, tpcc_table
 
 ACCENT = "cyan"
@@ -58,41 +61,50 @@ class _Column:
         return max(len(self.heading), len(self.unit), *(len(cell) for cell in self.cells))
 
 
-def print_report(run: RunSource, console: Console, findings: Sequence[Finding] = ()) -> None:
-    """Write `run` to `console`; without pictures and colours where that is no terminal, or not Unicode.
+def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[str] = ()) -> None:
+    """Write `of` to `console`; without pictures and colours where that is no terminal, or not Unicode.
 
-    `findings` of the audit, if it was made, stand above the notes.
+    `last` are lines of the command that come before the answer, which ends it all.
     """
     width = console.width if console.is_terminal else None
-    for line in report_lines(digest(run), width, unicode=_unicode(console), findings=findings):
+    body = report_lines(of, width, unicode=_unicode(console), findings=extras.findings or ())
+    for line in (*body, *(Text(each) for each in ("", *last) if last), *answer_lines(answer(of, extras), width)):
         console.print(line, soft_wrap=True, highlight=False)
+
+
+def answer_lines(of: Answer, width: int | None) -> list[Text]:
+    """The answer, an empty line first, in lines of at most `width` columns; None: nobody looks, so whole lines."""
+    room = width or UNLIMITED
+    lines = [Text("")]
+    if of.table is not None:
+        lines += [*_table_lines(of.table, room), Text("")]
+    if of.invalid:
+        more = f"; {say('and {count} more', count=len(of.invalid) - 1)}" if len(of.invalid) > 1 else ""
+        lines += [Text(line, f"bold {RED}") for line in _wrapped(f"{say('Not valid:')} {of.invalid[0]}{more}", room)]
+    lines += [Text(line, "strike" if of.invalid else "bold") for line in _wrapped(of.text, room)]
+    return [*lines, *(Text(line) for each in of.details for line in _wrapped(sentence(each), room))]
 
 
 def report_lines(
     of: Digest, width: int | None, *, unicode: bool = True, findings: Sequence[Finding] = ()
 ) -> list[Text]:
-    """The report in lines of at most `width` columns; None: nobody looks, so whole lines, no pictures."""
+    """The report, all but its answer, in lines of at most `width` columns; None: whole lines, no pictures."""
     pictures = width is not None and unicode
     room = width or UNLIMITED
-    lines = [Text(line, "bold") for line in _wrapped(words.headline(of), room)]
+    lines = [Text(line, "bold") for line in _wrapped(words.question(of), room)]
     lines += [Text(line, "dim") for line in _wrapped(words.conditions(of), room)]
     if of.points:
         lines += [Text(""), *_table(of, room, pictures=pictures)]
     orders = tpcc_table(of)
     if orders is not None:
-        lines += [Text(""), *(Text(line, "bold") for line in _wrapped(orders.caption, room))]
-        whole = text_lines(orders)
-        fits = max(len(line) for line in whole) <= room
-        for line in whole if fits else sentences(orders):
-            style = AMBER if "ABOVE" in line else ""
-            lines += [Text(part, style) for part in _wrapped(line, room, indent=4)] if not fits else [Text(line, style)]
-    if pictures:
+        lines += [Text(""), *_table_lines(orders, room, AMBER)]
+    if pictures and not has_rates(of):
         chart = scaling_lines(of.curves, of.named, room)
         if chart:
             lines += [Text(""), *(Text(line, "bold") for line in _wrapped(words.scaling_title(of), room))]
             lines += [Text(line, ACCENT) for line in chart]
     for block in (
-        [*search_lines(of.manifest), *disturbance_lines(of.run.trials)],
+        disturbance_lines(of.run.trials),
         replica_lines(of.run.trials),
         published_lines(of),
     ):
@@ -106,6 +118,17 @@ def report_lines(
         lines += [Text(line, style) for line in _wrapped(text, room, indent=4)]
     lines += _notes(notes(of), room)
     lines += _failures(of, room)
+    return lines
+
+
+def _table_lines(table: Table, room: int, above: str = "") -> list[Text]:
+    """A table under its caption, a sentence a row where it is too wide; a row with ABOVE in it in the style `above`."""
+    lines = [Text(line, "bold") for line in _wrapped(table.caption, room)]
+    whole = [printable(line) for line in text_lines(table)]
+    fits = max(cell_len(line) for line in whole) <= room
+    for line in whole if fits else sentences(table):
+        style = above if "ABOVE" in line else ""
+        lines += [Text(line, style)] if fits else [Text(part, style) for part in _wrapped(line, room, indent=4)]
     return lines
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from pgdyno.analyse.compare import Comparison, compare
 from pgdyno.analyse.dips import Dip
-from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import between, within
+from pgdyno.analyse.metric import Metric, usual_metric
+from pgdyno.analyse.pairs import between
 from pgdyno.analyse.price import PriceList, prices_of
-from pgdyno.analyse.series import Series, text, varying
+from pgdyno.analyse.series import Series
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.audit import Finding, judged
@@ -19,6 +19,7 @@ from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report.arms import arms_of, comparisons_of
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.gathered import Gathered, without_collector
@@ -38,9 +39,6 @@ from pgdyno.store.cloud import told_of
 from pgdyno.store.inside import ServerStatementSum, TableSum, server_statement_sums, table_sums
 from pgdyno.store.limits import seen_beside
 
-NOT_ARMS = ("rate", "scale", "workers")
-"""Parameters that make curves but are seldom what is compared."""
-MOST_ARMS = 9
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
 """Trials whose waits, processors and disks are read: ten seconds are enough to wait for a page."""
@@ -87,6 +85,17 @@ def report_html(runs: Sequence[RunData], prices: PriceList | None = None) -> str
         return whole_report(runs, prices).html()
 
 
+def judged_run(run: RunData) -> tuple[Digest, Extras]:
+    """What the answer of one run needs: its comparisons, findings and prices, without what probes saw. Quick.
+
+    Raises StoreError.
+    """
+    with without_collector():
+        gathered = [Gathered(run)]
+        of = digest(gathered[0])
+        return of, _extras(of, gathered, gathered[0], [Subject(gathered[0], _courses(of, _own_numbers(gathered), 0))])
+
+
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
     """What a report is made of, its texts in the language of now (`spoken`). Raises StoreError and UsageError.
 
@@ -102,13 +111,9 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
     peaks = [median_trial(of, curve.peak.summary).number for curve in of.curves]
-    return of, Extras(
-        findings=_audited(subjects),
-        comparisons=_compared(of, gathered),
-        arms=_arms(of, gathered),
-        apart=[other.manifest.run for other in gathered[1:] if _is_apart(gathered[0], other)],
+    return of, replace(
+        _extras(of, gathered, source, subjects, prices),
         published=asked_for(gathered[0].manifest),
-        prices=prices or _planned_prices(gathered, source),
         besides=besides_of(gathered, steps, seen),
         processes=_at_peak(of, source, process_sums),
         tables=_at_peak(of, source, table_sums),
@@ -128,6 +133,23 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
         },
         dips=dips,
         unseen=sum(trial.probe is not None and trial.number not in seen for trial in source.trials),
+    )
+
+
+def _extras(
+    of: Digest,
+    runs: Sequence[Gathered],
+    source: RunSource,
+    subjects: Sequence[Subject],
+    prices: PriceList | None = None,
+) -> Extras:
+    """What the answer needs."""
+    return Extras(
+        findings=_audited(subjects),
+        comparisons=_compared(of, runs),
+        arms=_arms(of, runs),
+        apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
+        prices=prices or _planned_prices(runs, source),
     )
 
 
@@ -187,16 +209,10 @@ def _of_run(finding: Finding, run: str) -> Finding:
 
 def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
     """Every further run beside the first; of one run, its arms beside the first of them."""
-    if len(runs) > 1:
-        return compare([between(runs[0], other, Metric.TPS) for other in runs[1:] if not _is_apart(runs[0], other)])
-    by = _compared_by(of)
-    if by is None:
-        return []
-    try:
-        return compare(within(runs[0], by, Metric.TPS)[: MOST_ARMS - 1])
-    except UsageError:
-        # every trial of all arms but one failed: there is nothing to compare
-        return []
+    if len(runs) == 1:
+        return comparisons_of(of)
+    metric = usual_metric(runs[0])
+    return compare([between(runs[0], other, metric) for other in runs[1:] if not _is_apart(runs[0], other)])
 
 
 def _is_apart(base: Gathered, other: Gathered) -> bool:
@@ -208,21 +224,12 @@ def _is_apart(base: Gathered, other: Gathered) -> bool:
     return False
 
 
-def _compared_by(of: Digest) -> str | None:
-    """What the arms of one run differ in; None where nothing does."""
-    return next((name for name in varying(list(of.named)) if name not in NOT_ARMS), None)
-
-
 def _arms(of: Digest, runs: Sequence[Gathered]) -> dict[Series, str]:
     """By series, the arm that `_compared` knows it as: its run; of one run, what it has of what is compared."""
-    if len(runs) > 1:
-        shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
-        return {series: run for series in of.named for run, targets in shown if series.target in targets}
-    by = _compared_by(of)
-    if by is None:
-        return {}
-    values = {series: series.parameter(by) for series in of.named}
-    return {series: "default" if value is None else text(value) for series, value in values.items()}
+    if len(runs) == 1:
+        return arms_of(of)
+    shown = [(run.manifest.run, set(names.values())) for run, names in zip(runs, target_names(runs), strict=True)]
+    return {series: run for series in of.named for run, targets in shown if series.target in targets}
 
 
 def besides_of(runs: Sequence[Gathered], steps: Steps, seen: Collection[int]) -> dict[int, Beside]:

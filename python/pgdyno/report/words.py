@@ -20,24 +20,23 @@ NAMED_AT_MOST = 3
 """Series that a title names one by one."""
 
 
-def headline(of: Digest) -> str:
-    """The run in one sentence."""
-    best, trials = of.best, of.run.trials
-    if best is None:
-        if not trials:
-            return say("No trial has ended yet")
-        return say_count(
-            len(trials),
-            "No trial finished: {count} trial failed or was interrupted",
-            "No trial finished: {count} trials failed or were interrupted",
-        )
-    server, tps, clients = of.server_name(best.series), best.peak.tps, numbers.count(best.peak.clients, "client")
-    told = {"tps": numbers.estimate(tps), "clients": clients, "interval": interval(tps)}
-    if len(of.curves) == 1:
-        return say("{server} reaches {tps} transactions a second at {clients} ({interval})", server=server, **told)
-    name = of.named[best.series].name
-    who = name if server == best.series.target else f"{name} ({server})"
-    return say("The highest peak is {tps} transactions a second: {who} at {clients} ({interval})", who=who, **told)
+def question(of: Digest) -> str:
+    """What the plan asks: its name, and its description where it has one."""
+    plan = of.manifest.plan
+    name = plan.get("name") or of.manifest.workload
+    return f"{name}: {plan['description']}" if plan.get("description") else name
+
+
+def nothing_finished(of: Digest) -> str:
+    """Why a run without a result has none."""
+    count = len(of.run.trials)
+    if not count:
+        return say("No trial has ended yet")
+    return say_count(
+        count,
+        "No trial finished: {count} trial failed or was interrupted",
+        "No trial finished: {count} trials failed or were interrupted",
+    )
 
 
 def interval(tps: Estimate) -> str:

@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from rich.cells import cell_len
+
 from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
 from pgdyno.report.texts import said, say
+from pgdyno.report.wrapping import set_cell, wrapped
 
 SWEEP_HEADINGS = ("thc", "elaptime", "reads", "writes", "others", "tps", "qps", "errs", "min", "avg", "max", "p95")
 """As published sweeps of sysbench have them: threads, seconds, counts, rates, milliseconds."""
@@ -88,16 +91,24 @@ def _names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:
 def text_lines(table: Table) -> list[str]:
     """The table as text: names to the left, figures to the right, in columns as wide as they need."""
     rows = (table.headings, *table.rows)
-    widths = [max(len(row[at]) for row in rows) for at in range(len(table.headings))]
+    widths = [max(cell_len(row[at]) for row in rows) for at in range(len(table.headings))]
     return ["  ".join(_padded(row, widths, table.text_columns)).rstrip() for row in rows]
 
 
 def _padded(row: Sequence[str], widths: Sequence[int], text_columns: int) -> Iterable[str]:
     for at, (cell, width) in enumerate(zip(row, widths, strict=True)):
-        yield cell.ljust(width) if at < text_columns else cell.rjust(width)
+        yield set_cell(cell, width, right=at >= text_columns)
 
 
 def sentences(table: Table) -> list[str]:
     """A line a row, with the headings in it: for where the table is too wide."""
     pairs = [zip(table.headings, row, strict=True) for row in table.rows]
     return [", ".join(f"{heading} {cell}" for heading, cell in row) for row in pairs]
+
+
+def table_lines(table: Table, width: int) -> list[str]:
+    """The table as text of at most `width` columns: its rows, or sentences where these are too wide."""
+    rows = text_lines(table)
+    if max(cell_len(row) for row in rows) <= width:
+        return rows
+    return [line for each in sentences(table) for line in wrapped(each, width, "  ")]

@@ -17,6 +17,7 @@ from pgdyno.records import (
     GeneratorHost,
     Latency,
     Outcome,
+    PhaseFigures,
     ScriptSummary,
     Stage,
     Summary,
@@ -258,6 +259,19 @@ def _summary(start: Event, connected: Event | None, end: Event) -> Summary:
         errors=[ErrorCount(**error) for error in end["errors"]],
         statements=statement_counts(end),
         tpcc=tpcc_figures(end),
+        phases=[_phase(phase) for phase in end.get("phases") or ()],
+    )
+
+
+def _phase(phase: Event) -> PhaseFigures:
+    counts = ("scheduled", "succeeded", "failed", "skipped", "unstarted")
+    return PhaseFigures(
+        name=phase["name"],
+        result=phase["result"],
+        measured_s=phase["measured_s"],
+        **{name: phase[name] for name in counts},
+        tps=phase["tps"],
+        latency_ns=_latency(phase["latency_ns"]),
     )
 
 

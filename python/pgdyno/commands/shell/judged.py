@@ -12,6 +12,7 @@ from pgdyno.commands.shell.options import (
     BaseOption,
     ByOption,
     ClusterOption,
+    ComparedOption,
     FloorOption,
     ForceOption,
     JsonOption,
@@ -28,7 +29,7 @@ def compare(
     second: Annotated[str | None, typer.Argument(metavar="OTHER", help="The run that is set beside it.")] = None,
     by: ByOption = None,
     base: BaseOption = None,
-    metric: MetricOption = "tps",
+    metric: ComparedOption = None,
     floor_from: FloorOption = None,
     noise_floor: Annotated[
         bool, typer.Option("--noise-floor", help="Of an A/A run: how much two equal arms differ here.")
@@ -57,7 +58,7 @@ def gate(
     ] = "3%",
     by: ByOption = None,
     base: BaseOption = None,
-    metric: MetricOption = "tps",
+    metric: ComparedOption = None,
     floor_from: FloorOption = None,
     junit: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JUnit XML.")] = None,
     md: Annotated[Path | None, typer.Option(metavar="FILE", help="Write Markdown.")] = None,

@@ -58,6 +58,9 @@ BudgetOption = Annotated[
     ),
 ]
 MetricOption = Annotated[Literal["tps", "p99", "mean"], typer.Option(help="What is compared.")]
+ComparedOption = Annotated[
+    Literal["tps", "p99", "mean"] | None, typer.Option(help="What is compared.  [default: tps, at a fixed rate p99]")
+]
 ByOption = Annotated[
     str | None,
     typer.Option(metavar="NAME", help="Within one run: target, version, settings.NAME, any parameter."),

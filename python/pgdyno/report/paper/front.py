@@ -53,11 +53,11 @@ def _verdict(content: Content) -> Iterator[Block]:
     if struck:
         more = f"; {say('and {count} more', count=len(struck) - 1)}" if len(struck) > 1 else ""
         yield line(f"{say('Not valid:')} {struck[0]}{more}.", "bad")
-    if content["settle"]:
-        yield line(sentence(content["settle"]), "strong")
-    if content["reached"]:
-        yield line(sentence(content["reached"]))
+    for each in content["details"]:
+        yield line(sentence(each))
     yield line(content["conditions"], "quiet")
+    if content["answered"] is not None:
+        yield table(content["answered"])
     if content["unfinished"]:
         failed = say_count(
             len(content["unfinished"]),

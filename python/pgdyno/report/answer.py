@@ -1,0 +1,189 @@
+"""The answer to the plan's question, as a value: the terminal ends with it; page, PDF and Markdown begin with it.
+
+With several arms it is the verdict of their comparison, as `pgdyno compare` gives it; with phases and with fixed
+rates the figures of each; of a search what it found; else the peak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from pgdyno.analyse.compare import Comparison, Verdict
+from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.audit import Severity
+from pgdyno.report import numbers, words
+from pgdyno.report.comparison import point_counts, sentence
+from pgdyno.report.digest import Digest
+from pgdyno.report.extras import Extras
+from pgdyno.report.peaks import edges, peaks_text, spread
+from pgdyno.report.phases import phase_table, phases_text
+from pgdyno.report.rates import has_rates, rate_table, rates_text, unserved
+from pgdyno.report.searches import search_lines
+from pgdyno.report.sections.compared import settling
+from pgdyno.report.sections.four import curve_price
+from pgdyno.report.tables import Table
+from pgdyno.report.texts import listed, say, say_count
+
+MOST_REASONS = 3
+"""Failures that are named where nothing else can be said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What is said first on a page, and last in a terminal."""
+
+    text: str
+    """One sentence, without its full stop."""
+    details: tuple[str, ...] = ()
+    """Further ones: what would settle it, the other arms, how far trials lie apart."""
+    table: Table | None = None
+    """Of phases, or of rates."""
+    invalid: tuple[str, ...] = ()
+    """Why it does not hold, by the audit; empty when it does, and where nobody audited."""
+    chief: Comparison | None = None
+    """The comparison that `text` is about; None without one."""
+
+
+def shows_peak(of: Digest, said: Answer) -> bool:
+    """Whether one peak may stand large under the answer.
+
+    Of arms that cannot be told apart none is the best; in open loop throughput is what the plan asks for.
+    """
+    is_settled = said.chief is None or _verdict(said.chief) is not Verdict.INCONCLUSIVE
+    return is_settled and said.table is None and not has_rates(of)
+
+
+def answer(of: Digest, extras: Extras) -> Answer:
+    """The answer of a run, or of several that are compared."""
+    invalid = [each.message for each in extras.findings or () if each.checked and each.severity is Severity.INVALID]
+    return replace(_answer(of, extras), invalid=tuple(invalid))
+
+
+def _answer(of: Digest, extras: Extras) -> Answer:
+    if all(point.tps is None for point in of.points):
+        return Answer(words.nothing_finished(of), tuple(_reasons(of)))
+    table = phase_table(of) or rate_table(of)
+    if extras.comparisons:
+        return replace(_compared(of, extras), table=table)
+    missing = _incomparable(of, extras)
+    if missing is not None:
+        return Answer(missing, tuple(_reasons(of)), table)
+    return _of_one_arm(of, extras, table)
+
+
+def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
+    found = search_lines(of.manifest)
+    if found:
+        return Answer(found[0], tuple(found[1:]))
+    phases = phases_text(of)
+    if phases is not None:
+        return Answer(phases, (), table)
+    rates = rates_text(of)
+    if rates is not None:
+        return Answer(rates, tuple(unserved(of)), table)
+    price = _million(of.best, extras) if of.best is not None else None
+    text = _priced(peaks_text(of), extras, price)
+    return Answer(text, (*edges(of), *spread(of)))
+
+
+# ---- several arms ----
+
+
+def _compared(of: Digest, extras: Extras) -> Answer:
+    """The comparison of the largest settled effect first, then what would settle it, then the others."""
+    chief = chief_of(extras.comparisons)
+    text = sentence(chief)
+    if _verdict(chief) is not Verdict.INCONCLUSIVE:
+        text = _priced_arms(text, of, chief, extras)
+    settle = settling(chief)
+    details = [*point_counts(chief), *([settle] if settle else [])]
+    others = [each for each in extras.comparisons if each is not chief]
+    details += [sentence(each) for each in others if _has_interval(each)]
+    without = [each.other for each in others if not _has_interval(each)]
+    if without:
+        details.append(say("{arms}: too few results for an interval", arms=listed(without)))
+    return Answer(text, (*details, *search_lines(of.manifest)), chief=chief)
+
+
+def _has_interval(of: Comparison) -> bool:
+    return of.chief is not None and of.chief.interval is not None
+
+
+def chief_of(comparisons: Sequence[Comparison]) -> Comparison:
+    """The comparison of the largest effect, one that is settled if there is any; the first without an interval."""
+    told = [(each, chief.interval) for each in comparisons if (chief := each.chief) and chief.interval]
+    settled = [each for each in told if _verdict(each[0]) is not Verdict.INCONCLUSIVE]
+    return max(settled or told, key=lambda each: abs(each[1].mean))[0] if told else comparisons[0]
+
+
+def _verdict(of: Comparison) -> Verdict:
+    return of.chief.verdict if of.chief is not None else Verdict.INCONCLUSIVE
+
+
+def _incomparable(of: Digest, extras: Extras) -> str | None:
+    """Why arms that the plan has could not be compared; None where there are none."""
+    every = list(dict.fromkeys(extras.arms.values()))
+    if len(every) < 2:
+        return None
+    finished = {extras.arms.get(point.series) for point in of.points if point.finished}
+    without = [arm for arm in every if arm not in finished]
+    if without:
+        return say_count(
+            len(without),
+            "Nothing to compare: {arms} has no finished trial",
+            "Nothing to compare: {arms} have no finished trial",
+            arms=listed(without),
+        )
+    return say("Nothing to compare: {arms} have no point in common", arms=listed(every))
+
+
+def _priced(text: str, extras: Extras, price: str | None) -> str:
+    if price is None or extras.prices is None:
+        return text
+    return say(
+        "{claim}; a million transactions cost {price} {currency}",
+        claim=text,
+        price=price,
+        currency=extras.prices.currency,
+    )
+
+
+def _priced_arms(text: str, of: Digest, chief: Comparison, extras: Extras) -> str:
+    """Both arms' prices at their highest peaks; nothing where one of them has none."""
+    base, other = (_arm_price(of, arm, extras) for arm in (chief.base, chief.other))
+    if base is None or other is None or extras.prices is None:
+        return text
+    return say(
+        "{claim}; a million transactions cost {price} {currency} ({other}), {base_price} {currency} ({base})",
+        claim=text,
+        price=other,
+        base_price=base,
+        currency=extras.prices.currency,
+        other=chief.other,
+        base=chief.base,
+    )
+
+
+def _arm_price(of: Digest, arm: str, extras: Extras) -> str | None:
+    curves = [curve for curve in of.curves if extras.arms.get(curve.series) == arm]
+    best = max(curves, key=lambda curve: curve.peak.tps.mean, default=None)
+    return _million(best, extras) if best is not None else None
+
+
+def _million(curve: ScalingCurve, extras: Extras) -> str | None:
+    price = curve_price(curve, extras.prices)
+    return numbers.rounded(price.per_million) if price is not None else None
+
+
+# ---- no result ----
+
+
+def _reasons(of: Digest) -> Iterator[str]:
+    """Why trials failed, each reason once, with the first trial that it stopped."""
+    first: dict[str, int] = {}
+    for trial in of.unfinished:
+        if trial.failure is not None:
+            first.setdefault(trial.failure.message, trial.number)
+    for message, number in list(first.items())[:MOST_REASONS]:
+        yield say("trial {number}: {message}", number=number, message=message)

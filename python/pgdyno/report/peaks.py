@@ -1,0 +1,113 @@
+"""The peak of each series in words: what a run of one arm answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pgdyno.analyse.estimate import Estimate
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.analyse.warning import WarningCode
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.heard import heard
+from pgdyno.report.texts import say
+from pgdyno.report.words import interval
+
+MOST_NAMED = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Peak:
+    """The point of highest throughput of a series."""
+
+    name: str
+    """Of the series; of the only one, its server."""
+    tps: Estimate
+    point: PointSummary
+
+    @property
+    def clients(self) -> str:
+        """How many there are, in words: an import may not know."""
+        return numbers.count(self.point.clients, "client") if self.point.clients else say("clients not told")
+
+
+def peaks(of: Digest) -> list[Peak]:
+    """A peak for each series that has a result. An imported point without clients is on no curve, and counts."""
+    highest = {
+        curve.series: Peak(of.named[curve.series].name, curve.peak.tps, curve.peak.summary) for curve in of.curves
+    }
+    for point in of.points:
+        known = highest.get(point.series)
+        if point.tps is not None and (known is None or (not known.point.clients and point.tps.mean > known.tps.mean)):
+            highest[point.series] = Peak(of.named[point.series].name, point.tps, point)
+    if len(of.named) == 1:
+        return [Peak(of.server_name(series), peak.tps, peak.point) for series, peak in highest.items()]
+    return list(highest.values())
+
+
+def peaks_text(of: Digest) -> str:
+    """The peak of the only series; of several, between which values they lie: no rank, as none was tested."""
+    found = peaks(of)
+    if len(found) == 1:
+        only = found[0]
+        if not only.point.clients:
+            return say(
+                "{server} reaches {tps} transactions a second ({interval}); clients not told",
+                server=only.name,
+                tps=numbers.estimate(only.tps),
+                interval=interval(only.tps),
+            )
+        return say(
+            "{server} reaches {tps} transactions a second at {clients} ({interval})",
+            server=only.name,
+            tps=numbers.estimate(only.tps),
+            clients=only.clients,
+            interval=interval(only.tps),
+        )
+    ordered = sorted(found, key=lambda peak: peak.tps.mean)
+    first, last = ordered[0], ordered[-1]
+    return say(
+        "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
+        low=numbers.estimate(first.tps),
+        lowest=first.name,
+        high=numbers.estimate(last.tps),
+        highest=last.name,
+    )
+
+
+def edges(of: Digest) -> Iterator[str]:
+    """Where the peak was not reached: the answer is then a lower bound."""
+    for curve in of.curves:
+        for warning in curve.warnings:
+            if warning.code is WarningCode.PEAK_AT_EDGE:
+                said = heard(warning.message)
+                yield said if len(of.named) == 1 else f"{of.named[curve.series].name}: {said}"
+
+
+def spread(of: Digest) -> Iterator[str]:
+    """Noise: how far the trials of the only peak lie apart; of several series, the peak of each with its interval."""
+    found = peaks(of)
+    if len(found) > 1:
+        for peak in found[:MOST_NAMED]:
+            yield say(
+                "{name}: {tps} transactions a second at {clients} ({interval})",
+                name=peak.name,
+                tps=numbers.estimate(peak.tps),
+                clients=peak.clients,
+                interval=interval(peak.tps),
+            )
+        if len(found) > MOST_NAMED:
+            yield say("and {count} more", count=len(found) - MOST_NAMED)
+        return
+    rates = found[0].point.tps_by_trial
+    if len(rates) < 2:
+        yield say("one trial does not show how much trials differ")
+        return
+    low, high = min(rates), max(rates)
+    yield say(
+        "noise: the trials there lie between {low} and {high}, {percent} % apart",
+        low=numbers.rounded(low, numbers.digits_of(found[0].tps)),
+        high=numbers.rounded(high, numbers.digits_of(found[0].tps)),
+        percent=numbers.rounded(100 * (high - low) / found[0].tps.mean, 2) if found[0].tps.mean > 0 else 0,
+    )

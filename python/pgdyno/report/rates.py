@@ -1,0 +1,128 @@
+"""Fixed rates: what a run in open loop answers is the latency at each rate, and whether the server kept up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pgdyno.analyse.summary import PointSummary
+from pgdyno.report import numbers
+from pgdyno.report.digest import Digest
+from pgdyno.report.tables import Table
+from pgdyno.report.texts import listed, said, say
+
+NAMED_AT_MOST = 4
+"""Rates that one sentence names one by one."""
+KEPT_UP = 0.99
+"""Share of the due transactions that a server serves which keeps up with its rate."""
+
+
+def has_rates(of: Digest) -> bool:
+    """Whether every point has a rate: then throughput is what the plan asks for, and has neither peak nor knee."""
+    return bool(of.points) and all(point.point.rate is not None for point in of.points)
+
+
+def rates_text(of: Digest) -> str | None:
+    """Latency at the rate, or p99 at each of several; None where a point has no rate."""
+    points = _with_latency(of)
+    if not points:
+        return None
+    name = _server(of)
+    if len(points) == 1:
+        latency, n = points[0].latency, len(points[0].finished)
+        assert latency is not None
+        return say(
+            "At {rate} transactions a second {name} answers with a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
+            rate=_rate(points[0]),
+            name=name,
+            p99=numbers.ms(latency.p99_ns),
+            p50=numbers.ms(latency.p50_ns),
+            trials=numbers.count(n, "trial"),
+        )
+    chosen = points if len(points) <= NAMED_AT_MOST else [points[0], points[-1]]
+    # several points at one rate differ in something else, which a name says
+    by_name = len({point.point.rate for point in points}) < len(points)
+    parts = [
+        say(
+            "{ms} ms at {rate}",
+            ms=numbers.ms(point.latency.p99_ns if point.latency is not None else None),
+            rate=of.point_name(point) if by_name else _rate(point),
+        )
+        for point in chosen
+    ]
+    if by_name:
+        return say("p99 of {name} is {parts}", name=name, parts=listed(parts))
+    return say("p99 of {name} is {parts} transactions a second", name=name, parts=listed(parts))
+
+
+def unserved(of: Digest) -> Iterator[str]:
+    """Each rate that the server did not keep up with, and how far p99 of trials lies apart at the only rate."""
+    points = _with_latency(of)
+    for point in points:
+        if point.tps is not None and _share(of, point) < KEPT_UP:
+            yield say(
+                "{name} does not keep up with {rate} transactions a second: it serves {tps}",
+                name=_server(of),
+                rate=_rate(point),
+                tps=numbers.estimate(point.tps),
+            )
+    if len(points) == 1:
+        each = [
+            trial.summary.latency_ns.p99
+            for trial in of.run.trials
+            if trial.number in points[0].finished and trial.summary is not None and trial.summary.latency_ns is not None
+        ]
+        known = [p99 for p99 in each if p99 is not None]
+        if len(known) > 1:
+            yield say(
+                "noise: p99 of the trials lies between {low} and {high} ms",
+                low=numbers.ms(min(known)),
+                high=numbers.ms(max(known)),
+            )
+        else:
+            yield say("one trial does not show how much trials differ")
+
+
+def rate_table(of: Digest) -> Table | None:
+    """A row a point: what was due, what was served, latency from the intended start. None where a point has no rate."""
+    points = _with_latency(of)
+    if len(points) < 2:
+        return None
+    several = len(of.named) > 1
+    rows = tuple(
+        (
+            of.point_name(point) if several else _rate(point),
+            _rate(point),
+            numbers.estimate(point.tps),
+            f"{100 * _share(of, point):.4g}",
+            numbers.ms(point.latency.p50_ns if point.latency is not None else None),
+            numbers.ms(point.latency.p99_ns if point.latency is not None else None),
+            numbers.ms(point.latency.max_ns if point.latency is not None else None),
+        )
+        for point in points
+    )
+    headings = (*said("point", "rate", "served, tps", "served, %"), "p50, ms", "p99, ms", say("max, ms"))
+    return Table(say("Latency at each rate, from the intended start"), headings, rows)
+
+
+def _with_latency(of: Digest) -> Sequence[PointSummary]:
+    """Points that have a result, by their rates; none where a point has no rate."""
+    if not has_rates(of):
+        return []
+    there = [point for point in of.points if point.latency is not None and point.tps is not None]
+    return sorted(there, key=lambda point: point.point.rate or 0.0)
+
+
+def _share(of: Digest, point: PointSummary) -> float:
+    """Of the transactions that were due, those that were served."""
+    summaries = [trial.summary for trial in of.run.trials if trial.number in point.finished and trial.summary]
+    due = sum((each.scheduled or 0) - (each.in_flight or 0) + each.unstarted for each in summaries)
+    return sum(each.succeeded or 0 for each in summaries) / due if due else 1.0
+
+
+def _rate(point: PointSummary) -> str:
+    return f"{point.point.rate or 0:,.10g}"
+
+
+def _server(of: Digest) -> str:
+    names = {of.server_name(series) for series in of.named}
+    return names.pop() if len(names) == 1 else of.manifest.workload

@@ -1,0 +1,300 @@
+"""The answer to the plan's question: what it is for each kind of run, and where it stands."""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from pgdyno.analyse.compare import compare
+from pgdyno.analyse.pairs import within
+from pgdyno.audit import Finding, Severity
+from pgdyno.records import PhaseFigures, Point, SearchRecord
+from pgdyno.report.answer import Answer, answer
+from pgdyno.report.arms import arms_of, comparisons_of
+from pgdyno.report.comparison import sentence
+from pgdyno.report.digest import digest
+from pgdyno.report.extras import Extras
+from pgdyno.report.html import render_html
+from pgdyno.report.markdown import markdown_of
+from pgdyno.report.terminal import print_report
+from pgdyno.report.texts import Language, spoken
+from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
+from tests.unit.test_report_html import Page
+
+
+def extras_of(run: SampleRun, findings: Sequence[Finding] | None = None) -> Extras:
+    of = digest(run)
+    return Extras(comparisons=comparisons_of(of), arms=arms_of(of), findings=findings)
+
+
+def answered(run: SampleRun, findings: Sequence[Finding] | None = None) -> Answer:
+    return answer(digest(run), extras_of(run, findings))
+
+
+def shown(run: SampleRun, width: int = 80, findings: Sequence[Finding] | None = None) -> list[str]:
+    """What a terminal shows, line by line."""
+    to = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
+    print_report(digest(run), to, extras_of(run, findings))
+    assert isinstance(to.file, io.StringIO)
+    return to.file.getvalue().splitlines()
+
+
+def page(run: SampleRun) -> Page:
+    return Page(render_html(run, "here", extras_of(run)))
+
+
+def arms(names: Sequence[str], gains: Sequence[float], repeats: int = 8, shake: float = 0.004) -> SampleRun:
+    """Three numbers of clients under arms that are `gains` as fast."""
+    run = SampleRun(manifest(names, trials_planned=3 * len(names) * repeats))
+    for repeat in range(1, repeats + 1):
+        for clients, tps in ((1, 1000.0), (4, 3900.0), (16, 5000.0)):
+            for name, gain in zip(names, gains, strict=True):
+                noise = 1 + shake * math.sin(7 * repeat + clients + 50 * gain)
+                add_trial(run, name, clients, tps * gain * noise, 900, repeat=repeat, seconds=2)
+    return run
+
+
+def at_rates(
+    rates: Sequence[float], target: str = "pg18", served: float = 1.0, run: SampleRun | None = None
+) -> SampleRun:
+    run = run or SampleRun(manifest((target,)))
+    for repeat in range(1, 4):
+        for rate in rates:
+            point = Point(clients=8, protocol="prepared", rate=rate)
+            skipped = round(rate * 2 * (1 - served))
+            add_trial(
+                run, target, 8, rate * served, 900 + 10 * repeat, repeat=repeat, seconds=2, point=point, skipped=skipped
+            )
+    return run
+
+
+def in_phases(repeats: int = 3) -> SampleRun:
+    phases = [
+        {"name": "rise", "rate": {"from": 100, "to": 900}},
+        {"name": "hold", "rate": 900},
+        {"name": "settle", "rate": 100},
+    ]
+    base = manifest()
+    run = SampleRun(base.model_copy(update={"plan": {**base.plan, "phase": phases}}))
+    for repeat in range(1, repeats + 1):
+        record = add_trial(run, "pg18", 8, 600, 900, repeat=repeat, seconds=2)
+        assert record.summary is not None
+        latency = record.summary.latency_ns
+        assert latency is not None
+        figures = [
+            PhaseFigures(
+                name=name, result=name != "settle", measured_s=5, scheduled=5 * tps, succeeded=5 * tps, failed=0,
+                skipped=3, unstarted=0, tps=tps + repeat,
+                latency_ns=latency.model_copy(update={"p50": 400_000, "p99": p99_us * 1000 + 1000 * repeat}),
+            )
+            for name, tps, p99_us in (("rise", 500, 2000), ("hold", 900, 8000), ("settle", 100, 1000))
+        ]  # fmt: skip
+        record.summary.phases.extend(figures)
+    return run
+
+
+def invalid() -> Finding:
+    return Finding(
+        rule="littles-law", severity=Severity.INVALID, trials=[1], message="the load was another", evidence=[],
+        advice="measure anew", source="x",
+    )  # fmt: skip
+
+
+RUNS: dict[str, Callable[[], SampleRun]] = {
+    "two arms": lambda: arms(("pg17", "pg18"), (1.0, 1.06)),
+    "two arms alike": lambda: arms(("pg17", "pg18"), (1.0, 1.01), repeats=3, shake=0.03),
+    "three arms": lambda: arms(("pg16", "pg17", "pg18"), (1.0, 1.002, 1.06)),
+    "too few pairs": lambda: arms(("pg17", "pg18"), (1.0, 1.06), repeats=1),
+    "a rate": lambda: at_rates([1000.0]),
+    "rates": lambda: at_rates([500.0, 1000.0]),
+    "phases": in_phases,
+    "one arm": with_knee,
+    "one arm once": lambda: sweep(clients=(1, 4), repeats=1),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_the_terminal_ends_and_the_page_and_markdown_begin_with_the_same_answer(name: str) -> None:
+    run = RUNS[name]()
+    said = answered(run)
+    ends = " ".join(shown(run, 200)[-1 - len(said.details) :])
+    assert ends.startswith(said.text)
+    made = page(run)
+    assert made.text("h1") == said.text
+    source = render_html(run, "here", extras_of(run))
+    places = [
+        source.index(text) for text in ("<h1>", *['<p class="detail">'][: len(said.details)], 'class="conditions"')
+    ]
+    assert all(first < second for first, second in pairwise(places))
+    text = " ".join(markdown_of(digest(run), extras_of(run)).split()).replace("\\", "")
+    assert text.startswith(f"**{said.text}**")
+
+
+@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_no_line_of_the_answer_is_wider_than_the_terminal(name: str, width: int) -> None:
+    assert max(cell_len(line) for line in shown(RUNS[name](), width)) <= width
+
+
+def test_two_arms_that_differ_get_the_verdict_of_compare() -> None:
+    run = arms(("pg17", "pg18"), (1.0, 1.06))
+    said = answered(run)
+    (compared,) = compare(within(run, "target", comparisons_of(digest(run))[0].metric))
+    assert said.text == sentence(compared)
+    assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
+    assert said.details == ("Of 3 points: faster at 3",)
+
+
+def test_arms_that_cannot_be_told_apart_have_no_highest_peak() -> None:
+    run = arms(("pg17", "pg18"), (1.0, 1.01), repeats=3, shake=0.03)
+    said = answered(run)
+    assert said.text.startswith("Inconclusive: pg18 beside pg17 by throughput: ")
+    assert any(each.startswith("These pairs could have shown ") for each in said.details)
+    made = page(run)
+    assert "highest peak" not in "\n".join([*shown(run), render_html(run, "here", extras_of(run))]).lower()
+    assert "peak throughput" not in made.text("dl")
+
+
+def test_of_three_arms_every_verdict_is_told_the_largest_settled_first() -> None:
+    said = answered(RUNS["three arms"]())
+    assert said.text.startswith("pg18 is faster than pg16 by throughput")
+    assert said.details[-1].startswith("pg17 is the same as pg16 by throughput")
+
+
+def test_one_pair_is_not_enough_for_an_interval_and_no_peak_takes_its_place() -> None:
+    said = answered(arms(("pg17", "pg18"), (1.0, 1.06), repeats=1))
+    assert said.text == "pg18 beside pg17, by throughput: too few results for an interval"
+    assert "Two pairs at least make an interval, six a claim" in said.details
+
+
+def test_of_many_arms_without_an_interval_the_others_share_a_line() -> None:
+    said = answered(arms(("pg15", "pg16", "pg17", "pg18"), (1.0, 1.0, 1.0, 1.0), repeats=1))
+    assert said.details[-1] == "pg17 and pg18: too few results for an interval"
+
+
+def test_an_arm_without_a_result_is_named() -> None:
+    run = arms(("pg17",), (1.0,))
+    run.manifest = manifest(("pg17", "pg18"))
+    for clients in (1, 4, 16):
+        add_failure(run, "pg18", clients, message="no such setting: io_method")
+    said = answered(run)
+    assert said.text == "Nothing to compare: pg18 has no finished trial"
+    assert said.details == ("trial 25: no such setting: io_method",)
+
+
+def test_a_fixed_rate_is_answered_by_its_latency() -> None:
+    said = answered(at_rates([1000.0]))
+    assert said.text.startswith("At 1,000 transactions a second PostgreSQL 18.6 answers with a p99 of ")
+    assert said.details[0].startswith("noise: p99 of the trials lies between ")
+    everything = "\n".join(shown(at_rates([500.0, 1000.0])))
+    assert "knee" not in everything
+    assert "peak" not in everything
+
+
+def test_rates_have_a_row_each_and_one_that_is_too_high_is_told() -> None:
+    run = at_rates([500.0])
+    at_rates([4000.0], served=0.8, run=run)
+    said = answered(run)
+    assert said.table is not None
+    assert [row[1] for row in said.table.rows] == ["500", "4,000"]
+    assert "PostgreSQL 18.6 does not keep up with 4,000 transactions a second: it serves 3,200" in said.details
+
+
+def test_arms_at_a_rate_are_compared_by_latency() -> None:
+    run = SampleRun(manifest(("pg17", "pg18")))
+    for target in ("pg17", "pg18"):
+        at_rates([1000.0], target, run=run)
+    said = answered(run)
+    assert "p99 latency" in said.text
+    assert said.table is not None
+    assert len(said.table.rows) == 2
+
+
+def test_phases_have_a_row_each() -> None:
+    said = answered(in_phases())
+    assert said.text == (
+        "PostgreSQL 18.6 in 2 phases: 502 to 902 transactions a second; p99 2.00 to 8.00 ms, the highest in hold"
+    )
+    assert said.table is not None
+    assert [row[:2] for row in said.table.rows] == [
+        ("rise", "100 to 900"),
+        ("hold", "900"),
+        ("settle (no result)", "100"),
+    ]
+    assert said.table.rows[1][5] == "8.00"
+
+
+def test_one_arm_is_answered_by_its_peak_with_interval_and_noise() -> None:
+    said = answered(with_knee())
+    assert said.text == "PostgreSQL 18.6 reaches 1,000 transactions a second at 4 clients (95 %: 975 to 1,020, n = 3)"
+    assert any(each.startswith("peak not reached: ") for each in said.details)
+    assert "noise: the trials there lie between 990 and 1,010, 2.0 % apart" in said.details
+
+
+def test_one_trial_tells_nothing_of_noise() -> None:
+    said = answered(sweep(clients=(1, 4), repeats=1))
+    assert said.text.endswith("(one trial, no interval)")
+    assert "one trial does not show how much trials differ" in said.details
+
+
+def test_curves_that_are_no_arms_are_not_ranked() -> None:
+    run = SampleRun(manifest())
+    for repeat in range(1, 4):
+        for scale, tps in ((10, 4000.0), (100, 3900.0)):
+            add_trial(run, "pg18", 4, tps + repeat, 900, repeat=repeat, seconds=2, point=Point(clients=4, scale=scale))
+    said = answered(run)
+    assert said.text.startswith("Peaks lie between 3,9")
+    assert [each.partition(":")[0] for each in said.details] == ["scale 10", "scale 100"]
+
+
+def test_a_search_is_answered_by_what_it_found() -> None:
+    run = with_knee()
+    found = SearchRecord(
+        find="capacity", target="pg18", point=Point(clients=4, rate=2100.0), trials=9,
+        words="capacity at p99 < 10ms: from 2,100 to 2,200 transactions a second",
+    )  # fmt: skip
+    run.manifest.search.append(found)
+    assert answered(run).text == "capacity at p99 < 10ms: from 2,100 to 2,200 transactions a second (9 trials)"
+    with spoken(Language.JAPANESE):
+        assert "capacity" not in answered(run).text
+
+
+def test_a_run_of_failures_says_why() -> None:
+    run = SampleRun(manifest())
+    for clients in (1, 4):
+        add_failure(run, "pg18", clients, message="no room left on the disk")
+    said = answered(run)
+    assert said.text == "No trial finished: 2 trials failed or were interrupted"
+    assert said.details == ("trial 1: no room left on the disk",)
+
+
+def test_an_imported_figure_without_clients_is_an_answer() -> None:
+    run = SampleRun(manifest())
+    add_trial(run, "pg18", 0, 4321.0, 900, point=Point(clients=0))
+    assert answered(run).text == (
+        "PostgreSQL 18.6 reaches 4,320 transactions a second (one trial, no interval); clients not told"
+    )
+
+
+def test_what_the_audit_says_is_invalid_is_told_before_the_answer() -> None:
+    run = with_knee()
+    lines = shown(run, 200, [invalid()])
+    at = next(number for number, line in enumerate(lines) if line.startswith("Not valid: the load was another"))
+    assert lines[at + 1].startswith("PostgreSQL 18.6 reaches ")
+
+
+@pytest.mark.parametrize("language", [language for language in Language if language is not Language.ENGLISH])
+@pytest.mark.parametrize("name", RUNS)
+def test_answers_are_in_every_language(name: str, language: Language) -> None:
+    english = answered(RUNS[name]())
+    with spoken(language):
+        other = answered(RUNS[name]())
+    assert other.text != english.text
+    assert len(other.details) == len(english.details)
+    assert all(one != another for one, another in zip(english.details, other.details, strict=True))
