@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 
 from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.setting_versions import SINCE, UNTIL, why_unknown
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
 from pgdyno.target import Home, SilentProgress, open_target
@@ -47,3 +48,12 @@ def test_every_version_is_prepared_and_checked_alike(home: Home, version: str, m
     assert facts.settings_changed["work_mem"] == "7MB"
     assert facts.data_checksums
     assert (facts.cluster_bytes or 0) > 10_000_000
+
+
+@pytest.mark.parametrize("version", ["10", "13", "18"])
+def test_the_settings_that_a_version_knows_are_those_of_the_table(home: Home, version: str) -> None:
+    spec = EmbeddedTarget(kind="embedded", version=version, settings=QUICK)
+    with open_target("t", spec, home=home, progress=SilentProgress()) as server, server.connect() as session:
+        known = {name for (name,) in session.execute("SELECT name FROM pg_settings")}
+    told = {name for name in SINCE | UNTIL if why_unknown(name, int(version)) is None}
+    assert told == known & (SINCE.keys() | UNTIL.keys())

@@ -504,6 +504,14 @@ def test_dips_that_no_probe_saw_are_not_called_healthy() -> None:
     assert finding.message.startswith("not checked: throughput dips in 12 trials (1, 2, 3")
 
 
+def test_littles_law_is_not_asked_of_phases_which_change_clients_and_rate() -> None:
+    run = own(latency={"mean": 20.0})
+    assert [finding.severity for finding in of("littles-law", run)] == [Severity.INVALID]
+    phases = run.manifest.model_copy(update={"plan": {**run.manifest.plan, "phase": [{"name": "rise", "rate": 9}]}})
+    (finding,) = of("littles-law", replace(run, manifest=phases))
+    assert not finding.checked
+
+
 def test_a_finding_quotes_file_and_line() -> None:
     (finding,) = of("littles-law", printed(OTHER, ROW.but(latency_mean_ms=20.0)))
     assert finding.trials == [2]

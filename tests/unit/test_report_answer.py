@@ -202,7 +202,7 @@ def test_rates_have_a_row_each_and_one_that_is_too_high_is_told() -> None:
     at_rates([4000.0], served=0.8, run=run)
     said = answered(run)
     assert said.table is not None
-    assert [row[1] for row in said.table.rows] == ["500", "4,000"]
+    assert [row[:2] for row in said.table.rows] == [("500", "500"), ("4,000", "3,200")]
     assert "PostgreSQL 18.6 does not keep up with 4,000 transactions a second: it serves 3,200" in said.details
 
 
@@ -234,6 +234,7 @@ def test_one_arm_is_answered_by_its_peak_with_interval_and_noise() -> None:
     said = answered(with_knee())
     assert said.text == "PostgreSQL 18.6 reaches 1,000 transactions a second at 4 clients (95 %: 975 to 1,020, n = 3)"
     assert any(each.startswith("peak not reached: ") for each in said.details)
+    assert "the knee is at 2 clients: what more of them add lies within noise" in said.details
     assert "noise: the trials there lie between 990 and 1,010, 2.0 % apart" in said.details
 
 
@@ -260,7 +261,10 @@ def test_a_search_is_answered_by_what_it_found() -> None:
         words="capacity at p99 < 10ms: from 2,100 to 2,200 transactions a second",
     )  # fmt: skip
     run.manifest.search.append(found)
-    assert answered(run).text == "capacity at p99 < 10ms: from 2,100 to 2,200 transactions a second (9 trials)"
+    assert (
+        answered(run).text
+        == "PostgreSQL 18.6: capacity at p99 < 10ms: from 2,100 to 2,200 transactions a second (9 trials)"
+    )
     with spoken(Language.JAPANESE):
         assert "capacity" not in answered(run).text
 

@@ -12,13 +12,13 @@ from pgdyno.commands.budget import within_budget
 from pgdyno.plan import BUILTIN_SCRIPTS, catalogue, load_plan
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.schema import schema_text
-from pgdyno.plan.show import show_json, show_lines, total
+from pgdyno.plan.show import show_json, show_lines, total, warning_lines
 from pgdyno.programs import find_engine
 from pgdyno.run.engine import check_scripts, workload_options
 
 
 def check(source: str, overrides: Sequence[str], *, budget: str | None = None, on: str | None = None) -> None:
-    """Says that a plan is good; raises PlanError with all its problems when it is not."""
+    """Says that a plan can be run, and what may keep it from an answer; raises PlanError with all its problems."""
     loaded = within_budget(load_plan(source, overrides, on), budget)
     scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
     check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
@@ -26,6 +26,8 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None, o
     console.print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
     for line in (total(loaded.plan), *(f"for the budget: {each}" for each in loaded.gave_up)):
         console.print(line, markup=False)
+    for line in warning_lines(loaded):
+        console.print(line, markup=False, style="yellow", soft_wrap=True)
 
 
 def show(

@@ -14,7 +14,7 @@ from pgdyno.plan.target_checks import PROGRAMS
 
 _EMBEDDED = """\
 # What is measured, a table each; its name is what reports call it. With two of them, every point is
-# measured on both.
+# measured on both, and repeats = 6 gives a verdict.
 [target.pg18]
 kind = "embedded"            # fetched by pgdyno; "local" is an installation of this machine
 version = "18"               # the newest 18; "18.1" would be just that one
@@ -25,7 +25,7 @@ version = "18"               # the newest 18; "18.1" would be just that one
 """
 _LOCAL = """\
 # What is measured, a table each; its name is what reports call it. With two of them, every point is
-# measured on both.
+# measured on both, and repeats = 6 gives a verdict.
 [target.local]
 kind = "local"               # an installation of this machine; "embedded" is fetched by pgdyno
 bin = {bin}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import asdict
 
 from rich.console import Group
 from rich.padding import Padding
@@ -12,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgdyno.errors import PlanError, Problem
+from pgdyno.plan.answer_checks import answer_warnings
 from pgdyno.plan.costs import around_s
 from pgdyno.plan.event_show import in_each_trial
 from pgdyno.plan.load import LoadedPlan
@@ -32,10 +34,16 @@ def problem_lines(error: PlanError, width: int = WIDTH) -> list[str]:
     return check_text(error.problems, error.source, width).splitlines()
 
 
-def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH) -> str:
+def warning_lines(loaded: LoadedPlan, width: int = WIDTH) -> list[str]:
+    """Why the plan may not answer its question, as problems are shown, each with `warning: ` before it."""
+    warnings = answer_warnings(loaded)
+    return check_text(warnings, loaded.source, width, "warning: ").splitlines() if warnings else []
+
+
+def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH, kind: str = "") -> str:
     """`problems` as `quick.toml:12: target.pg18.version: is missing`, each with its hint on lines of its own.
 
-    Without problems, one line that says so.
+    Without problems, one line that says so. `kind` comes before each.
     """
     if not problems:
         return f"{source}: no problems"
@@ -43,7 +51,7 @@ def check_text(problems: Sequence[Problem], source: str, width: int = WIDTH) -> 
     for problem in problems:
         file = problem.source or source
         place = file if problem.line is None else f"{file}:{problem.line}"
-        where = f"{place}: {problem.path}: " if problem.path else f"{place}: "
+        where = f"{kind}{place}: {problem.path}: " if problem.path else f"{kind}{place}: "
         message, *picture = problem.message.splitlines()
         lines += _wrapped(where + message, width, indent="    ", first="")
         # lines of a script with a caret under them: their columns mean something
@@ -89,7 +97,8 @@ def show_lines(loaded: LoadedPlan) -> Group:
             Padding(trial_table(trials, trial_length(plan)), (1, 0)),
             Text(total(plan)),
         ]
-    return Group(*parts, *(Text(f"for the budget: {line}") for line in loaded.gave_up))
+    warned = [Text(line, style="yellow") for line in warning_lines(loaded)]
+    return Group(*parts, *(Text(f"for the budget: {line}") for line in loaded.gave_up), *warned)
 
 
 def show_json(loaded: LoadedPlan) -> str:
@@ -113,6 +122,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "around_s": around_s(plan, plan.points()),
         "order": plan.order(),
         "gave_up": loaded.gave_up,
+        "warnings": [asdict(warning) for warning in answer_warnings(loaded)],
         "trials": trials,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False)

@@ -74,6 +74,8 @@ def _answer(of: Digest, extras: Extras) -> Answer:
 
 def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
     found = search_lines(of.manifest)
+    if len(found) == 1:
+        return Answer(f"{of.server_name(next(iter(of.named)))}: {found[0]}")
     if found:
         return Answer(found[0], tuple(found[1:]))
     phases = phases_text(of)

@@ -85,6 +85,15 @@ def edges(of: Digest) -> Iterator[str]:
                 yield said if len(of.named) == 1 else f"{of.named[curve.series].name}: {said}"
 
 
+def _knee(of: Digest) -> Iterator[str]:
+    for curve in of.curves:
+        if len(curve.points) > 1 and curve.knee is not curve.peak:
+            yield say(
+                "the knee is at {clients}: what more of them add lies within noise",
+                clients=numbers.count(curve.knee.clients, "client"),
+            )
+
+
 def spread(of: Digest) -> Iterator[str]:
     """Noise: how far the trials of the only peak lie apart; of several series, the peak of each with its interval."""
     found = peaks(of)
@@ -100,6 +109,7 @@ def spread(of: Digest) -> Iterator[str]:
         if len(found) > MOST_NAMED:
             yield say("and {count} more", count=len(found) - MOST_NAMED)
         return
+    yield from _knee(of)
     rates = found[0].point.tps_by_trial
     if len(rates) < 2:
         yield say("one trial does not show how much trials differ")

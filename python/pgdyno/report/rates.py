@@ -87,10 +87,11 @@ def rate_table(of: Digest) -> Table | None:
     points = _with_latency(of)
     if len(points) < 2:
         return None
-    several = len(of.named) > 1
+    # points at one rate differ in something else, too
+    named = len({point.point.rate for point in points}) < len(points)
     rows = tuple(
         (
-            of.point_name(point) if several else _rate(point),
+            *((of.point_name(point),) if named else ()),
             _rate(point),
             numbers.estimate(point.tps),
             f"{100 * _share(of, point):.4g}",
@@ -100,7 +101,8 @@ def rate_table(of: Digest) -> Table | None:
         )
         for point in points
     )
-    headings = (*said("point", "rate", "served, tps", "served, %"), "p50, ms", "p99, ms", say("max, ms"))
+    headings = (*said("rate", "served, tps", "served, %"), "p50, ms", "p99, ms", say("max, ms"))
+    headings = (say("point"), *headings) if named else headings
     return Table(say("Latency at each rate, from the intended start"), headings, rows)
 
 

@@ -21,6 +21,8 @@ _CONNECTS = re.compile(r"\s-[A-Za-z]*C(?:\s|$)|\s--connect(?:\s|$)")
 
 
 def _check(subject: Subject) -> Iterator[Said]:
+    if subject.manifest.plan.get("phase"):
+        raise MissingError("phases change the clients or the rate during a trial")
     ratios = [(sample, ratio) for sample in subject.samples if (ratio := _ratio(sample)) is not None]
     if not ratios:
         raise MissingError("clients, throughput and mean latency are not all told")

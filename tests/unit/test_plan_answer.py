@@ -1,0 +1,165 @@
+"""Warnings of a plan that is sound and cannot answer its question."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from pgdyno.analyse import compare
+from pgdyno.cli import app
+from pgdyno.commands.plan import check, show
+from pgdyno.plan import load_plan
+from pgdyno.plan.answer_checks import FEWEST_PAIRS, answer_warnings
+from pgdyno.plan.new import write_new_plan
+from pgdyno.plan.setting_versions import why_unknown
+
+ROOT = Path(__file__).parents[2]
+TWO = """\
+name = "two"
+[target.pg16]
+kind = "embedded"
+version = "16"
+[target.pg18]
+kind = "embedded"
+version = "18"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 4
+[trial]
+duration = "30s"
+repeats = 6
+"""
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    file = tmp_path / "two.toml"
+    file.write_text(TWO)
+    return file
+
+
+def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
+    """Field, message and remedy of each warning."""
+    found = answer_warnings(load_plan(plan, overrides))
+    return [(each.path, each.message, each.hint or "") for each in found]
+
+
+def test_a_plan_that_can_answer_has_no_warning(plan: Path) -> None:
+    assert warned(plan) == []
+
+
+def test_fewer_pairs_than_a_verdict_needs_are_warned_of(plan: Path) -> None:
+    assert FEWEST_PAIRS == compare.FEWEST_PAIRS
+    ((field, message, hint),) = warned(plan, "trial.repeats=5")
+    assert (field, message) == ("trial.repeats", "5 pairs are too few for a verdict, which needs at least 6")
+    assert hint.endswith("set trial.repeats = 6 or more")
+    quick = warned("quick", 'sweep.settings.work_mem=["4MB","64MB"]')
+    assert [each[0] for each in quick] == ["trial.repeats"]
+    assert [each[0] for each in warned("quick", 'sweep.protocol=["simple","prepared"]')] == ["trial.repeats"]
+    assert warned("quick", "sweep.scale=[1,10]") == []
+    assert warned("quick", 'sweep.settings.max_connections="100 + clients"') == []
+
+
+def test_arms_that_are_not_interleaved_are_warned_of(plan: Path) -> None:
+    assert [each[0] for each in warned(plan, "trial.order=as-listed")] == ["trial.order"]
+
+
+def test_one_arm_without_points_for_a_peak_is_warned_of() -> None:
+    ((field, message, hint),) = warned("quick", "sweep.clients=8")
+    assert field == "target"
+    assert message == "one arm and 1 number of clients: there is nothing to compare, and no peak to find"
+    assert "second target" in hint
+    assert warned("quick", "sweep.clients=8", "sweep.rate=1000") == []
+    assert [each[0] for each in warned("quick", "trial.repeats=1")] == ["trial.repeats"]
+
+
+def test_a_setting_that_the_older_version_lacks_is_warned_of(plan: Path) -> None:
+    ((field, message, hint),) = warned(plan, "target.pg16.settings.io_method=worker")
+    assert field == "target.pg16.settings.io_method"
+    assert message == "PostgreSQL 16 has no io_method (since 18): trials of target pg16 will fail"
+    assert hint.endswith("remove it")
+    ((field, message, _),) = warned(plan, "target.pg18.settings.io_method=worker")
+    assert field == "target.pg18.settings.io_method"
+    assert message.startswith("target pg16, PostgreSQL 16, has no io_method (since 18): a difference is that of ")
+    swept = warned(plan, 'sweep.settings.io_method=["sync","worker"]')
+    assert [each[0] for each in swept] == ["sweep.settings.io_method"]
+    assert warned(plan, "target.pg18.settings.work_mem=8MB") == []
+    ((field, message, _),) = warned(plan, "target.pg16.settings.wal_keep_segments=8")
+    assert "PostgreSQL 16 has no wal_keep_segments (until 12)" in message
+
+
+def test_writes_without_their_checkpoints_are_warned_of(plan: Path) -> None:
+    scripts = 'workload.scripts=["tpcb-like"]'
+    ((field, message, hint),) = warned(plan, scripts)
+    assert field == "trial.duration"
+    assert message == (
+        "trials of 30s are shorter than a checkpoint cycle (5m00s): their writes are measured without checkpoints"
+    )
+    assert 'do = "checkpoint"' in hint
+    assert warned(plan, scripts, "trial.duration=5m") == []
+    assert warned(plan, scripts, "sweep.settings.checkpoint_timeout=30s") == []
+    assert len(warned(plan, scripts, "target.pg18.settings.checkpoint_timeout=30s")) == 1
+    assert warned(plan, scripts, 'event=[{at="5s",do="checkpoint"}]') == []
+    own = plan.parent / "own.sql"
+    own.write_text("BEGIN;\n  UPDATE t SET a = 1;\nEND;\n")
+    assert len(warned(plan, 'workload.scripts=["own.sql"]')) == 1
+    own.write_text("SELECT a FROM t;\n")
+    assert warned(plan, 'workload.scripts=["own.sql"]') == []
+
+
+def test_check_and_show_print_the_field_the_line_and_the_remedy_and_end_well(
+    plan: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan.write_text(TWO.replace("repeats = 6", "repeats = 2"))
+    for command in ("check", "show"):
+        done = CliRunner().invoke(app, ["plan", command, str(plan)])
+        assert done.exit_code == 0, done.output
+        text = " ".join(done.output.split())
+        assert "two.toml:14: trial.repeats: 2 pairs are too few for a verdict, which needs at least 6" in text
+        assert "warning: " in text
+        assert "set trial.repeats = 6 or more" in text
+    show(str(plan), [], json=True)
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert (warning["path"], warning["line"]) == ("trial.repeats", 14)
+
+
+def test_a_budget_that_takes_pairs_is_warned_of(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check(str(plan), [], budget="70s")
+    told = " ".join(capsys.readouterr().out.split())
+    assert "pairs are too few for a verdict" in told
+    assert told.endswith("give a longer --budget")
+
+
+def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:
+    for name in ("quick", "versions"):
+        assert warned(name) == []
+    new = tmp_path / "new.toml"
+    write_new_plan(new)
+    assert warned(new) == []
+    (first,) = re.findall(r"```toml\n(name = .*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "first.toml"
+    file.write_text(first)
+    assert warned(file) == []
+    assert load_plan(file).plan.order() == load_plan("versions").plan.order() == "interleaved"
+
+
+@pytest.mark.parametrize(
+    ("setting", "major", "why"),
+    [
+        ("io_method", 17, "since 18"),
+        ("io_method", 18, None),
+        ("IO_Method", 10, "since 18"),
+        ("wal_keep_segments", 12, None),
+        ("wal_keep_segments", 13, "until 12"),
+        ("vacuum_cleanup_index_scale_factor", 10, "since 11"),
+        ("work_mem", 10, None),
+        ("pg_stat_statements.max", 10, None),
+    ],
+)
+def test_settings_and_the_versions_that_know_them(setting: str, major: int, why: str | None) -> None:
+    assert why_unknown(setting, major) == why
