@@ -13,6 +13,7 @@ from pgdyno.analyse.source import RunSource
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json
+from pgdyno.report.limits import limit_lines
 from pgdyno.report.one_trial import one_trial
 from pgdyno.report.terminal import print_report
 from pgdyno.report.terminal_timeline import steps_for, timeline_lines
@@ -20,6 +21,7 @@ from pgdyno.report.whole import judged_run
 from pgdyno.report.workload_tables import sweep_table, text_lines
 from pgdyno.store import RunEntry, find_run, load_run
 from pgdyno.store import list_runs as stored_runs
+from pgdyno.store.limits import seen_beside
 
 
 def list_runs(runs: Path, *, json: bool) -> None:
@@ -76,7 +78,7 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
         print(to_csv(data), end="")
     else:
         of, extras = judged_run(data)
-        print_report(of, Console(highlight=False), extras)
+        print_report(of, Console(highlight=False), extras, limit_lines(seen_beside(data)))
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:

@@ -86,8 +86,9 @@ def edges(of: Digest) -> Iterator[str]:
 
 
 def _knee(of: Digest) -> Iterator[str]:
+    """Where the curve bends, if it comes down again: of one that still rises, nothing is known."""
     for curve in of.curves:
-        if len(curve.points) > 1 and curve.knee is not curve.peak:
+        if curve.peak is not curve.points[-1] and curve.knee is not curve.peak:
             yield say(
                 "the knee is at {clients}: what more of them add lies within noise",
                 clients=numbers.count(curve.knee.clients, "client"),

@@ -94,7 +94,7 @@ def rate_table(of: Digest) -> Table | None:
             *((of.point_name(point),) if named else ()),
             _rate(point),
             numbers.estimate(point.tps),
-            f"{100 * _share(of, point):.4g}",
+            numbers.rounded(100 * _share(of, point)),
             numbers.ms(point.latency.p50_ns if point.latency is not None else None),
             numbers.ms(point.latency.p99_ns if point.latency is not None else None),
             numbers.ms(point.latency.max_ns if point.latency is not None else None),

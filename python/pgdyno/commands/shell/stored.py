@@ -78,10 +78,6 @@ def show(
     if sum((json, csv, layout != "points")) > 1:
         raise UsageError("--json, --csv and --layout are three forms of one table: name one")
     show_run(run, runs, json=json, csv=csv, layout=layout)
-    if not json and not csv and layout == "points":
-        from pgdyno.commands.limits import show_limits
-
-        show_limits(run, runs)
 
 
 def report(

@@ -1,0 +1,78 @@
+"""What whole runs of small plans end with, and what their pages begin with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.target import Home
+from tests.postgres.runs import pgdyno, the_run
+from tests.unit.test_report_html import Page
+
+PLAN = """\
+name = "small"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings = { fsync = "off", shared_buffers = "32MB" }
+[workload]
+scripts = ["select-only"]
+scale = 1
+"""
+SHORT = '[trial]\nduration = "1s"\nrepeats = 2\n'
+PHASES = """\
+[sweep]
+clients = 4
+[trial]
+repeats = 2
+[[phase]]
+name = "rise"
+duration = "1s"
+rate = { from = 50, to = 150 }
+[[phase]]
+name = "hold"
+duration = "1s"
+rate = 200
+"""
+CASES = {
+    "arms": (
+        '[sweep]\nclients = 2\nsettings.jit = ["on", "off"]\n' + SHORT,
+        r"Inconclusive: off beside on by throughput",
+    ),
+    "rate": ("[sweep]\nclients = 4\nrate = 100\n" + SHORT, r"At 100 transactions a second PostgreSQL 18\.\d+ answers "),
+    "phases": (
+        PHASES,
+        r"PostgreSQL 18\.\d+ in 2 phases: \d+\S* to \d+\S* transactions a second; p99 .* the highest in ",
+    ),
+    "one arm": ("[sweep]\nclients = [1, 2]\n" + SHORT, r"PostgreSQL 18\.\d+ reaches [\d,]+ transactions a second at "),
+}
+
+
+def paragraph(text: str) -> Sequence[str]:
+    """The last lines, from the last empty one on."""
+    return text.rstrip("\n").rpartition("\n\n")[2].split("\n")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_run_and_show_end_and_the_page_begins_with_the_answer(warm_home: Home, tmp_path: Path, case: str) -> None:
+    load, wanted = CASES[case]
+    plan = tmp_path / "small.toml"
+    plan.write_text(PLAN + load)
+    done = pgdyno(warm_home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    last = paragraph(done.stdout)
+    # the audit may object to trials of a second
+    answer = next(line for line in last if not line.startswith("Not valid: "))
+    assert re.match(wanted, answer), done.stdout
+    assert paragraph(pgdyno(warm_home, tmp_path, "show").stdout) == last
+    folder = the_run(tmp_path)
+    assert Page((folder.path / "report.html").read_text()).text("h1") == answer
+    summaries = [trial.summary for trial in folder.trials()]
+    for summary in summaries:
+        assert summary is not None
+        assert [phase.name for phase in summary.phases] == (["rise", "hold"] if case == "phases" else [])
+        assert sum(phase.succeeded for phase in summary.phases) in (0, summary.succeeded)
