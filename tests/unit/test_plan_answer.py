@@ -100,6 +100,7 @@ def test_writes_without_their_checkpoints_are_warned_of(plan: Path) -> None:
     assert message == (
         "trials of 30s are shorter than a checkpoint cycle (5m00s): their writes are measured without checkpoints"
     )
+    assert "measure 5m00s or longer" in hint
     assert 'do = "checkpoint"' in hint
     assert warned(plan, scripts, "trial.duration=5m") == []
     assert warned(plan, scripts, "sweep.settings.checkpoint_timeout=30s") == []

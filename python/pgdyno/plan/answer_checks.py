@@ -169,7 +169,7 @@ def _checkpoints(plan: Plan, points: list[Point], document: Document, folder: Pa
         message = f"trials of {format_duration(measured_s)} are shorter than a checkpoint cycle ({length}): "
         message += "their writes are measured without checkpoints"
         hint = (
-            f'measure {cycle} or longer, set a shorter checkpoint_timeout, or add an [[event]] with do = "checkpoint"'
+            f'measure {length} or longer, set a shorter checkpoint_timeout, or add an [[event]] with do = "checkpoint"'
         )
         yield document.problem(("phase",) if plan.phase else ("trial", "duration"), message, hint)
 
