@@ -173,6 +173,16 @@ def test_one_pair_is_not_enough_for_an_interval_and_no_peak_takes_its_place() ->
     assert "Two pairs at least make an interval, six a claim" in said.details
 
 
+def test_many_arms_are_judged_together_as_compare_does_and_the_first_are_told() -> None:
+    names = [f"pg{number}" for number in range(10, 22)]
+    run = arms(names, [1.0, *(1.0 + 0.01 * number for number in range(1, 12))])
+    found = comparisons_of(digest(run))
+    assert found == compare(within(run, "target", found[0].metric))
+    said = answered(run)
+    assert said.details[-1] == "and 2 more"
+    assert len(said.details) == 1 + 8 + 1
+
+
 def test_of_many_arms_without_an_interval_the_others_share_a_line() -> None:
     said = answered(arms(("pg15", "pg16", "pg17", "pg18"), (1.0, 1.0, 1.0, 1.0), repeats=1))
     assert said.details[-1] == "pg17 and pg18: too few results for an interval"

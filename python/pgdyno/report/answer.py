@@ -25,6 +25,8 @@ from pgdyno.report.sections.four import curve_price
 from pgdyno.report.tables import Table
 from pgdyno.report.texts import listed, say, say_count
 
+MOST_OTHERS = 8
+"""Comparisons that are told besides the chief one."""
 MOST_REASONS = 3
 """Failures that are named where nothing else can be said."""
 
@@ -101,7 +103,10 @@ def _compared(of: Digest, extras: Extras) -> Answer:
     settle = settling(chief)
     details = [*point_counts(chief), *([settle] if settle else [])]
     others = [each for each in extras.comparisons if each is not chief]
-    details += [sentence(each) for each in others if _has_interval(each)]
+    told = [sentence(each) for each in others if _has_interval(each)]
+    details += told[:MOST_OTHERS]
+    if len(told) > MOST_OTHERS:
+        details.append(say("and {count} more", count=len(told) - MOST_OTHERS))
     without = [each.other for each in others if not _has_interval(each)]
     if without:
         details.append(say("{arms}: too few results for an interval", arms=listed(without)))

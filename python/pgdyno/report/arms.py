@@ -9,8 +9,6 @@ from pgdyno.analyse.series import Series, text
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import Digest
 
-MOST_ARMS = 9
-
 
 def comparisons_of(of: Digest) -> list[Comparison]:
     """Every arm of one run against the first of them; empty where fewer than two have a result."""
@@ -18,7 +16,7 @@ def comparisons_of(of: Digest) -> list[Comparison]:
     if by is None:
         return []
     try:
-        found = compare(within(of.run, by, usual_metric(of.run))[: MOST_ARMS - 1])
+        found = compare(within(of.run, by, usual_metric(of.run)))
     except UsageError:
         return []
     return [each for each in found if each.points]
