@@ -175,19 +175,23 @@ def _arm_name(run: RunSource, by: str) -> Callable[[TrialRecord], str]:
 
 
 def _place_in_plan(run: RunSource, by: str) -> Callable[[TrialRecord], int]:
-    """Where the plan names the arm of a trial: which arm runs first may be drawn, and is no baseline."""
-    group, dot, name = by.partition(".")
+    """Where the plan names the arm of a trial: which arm runs first may be drawn, and is no baseline.
+
+    0 for every trial, so that they stay as they ran, where the plan does not name all arms.
+    """
+    group, dot, key = by.partition(".")
     sweep = run.manifest.plan.get("sweep") or {}
-    values = (sweep.get(group) or {}).get(name) if dot else sweep.get(by)
+    values = (sweep.get(group) or {}).get(key) if dot else sweep.get(by)
     if by in ("target", VERSION):
         values = [target.name for target in run.manifest.targets]
     places = {text(value): at for at, value in enumerate(values)} if isinstance(values, list) else {}
 
-    def place(trial: TrialRecord) -> int:
+    def arm(trial: TrialRecord) -> str:
         value = trial.target if by in ("target", VERSION) else trial.point.parameter(by)
-        return places.get("default" if value is None else text(value), len(places))
+        return "default" if value is None else text(value)
 
-    return place
+    is_whole = all(arm(trial) in places for trial in run.trials)
+    return lambda trial: places[arm(trial)] if is_whole else 0
 
 
 def _varying_hint(run: RunSource) -> str:
