@@ -242,9 +242,9 @@ def test_phases_have_a_row_each() -> None:
 
 def test_one_arm_is_answered_by_its_peak_with_interval_and_noise() -> None:
     said = answered(with_knee())
-    assert said.text == "PostgreSQL 18.6 reaches 1,000 transactions a second at 4 clients (95 %: 975 to 1,020, n = 3)"
+    assert said.text == "PostgreSQL 18.6 reaches 1,000 transactions a second at 4 clients (95 %: 988 to 1,010, n = 3)"
     assert any(each.startswith("peak not reached: ") for each in said.details)
-    assert "noise: the trials there lie between 990 and 1,010, 2.0 % apart" in said.details
+    assert "noise: the trials there lie between 995 and 1,000, 1.0 % apart" in said.details
 
 
 def test_a_peak_that_was_passed_has_its_knee() -> None:
@@ -252,7 +252,7 @@ def test_a_peak_that_was_passed_has_its_knee() -> None:
     for repeat in (1, 2, 3):
         add_trial(run, "pg18", 8, 700.0 + repeat, 900, repeat=repeat, seconds=2)
     said = answered(run)
-    assert said.details[0] == "the knee is at 2 clients: what more of them add lies within noise"
+    assert said.details[0] == "the knee is at 2 clients, the fewest shown to reach 95 % of the peak"
     assert not any(each.startswith("peak not reached") for each in said.details)
 
 

@@ -86,13 +86,16 @@ def edges(of: Digest) -> Iterator[str]:
 
 
 def _knee(of: Digest) -> Iterator[str]:
-    """Where the curve bends, if it comes down again: of one that still rises, nothing is known."""
+    """The knee of a curve that comes down again, or that it is not determined; nothing of one that still rises."""
     for curve in of.curves:
-        if curve.peak is not curve.points[-1] and curve.knee is not curve.peak:
-            yield say(
-                "the knee is at {clients}: what more of them add lies within noise",
-                clients=numbers.count(curve.knee.clients, "client"),
-            )
+        if curve.peak is curve.points[-1] or curve.knee is curve.peak:
+            continue
+        if curve.knee is not None:
+            clients = numbers.count(curve.knee.clients, "client")
+            yield say("the knee is at {clients}, the fewest shown to reach 95 % of the peak", clients=clients)
+        else:
+            unknown = [each for each in curve.warnings if each.code is WarningCode.KNEE_NOT_DETERMINED]
+            yield from (heard(each.message) for each in unknown)
 
 
 def spread(of: Digest) -> Iterator[str]:
