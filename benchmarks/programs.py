@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -54,7 +55,9 @@ class Load:
     scale: int
     """Of pgbench's tables."""
     jobs: int | None = 1
-    """Threads of pgdrive and pgbench; None: as many as pgdrive chooses in a warm-up of `WARMUP_S`."""
+    """Threads of pgdrive and pgbench; None: as many as pgdrive chooses."""
+    warmup_s: int = 0
+    """Before it is measured. pgdrive leaves it out itself; of a peer the later seconds that it reports count."""
 
 
 @dataclass(frozen=True)
@@ -108,19 +111,23 @@ class Programs:
             assert self.bare_loop is not None
             return [self.bare_loop, load.workload, str(load.clients), str(load.limit.seconds), str(load.scale)]
         path = self.pgdrive if load.program == "pgdrive" else self.pgbench
-        threads = f"--warmup={WARMUP_S}" if load.jobs is None else f"--jobs={load.jobs}"
+        threads = [] if load.jobs is None else [f"--jobs={load.jobs}"]
+        if load.program == "pgdrive":
+            limit, warmup = load.limit.option(), [f"--warmup={load.warmup_s}"] if load.warmup_s else []
+        else:
+            limit, warmup = _with_warmup(load).option(), ["--progress=1"] if load.warmup_s else []
         if load.workload == "oltp_read_write":
             named = {"tables": OLTP_TABLES, "table-size": OLTP_ROWS, "rand-type": "uniform"}
             given = [f"--lua-opt={name}={value}" for name, value in named.items()]
-            lua = ["--lua=oltp_read_write", *given, f"--client={load.clients}", load.limit.option()]
-            return [path, threads, *lua]
+            lua = ["--lua=oltp_read_write", *given, f"--client={load.clients}", limit]
+            return [path, *threads, *warmup, *lua]
         what = {
             "select-only": ["--builtin=select-only"],
             "tpcb-like": ["--builtin=tpcb-like"],
             "tpcb-pipelined": [f"--file={SCRIPTS / 'tpcb-pipelined.sql'}", f"--define=scale={load.scale}"],
         }[load.workload]
-        fixed = [path, "--no-vacuum", "--protocol=prepared", threads]
-        return [*fixed, f"--client={load.clients}", load.limit.option(), *what]
+        fixed = [path, "--no-vacuum", "--protocol=prepared", *threads, *warmup]
+        return [*fixed, f"--client={load.clients}", limit, *what]
 
     def _sysbench(self, load: Load, environment: Mapping[str, str]) -> list[str]:
         assert self.sysbench is not None
@@ -139,7 +146,8 @@ class Programs:
             *(f"--pgsql-{name}={value}" for name, value in where.items()),
             f"--pgsql-db={environment['PGDATABASE']}",
             f"--threads={load.clients}",
-            f"--time={load.limit.seconds}",
+            f"--time={_with_warmup(load).seconds}",
+            *(["--report-interval=1"] if load.warmup_s else []),
             *options,
             "run",
         ]
@@ -147,7 +155,23 @@ class Programs:
     def run(self, load: Load, environment: Mapping[str, str]) -> Sample:
         """Runs one load. CPU time is wait4's: all of the process, its start and its connecting too."""
         done = run_measured(self.command(load, environment), environment)
-        return _sample(load.program, done.out, done.cpu_s, done.peak_bytes)
+        sample = _sample(load.program, done.out, done.cpu_s, done.peak_bytes)
+        if load.warmup_s and load.program != "pgdrive":
+            return replace(sample, tps=_rate_after(load.warmup_s, load.limit.seconds, done.out + done.err))
+        return sample
+
+
+def _with_warmup(load: Load) -> Limit:
+    return Limit(load.warmup_s + load.limit.seconds, load.limit.transactions)
+
+
+def _rate_after(warmup_s: int, seconds: int, text: str) -> float:
+    """Mean of a peer's reports of single seconds, which begin with the first second."""
+    reports = re.findall(r"^progress: [\d.]+ s, ([\d.]+) tps|^\[ \d+s \] .* tps: ([\d.]+)", text, re.MULTILINE)
+    rates = [float(pgbench or sysbench) for pgbench, sysbench in reports][warmup_s : warmup_s + seconds]
+    if len(rates) < seconds - 1:
+        sys.exit(f"no report of {seconds} seconds after {warmup_s} in:\n{text}")
+    return statistics.mean(rates)
 
 
 def _sample(program: Kind, text: str, cpu_s: float, peak_bytes: int) -> Sample:

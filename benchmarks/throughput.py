@@ -2,8 +2,10 @@
 
 A user takes the generator that shows what the server can do. So each load runs by pgdrive and by its peer in turn, in
 an order that is swapped each time, and the figure is the median of the ratios of throughput, pair by pair: single pairs
-scatter by a factor of two on shared machines. The peer is sysbench for its own script, else pgbench with whichever
-number of threads does best in a short race. Client and server share the machine's cores.
+scatter by a factor of two on shared machines. Both are measured after the same seconds of warm-up, in which pgdrive
+chooses its threads: servers and schedulers are faster or slower in a load's first seconds. The peer is sysbench for its
+own script, else pgbench with whichever number of threads does best in a short race. Client and server share the
+machine's cores.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def peer_of(
     tps: dict[int, list[float]] = {number: [] for number in numbers}
     for turn in range(RACE_ROUNDS if len(numbers) > 1 else 0):
         for number in numbers if turn % 2 == 0 else reversed(numbers):
-            load = Load("pgbench", workload, clients, Limit(RACE_SECONDS), scale, number)
+            load = Load("pgbench", workload, clients, Limit(RACE_SECONDS), scale, number, WARMUP_S)
             tps[number].append(programs.run(load, environment).tps)
     return "pgbench", max(numbers, key=lambda number: statistics.median(tps[number] or [0.0]))
 
@@ -67,8 +69,8 @@ def measure(
     """All pairs of one load."""
     peer, threads = peer_of(programs, environment, workload, clients, scale)
     loads = (
-        Load("pgdrive", workload, clients, Limit(seconds), scale, None),
-        Load(peer, workload, clients, Limit(seconds), scale, threads),
+        Load("pgdrive", workload, clients, Limit(seconds), scale, None, WARMUP_S),
+        Load(peer, workload, clients, Limit(seconds), scale, threads, WARMUP_S),
     )
     ours, theirs, chosen = [], [], []
     for turn in range(pairs):
