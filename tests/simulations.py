@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from pgdyno.analyse.capacity_interval import capacity_interval
-from pgdyno.analyse.compare import Verdict, compare
+from pgdyno.analyse.compare import LEAST_DELTA, Verdict, compare
 from pgdyno.analyse.dips import dips
 from pgdyno.analyse.history import change_points
-from pgdyno.analyse.interval import paired_interval
+from pgdyno.analyse.interval import paired_interval, t_quantile
 from pgdyno.analyse.knee import knee
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.steady import SteadyClass, steady_state
@@ -70,6 +70,33 @@ def verdicts(times: int = 1_000) -> Iterator[Row]:
                 (found,) = compare([arms_of(pair_of_arms(random, n, effect))])
                 told[found.points[0].verdict] += 1
             yield (f"{100 * effect:g} %", n, *(percent(told[verdict], times) for verdict in Verdict))
+
+
+def added_pairs(times: int = 5_000) -> Iterator[Row]:
+    """Share called faster where the difference is delta itself: by one look at 6 pairs, and by up to ten looks.
+
+    Between looks as many pairs are added as would be clear if mean and spread stayed; noise is normal.
+    """
+    yield ("spread of a pair", "one look", "up to ten looks")
+    edge = math.log1p(LEAST_DELTA)
+    for spread in (0.01, 0.02, 0.05):
+        random = np.random.default_rng(1)
+        first = last = 0
+        for _ in range(times):
+            drawn = random.normal(edge, spread, 6)
+            for look in range(10):
+                n, mean, deviation = len(drawn), float(drawn.mean()), float(drawn.std(ddof=1))
+                half = t_quantile(0.95, n - 1) * deviation / math.sqrt(n)
+                faster, same = mean - half > edge, max(half - mean, half + mean) < edge
+                first += faster and look == 0
+                last += faster
+                if faster or same or mean + half < -edge:
+                    break
+                wanted = math.ceil((1.96 * deviation / abs(abs(mean) - edge)) ** 2)
+                if wanted > 400:
+                    break
+                drawn = np.append(drawn, random.normal(edge, spread, max(wanted - n, 1)))
+        yield (f"{100 * spread:g} %", percent(first, times), percent(last, times))
 
 
 def capacities(times: int = 2_000) -> Iterator[Row]:
@@ -236,6 +263,7 @@ def main(runs: Sequence[str]) -> None:
     for title, rows in (
         ("Intervals", coverage()),
         ("Verdicts", verdicts()),
+        ("Pairs that are added", added_pairs()),
         ("Capacities", capacities()),
         ("Knees", knees()),
         ("Scalability law", usl_intervals()),

@@ -86,7 +86,7 @@ def test_verdicts(effect: float, verdict: Verdict) -> None:
 def test_five_pairs_are_no_claim_however_clear() -> None:
     (found,) = compare([arms_of(([100, 101, 99, 100, 100], [200, 202, 198, 200, 201]))])
     assert found.points[0].verdict is Verdict.INCONCLUSIVE
-    assert found.points[0].pairs_needed == FEWEST_PAIRS - 5
+    assert found.points[0].new_run_pairs == FEWEST_PAIRS
     assert any("no claim" in warning for warning in found.warnings)
 
 
@@ -109,8 +109,8 @@ def test_holm_is_stricter_the_more_points_there_are() -> None:
     assert found.points[-1].verdict is Verdict.FASTER
 
 
-def test_more_pairs_as_asked_settle_it() -> None:
-    """The number is the least with which t's interval is clear, mean and spread staying."""
+def test_a_new_run_of_as_many_pairs_as_said_settles_it_four_times_in_five() -> None:
+    """By itself: none of the pairs of now are in it. With one that is just clear if all stays, half would not be."""
     random = np.random.default_rng(11)
     noise = random.normal(0, 0.03, 8)
     noise -= noise.mean()
@@ -119,11 +119,11 @@ def test_more_pairs_as_asked_settle_it() -> None:
     (point,) = found.points
     assert point.verdict is Verdict.INCONCLUSIVE
     assert point.interval is not None
-    assert point.pairs_needed is not None
-    n = 8 + point.pairs_needed
-    spread = point.interval.error * math.sqrt(8)
-    clear = [0.025 - t_quantile(0.95, each - 1) * spread / math.sqrt(each) > math.log(1.01) for each in (n - 1, n)]
-    assert clear == [False, True]
+    n, spread = point.new_run_pairs, point.interval.error * math.sqrt(8)
+    assert n is not None
+    runs = random.normal(0.025, spread, (20_000, n))
+    lows = runs.mean(axis=1) - t_quantile(0.95, n - 1) * runs.std(axis=1, ddof=1) / math.sqrt(n)
+    assert float((lows > math.log(1.01)).mean()) == pytest.approx(0.8, abs=0.02)
 
 
 @settings(max_examples=60, deadline=None)
@@ -144,7 +144,7 @@ def test_b_beside_a_is_the_inverse_of_a_beside_b(
     # log(b) - log(a) and log(a) - log(b) are exact negatives, and so is all that follows
     assert second.interval == first.interval.negated()
     assert second.verdict is MIRROR.get(first.verdict, first.verdict)
-    assert (second.detectable, second.pairs_needed) == (first.detectable, first.pairs_needed)
+    assert (second.detectable, second.new_run_pairs) == (first.detectable, first.new_run_pairs)
 
 
 @settings(max_examples=30, deadline=None)

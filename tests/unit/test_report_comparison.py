@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from pgdyno.analyse.compare import compare
+from pgdyno.analyse.compare import FEWEST_PAIRS, compare
 from pgdyno.analyse.gate import gate
 from pgdyno.analyse.interval import paired_interval
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.noise import noise_floor
 from pgdyno.analyse.pairs import Arms
-from pgdyno.report.comparison import comparison_lines, noise_lines, percent, sentence
+from pgdyno.report.comparison import comparison_lines, new_run_words, noise_lines, percent, sentence
 from pgdyno.report.comparison_export import comparison_json, gate_json, gate_junit, gate_markdown, noise_json
 from pgdyno.report.forest import ASCII, Forest
+from pgdyno.report.texts import Language, spoken
 from tests.unit.comparison_sample import arms_of
 
 
@@ -52,6 +54,32 @@ def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> Non
 def test_what_is_unsettled_says_what_it_takes() -> None:
     (found,) = compare([grid()])
     assert any("could have shown" in line and "would settle it" in line for line in comparison_lines(found, 80))
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize("paired", [True, False])
+def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: bool) -> None:
+    """To add pairs until something shows raises the share of wrong claims: no words may invite to it."""
+    interval = paired_interval([0.02, 0.03, 0.04], 0.95)
+    with spoken(language):
+        words = new_run_words(interval, 47, paired=paired)
+    new, alone = {
+        Language.ENGLISH: ("new run", "analysed without these"),
+        Language.KOREAN: ("새로 실행", "합치지 않고"),
+        Language.JAPANESE: ("新しい実行", "合わせずに"),
+        Language.CHINESE: ("新做", "不与这些数据合并"),
+    }[language]
+    assert new in words
+    assert alone in words
+    assert "47" in words
+
+
+def test_a_gate_says_the_pairs_of_a_new_run() -> None:
+    found = gate(grid(), 0.03)
+    for text in (gate_markdown(found), gate_junit(found)):
+        assert re.search(r"a new run of about \d+ pairs, analysed without these, would settle it", text)
+        assert "more pairs" not in text
+    assert gate_json(found)["points"][2]["new_run_pairs"] > FEWEST_PAIRS
 
 
 def test_figures_stand_beside_where_there_is_room() -> None:

@@ -55,8 +55,10 @@ class PointComparison:
     detectable: float | None
     """The smallest relative difference, in the better direction or the worse, that these pairs would have shown
     with a chance of 80 %. None without an interval."""
-    pairs_needed: int | None
-    """Further pairs that would settle it if what was seen goes on; 0 for a verdict, None beyond 1,000."""
+    new_run_pairs: int | None
+    """Pairs of a new run, analysed without these, that settle it with a chance of 80 % if mean and spread stay as
+    they are; 0 for a verdict, None beyond 1,000. Not a number to add: who adds pairs and looks again until
+    something shows makes more wrong claims than 5 %."""
 
     @property
     def change(self) -> float:
@@ -131,26 +133,24 @@ def detectable(interval: Interval, delta: float) -> float:
     return math.expm1(math.log1p(delta) + quantiles * interval.error)
 
 
-def pairs_needed(interval: Interval | None, pairs: int, delta: float, *, paired: bool) -> int | None:
-    """Further pairs until the interval would be clear of ±delta, mean and spread staying as they are.
+def new_run_pairs(interval: Interval | None, pairs: int, delta: float, *, paired: bool) -> int | None:
+    """Pairs of a new run whose interval is clear of ±delta with a chance of 80 %, mean and spread staying as they are.
 
-    None beyond MOST_PAIRS: the difference is about delta, and no number of pairs tells it from that.
+    The least n with (t + t80) · s / sqrt(n) < | |mean| - log(1 + delta) |. None beyond MOST_PAIRS: the difference
+    is about delta, and no number of pairs tells it from that.
     """
     if interval is None:
-        return max(FEWEST_PAIRS - pairs, 1)
+        return FEWEST_PAIRS
     # scipy takes a while to load
     from scipy import special
 
     room = abs(abs(interval.mean) - math.log1p(delta))
     spread = interval.error * math.sqrt(pairs)
-    least = max(FEWEST_PAIRS, pairs)
-    n = np.arange(least, MOST_PAIRS + pairs + 1)
+    n = np.arange(FEWEST_PAIRS, MOST_PAIRS + 1)
     freedom = n - 1 if paired else 2 * (n - 1)
-    clear = special.stdtrit(freedom, (1 + interval.level) / 2) * spread / np.sqrt(n) < room
-    if not clear.any():
-        return None
-    # where t is clear with the pairs that are there, a bootstrapped interval is wider: one more, at least
-    return max(int(n[np.argmax(clear)]) - pairs, 1)
+    quantiles = special.stdtrit(freedom, (1 + interval.level) / 2) + special.stdtrit(freedom, POWER)
+    clear = quantiles * spread / np.sqrt(n) < room
+    return int(n[np.argmax(clear)]) if clear.any() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +225,7 @@ def _compared(label: str, judged: _Judged, arms: Arms, delta: float) -> PointCom
         interval=interval,
         verdict=judged.verdict,
         detectable=None if interval is None else detectable(interval, delta),
-        pairs_needed=0 if settled else pairs_needed(interval, logs.pairs, delta, paired=arms.paired),
+        new_run_pairs=0 if settled else new_run_pairs(interval, logs.pairs, delta, paired=arms.paired),
     )
 
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pgdyno.analyse.compare import FEWEST_PAIRS, Comparison, PointComparison, compare, pairs_needed
+from pgdyno.analyse.compare import FEWEST_PAIRS, Comparison, PointComparison, compare, new_run_pairs
 from pgdyno.analyse.pairs import Arms
 
 
@@ -24,8 +24,8 @@ class GatePoint:
 
     compared: PointComparison
     verdict: GateVerdict
-    pairs_needed: int | None
-    """Further pairs that would settle it; 0 when settled, None beyond 1,000."""
+    new_run_pairs: int | None
+    """Pairs of a new run that would settle it, as of `PointComparison`, against the limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def _judged(point: PointComparison, arms: Arms, edge: float, limit: float) -> Ga
     verdict = _verdict(point, arms.metric.sign, edge)
     if verdict is not GateVerdict.INCONCLUSIVE:
         return GatePoint(point, verdict, 0)
-    return GatePoint(point, verdict, pairs_needed(point.interval, point.pairs, limit, paired=arms.paired))
+    return GatePoint(point, verdict, new_run_pairs(point.interval, point.pairs, limit, paired=arms.paired))
 
 
 def _verdict(point: PointComparison, sign: int, edge: float) -> GateVerdict:

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from pgdyno.analyse.compare import Comparison, PointComparison, Verdict
+from pgdyno.analyse.compare import FEWEST_PAIRS, Comparison, PointComparison, Verdict
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.noise import EFFECTS, NoiseFloor, pairs_for
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable
 from pgdyno.report.forest import ASCII, UNICODE, Forest
-from pgdyno.report.heard import heard_label
+from pgdyno.report.heard import heard, heard_label
 from pgdyno.report.texts import later, said, say, say_count
 
 LABEL = 22
@@ -153,7 +153,7 @@ def point_counts(of: Comparison) -> list[str]:
 
 
 def _unsettled(of: Comparison) -> list[str]:
-    """What the pairs could have shown, and how many more it takes, for each point that is inconclusive."""
+    """What the pairs could have shown, and how many a new run takes, for each point that is inconclusive."""
     unsettled = [point for point in of.points if point.verdict is Verdict.INCONCLUSIVE]
     lines = []
     for point in unsettled[:UNSETTLED_SHOWN]:
@@ -161,22 +161,33 @@ def _unsettled(of: Comparison) -> list[str]:
         if point.detectable is not None:
             what = "pairs" if of.paired else "trials"
             could = f"these {what} could have shown {percent(point.detectable, plus=False)}; "
-        lines.append(f"{printable(point.label)}: {could}{more_pairs(point.pairs_needed, paired=of.paired)}")
+        lines.append(
+            f"{printable(point.label)}: {could}{new_run_words(point.interval, point.new_run_pairs, paired=of.paired)}"
+        )
     if len(unsettled) > UNSETTLED_SHOWN:
         lines.append(f"and {len(unsettled) - UNSETTLED_SHOWN} more points that are inconclusive")
     return lines
 
 
-def more_pairs(needed: int | None, *, paired: bool) -> str:
-    """How many further pairs would settle it, in words."""
-    if paired and needed is None:
-        return say("even 1,000 more pairs would not settle it: the difference is about what counts as none")
-    if needed is None:
-        return say("even 1,000 more trials of each would not settle it: the difference is about what counts as none")
+def new_run_words(interval: Interval | None, pairs: int | None, *, paired: bool) -> str:
+    """What new run would settle it, in words: pairs that are added to those of now would not do."""
+    if interval is None:
+        what = "pairs" if paired else "trials a run"
+        return heard(f"fewer than {FEWEST_PAIRS} {what}: no claim is made")
+    if paired and pairs is None:
+        return say("even a new run of 1,000 pairs would not settle it: the difference is about what counts as none")
+    if pairs is None:
+        return say(
+            "even two new runs of 1,000 trials a point would not settle it: the difference is about what counts as none"
+        )
     if paired:
-        return say_count(needed, "about {count} more pair would settle it", "about {count} more pairs would settle it")
-    return say_count(
-        needed, "about {count} more trial of each would settle it", "about {count} more trials of each would settle it"
+        return say(
+            "a new run of about {count} pairs, analysed without these, would settle it with a chance of 80 %",
+            count=f"{pairs:,}",
+        )
+    return say(
+        "two new runs of about {count} trials a point, analysed without these, would settle it with a chance of 80 %",
+        count=f"{pairs:,}",
     )
 
 

@@ -12,7 +12,7 @@ from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.noise import NoiseFloor
 from pgdyno.report.blocks import printable
-from pgdyno.report.comparison import low_to_high, more_pairs, percent, sentence
+from pgdyno.report.comparison import low_to_high, new_run_words, percent, sentence
 
 
 def comparison_json(of: Comparison) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def point_json(point: PointComparison) -> dict[str, Any]:
         "change": _number(point.change),
         "interval": None if point.interval is None else interval_json(point.interval),
         "detectable": point.detectable,
-        "pairs_needed": point.pairs_needed,
+        "new_run_pairs": point.new_run_pairs,
     }
 
 
@@ -81,7 +81,7 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
 def gate_json(of: Gate) -> dict[str, Any]:
     """A gate: its comparison, with a verdict of its own for every point."""
     points = [
-        {**point_json(point.compared), "gate": point.verdict.value, "pairs_needed": point.pairs_needed}
+        {**point_json(point.compared), "gate": point.verdict.value, "new_run_pairs": point.new_run_pairs}
         for point in of.points
     ]
     return {
@@ -133,7 +133,7 @@ def gate_words(of: Gate, point: GatePoint) -> str:
         seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"
     allowed = f"allowed for the worse: {percent(of.limit, plus=False)}"
     if point.verdict is GateVerdict.INCONCLUSIVE:
-        return f"{seen}, {allowed}; {more_pairs(point.pairs_needed, paired=of.comparison.paired)}"
+        return f"{seen}, {allowed}; {new_run_words(interval, point.new_run_pairs, paired=of.comparison.paired)}"
     return f"{seen}, {allowed}"
 
 

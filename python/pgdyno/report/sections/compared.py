@@ -12,7 +12,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.published import Published
 from pgdyno.report import numbers
 from pgdyno.report.charts.forest import MOST_ROWS, forest_chart
-from pgdyno.report.comparison import low_to_high, more_pairs, percent, sentence
+from pgdyno.report.comparison import low_to_high, new_run_words, percent, sentence
 from pgdyno.report.digest import Digest
 from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.heard import heard, heard_label
@@ -65,7 +65,7 @@ def settling(of: Comparison) -> str:
         return say("Two pairs at least make an interval, six a claim")
     if chief.verdict is not Verdict.INCONCLUSIVE:
         return ""
-    needed = more_pairs(chief.pairs_needed, paired=of.paired)
+    needed = new_run_words(chief.interval, chief.new_run_pairs, paired=of.paired)
     if chief.detectable is None:
         return needed
     could = percent(chief.detectable, plus=False)
