@@ -115,6 +115,36 @@ def test_the_noise_floor_of_a_run(run: Run, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("arms", "repeats", "why"),
+    [
+        # geometric means apart by 60 %: with such a floor, everything would be the same
+        ({"a": 500.0, "b": 800.0}, 6, "wider than 10 %"),
+        ({"a": 500.0, "b": 500.0}, 3, "needs at least 6 at every point"),
+    ],
+)
+def test_a_floor_that_is_none_is_refused(
+    run: Run, tmp_path: Path, versions: str, arms: dict[str, float], repeats: int, why: str
+) -> None:
+    floor = stored(tmp_path / "runs", arms, repeats)
+    for command in ("compare", "gate"):
+        refused = run("pgdyno", command, versions, "--floor-from", floor)
+        assert refused.returncode == ExitCode.INVALID, refused.stdout
+        assert refused.stdout.startswith("No comparison: the noise floor cannot be used\ninvalid: ")
+        assert why in refused.stdout
+        assert "\nremedy: " in refused.stdout
+        answer = json.loads(run("pgdyno", command, versions, "--floor-from", floor, "--json").stdout)
+        assert [each["rule"] for each in answer["invalid"]] == ["noise-floor"]
+    # no force makes a floor of it: the difference of 20 % is not called the same
+    forced = run("pgdyno", "compare", versions, "--floor-from", floor, "--force")
+    assert "pg18 is faster than pg17" in forced.stdout
+    shown = run("pgdyno", "compare", floor, "--noise-floor")
+    assert shown.returncode == ExitCode.INVALID
+    assert shown.stdout.startswith("Not a noise floor to compare by: ")
+    (told_json,) = json.loads(run("pgdyno", "compare", floor, "--noise-floor", "--json").stdout)
+    assert why in told_json["refused"]["why"]
+
+
 def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Path, versions: str) -> None:
     files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
     good = run("pgdyno", "gate", versions, "--by", "target", "--max-regression", "3%", *files)

@@ -13,6 +13,8 @@ from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.interval import Interval, paired_interval
 from pgdyno.analyse.pairs import Arms
 
+WIDEST_FLOOR = 0.10
+"""Relative. With a wider one, differences that users feel would count as none."""
 EFFECTS = (0.01, 0.02, 0.05, 0.10)
 """Differences for which `pairs_for` is told."""
 
@@ -49,6 +51,8 @@ class NoiseFloor:
     base: str
     other: str
     points: tuple[PointNoise, ...]
+    few: tuple[tuple[str, int], ...]
+    """Points with fewer than six pairs, each with its number of them."""
     warnings: tuple[str, ...]
 
     @property
@@ -60,6 +64,33 @@ class NoiseFloor:
     def delta(self) -> float:
         """max(1 %, floor): what comparisons on this set-up take as no difference."""
         return max(LEAST_DELTA, self.floor)
+
+    @property
+    def refusal(self) -> FloorRefusal | None:
+        """Why it must not be the floor of a comparison; None where it may. The only place that says so."""
+        if self.few or not self.points:
+            what = ", ".join(f"{pairs} at {label}" for label, pairs in self.few) or "none"
+            return FloorRefusal(
+                f"too few pairs for a noise floor ({what}): it needs at least {FEWEST_PAIRS} at every point",
+                f"repeat the A/A run with trial.repeats = {FEWEST_PAIRS} or more",
+            )
+        if self.floor > WIDEST_FLOOR:
+            widest = max(self.points, key=lambda point: point.floor)
+            return FloorRefusal(
+                f"the noise floor is ±{100 * widest.floor:.1f} % at {widest.label}, wider than "
+                f"{100 * WIDEST_FLOOR:.0f} %: large differences would count as none",
+                "find what disturbs the two equal arms (pgdyno audit), run longer trials or more repeats, or compare "
+                "without a floor",
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FloorRefusal:
+    """Why a floor is not accepted, and what to do about it."""
+
+    why: str
+    remedy: str
 
 
 def noise_floor(arms: Arms) -> NoiseFloor:
@@ -83,7 +114,8 @@ def noise_floor(arms: Arms) -> NoiseFloor:
                 f"{arms.base} and {arms.other} differ at {point.label} although they should be the same: "
                 "find out what favours one before comparing anything"
             )
-    return NoiseFloor(arms.base, arms.other, tuple(found), tuple(warnings))
+    few = tuple((point.label, point.pairs) for point in comparison.points if point.pairs < FEWEST_PAIRS)
+    return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings))
 
 
 def _noise(label: str, differences: Sequence[float]) -> PointNoise | None:

@@ -18,8 +18,8 @@ from pgdyno.analyse.noise import NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, between, usual_split, within
 from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
 from pgdyno.analyse.series import Series, varying
+from pgdyno.audit import Finding, audit
 from pgdyno.audit import Severity as AuditSeverity
-from pgdyno.audit import audit
 from pgdyno.commands.arm_prices import alike, alone, arm_prices, total_of
 from pgdyno.commands.output import write_report_file
 from pgdyno.errors import ExitCode, UsageError
@@ -35,6 +35,7 @@ from pgdyno.report.comparison_export import (
 )
 from pgdyno.report.prices import price_comparison_lines
 from pgdyno.report.refusal import (
+    Grounds,
     Reason,
     reason_lines,
     reasons_json,
@@ -76,8 +77,9 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
     if noise:
-        _print_noise([noise_floor(arms) for arms in runs.arms()], reasons, json=json)
-        return ExitCode.OK
+        floors = [noise_floor(arms) for arms in runs.arms()]
+        _print_noise(floors, reasons, json=json)
+        return ExitCode.INVALID if any(each.refusal is not None for each in floors) else ExitCode.OK
     comparisons = compare(runs.arms(), floor=runs.floor_ratio())
     notes = runs.differences()
     if json:
@@ -163,14 +165,28 @@ class _Runs:
         return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)
 
     def reasons(self) -> list[Reason]:
-        """Findings that say invalid, of every run that takes part."""
+        """Findings that say invalid, of every run that takes part, and why its floor is none."""
         taking_part = [run for run in (self.first, self.second, self.floor) if run is not None]
-        return [
+        audited = [
             Reason(run.manifest.run, finding)
             for run in taking_part
             for finding in audit(run)
             if finding.severity is AuditSeverity.INVALID
         ]
+        return [*audited, *self._floor_reasons()]
+
+    def _floor_reasons(self) -> list[Reason]:
+        if self.floor is None:
+            return []
+        name = self.floor.manifest.run
+        refusals = dict.fromkeys(each.refusal for each in self._floors() if each.refusal is not None)
+        return [Reason(name, _finding("noise-floor", each.why, each.remedy), Grounds.FLOOR) for each in refusals]
+
+    def _floors(self) -> list[NoiseFloor]:
+        if self.floor is None:
+            return []
+        arms = within(self.floor, _first_difference(self.floor), self.metric())
+        return [noise_floor(each) for each in arms]
 
     def prices(self, of: Comparison) -> list[PriceComparison]:
         """What throughput costs under both arms; nothing where an arm is no target with a price."""
@@ -187,11 +203,22 @@ class _Runs:
         return [] if self.second is None else _differences(self.first, self.second)
 
     def floor_ratio(self) -> float:
-        """The noise floor of the A/A run that is named; 0 without one."""
-        if self.floor is None:
-            return 0.0
-        arms = within(self.floor, _first_difference(self.floor), self.metric())
-        return max(noise_floor(each).floor for each in arms)
+        """The noise floor of the A/A run that is named; 0 without one, and where `--force` goes past a refusal."""
+        floors = self._floors()
+        return max((each.floor for each in floors if each.refusal is None), default=0.0)
+
+
+def _finding(rule: str, message: str, remedy: str) -> Finding:
+    """What the command itself finds, in the form of the audit's."""
+    return Finding(
+        rule=rule,
+        severity=AuditSeverity.INVALID,
+        trials=[],
+        message=message,
+        evidence=[],
+        advice=remedy,
+        source="docs/design/method.md, Verdict",
+    )
 
 
 def _first_difference(run: RunData) -> str:

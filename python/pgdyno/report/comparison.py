@@ -103,11 +103,15 @@ def noise_lines(of: NoiseFloor) -> list[str]:
     """What an A/A run says."""
     if not of.points:
         return [f"{of.base} and {of.other} have too few pairs to say anything of the noise"]
-    said = (
-        f"Noise floor: two equal arms differ by no more than {percent(of.floor, plus=False)} here; "
-        f"differences within ±{percent(of.delta, plus=False)} count as none"
-    )
-    lines = [said, ""]
+    refused = of.refusal
+    if refused is None:
+        floor, delta = percent(of.floor, plus=False), percent(of.delta, plus=False)
+        lines = [
+            f"Noise floor: two equal arms differ by no more than {floor} here; differences within ±{delta} count as none"
+        ]
+    else:
+        lines = [f"Not a noise floor to compare by: {refused.why}", f"remedy: {refused.remedy}"]
+    lines.append("")
     rows = [["point", "difference", "interval", "one pair varies by", "pairs"]]
     for point in of.points:
         spread = f"{percent(point.spread, plus=False)} ({_to(point.spread_low, point.spread_high)})"
@@ -118,7 +122,7 @@ def noise_lines(of: NoiseFloor) -> list[str]:
     worst = max(of.points, key=lambda point: point.spread)
     needs = [(effect, pairs_for(effect, worst.spread, of.delta)) for effect in EFFECTS if effect > of.delta]
     words = [f"{percent(effect, plus=False)}: {pairs or 'over 1,000'}" for effect, pairs in needs]
-    if words:
+    if words and refused is None:
         lines += ["", f"Pairs needed to find a true difference with a chance of 80 %: {', '.join(words)}"]
     return lines
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 from xml.etree import ElementTree
 
@@ -73,6 +74,7 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
         "other": of.other,
         "floor": of.floor,
         "delta": of.delta,
+        "refused": None if of.refusal is None else asdict(of.refusal),
         "points": points,
         "warnings": list(of.warnings),
     }
