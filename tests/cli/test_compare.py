@@ -3,38 +3,54 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.records import Point
+from pgdyno.records import Fingerprint, Point, TargetRecord
 from pgdyno.store import RunFolder
 from tests.cli.conftest import Run
 from tests.told import told
 from tests.unit.events_sample import sample_events
 from tests.unit.store_sample import SETTINGS, sample_manifest, sample_record
+from tests.unit.test_fingerprint import BASE as FINGERPRINT
+from tests.unit.test_fingerprint import SERVER, changed
 
 
-def stored(parent: Path, tps: dict[str, float], repeats: int = 6, busy: float = 1.0, decline: float = 0.0) -> str:
+def stored(
+    parent: Path,
+    tps: dict[str, float],
+    repeats: int = 6,
+    busy: float = 1.0,
+    decline: float = 0.0,
+    *,
+    idle: Sequence[int] = (),
+    points: Sequence[Point] = (Point(clients=4),),
+    **manifest: object,
+) -> str:
     """A run with a target for each of `tps`; its figures vary by about one in a thousand. Its path.
 
-    By its latency, `busy` of its clients are at work: anything but all of them cannot be. Each trial is slower than
-    the one before by `decline`.
+    By its latency, `busy` of its clients are at work, and half of those of trials `idle`: anything but all of them
+    cannot be. Each trial is slower than the one before by `decline`. `manifest` are fields of the manifest.
     """
-    folder = RunFolder.create(parent, sample_manifest(trials_planned=len(tps) * repeats))
+    trials = len(tps) * repeats * len(points)
+    folder = RunFolder.create(parent, sample_manifest(trials_planned=trials, **manifest))
     number = 0
     for repeat in range(1, repeats + 1):
-        for target, rate in tps.items():
+        for point, (target, rate) in product(points, tps.items()):
             number += 1
+            share = 0.5 if number in idle else busy
             events = sample_events(4, 2, rate, 0.9 * 4e6 / rate, seed=number)
             record = sample_record(number, events, target=target, repeat=repeat)
             assert record.summary is not None
             reached = rate * (1 + 0.001 * (number % 3)) * (1 - decline) ** number
-            latency = told(record.summary.latency_ns).model_copy(update={"mean": busy * 4e9 / reached})
+            latency = told(record.summary.latency_ns).model_copy(update={"mean": share * point.clients * 1e9 / reached})
             summary = record.summary.model_copy(update={"tps": reached, "latency_ns": latency})
-            record = record.model_copy(update={"summary": summary, "point": Point(clients=4)})
+            record = record.model_copy(update={"summary": summary, "point": point, "slug": f"{number:04d}-{target}"})
             folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     return str(folder.path)
 
@@ -59,6 +75,140 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     (found,) = answer["comparisons"]
     assert (found["paired"], found["points"][0]["verdict"]) == (False, "slower")
     assert any("on record" in note for note in answer["notes"])
+
+
+def two_runs(parent: Path, before: Fingerprint, after: Fingerprint, rate: float = 600.0) -> list[str]:
+    runs = ((500.0, before), (rate, after))
+    return [stored(parent / "runs", {"pg18": tps}, fingerprint=of) for tps, of in runs]
+
+
+@pytest.mark.parametrize(
+    ("after", "field"),
+    [
+        (changed(workload={"scripts": ["tpcb-like"], "scale": 10}), "workload.scripts: select-only vs tpcb-like"),
+        (changed(server_dataset_marks=["pgbench scale 20"]), "servers.pg18.dataset_marks: pgbench scale 10 vs"),
+        (changed(reset={"method": "template"}), "reset.method: vacuum vs template"),
+    ],
+)
+def test_runs_that_did_not_measure_the_same_are_refused(
+    run: Run, tmp_path: Path, after: Fingerprint, field: str
+) -> None:
+    runs = two_runs(tmp_path, FINGERPRINT, after)
+    for command in ("compare", "gate"):
+        refused = run("pgdyno", command, *runs)
+        assert refused.returncode == ExitCode.INVALID, refused.stdout
+        assert refused.stdout.startswith("No comparison: the two runs did not measure the same\ninvalid: ")
+        assert field in refused.stdout
+        answer = json.loads(run("pgdyno", command, *runs, "--json").stdout)
+        assert [each["grounds"] for each in answer["invalid"]] == ["pair"]
+        forced = run("pgdyno", command, *runs, "--force")
+        assert forced.returncode == ExitCode.OK, forced.stderr
+        assert field in forced.stdout
+
+
+@pytest.mark.parametrize(
+    ("point", "field", "by"),
+    [
+        (Point(clients=4, protocol="prepared"), "protocol: simple vs prepared", "protocol"),
+        (Point(clients=4, scale=20), "scale: none vs 20", "scale"),
+        (Point(clients=4, rate=400.0), "rate: closed loop vs rate 400", "rate"),
+        (Point(clients=4, variables={"n": "2"}), "variables.n: none vs 2", "variables.n"),
+    ],
+)
+def test_another_protocol_scale_or_load_is_refused_unless_it_is_what_is_compared(
+    run: Run, tmp_path: Path, point: Point, field: str, by: str
+) -> None:
+    before = stored(tmp_path / "runs", {"pg18": 500.0})
+    after = stored(tmp_path / "runs", {"pg18": 600.0}, points=[point])
+    refused = run("pgdyno", "gate", before, after)
+    assert refused.returncode == ExitCode.INVALID, refused.stderr
+    assert field in refused.stdout
+    assert f"--by {by}" in refused.stdout
+    compared = run("pgdyno", "compare", before, after, "--by", by)
+    assert compared.returncode == ExitCode.OK, compared.stderr
+    assert "is faster than" in compared.stdout
+    assert f"compared: {field}" in " ".join(compared.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("after", "topic", "by"),
+    [
+        (changed(host_cpu_model="Y"), "processor", "hardware"),
+        (changed(host_disks={"data of pg18": "xfs"}), "storage", "storage"),
+        (changed(generator="another machine"), "placement", "placement"),
+        (changed(server_settings_changed=SERVER.settings_changed | {"fsync": "off"}), "fsync", "settings.fsync"),
+        (changed(server_data_checksums=True), "data checksums", None),
+    ],
+)
+def test_a_confounder_is_in_the_first_line_and_in_every_form(
+    run: Run, tmp_path: Path, after: Fingerprint, topic: str, by: str | None
+) -> None:
+    runs = two_runs(tmp_path, FINGERPRINT, after)
+    compared = run("pgdyno", "compare", *runs)
+    assert compared.returncode == ExitCode.OK, compared.stderr
+    assert compared.stdout.splitlines()[0] == f"Confounded by {topic}: the difference may come from that"
+    files = ["--junit", str(tmp_path / "gate.xml"), "--md", str(tmp_path / "gate.md")]
+    judged = run("pgdyno", "gate", *runs, *files)
+    assert judged.returncode == ExitCode.OK, judged.stderr
+    assert judged.stdout.splitlines()[0] == f"gate: ok, confounded by {topic}"
+    assert (tmp_path / "gate.md").read_text().startswith(f"### pgdyno gate: ok, confounded by {topic}\n")
+    suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
+    (shown,) = [each.get("value", "") for each in suite.iter("property")]
+    answer = json.loads(run("pgdyno", "gate", *runs, "--json").stdout)
+    assert [(each["topic"], each["message"]) for each in answer["confounders"]] == [(topic, shown)]
+    if by is not None:
+        named = run("pgdyno", "compare", *runs, "--by", by)
+        assert "onfounded" not in named.stdout
+        assert "note: compared: " in named.stdout
+
+
+def test_the_audits_rules_about_pairs_see_both_runs(run: Run, tmp_path: Path) -> None:
+    """A socket and TCP: no fingerprint holds it, and each run by itself has nothing to be unlike."""
+    runs = [
+        stored(tmp_path / "runs", {"pg18": 500.0}, fingerprint=FINGERPRINT, targets=[target])
+        for way in ("unix", "tcp")
+        for target in [TargetRecord(name="pg18", kind="embedded", asked={"version": "18", "connect": way})]
+    ]
+    assert run("pgdyno", "compare", *runs).stdout.startswith("Confounded by placement: ")
+    assert not run("pgdyno", "compare", runs[0], runs[0]).stdout.startswith("Confounded")
+
+
+def test_what_an_import_does_not_tell_is_not_known_and_refuses_nothing(run: Run, tmp_path: Path) -> None:
+    for name, tps in (("a", 100), ("b", 200)):
+        rows = "".join(f"x,4,{tps + at}\n" for at in range(6))
+        (tmp_path / f"{name}.csv").write_text(f"target,clients,tps\n{rows}")
+        assert run("pgdyno", "import", f"{name}.csv", "--into", f"runs-{name}").returncode == ExitCode.OK
+    runs = [str(next((tmp_path / f"runs-{name}").iterdir())) for name in "ab"]
+    done = run("pgdyno", "compare", *runs)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert not done.stdout.startswith("Confounded")
+    assert "not known to be alike: hardware, settings, storage" in " ".join(done.stdout.split())
+    own = stored(tmp_path / "runs", {"pg18": 500.0})
+    assert run("pgdyno", "compare", own, runs[0]).returncode == ExitCode.OK
+
+
+def test_a_finding_about_some_trials_leaves_these_out(run: Run, tmp_path: Path) -> None:
+    """Trials 1 and 2 are the first pair at 4 clients; all trials of pg18 at 8 clients are invalid."""
+    arms, points = {"pg17": 500.0, "pg18": 600.0}, [Point(clients=4), Point(clients=8)]
+    last = [number for number in range(1, 33) if number % 4 == 0]
+    some = stored(tmp_path / "runs", arms, 8, idle=[1, *last], points=points)
+    done = run("pgdyno", "compare", some)
+    assert done.returncode == ExitCode.OK, done.stdout + done.stderr
+    assert done.stdout.startswith("pg18 is faster than pg17 by throughput: ")
+    words = " ".join(done.stdout.split())
+    assert "at 4 clients, 7 pairs" in words
+    assert "note: 9 of 32 trials of" in words
+    assert "littles-law (trials 1, 4, 8" in words
+    assert "8 clients: no verdict: all trials of pg18 are left out: the audit says invalid" in words
+    answer = json.loads(run("pgdyno", "compare", some, "--json").stdout)
+    assert [each["rule"] for each in answer["removed"]] == ["littles-law"]
+    assert [point["removed"] for point in answer["comparisons"][0]["points"]] == [1, 8]
+    # a point without a verdict is no pass
+    judged = run("pgdyno", "gate", some, "--md", str(tmp_path / "gate.md"), "--junit", str(tmp_path / "gate.xml"))
+    assert judged.returncode == ExitCode.INCONCLUSIVE
+    for text in (judged.stdout, (tmp_path / "gate.md").read_text(), (tmp_path / "gate.xml").read_text()):
+        assert "no verdict: all trials of pg18 are left out" in text
+        assert "nan" not in text
 
 
 def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) -> None:
@@ -162,7 +312,8 @@ def test_gate_exits_by_what_it_finds_and_writes_its_files(run: Run, tmp_path: Pa
     ("arguments", "complaint"),
     [
         (["compare", "{}", "--by", "clients"], "nothing called clients"),
-        (["compare", "{}", "{}", "--by", "target"], "split one run"),
+        (["compare", "{}", "{}", "--by", "target"], "two runs cannot be compared by target"),
+        (["compare", "{}", "{}", "--base", "pg17"], "splits one run"),
         (["compare", "{}", "--base", "pg9"], "is not in run"),
         (["gate", "{}", "--max-regression", "0.03"], "is no limit"),
     ],

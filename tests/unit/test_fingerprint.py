@@ -86,23 +86,23 @@ def test_a_run_is_comparable_with_itself() -> None:
 @pytest.mark.parametrize(
     ("other", "field", "severity"),
     [
-        (changed(host_cpu_model="Y"), "host.cpu_model", "refused"),
-        (changed(host_cores=16), "host.cores", "refused"),
-        (changed(host_memory_bytes=8 << 30), "host.memory_bytes", "refused"),
-        (changed(host_cpu_limit=2.5), "host.cpu_limit", "refused"),
-        (changed(host_disks={"data of pg18": "xfs"}), "host.disks.data of pg18", "refused"),
-        (changed(host_kernel="6.2"), "host.kernel", "caution"),
-        (changed(host_boot={}), "host.boot.mitigations", "caution"),
-        (changed(host_tuning={"swappiness": "60"}), "host.tuning.swappiness", "caution"),
+        (changed(host_cpu_model="Y"), "host.cpu_model", "confounder"),
+        (changed(host_cores=16), "host.cores", "confounder"),
+        (changed(host_memory_bytes=8 << 30), "host.memory_bytes", "confounder"),
+        (changed(host_cpu_limit=2.5), "host.cpu_limit", "confounder"),
+        (changed(host_disks={"data of pg18": "xfs"}), "host.disks.data of pg18", "confounder"),
+        (changed(host_kernel="6.2"), "host.kernel", "confounder"),
+        (changed(host_boot={}), "host.boot.mitigations", "confounder"),
+        (changed(host_tuning={"swappiness": "60"}), "host.tuning.swappiness", "confounder"),
         (changed(host_os="Fedora"), "host.os", "harmless"),
         (changed(seed=2), "seed", "harmless"),
         (changed(pgdrive="1.1"), "pgdrive", "caution"),
-        (changed(generator="another"), "generator", "refused"),
+        (changed(generator="another"), "generator", "confounder"),
         (changed(workload={"scripts": ["tpcb-like"], "scale": 10}), "workload.scripts", "refused"),
         (changed(reset={"method": "template"}), "reset.method", "refused"),
         (changed(server_version="17.2"), "servers.pg18.version", "caution"),
         (changed(server_configure="--with-llvm"), "servers.pg18.configure", "caution"),
-        (changed(server_data_checksums=True), "servers.pg18.data_checksums", "caution"),
+        (changed(server_data_checksums=True), "servers.pg18.data_checksums", "confounder"),
         (changed(server_dataset_marks=["pgbench scale 20"]), "servers.pg18.dataset_marks", "refused"),
         (changed(server_loaded_without_wal=["pgbench scale 10"]), "servers.pg18.loaded_without_wal", "harmless"),
     ],
@@ -117,14 +117,14 @@ def test_settings_that_count_and_others() -> None:
     settings = {"shared_buffers": "2GB", "work_mem": "8MB"}
     found = comparable(BASE, changed(server_settings_changed=settings))
     assert [(each.field.split(".")[-1], each.a, each.b, each.severity) for each in found] == [
-        ("shared_buffers", "1GB", "2GB", Severity.REFUSED),
+        ("shared_buffers", "1GB", "2GB", Severity.CONFOUNDER),
         ("work_mem", "4MB", "8MB", Severity.CAUTION),
     ]
 
 
 def test_a_setting_that_only_one_changed() -> None:
     (found,) = comparable(BASE, changed(server_settings_changed=SERVER.settings_changed | {"fsync": "off"}))
-    assert (found.a, found.b, found.severity) == (None, "off", Severity.REFUSED)
+    assert (found.a, found.b, found.severity) == (None, "off", Severity.CONFOUNDER)
 
 
 def test_a_little_memory_is_the_kernels() -> None:
@@ -142,6 +142,29 @@ def test_a_target_that_only_one_has_is_one_line() -> None:
     assert comparable(BASE, other) == [
         Difference("servers.pg17", None, "18.6", Severity.HARMLESS, "only one of the runs has this target")
     ]
+
+
+def test_what_one_does_not_tell_is_neither_alike_nor_different() -> None:
+    for other in (changed(host_disks={}), changed(server_configure=None), changed(server_dataset_marks=["unmarked"])):
+        (found,) = comparable(BASE, other)
+        assert (found.severity, found.why) == (Severity.CAUTION, "not known of one of them")
+    # a version that knew no such key, and one that has it without a value
+    (found,) = comparable(BASE, changed(workload={"scripts": ["select-only"]}))
+    assert found.severity is Severity.CAUTION
+    replicas = changed(workload=BASE.workload | {"replica_load": {"clients": 2}})
+    assert [each.severity for each in comparable(BASE, replicas)] == [Severity.REFUSED]
+
+
+def test_datasets_are_compared_whatever_their_order() -> None:
+    both = changed(server_dataset_marks=["pgbench scale 20", "pgbench scale 10"])
+    assert [each.severity for each in comparable(BASE, both)] == [Severity.HARMLESS]
+    turned = changed(server_dataset_marks=["pgbench scale 10", "pgbench scale 20"])
+    assert comparable(both, turned) == []
+
+
+def test_disks_of_a_target_of_another_name_are_matched_with_it() -> None:
+    other = changed(host_disks={"data of mine": "ext4"}).model_copy(update={"servers": {"mine": SERVER}})
+    assert comparable(BASE, other) == []
 
 
 def test_no_target_in_common() -> None:

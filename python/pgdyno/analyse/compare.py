@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
@@ -18,7 +18,7 @@ import numpy as np
 from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.interval import Interval, paired_interval, t_quantile, unpaired_interval
 from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import Arms, PointPairs
+from pgdyno.analyse.pairs import Arms, Confounder, PointPairs
 
 FEWEST_PAIRS = 6
 """For a claim."""
@@ -59,6 +59,10 @@ class PointComparison:
     """Pairs of a new run, analysed without these, that settle it with a chance of 80 % if mean and spread stay as
     they are; 0 for a verdict, None beyond 1,000. Not a number to add: who adds pairs and looks again until
     something shows makes more wrong claims than 5 %."""
+    removed: int = 0
+    """Trials of both arms that are left out, as the audit says that they are invalid."""
+    reason: str | None = None
+    """Why it has no verdict, where all trials of an arm are left out."""
 
     @property
     def change(self) -> float:
@@ -81,11 +85,17 @@ class Comparison:
     """Geometric mean over the points, a figure a repeat; None where no two repeats have all points."""
     unmatched: tuple[str, ...]
     warnings: tuple[str, ...]
+    confounders: tuple[Confounder, ...] = ()
+
+    @property
+    def judged(self) -> tuple[PointComparison, ...]:
+        """Points of which trials of both arms are left."""
+        return tuple(point for point in self.points if point.reason is None)
 
     @property
     def chief(self) -> PointComparison | None:
         """What a sentence speaks of: the overall comparison, or that of the only point."""
-        return self.points[0] if len(self.points) == 1 else self.overall
+        return self.judged[0] if len(self.judged) == 1 else self.overall
 
 
 def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
@@ -99,12 +109,20 @@ def compare(all_arms: Sequence[Arms], floor: float = 0.0) -> list[Comparison]:
     judged = iter(_holm(logs, signs, delta))
     comparisons = []
     for arms in all_arms:
-        points = tuple(_compared(pairs.label, next(judged), arms, delta) for pairs in arms.points)
-        overall = _overall(arms, delta) if len(arms.points) > 1 else None
-        warnings = tuple(_warnings(arms, points))
+        points = tuple(_of_point(pairs, next(judged), arms, delta) for pairs in arms.points)
+        warnings = (*arms.notes, *_warnings(arms, points))
         comparisons.append(
             Comparison(
-                arms.base, arms.other, arms.metric, arms.paired, delta, points, overall, arms.unmatched, warnings
+                base=arms.base,
+                other=arms.other,
+                metric=arms.metric,
+                paired=arms.paired,
+                delta=delta,
+                points=points,
+                overall=_overall(arms, delta),
+                unmatched=arms.unmatched,
+                warnings=warnings,
+                confounders=arms.confounders,
             )
         )
     return comparisons
@@ -214,6 +232,13 @@ def _judge(logs: _Logs, level: float, delta: float, sign: int) -> _Judged:
     return _Judged(logs, interval, verdict_of(interval, logs.pairs, delta, sign))
 
 
+def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
+    found = _compared(pairs.label, judged, arms, delta)
+    empty = [name for name, figures in ((arms.base, pairs.base), (arms.other, pairs.other)) if not figures]
+    reason = f"all trials of {' and '.join(empty)} are left out: the audit says invalid" if empty else None
+    return replace(found, removed=sum(pairs.removed), reason=reason)
+
+
 def _compared(label: str, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
     settled = judged.verdict is not Verdict.INCONCLUSIVE
@@ -234,9 +259,12 @@ def _geometric(logs: Sequence[float]) -> float:
 
 
 def _overall(arms: Arms, delta: float) -> PointComparison | None:
-    """The geometric mean over all points, a repeat a figure: only repeats that have every point."""
-    base = _means([pairs.base for pairs in arms.points])
-    other = _means([pairs.other for pairs in arms.points])
+    """The geometric mean over all points that have figures, a repeat a figure: only repeats that have every point."""
+    points = [pairs for pairs in arms.points if pairs.base and pairs.other]
+    if len(points) < 2:
+        return None
+    base = _means([pairs.base for pairs in points])
+    other = _means([pairs.other for pairs in points])
     logs = _logs(PointPairs("", arms.points[0].point, base, other), arms.paired)
     if logs.pairs < 2:
         return None
@@ -256,9 +284,10 @@ def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[str]:
         found.append(
             "the two runs were made at different times: what changed on the machine between them is in the difference"
         )
-    few = [point.label for point in points if point.pairs < FEWEST_PAIRS]
+    judged = [point for point in points if point.reason is None]
+    few = [point.label for point in judged if point.pairs < FEWEST_PAIRS]
     if few:
-        where = "" if len(few) == len(points) else f" at {', '.join(few)}"
+        where = "" if len(few) == len(judged) else f" at {', '.join(few)}"
         what = "pairs" if arms.paired else "trials a run"
         found.append(f"fewer than {FEWEST_PAIRS} {what}{where}: no claim is made")
     if arms.unmatched:

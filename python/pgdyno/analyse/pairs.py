@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pgdyno.analyse.metric import Metric, value_of
@@ -32,11 +32,25 @@ class PointPairs:
     base: Mapping[int, float]
     """By repeat."""
     other: Mapping[int, float]
+    removed: tuple[int, int] = (0, 0)
+    """Trials of each arm that are left out, as the audit says that they are invalid."""
 
     @property
     def repeats(self) -> list[int]:
         """Repeats that both arms have."""
         return sorted(self.base.keys() & self.other.keys())
+
+
+@dataclass(frozen=True, slots=True)
+class Confounder:
+    """One thing that differs between two arms, and is not what is compared."""
+
+    topic: str
+    """What it is, in a word or two: `processor`, `storage`, the name of a setting."""
+    field: str
+    """Where it was found: a field of the fingerprint, or a rule of the audit."""
+    message: str
+    """In a sentence, with both values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,15 @@ class Arms:
     points: tuple[PointPairs, ...]
     unmatched: tuple[str, ...] = ()
     """Points that only one arm has."""
+    confounders: tuple[Confounder, ...] = ()
+    """What else differs between the arms, and may be the cause of the difference."""
+    notes: tuple[str, ...] = ()
+    """What to know of the arms, before what the comparison finds itself."""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no point has figures under both arms."""
+        return not any(point.base and point.other for point in self.points)
 
 
 def usual_split(run: RunSource) -> str | None:
@@ -63,11 +86,14 @@ def usual_split(run: RunSource) -> str | None:
     return next((name for name in names if name not in SELDOM_COMPARED), None)
 
 
-def within(run: RunSource, by: str, metric: Metric, base: str | None = None) -> list[Arms]:
+def within(
+    run: RunSource, by: str, metric: Metric, base: str | None = None, removed: Collection[int] = ()
+) -> list[Arms]:
     """Every arm of `run` against the baseline `base`, the first of the plan unless it is named.
 
     `by` is `target`, `version` or a parameter: `settings.work_mem`, `scale`, `protocol`. Repeats are paired:
     in an interleaved or randomised order a repeat of a point is a block, in one as listed it is a round.
+    `removed` are numbers of trials that are left out; their pairs go with them.
     Raises UsageError where `by` has fewer than two values, or `base` is none of them.
     """
     arms: dict[str, list[TrialRecord]] = defaultdict(list)
@@ -81,22 +107,25 @@ def within(run: RunSource, by: str, metric: Metric, base: str | None = None) -> 
     if first not in arms:
         raise UsageError(f"{by} {first} is not in run {run.manifest.run}", hint=f"there are {', '.join(arms)}")
     return [
-        _arms((first, other), (arms[first], trials), metric, _without(by), paired=True)
+        _arms((first, other), (arms[first], trials), metric, _without(by), (removed, removed), paired=True)
         for other, trials in arms.items()
         if other != first
     ]
 
 
-def between(base: RunSource, other: RunSource, metric: Metric) -> Arms:
+def between(
+    base: RunSource, other: RunSource, metric: Metric, removed: tuple[Collection[int], Collection[int]] = ((), ())
+) -> Arms:
     """Two runs at every point that both have; not paired, for they were made one after the other.
 
-    Targets are matched by name; where each run has one target, these are. Raises UsageError where no point is
-    in both.
+    Targets are matched by name; where each run has one target, these are. So are the values of a parameter of which
+    each run has one (`differing_parameters`). `removed` are numbers of trials of each that are left out. Raises
+    UsageError where no point is in both.
     """
-    alone = all(len({trial.target for trial in run.trials}) == 1 for run in (base, other))
-    key = _without("target" if alone else "")
+    single = ["target"] if all(len({trial.target for trial in run.trials}) == 1 for run in (base, other)) else []
+    key = _without(*single, *(each.name for each in differing_parameters(base.trials, other.trials)))
     names = (base.manifest.run, other.manifest.run)
-    arms = _arms(names, (base.trials, other.trials), metric, key, paired=False)
+    arms = _arms(names, (base.trials, other.trials), metric, key, removed, paired=False)
     if not arms.points:
         raise UsageError(
             f"runs {names[0]} and {names[1]} have no point in common",
@@ -105,24 +134,59 @@ def between(base: RunSource, other: RunSource, metric: Metric) -> Arms:
     return arms
 
 
+@dataclass(frozen=True, slots=True)
+class ParameterDifference:
+    """A parameter of which each of two runs has one value, and another."""
+
+    name: str
+    """`protocol`, `scale`, `rate`, `workers`, `settings.work_mem`, `variables.n`."""
+    base: int | float | str | None
+    other: int | float | str | None
+
+
+def differing_parameters(base: Sequence[TrialRecord], other: Sequence[TrialRecord]) -> list[ParameterDifference]:
+    """Parameters of the sweep, but the clients, that are constant in each of two runs and differ between them."""
+    points = [[trial.point for trial in run] for run in (base, other)]
+    found = []
+    for name in dict.fromkeys(name for run in points for point in run for name in point.parameters()):
+        values = [{point.parameter(name) for point in run} for run in points]
+        if [len(each) for each in values] == [1, 1] and values[0] != values[1]:
+            found.append(ParameterDifference(name, next(iter(values[0])), next(iter(values[1]))))
+    return found
+
+
 def _arms(
     names: tuple[str, str],
     trials: tuple[Sequence[TrialRecord], Sequence[TrialRecord]],
     metric: Metric,
     key: Callable[[TrialRecord], PointKey],
+    removed: tuple[Collection[int], Collection[int]],
     *,
     paired: bool,
 ) -> Arms:
-    base, other = (_figures(each, metric, key) for each in trials)
+    kept = [[trial for trial in of if trial.number not in without] for of, without in zip(trials, removed, strict=True)]
+    gone = [[trial for trial in of if trial.number in without] for of, without in zip(trials, removed, strict=True)]
+    base, other = (_figures(each, metric, key) for each in kept)
+    left_out = [_figures(each, metric, key) for each in gone]
     keys = list(dict.fromkeys(key(trial) for each in trials for trial in each))
     labels = _labels(keys)
     points = {key(trial): trial.point for each in trials for trial in each}
-    both = sorted((each for each in keys if each in base and each in other), key=lambda each: each[1])
+    had = [figures.keys() | out.keys() for figures, out in zip((base, other), left_out, strict=True)]
+    both = sorted((each for each in keys if all(each in arm for arm in had)), key=lambda each: each[1])
     return Arms(
         *names,
         metric,
         paired,
-        tuple(PointPairs(labels[each], points[each], base[each], other[each]) for each in both),
+        tuple(
+            PointPairs(
+                labels[each],
+                points[each],
+                base.get(each, {}),
+                other.get(each, {}),
+                (len(left_out[0].get(each, ())), len(left_out[1].get(each, ()))),
+            )
+            for each in both
+        ),
         tuple(labels[each] for each in keys if each not in both),
     )
 
@@ -131,26 +195,27 @@ def _figures(
     trials: Sequence[TrialRecord], metric: Metric, key: Callable[[TrialRecord], PointKey]
 ) -> dict[PointKey, dict[int, float]]:
     """Figures of results by point and repeat; of a repeat that was made anew, the last."""
-    found: dict[PointKey, dict[int, float]] = defaultdict(dict)
+    found: dict[PointKey, dict[int, float]] = {}
     for trial in trials:
         figure = value_of(trial, metric)
         if figure is not None:
-            found[key(trial)][trial.repeat] = figure
+            found.setdefault(key(trial), {})[trial.repeat] = figure
     return found
 
 
-def _without(by: str) -> Callable[[TrialRecord], PointKey]:
-    """A trial's point without the parameter `by`."""
+def _without(*names: str) -> Callable[[TrialRecord], PointKey]:
+    """A trial's point without the parameters `names`, of which the target and its version may be one."""
 
     def key(trial: TrialRecord) -> PointKey:
         point = trial.point
-        group, dot, name = by.partition(".")
-        if dot:
-            left = {each: value for each, value in getattr(point, group).items() if each != name}
-            point = point.model_copy(update={group: left})
-        elif by in ("workers", "scale", "rate", "protocol"):
-            point = point.model_copy(update={by: "" if by == "protocol" else None})
-        target = "" if by in ("target", VERSION) else trial.target
+        for by in names:
+            group, dot, name = by.partition(".")
+            if dot:
+                left = {each: value for each, value in getattr(point, group).items() if each != name}
+                point = point.model_copy(update={group: left})
+            elif by in ("workers", "scale", "rate", "protocol"):
+                point = point.model_copy(update={by: "" if by == "protocol" else None})
+        target = "" if {"target", VERSION} & set(names) else trial.target
         return Series.of(target, point), point.clients
 
     return key

@@ -73,7 +73,7 @@ def _words(difference: Difference) -> str:
     now = "absent" if difference.b is None else difference.b
     was = "absent" if difference.a is None else difference.a
     words = f"{difference.field} is {now} now, and was {was} in earlier trials: {difference.why}"
-    if difference.severity is Severity.REFUSED:
+    if difference.severity in (Severity.REFUSED, Severity.CONFOUNDER):
         words += "; these cannot be compared with those from now on"
     return words
 

@@ -10,13 +10,13 @@ from markupsafe import Markup
 from pgdyno.analyse.compare import Comparison, Verdict, compare
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.metric import Metric
-from pgdyno.analyse.pairs import between
 from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.fingerprint import Difference, Severity, comparable
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.report import numbers
-from pgdyno.report.comparison import low_to_high, percent, sentence
+from pgdyno.report.comparison import confounded_line, low_to_high, percent, sentence
 from pgdyno.report.numbers import NOTHING
+from pgdyno.report.paired_runs import arms_between
 from pgdyno.store import RunData
 from pgdyno.units import format_bytes
 
@@ -110,11 +110,13 @@ class Compared:
 
 def compared(base: RunData, other: RunData, metric: Metric) -> Compared:
     """`other` beside `base`. Raises UsageError when they have no point in common."""
-    (found,) = compare([between(base, other, metric)])
+    (found,) = compare([arms_between(base, other, metric)])
     before, after = base.manifest.fingerprint, other.manifest.fingerprint
     known = before is not None and after is not None
     differences = comparable(before, after) if before is not None and after is not None else []
-    sentences = [] if known else ["What the runs ran on is not on record: nobody can say whether it was the same."]
+    confounded = confounded_line(found)
+    sentences = [] if confounded is None else [f"{confounded}."]
+    sentences += [] if known else ["What the runs ran on is not on record: nobody can say whether it was the same."]
     sentences += [f"{each[:1].upper()}{each[1:]}." for each in found.warnings]
     if found.unmatched:
         sentences.append(f"In one of the runs only: {', '.join(found.unmatched)}.")

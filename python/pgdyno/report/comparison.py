@@ -16,7 +16,7 @@ from pgdyno.report import numbers
 from pgdyno.report.blocks import printable
 from pgdyno.report.forest import ASCII, UNICODE, Forest
 from pgdyno.report.heard import heard, heard_label
-from pgdyno.report.texts import later, said, say, say_count
+from pgdyno.report.texts import later, listed, said, say, say_count
 
 LABEL = 22
 WITH_FIGURES = 100
@@ -45,8 +45,8 @@ def sentence(of: Comparison) -> str:
         "{level} % interval {interval}", level=f"{100 * chief.interval.level:.3g}", interval=low_to_high(chief.interval)
     )
     over = say("at {point}", point=heard_label(printable(chief.label)))
-    if len(of.points) > 1:
-        over = say("over {count} points", count=len(of.points))
+    if len(of.judged) > 1:
+        over = say("over {count} points", count=len(of.judged))
     pairs = numbers.count(chief.pairs, "pair")
     if not of.paired:
         pairs = say_count(chief.pairs, "{count} trial a run", "{count} trials a run")
@@ -59,6 +59,35 @@ def sentence(of: Comparison) -> str:
         pairs=pairs,
     )
 
+
+def confounded_line(of: Comparison) -> str | None:
+    """What stands before the sentence where more differs than what is compared; None where nothing is known to."""
+    if not of.confounders:
+        return None
+    return say("Confounded by {causes}: the difference may come from that", causes=confounding(of))
+
+
+def confounding(of: Comparison) -> str:
+    """What confounds it, each thing once."""
+    return listed([say(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
+
+
+_TOPICS = (
+    later("data checksums"),
+    later("dataset"),
+    later("hardware"),
+    later("hypervisor"),
+    later("kernel"),
+    later("memory"),
+    later("network path"),
+    later("placement"),
+    later("processor"),
+    later("storage"),
+    later("trial length"),
+    later("version"),
+    later("workers"),
+)
+"""Topics of confounders that are no names of settings."""
 
 _VERDICTS = {
     Verdict.FASTER: later("{other} is faster than {base} by {metric}"),
@@ -106,9 +135,8 @@ def noise_lines(of: NoiseFloor) -> list[str]:
     refused = of.refusal
     if refused is None:
         floor, delta = percent(of.floor, plus=False), percent(of.delta, plus=False)
-        lines = [
-            f"Noise floor: two equal arms differ by no more than {floor} here; differences within ±{delta} count as none"
-        ]
+        first = f"Noise floor: two equal arms differ by no more than {floor} here"
+        lines = [f"{first}; differences within ±{delta} count as none"]
     else:
         lines = [f"Not a noise floor to compare by: {refused.why}", f"remedy: {refused.remedy}"]
     lines.append("")
@@ -145,21 +173,21 @@ def _to(low: float, high: float, *, plus: bool = False) -> str:
 
 def point_counts(of: Comparison) -> list[str]:
     """A line that says how often each verdict came; nothing of a comparison at one point."""
-    if len(of.points) < 2:
+    if len(of.judged) < 2:
         return []
-    counts = Counter(point.verdict for point in of.points)
+    counts = Counter(point.verdict for point in of.judged)
     words = [
         say("{verdict} at {count}", verdict=say(verdict.value), count=counts[verdict])
         for verdict in Verdict
         if counts[verdict]
     ]
-    return [say("Of {count} points: {verdicts}", count=len(of.points), verdicts=say(", ").join(words))]
+    return [say("Of {count} points: {verdicts}", count=len(of.judged), verdicts=say(", ").join(words))]
 
 
 def _unsettled(of: Comparison) -> list[str]:
     """What the pairs could have shown, and how many a new run takes, for each point that is inconclusive."""
-    unsettled = [point for point in of.points if point.verdict is Verdict.INCONCLUSIVE]
-    lines = []
+    unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
+    lines = [f"{printable(point.label)}: no verdict: {printable(point.reason)}" for point in of.points if point.reason]
     for point in unsettled[:UNSETTLED_SHOWN]:
         could = ""
         if point.detectable is not None:

@@ -13,7 +13,7 @@ from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.noise import NoiseFloor
 from pgdyno.report.blocks import printable
-from pgdyno.report.comparison import low_to_high, new_run_words, percent, sentence
+from pgdyno.report.comparison import confounding, low_to_high, new_run_words, percent, sentence
 
 
 def comparison_json(of: Comparison) -> dict[str, Any]:
@@ -27,6 +27,7 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
         "overall": None if of.overall is None else point_json(of.overall),
         "points": [point_json(point) for point in of.points],
         "unmatched": list(of.unmatched),
+        "confounders": [asdict(each) for each in of.confounders],
         "warnings": list(of.warnings),
     }
 
@@ -43,6 +44,8 @@ def point_json(point: PointComparison) -> dict[str, Any]:
         "interval": None if point.interval is None else interval_json(point.interval),
         "detectable": point.detectable,
         "new_run_pairs": point.new_run_pairs,
+        "removed": point.removed,
+        "reason": point.reason,
     }
 
 
@@ -103,33 +106,53 @@ def gate_junit(of: Gate) -> str:
         failures=str(sum(point.verdict is GateVerdict.REGRESSION for point in of.points)),
         errors=str(sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)),
     )
+    said = [*(f"confounder: {each.message}" for each in of.comparison.confounders), *of.comparison.warnings]
+    if of.comparison.confounders:
+        properties = ElementTree.SubElement(suite, "properties")
+        for each in of.comparison.confounders:
+            ElementTree.SubElement(properties, "property", name="confounder", value=printable(each.message))
     for point in of.points:
         case = ElementTree.SubElement(
             suite, "testcase", classname=f"pgdyno.{of.comparison.metric.value}", name=printable(point.compared.label)
         )
         if point.verdict is not GateVerdict.OK:
             tag = "failure" if point.verdict is GateVerdict.REGRESSION else "error"
-            ElementTree.SubElement(case, tag, type=point.verdict.value, message=gate_words(of, point))
+            ElementTree.SubElement(case, tag, type=point.verdict.value, message=gate_words(of, point) + _confounded(of))
+    if said:
+        ElementTree.SubElement(suite, "system-out").text = "\n".join(map(printable, said))
     ElementTree.indent(suite)
     return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def gate_markdown(of: Gate) -> str:
     """A heading with the verdict, a sentence and a table, as for a comment on a change."""
-    lines = [f"### pgdyno gate: {of.verdict.value}", "", f"{_escaped(sentence(of.comparison))}.", ""]
+    lines = [f"### pgdyno gate: {_escaped(gate_verdict_words(of))}", "", f"{_escaped(sentence(of.comparison))}.", ""]
     lines += [f"Allowed for the worse: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
     for point in of.points:
         interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001
-        cells = [_escaped(point.compared.label), percent(point.compared.change), interval, str(point.compared.pairs)]
+        change = percent(point.compared.change) if math.isfinite(point.compared.change) else "–"  # noqa: RUF001
+        cells = [_escaped(point.compared.label), change, interval, str(point.compared.pairs)]
         lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
     notes = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
-    return "\n".join([*lines, *_listed(notes), *_listed(of.comparison.warnings)]) + "\n"
+    confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
+    return "\n".join([*lines, *_listed(confounders), *_listed(notes), *_listed(of.comparison.warnings)]) + "\n"
+
+
+def gate_verdict_words(of: Gate) -> str:
+    """The verdict, with what confounds it: `ok, confounded by processor and fsync`."""
+    return of.verdict.value + _confounded(of).replace("; ", ", ", 1)
+
+
+def _confounded(of: Gate) -> str:
+    return f"; confounded by {confounding(of.comparison)}" if of.comparison.confounders else ""
 
 
 def gate_words(of: Gate, point: GatePoint) -> str:
     """One point of a gate in a sentence."""
     interval = point.compared.interval
+    if point.compared.reason is not None:
+        return f"{printable(point.compared.label)}: no verdict: {printable(point.compared.reason)}"
     seen = f"{printable(point.compared.label)}: {percent(point.compared.change)} of {of.comparison.metric.words}"
     if interval is not None:
         seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"

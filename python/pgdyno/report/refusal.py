@@ -18,6 +18,8 @@ class Grounds(StrEnum):
 
     AUDIT = "audit"
     """A finding of the audit says invalid."""
+    PAIR = "pair"
+    """The two runs did not measure the same."""
     FLOOR = "floor"
     """The A/A run is no noise floor to compare by."""
 
@@ -26,6 +28,7 @@ class Grounds(StrEnum):
         """What stands in place of the comparison."""
         return {
             Grounds.AUDIT: "the audit says that figures are invalid",
+            Grounds.PAIR: "the two runs did not measure the same",
             Grounds.FLOOR: "the noise floor cannot be used",
         }[self]
 

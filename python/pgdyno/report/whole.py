@@ -9,12 +9,13 @@ from typing import TypeVar
 from pgdyno.analyse.compare import Comparison, compare
 from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.metric import Metric, usual_metric
-from pgdyno.analyse.pairs import between
+from pgdyno.analyse.pairs import between, differing_parameters
 from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.audit import Finding, judged
+from pgdyno.audit.pairing import measures_otherwise
 from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
@@ -25,6 +26,7 @@ from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.gathered import Gathered, without_collector
 from pgdyno.report.html import Content, render_content, report_content
 from pgdyno.report.markdown import markdown_of
+from pgdyno.report.paired_runs import arms_between
 from pgdyno.report.paper.typeset import Paper, pdf_of
 from pgdyno.report.published_lines import asked_for
 from pgdyno.report.sections.cloud import rented_count
@@ -212,11 +214,14 @@ def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
     if len(runs) == 1:
         return comparisons_of(of)
     metric = usual_metric(runs[0])
-    return compare([between(runs[0], other, metric) for other in runs[1:] if not _is_apart(runs[0], other)])
+    together = [other for other in runs[1:] if not _is_apart(runs[0], other)]
+    return compare([arms_between(runs[0], other, metric) for other in together])
 
 
 def _is_apart(base: Gathered, other: Gathered) -> bool:
     """Whether two runs have no point in common: a load in closed loop and one in open loop, for instance."""
+    if any(measures_otherwise(each.name) for each in differing_parameters(base.trials, other.trials)):
+        return True
     try:
         between(base, other, Metric.TPS)
     except UsageError:

@@ -41,10 +41,12 @@ def compare(
 ) -> None:
     """Compare two runs, or targets within one.
 
-    Verdict, difference and interval, also of versions, settings and parameters within one run. Exits with 12,
-    and says why, where the audit finds the figures of a run invalid.
+    Verdict, difference and interval, also of versions, settings and parameters within one run. The first line
+    names what else differs. Exits with 12, and says why, where the audit finds the figures of a run invalid or
+    two runs did not measure the same.
     """
-    from pgdyno.commands.compare import Compared, compare_runs
+    from pgdyno.commands.compare import compare_runs
+    from pgdyno.commands.compared_runs import Compared
 
     what = Compared(first, second, runs, metric, by, base, floor_from, force, price)
     raise typer.Exit(compare_runs(what, noise=noise_floor, json=json))
@@ -69,9 +71,11 @@ def gate(
     """Judge a candidate for CI.
 
     Exits with 0 when it is no slower than allowed, with 10 when it is, with 11 when that is unclear. Exits with
-    12, and judges nothing, where the audit finds the figures of a run invalid.
+    12, and judges nothing, where the audit finds the figures of a run invalid or two runs did not measure the
+    same.
     """
-    from pgdyno.commands.compare import Compared, run_gate
+    from pgdyno.commands.compare import run_gate
+    from pgdyno.commands.compared_runs import Compared
 
     what = Compared(baseline, candidate, runs, metric, by, base, floor_from, force)
     raise typer.Exit(run_gate(what, max_regression, junit=junit, md=md, json=json))

@@ -63,13 +63,16 @@ ComparedOption = Annotated[
 ]
 ByOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Within one run: target, version, settings.NAME, any parameter."),
+    typer.Option(
+        metavar="NAME",
+        help="What is compared: target, version, settings.NAME, a parameter; of two runs: hardware.",
+    ),
 ]
 BaseOption = Annotated[str | None, typer.Option(metavar="VALUE", help="With --by: the baseline.  [default: the first]")]
 FloorOption = Annotated[
     str | None, typer.Option("--floor-from", metavar="RUN", help="An A/A run: differences under its noise are none.")
 ]
-ForceOption = Annotated[bool, typer.Option("--force", help="Show it although the audit says invalid; it then says so.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Show it although it is refused; it then says so.")]
 PriceOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="What each target costs.  [default: what the plan says]")
 ]

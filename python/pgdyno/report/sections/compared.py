@@ -12,7 +12,7 @@ from pgdyno.analyse.summary import PointSummary
 from pgdyno.published import Published
 from pgdyno.report import numbers
 from pgdyno.report.charts.forest import MOST_ROWS, forest_chart
-from pgdyno.report.comparison import low_to_high, new_run_words, percent, sentence
+from pgdyno.report.comparison import confounded_line, low_to_high, new_run_words, percent, sentence
 from pgdyno.report.digest import Digest
 from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.heard import heard, heard_label
@@ -87,10 +87,16 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
         verdict.value,
         sentence(each),
         settling(each),
-        [heard(warning) for warning in each.warnings],
+        [*_confounded(each), *(heard(warning) for warning in each.warnings)],
         figure,
         _table(each),
     )
+
+
+def _confounded(of: Comparison) -> list[str]:
+    """What confounds it, in a line, then each thing with its values."""
+    line = confounded_line(of)
+    return [] if line is None else [line, *(each.message for each in of.confounders)]
 
 
 def _table(of: Comparison) -> Table:

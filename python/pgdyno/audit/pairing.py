@@ -1,0 +1,294 @@
+"""What differs between two arms besides what is compared: what refuses the comparison, confounds it, is not known.
+
+An arm is a target of a run. Fingerprints are compared first, then the audit's rules about pairs see both arms as the
+targets of one run (`audit.pair_run`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from pgdyno.analyse.pairs import VERSION, Confounder, differing_parameters
+from pgdyno.analyse.series import named
+from pgdyno.audit.finding import Finding, Severity
+from pgdyno.audit.pair_run import PairRun, Side
+from pgdyno.audit.rules import (
+    durability,
+    hardware_differs,
+    network_floor,
+    placement_differs,
+    settings_differ,
+    version_differs,
+)
+from pgdyno.audit.subject import AuditRun, Subject
+from pgdyno.errors import UsageError
+from pgdyno.fingerprint.compare import HEAVY_SETTINGS, UNKNOWN, Difference, comparable, topic_of
+from pgdyno.fingerprint.compare import Severity as Weight
+from pgdyno.fingerprint.stored import print_of, unknown_of
+from pgdyno.records import Fingerprint, Manifest
+
+TOPICS = {
+    durability.RULE.id: "setting",
+    settings_differ.RULE.id: "setting",
+    network_floor.RULE.id: "network path",
+    placement_differs.RULE.id: "placement",
+    hardware_differs.RULE.id: "hardware",
+    version_differs.RULE.id: VERSION,
+}
+"""Rules about pairs, whose findings concern the comparison and no single trial, with what each is about."""
+PAIR_RULES = (
+    durability.RULE,
+    settings_differ.RULE,
+    network_floor.RULE,
+    placement_differs.RULE,
+    hardware_differs.RULE,
+    version_differs.RULE,
+)
+GROUPS = {
+    "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
+    "placement": frozenset(["network path"]),
+    "scale": frozenset(["dataset"]),
+}
+"""Topics that belong to what `--by` names."""
+FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "protocol", "scale", "rate", "workers")
+"""What `--by` may name of two runs, besides `settings.NAME` and `variables.NAME`."""
+LOAD = ("phase", "event")
+"""Tables of a plan that decide what load comes when."""
+REFUSING = {"protocol": "another protocol", "scale": "another scale", "rate": "another load model, or another rate"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """What two arms differ in, besides what is compared."""
+
+    refused: list[Difference] = field(default_factory=list)
+    confounders: list[Confounder] = field(default_factory=list)
+    cautions: list[str] = field(default_factory=list)
+    """Lesser differences, and what is not known, in words."""
+
+
+def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> Pairing:
+    """What two runs differ in besides `by`, the server's version unless it is named. Raises UsageError.
+
+    Their targets are matched as `analyse.pairs.between` matches them.
+    """
+    factor = _factor(by)
+    found = Pairing()
+    sides = [(Side(base, a), Side(other, b)) for a, b in _matched(base, other)]
+    differences = [*_of_points(base, other), *_of_plans(base.manifest, other.manifest)]
+    prints = [print_of(run.manifest) for run in (base, other)]
+    if prints[0] is not None and prints[1] is not None:
+        # points say what scale they have: the plan's is another where the sweep gives it
+        differences += [each for each in comparable(prints[0], prints[1]) if topic_of(each.field) != "scale"]
+    _sort(differences, factor, found)
+    for pair in sides:
+        _add_findings(pair, factor, found)
+        _sort(_of_servers(*pair), factor, found)
+    found.cautions.extend(_unknown(base.manifest, other.manifest))
+    return found
+
+
+def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[str]) -> Pairing:
+    """What the targets `base` of a run differ in from its targets `other`, which are compared by `by`.
+
+    Where targets of one version are compared, their settings are what is compared; where versions differ, too, the
+    settings are not.
+    """
+    found = Pairing()
+    pairs = [(a, b) for a in base for b in other if a != b]
+    for a, b in pairs:
+        sides = (Side(run, a), Side(run, b))
+        factor = by if by != "target" else VERSION
+        versions = {side.record.facts.version for side in sides if side.record is not None and side.record.facts}
+        if by == "target" and len(versions) < 2:
+            factor = "settings"
+        prints = [_of_target(print_of(run.manifest), name) for name in (a, b)]
+        if prints[0] is not None and prints[1] is not None:
+            _sort(comparable(prints[0], prints[1]), factor, found)
+        _add_findings(sides, factor, found)
+    # lesser differences within one run are the plan's, and the audit names them
+    found.cautions.clear()
+    return found
+
+
+def _factor(by: str | None) -> str:
+    if by is None:
+        return VERSION
+    if by in FACTORS or by.partition(".")[0] in ("settings", "variables"):
+        return by
+    names = ", ".join([*FACTORS, "settings.NAME", "variables.NAME"])
+    raise UsageError(f"two runs cannot be compared by {by}", hint=f"name what was changed between them: {names}")
+
+
+def _covers(factor: str, topic: str, where: str) -> bool:
+    """Whether `factor`, the thing compared, is what differs: `topic`, found at `where`."""
+    if factor == "settings" or factor.startswith("settings."):
+        is_setting = ".settings_changed." in where or where.startswith("settings.") or where in _OF_SETTINGS
+        return is_setting and factor in ("settings", f"settings.{topic}")
+    return topic == factor or topic in GROUPS.get(factor, ())
+
+
+_OF_SETTINGS = (durability.RULE.id, settings_differ.RULE.id)
+
+
+def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> None:
+    for each in differences:
+        topic = topic_of(each.field)
+        if each.severity is Weight.HARMLESS:
+            continue
+        words = words_of(each)
+        if _covers(factor, topic, each.field):
+            found.cautions.append(f"compared: {words}")
+        elif each.severity is Weight.REFUSED:
+            found.refused.append(each)
+        elif each.severity is Weight.CONFOUNDER or topic == VERSION:
+            _add(found, Confounder(topic, each.field, words))
+        else:
+            found.cautions.append(words)
+
+
+def words_of(difference: Difference) -> str:
+    """A difference in a sentence."""
+    absent = "default" if "settings" in difference.field else "none"
+    a, b = (absent if text is None else text for text in (difference.a, difference.b))
+    return f"{difference.field}: {a} vs {b}: {difference.why}"
+
+
+def _add(found: Pairing, confounder: Confounder) -> None:
+    if all((each.topic, each.field) != (confounder.topic, confounder.field) for each in found.confounders):
+        found.confounders.append(confounder)
+
+
+def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None:
+    """What the audit's rules about pairs find, where the fingerprints have not told it already."""
+    if sides[0].imported != sides[1].imported:
+        return
+    known = {each.topic for each in found.confounders}
+    subject = Subject(PairRun(*sides))
+    for rule in PAIR_RULES:
+        for finding in rule.findings(subject):
+            topic = _topic(finding)
+            if not finding.checked or not _is_of_pair(finding) or topic in known or _covers(factor, topic, rule.id):
+                continue
+            _add(found, Confounder(topic, rule.id, finding.message))
+
+
+def _topic(finding: Finding) -> str:
+    figures = finding.evidence[0].figures if finding.evidence else {}
+    if finding.rule == settings_differ.RULE.id:
+        return str(figures.get("setting", "settings"))
+    if finding.rule == durability.RULE.id:
+        return next(iter(figures), "durability")
+    if finding.rule == placement_differs.RULE.id and any(name.startswith("storage") for name in figures):
+        return "storage"
+    return TOPICS[finding.rule]
+
+
+def _is_of_pair(finding: Finding) -> bool:
+    """Whether it is about both arms: a rule may also speak of trials of one, or of what both have alike."""
+    if finding.rule == durability.RULE.id:
+        return finding.severity is Severity.INVALID
+    if finding.rule == version_differs.RULE.id:
+        return True
+    if finding.rule in (network_floor.RULE.id, placement_differs.RULE.id):
+        named = {str(each.figures["target"]) for each in finding.evidence if "target" in each.figures}
+        return len(named) > 1
+    return finding.severity is not Severity.NOTE
+
+
+def _of_servers(base: Side, other: Side) -> Iterator[Difference]:
+    """What rented servers and those on other hosts said of their machines."""
+    seen = [[trial.way for trial in side.trials() if trial.way is not None] for side in (base, other)]
+    for name, why in (("instance", "another class of server"), ("cpu_model", "another processor of the server")):
+        known = [sorted({str(value) for way in ways if (value := getattr(way, name)) is not None}) for ways in seen]
+        if all(known) and known[0] != known[1]:
+            yield Difference(f"way.{name}", ", ".join(known[0]), ", ".join(known[1]), Weight.CONFOUNDER, why)
+
+
+def _matched(base: AuditRun, other: AuditRun) -> list[tuple[str, str]]:
+    names = [list(dict.fromkeys(trial.target for trial in run.trials)) for run in (base, other)]
+    if [len(each) for each in names] == [1, 1]:
+        return [(names[0][0], names[1][0])]
+    return [(name, name) for name in names[0] if name in names[1]]
+
+
+def _of_points(base: AuditRun, other: AuditRun) -> Iterator[Difference]:
+    """Parameters of the sweep, and lengths of trials."""
+    imported = [run.manifest.imported is not None for run in (base, other)]
+    for each in differing_parameters(base.trials, other.trials):
+        values = (each.base, each.other)
+        # an open loop has a rate; whatever else is absent was not told by another tool, or left to a default
+        a, b = (_shown(each.name, value) for value in values)
+        untold = any(value in (None, "") and of for value, of in zip(values, imported, strict=True))
+        weight, why = (Weight.CAUTION, UNKNOWN) if untold and each.name != "rate" else _weight(each.name)
+        yield Difference(each.name, a, b, weight, why)
+    lengths = [sorted({trial.duration_s for trial in run.trials if trial.duration_s}) for run in (base, other)]
+    if all(lengths) and lengths[0] != lengths[1]:
+        a, b = (", ".join(f"{each:g} s" for each in of) for of in lengths)
+        yield Difference("trial.duration", a, b, Weight.CONFOUNDER, "trials of another length")
+
+
+def _shown(name: str, value: float | str | None) -> str | None:
+    if name == "rate":
+        return named("rate", value)
+    return None if value in (None, "") else str(value)
+
+
+def measures_otherwise(parameter: str) -> bool:
+    """Whether two runs of which each has one other value of `parameter` did not measure the same."""
+    return _weight(parameter)[0] is Weight.REFUSED
+
+
+def _weight(name: str) -> tuple[Weight, str]:
+    group, _, key = name.partition(".")
+    if group == "variables":
+        return Weight.REFUSED, "another workload"
+    if group == "settings":
+        heavy = key in HEAVY_SETTINGS
+        return (Weight.CONFOUNDER if heavy else Weight.CAUTION), "another setting of the server"
+    if name in REFUSING:
+        return Weight.REFUSED, REFUSING[name]
+    return Weight.CONFOUNDER, "another number of threads of the generator"
+
+
+def _of_plans(base: Manifest, other: Manifest) -> Iterator[Difference]:
+    """What no fingerprint holds: phases and events; of an imported run, the workload's name."""
+    if base.imported is None and other.imported is None:
+        for name in LOAD:
+            a, b = base.plan.get(name), other.plan.get(name)
+            if a != b:
+                of_base, of_other = (f"{len(each)} in the plan" if each else None for each in (a, b))
+                yield Difference(name, of_base, of_other, Weight.REFUSED, "another load model")
+        return
+    told = [{each.strip() for each in manifest.workload.split(",")} for manifest in (base, other)]
+    if _NOT_TOLD not in told[0] | told[1] and not told[0] & told[1]:
+        yield Difference("workload", base.workload, other.workload, Weight.REFUSED, "another workload")
+
+
+_NOT_TOLD = "workload not told"
+
+
+def _of_target(taken: Fingerprint | None, name: str) -> Fingerprint | None:
+    """The fingerprint with the target `name` alone, and the disks that are its own."""
+    if taken is None or name not in taken.servers:
+        return None
+    disks = {role: disk for role, disk in taken.host.disks.items() if role.endswith(f" of {name}")}
+    host = taken.host.model_copy(update={"disks": disks})
+    return taken.model_copy(update={"host": host, "servers": {name: taken.servers[name]}})
+
+
+def _unknown(base: Manifest, other: Manifest) -> list[str]:
+    """What is not on record of a run, for which it is not known to be alike."""
+    return [
+        f"not known of {manifest.run}, and so not known to be alike: {', '.join(what)} (not on record)"
+        for manifest in (base, other)
+        if (what := unknown_of(manifest))
+    ]
+
+
+def of_single_trials(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
+    """Findings that say invalid: those about the whole run or a pair, and those about some of its trials."""
+    invalid = [each for each in findings if each.severity is Severity.INVALID]
+    whole = [each for each in invalid if not each.trials or each.rule in TOPICS]
+    return whole, [each for each in invalid if each.trials and each.rule not in TOPICS]

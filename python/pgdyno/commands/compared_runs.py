@@ -1,0 +1,241 @@
+"""The runs that `pgdyno compare` and `pgdyno gate` name: their arms, what refuses them, what is left out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from pgdyno.analyse.compare import Comparison
+from pgdyno.analyse.metric import Metric, usual_metric
+from pgdyno.analyse.noise import NoiseFloor, noise_floor
+from pgdyno.analyse.pairs import VERSION, Arms, between, usual_split, within
+from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
+from pgdyno.analyse.series import Series, varying
+from pgdyno.audit import Finding, Severity, audit
+from pgdyno.audit.pairing import (
+    FACTORS,
+    Pairing,
+    of_single_trials,
+    pairing_between,
+    pairing_within,
+    words_of,
+)
+from pgdyno.commands.arm_prices import alike, alone, arm_prices, total_of
+from pgdyno.errors import UsageError
+from pgdyno.fingerprint.compare import topic_of
+from pgdyno.report.numbers import count
+from pgdyno.report.refusal import Grounds, Reason
+from pgdyno.store import RunData, find_run, load_run
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What the command line says is compared."""
+
+    first: str
+    second: str | None
+    runs: Path
+    metric: Literal["tps", "p99", "mean"] | None
+    """None: what the first run is usually compared by."""
+    by: str | None
+    base: str | None
+    floor_from: str | None
+    force: bool = False
+    """Show it although it is refused."""
+    price: Path | None = None
+    """A price file; None: the plans' prices."""
+
+
+@dataclass(frozen=True)
+class ComparedRuns:
+    """The runs that a command line names."""
+
+    what: Compared
+    first: RunData
+    second: RunData | None
+    floor: RunData | None
+
+    @classmethod
+    def of(cls, what: Compared) -> ComparedRuns:
+        """Reads their records. Raises StoreError and UsageError."""
+        if what.second is not None and what.base is not None:
+            raise UsageError("--base splits one run", hint="leave it out, or name one run")
+        first = load_run(find_run(what.first, what.runs))
+        second, floor = (
+            None if each is None else load_run(find_run(each, what.runs)) for each in (what.second, what.floor_from)
+        )
+        return cls(what, first, second, floor)
+
+    def arms(self) -> list[Arms]:
+        """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""
+        removed = {name: set[int]() if self.what.force else self._invalid(name) for name in self._invalid_trials}
+        left = removed.get(self.first.manifest.run, set())
+        notes = tuple(self._removed_notes())
+        metric = self.metric()
+        if self.second is None:
+            found = within(self.first, self._by, metric, self.what.base, left)
+            return [replace(arms, confounders=tuple(self._pairing_of(arms).confounders), notes=notes) for arms in found]
+        arms = between(self.first, self.second, metric, (left, removed.get(self.second.manifest.run, set())))
+        return [replace(arms, confounders=tuple(self._pairing.confounders), notes=notes)]
+
+    def metric(self) -> Metric:
+        """What they are compared by."""
+        return usual_metric(self.first) if self.what.metric is None else Metric(self.what.metric)
+
+    def reasons(self) -> list[Reason]:
+        """Why nothing is compared; with `--force`, why what is shown is no claim."""
+        found = [
+            *(Reason(run.manifest.run, each) for run in self._taking_part for each in self._findings(run)[0]),
+            *self._refused_pair(),
+            *self._floor_reasons(),
+        ]
+        invalid = [Reason(run, each) for run, findings in self._invalid_trials.items() for each in findings]
+        if invalid and (self.what.force or (not found and any(arms.is_empty for arms in self.arms()))):
+            found += invalid
+        return found
+
+    def notes(self) -> list[str]:
+        """What else differs, in words."""
+        found = list(self._pairing.cautions) if self.second is not None else []
+        if self.floor is not None:
+            other = pairing_between(self.first, self.floor).refused
+            found += [f"the noise floor was not measured with what is compared: {each.field}" for each in other[:1]]
+            found += [f"noise floor: {warning}" for each in self._floors for warning in each.warnings]
+        return found
+
+    def removed_json(self) -> list[dict[str, object]]:
+        """Findings by which trials are left out, each with its run."""
+        if self.what.force:
+            return []
+        return [
+            {"run": run, **each.model_dump(mode="json")}
+            for run, findings in self._invalid_trials.items()
+            for each in findings
+        ]
+
+    def prices(self, of: Comparison) -> list[PriceComparison]:
+        """What throughput costs under both arms; nothing where an arm is no target with a price."""
+        second = self.second or self.first
+        lists = (arm_prices(self.first, self.what.price), arm_prices(second, self.what.price))
+        names = (of.base, of.other) if self.second is None else (alone(self.first), alone(second))
+        totals = [total_of(prices, name) for prices, name in zip(lists, names, strict=True)]
+        if totals[0] is None or totals[1] is None or not alike(*lists):
+            return []
+        return compare_prices(of, totals[0], totals[1])
+
+    def floor_ratio(self) -> float:
+        """The noise floor of the A/A run that is named; 0 without one, and where `--force` goes past a refusal."""
+        return max((each.floor for each in self._floors if each.refusal is None), default=0.0)
+
+    @property
+    def _by(self) -> str:
+        return self.what.by or _first_difference(self.first)
+
+    @property
+    def _taking_part(self) -> list[RunData]:
+        runs = {run.manifest.run: run for run in (self.first, self.second, self.floor) if run is not None}
+        return list(runs.values())
+
+    @cached_property
+    def _audited(self) -> dict[str, tuple[list[Finding], list[Finding]]]:
+        return {run.manifest.run: of_single_trials(audit(run)) for run in self._taking_part}
+
+    def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
+        """Findings that say invalid: of the whole run, and of some of its trials."""
+        return self._audited[run.manifest.run]
+
+    @cached_property
+    def _invalid_trials(self) -> dict[str, list[Finding]]:
+        return {run.manifest.run: of for run in self._taking_part if (of := self._findings(run)[1])}
+
+    def _invalid(self, run: str) -> set[int]:
+        return {number for finding in self._invalid_trials.get(run, ()) for number in finding.trials}
+
+    def _removed_notes(self) -> list[str]:
+        if self.what.force:
+            return []
+        totals = {run.manifest.run: len(run.trials) for run in self._taking_part}
+        return [
+            f"{len(self._invalid(run))} of {count(totals[run], 'trial')} of {run} left out, as the audit says invalid: "
+            + "; ".join(f"{each.rule} (trials {_numbers(each.trials)})" for each in findings)
+            for run, findings in self._invalid_trials.items()
+        ]
+
+    @cached_property
+    def _pairing(self) -> Pairing:
+        if self.second is None:
+            return Pairing()
+        return pairing_between(self.first, self.second, self.what.by)
+
+    def _pairing_of(self, arms: Arms) -> Pairing:
+        """Of two arms of one run."""
+        if self._by == "target":
+            return pairing_within(self.first, self._by, [arms.base], [arms.other])
+        if self._by != VERSION:
+            return Pairing()
+        targets: dict[str, list[str]] = {}
+        for each in self.first.manifest.targets:
+            targets.setdefault(each.facts.version if each.facts else each.name, []).append(each.name)
+        return pairing_within(self.first, self._by, targets.get(arms.base, []), targets.get(arms.other, []))
+
+    def _refused_pair(self) -> list[Reason]:
+        if self.second is None:
+            return []
+        names = f"{self.first.manifest.run} and {self.second.manifest.run}"
+        return [
+            Reason(names, _finding("pair", words_of(each), _remedy(topic_of(each.field))), Grounds.PAIR)
+            for each in self._pairing.refused
+        ]
+
+    def _floor_reasons(self) -> list[Reason]:
+        if self.floor is None:
+            return []
+        name = self.floor.manifest.run
+        refusals = dict.fromkeys(each.refusal for each in self._floors if each.refusal is not None)
+        return [Reason(name, _finding("noise-floor", each.why, each.remedy), Grounds.FLOOR) for each in refusals]
+
+    @cached_property
+    def _floors(self) -> list[NoiseFloor]:
+        if self.floor is None:
+            return []
+        removed = self._invalid(self.floor.manifest.run)
+        arms = within(self.floor, _first_difference(self.floor), self.metric(), removed=removed)
+        return [noise_floor(each) for each in arms]
+
+
+def _remedy(topic: str) -> str:
+    named = [f"--by {topic}"] if topic in FACTORS or topic.startswith("variables.") else []
+    return ", or, where this is what you compare, say so: ".join(["compare runs of the same plan", *named])
+
+
+def _numbers(trials: list[int]) -> str:
+    """The first of them."""
+    shown = ", ".join(map(str, trials[:10]))
+    return shown if len(trials) <= 10 else f"{shown} and {len(trials) - 10} more"
+
+
+def _finding(rule: str, message: str, remedy: str) -> Finding:
+    """What the command itself finds, in the form of the audit's."""
+    return Finding(
+        rule=rule,
+        severity=Severity.INVALID,
+        trials=[],
+        message=message,
+        evidence=[],
+        advice=remedy,
+        source="docs/design/method.md, Verdict",
+    )
+
+
+def _first_difference(run: RunData) -> str:
+    usual = usual_split(run)
+    if usual is not None:
+        return usual
+    names = varying(list(dict.fromkeys(Series.of(trial.target, trial.point) for trial in run.trials)))
+    if not names:
+        raise UsageError(
+            f"run {run.manifest.run} has one arm only, and nothing to compare it with", hint="name a second run"
+        )
+    return names[0]

@@ -1,0 +1,25 @@
+"""Two runs as the report and the archive compare them: with everything that confounds the comparison."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pgdyno.analyse.metric import Metric
+from pgdyno.analyse.pairs import Arms, Confounder, between
+from pgdyno.audit.pairing import pairing_between, words_of
+from pgdyno.fingerprint.compare import topic_of
+from pgdyno.report.gathered import Gathered
+from pgdyno.store import RunData
+
+StoredRun = RunData | Gathered
+
+
+def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
+    """`analyse.pairs.between` with confounders. Raises UsageError.
+
+    `pgdyno compare` refuses runs that did not measure the same; a page that has been asked for both shows them, and
+    says so in the same place.
+    """
+    found = pairing_between(base, other)
+    refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
+    return replace(between(base, other, metric), confounders=(*refused, *found.confounders))
