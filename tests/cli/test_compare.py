@@ -104,6 +104,9 @@ def test_runs_that_did_not_measure_the_same_are_refused(
         forced = run("pgdyno", command, *runs, "--force")
         assert forced.returncode == ExitCode.OK, forced.stderr
         assert field in forced.stdout
+    files = {kind: tmp_path / f"gate.{kind}" for kind in ("md", "junit")}
+    run("pgdyno", "gate", *runs, "--force", *(f"--{kind}={path}" for kind, path in files.items()))
+    assert all(field in path.read_text() for path in files.values())
 
 
 @pytest.mark.parametrize(
@@ -224,7 +227,7 @@ def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) 
     forced = run("pgdyno", "compare", wrong, "--force")
     assert forced.returncode == ExitCode.OK
     first, reason, _, sentence, *_ = forced.stdout.splitlines()
-    assert first == "not a claim, for figures are invalid:"
+    assert first == "not a claim: the audit says that figures are invalid:"
     assert "littles-law" in reason
     assert sentence.startswith("pg18 is faster than pg17")
     answer = json.loads(run("pgdyno", "compare", wrong, "--force", "--json").stdout)

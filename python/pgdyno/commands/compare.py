@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_module
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -31,6 +31,7 @@ from pgdyno.report.refusal import (
     Reason,
     reason_lines,
     reasons_json,
+    refusal_headline,
     refusal_lines,
     refused_junit,
     refused_markdown,
@@ -84,7 +85,9 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
                 write_report_file(path, refused(reasons))
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
-    all_arms, notes = runs.arms(), [*reason_lines(reasons), *runs.notes()]
+    # what is forced says so in every form
+    all_arms = [replace(arms, notes=(*reason_lines(reasons), *arms.notes)) for arms in runs.arms()]
+    notes = runs.notes()
     if len(all_arms) != 1:
         names = ", ".join([all_arms[0].base, *(arms.other for arms in all_arms)])
         raise UsageError(
@@ -134,7 +137,7 @@ def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:
 
 def _print_reasons(reasons: Sequence[Reason], console: Console) -> None:
     """On the face of a comparison that is shown nevertheless."""
-    for line in ["not a claim, for figures are invalid:", *reason_lines(reasons), ""] if reasons else []:
+    for line in [f"not a claim: {refusal_headline(reasons)}:", *reason_lines(reasons), ""] if reasons else []:
         console.print(line, markup=False, style="bold red", soft_wrap=True)
 
 

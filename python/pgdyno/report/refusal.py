@@ -55,7 +55,7 @@ def refusal_lines(reasons: Sequence[Reason]) -> list[str]:
     look = [f"pgdyno audit {printable(audited)} shows the evidence"] if audited else []
     others = [each.finding.advice for each in reasons if each.grounds is not Grounds.AUDIT and each.finding.advice]
     return [
-        f"No comparison: {_headline(reasons)}",
+        f"No comparison: {refusal_headline(reasons)}",
         *reason_lines(reasons),
         *(f"remedy: {printable(each)}" for each in dict.fromkeys(others)),
         "; ".join([*look, f"{FORCE} compares nevertheless"]),
@@ -87,9 +87,10 @@ def refused_junit(reasons: Sequence[Reason]) -> str:
 def refused_markdown(reasons: Sequence[Reason]) -> str:
     """A heading, and why."""
     lines = [line.replace("|", "\\|") for line in reason_lines(reasons)]
-    heading = f"### pgdyno gate: not judged, {_headline(reasons)}"
+    heading = f"### pgdyno gate: not judged, {refusal_headline(reasons)}"
     return "\n".join([heading, "", *(f"- {line}" for line in lines)]) + "\n"
 
 
-def _headline(reasons: Sequence[Reason]) -> str:
+def refusal_headline(reasons: Sequence[Reason]) -> str:
+    """What is wrong, in words that go on from a colon or a comma."""
     return ", and ".join(dict.fromkeys(each.grounds.headline for each in reasons))
