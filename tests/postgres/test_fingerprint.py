@@ -97,7 +97,7 @@ def test_two_runs_differ_by_what_was_changed(home: Home, folder: Path) -> None:
     assert pgdyno(home, folder, *again).returncode == 0
     found = comparable(first, fingerprint(folder))
     assert {each.field: each.severity for each in found} == {
-        "servers.pg18.settings_changed.shared_buffers": Severity.REFUSED,
+        "servers.pg18.settings_changed.shared_buffers": Severity.CONFOUNDER,
         "workload.files.mine.sql": Severity.REFUSED,
         "seed": Severity.HARMLESS,
     }
