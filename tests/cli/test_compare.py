@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 
 import pytest
 
+from pgdyno.audit import Finding, Severity
+from pgdyno.audit.pairing import of_single_trials
 from pgdyno.errors import ExitCode
 from pgdyno.records import Fingerprint, Point, TargetRecord
 from pgdyno.store import RunFolder
@@ -235,6 +237,16 @@ def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) 
     # an A/A run that is invalid is no measure of noise
     right = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0})
     assert run("pgdyno", "compare", right, "--floor-from", wrong).returncode == ExitCode.INVALID
+
+
+def test_a_finding_about_arms_is_about_the_whole_run() -> None:
+    found = [
+        Finding(rule=rule, severity=Severity.INVALID, trials=trials, message="", evidence=[], advice="", source="")
+        for rule, trials in (("drift", [1, 3]), ("durability", [2]), ("littles-law", [4]), ("arithmetic", []))
+    ]
+    whole, some = of_single_trials(found)
+    assert [each.rule for each in whole] == ["drift", "durability", "arithmetic"]
+    assert [each.rule for each in some] == ["littles-law"]
 
 
 def test_a_decline_from_trial_to_trial_is_no_slower_arm(run: Run, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from pgdyno.analyse.series import named
 from pgdyno.audit.finding import Finding, Severity
 from pgdyno.audit.pair_run import PairRun, Side
 from pgdyno.audit.rules import (
+    drift,
     durability,
     hardware_differs,
     network_floor,
@@ -37,6 +38,8 @@ TOPICS = {
     version_differs.RULE.id: VERSION,
 }
 """Rules about pairs, whose findings concern the comparison and no single trial, with what each is about."""
+ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
+"""Rules that judge how trials of arms lie to each other: to leave out those that they name would leave no arm."""
 PAIR_RULES = (
     durability.RULE,
     settings_differ.RULE,
@@ -290,5 +293,5 @@ def _unknown(base: Manifest, other: Manifest) -> list[str]:
 def of_single_trials(findings: Sequence[Finding]) -> tuple[list[Finding], list[Finding]]:
     """Findings that say invalid: those about the whole run or a pair, and those about some of its trials."""
     invalid = [each for each in findings if each.severity is Severity.INVALID]
-    whole = [each for each in invalid if not each.trials or each.rule in TOPICS]
-    return whole, [each for each in invalid if each.trials and each.rule not in TOPICS]
+    whole = [each for each in invalid if not each.trials or each.rule in ABOUT_ARMS]
+    return whole, [each for each in invalid if each.trials and each.rule not in ABOUT_ARMS]
