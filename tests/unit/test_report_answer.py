@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -12,11 +13,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from pgdyno.analyse.compare import compare
-from pgdyno.analyse.pairs import within
+from pgdyno.analyse.pairs import Confounder, within
 from pgdyno.audit import Finding, Severity
 from pgdyno.records import PhaseFigures, Point, SearchRecord
 from pgdyno.report.answer import Answer, answer
-from pgdyno.report.arms import arms_of, comparisons_of
+from pgdyno.report.arms import arms_of, comparisons_of, left_out_of
 from pgdyno.report.comparison import sentence
 from pgdyno.report.digest import digest
 from pgdyno.report.extras import Extras
@@ -30,7 +31,8 @@ from tests.unit.test_report_html import Page
 
 def extras_of(run: SampleRun, findings: Sequence[Finding] | None = None) -> Extras:
     of = digest(run)
-    return Extras(comparisons=comparisons_of(of), arms=arms_of(of), findings=findings)
+    left_out = left_out_of(of, findings or ())
+    return Extras(comparisons=comparisons_of(of, left_out), arms=arms_of(of), findings=findings, left_out=left_out)
 
 
 def answered(run: SampleRun, findings: Sequence[Finding] | None = None) -> Answer:
@@ -302,6 +304,28 @@ def test_an_imported_figure_without_clients_is_an_answer() -> None:
     assert answered(run).text == (
         "PostgreSQL 18.6 reaches 4,320 transactions a second (one trial, no interval); clients not told"
     )
+
+
+def test_trials_that_the_audit_calls_invalid_are_left_out_of_the_answer() -> None:
+    run = arms(("pg17", "pg18"), (1.0, 1.06))
+    first = run.trials[0].number
+    said = answered(run, [invalid().model_copy(update={"trials": [first]})])
+    assert said.invalid == ()
+    assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
+    assert said.details[0] == f"Of {len(run.trials)} trials 1 are left out: the audit calls them invalid"
+    everything = invalid().model_copy(update={"trials": [trial.number for trial in run.trials]})
+    said = answered(run, [everything])
+    assert said.invalid == (everything.message,)
+    assert said.text.startswith("pg18 is faster than pg17 by throughput: +")
+
+
+def test_what_differs_besides_is_told_after_the_verdict() -> None:
+    run = arms(("pg17", "pg18"), (1.0, 1.06))
+    extras = extras_of(run)
+    (only,) = extras.comparisons
+    confounded = replace(only, confounders=(Confounder("hardware", "host.cpu", "another processor"),))
+    said = answer(digest(run), replace(extras, comparisons=[confounded]))
+    assert said.details[0] == "Confounded by hardware: the difference may come from that"
 
 
 def test_what_the_audit_says_is_invalid_is_told_before_the_answer() -> None:

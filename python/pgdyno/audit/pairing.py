@@ -58,6 +58,8 @@ FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "p
 """What `--by` may name of two runs, besides `settings.NAME` and `variables.NAME`."""
 LOAD = ("phase", "event")
 """Tables of a plan that decide what load comes when."""
+MOST_NUMBERS = 10
+"""Trials that a note names."""
 REFUSING = {"protocol": "another protocol", "scale": "another scale", "rate": "another load model, or another rate"}
 
 
@@ -113,6 +115,21 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
     # lesser differences within one run are the plan's, and the audit names them
     found.cautions.clear()
     return found
+
+
+def pairing_of_arms(run: AuditRun, by: str, base: str, other: str) -> Pairing:
+    """What two arms of a run differ in, where `by` is `target` or `version`; arms of one target differ in nothing else.
+
+    `base` and `other` are named as `analyse.pairs.within` names them.
+    """
+    if by == "target":
+        return pairing_within(run, by, [base], [other])
+    if by != VERSION:
+        return Pairing()
+    targets: dict[str, list[str]] = {}
+    for each in run.manifest.targets:
+        targets.setdefault(each.facts.version if each.facts else each.name, []).append(each.name)
+    return pairing_within(run, by, targets.get(base, []), targets.get(other, []))
 
 
 def _factor(by: str | None) -> str:
@@ -295,3 +312,22 @@ def of_single_trials(findings: Sequence[Finding]) -> tuple[list[Finding], list[F
     invalid = [each for each in findings if each.severity is Severity.INVALID]
     whole = [each for each in invalid if not each.trials or each.rule in ABOUT_ARMS]
     return whole, [each for each in invalid if each.trials and each.rule not in ABOUT_ARMS]
+
+
+def trials_of(findings: Iterable[Finding]) -> set[int]:
+    """Numbers of the trials that findings name."""
+    return {number for finding in findings for number in finding.trials}
+
+
+def left_out(run: AuditRun, findings: Sequence[Finding]) -> str:
+    """How many trials of a run are left out for `findings`, and why."""
+    return (
+        f"{len(trials_of(findings))} of {len(run.trials)} trials of {run.manifest.run} left out, as the audit says "
+        "invalid: " + "; ".join(f"{each.rule} (trials {_numbers(each.trials)})" for each in findings)
+    )
+
+
+def _numbers(trials: Sequence[int]) -> str:
+    """The first of them."""
+    shown = ", ".join(map(str, trials[:MOST_NUMBERS]))
+    return shown if len(trials) <= MOST_NUMBERS else f"{shown} and {len(trials) - MOST_NUMBERS} more"

@@ -10,22 +10,23 @@ from typing import Literal
 from pgdyno.analyse.compare import Comparison
 from pgdyno.analyse.metric import Metric, usual_metric
 from pgdyno.analyse.noise import NoiseFloor, noise_floor
-from pgdyno.analyse.pairs import VERSION, Arms, between, usual_split, within
+from pgdyno.analyse.pairs import Arms, between, usual_split, within
 from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
 from pgdyno.analyse.series import Series, varying
 from pgdyno.audit import Finding, Severity, audit
 from pgdyno.audit.pairing import (
     FACTORS,
     Pairing,
+    left_out,
     of_single_trials,
     pairing_between,
-    pairing_within,
+    pairing_of_arms,
+    trials_of,
     words_of,
 )
 from pgdyno.commands.arm_prices import alike, alone, arm_prices, total_of
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.compare import topic_of
-from pgdyno.report.numbers import count
 from pgdyno.report.refusal import Grounds, Reason
 from pgdyno.store import RunData, find_run, load_run
 
@@ -151,17 +152,13 @@ class ComparedRuns:
         return {run.manifest.run: of for run in self._taking_part if (of := self._findings(run)[1])}
 
     def _invalid(self, run: str) -> set[int]:
-        return {number for finding in self._invalid_trials.get(run, ()) for number in finding.trials}
+        return trials_of(self._invalid_trials.get(run, ()))
 
     def _removed_notes(self) -> list[str]:
         if self.what.force:
             return []
-        totals = {run.manifest.run: len(run.trials) for run in self._taking_part}
-        return [
-            f"{len(self._invalid(run))} of {count(totals[run], 'trial')} of {run} left out, as the audit says invalid: "
-            + "; ".join(f"{each.rule} (trials {_numbers(each.trials)})" for each in findings)
-            for run, findings in self._invalid_trials.items()
-        ]
+        runs = {run.manifest.run: run for run in self._taking_part}
+        return [left_out(runs[name], findings) for name, findings in self._invalid_trials.items()]
 
     @cached_property
     def _pairing(self) -> Pairing:
@@ -171,14 +168,7 @@ class ComparedRuns:
 
     def _pairing_of(self, arms: Arms) -> Pairing:
         """Of two arms of one run."""
-        if self._by == "target":
-            return pairing_within(self.first, self._by, [arms.base], [arms.other])
-        if self._by != VERSION:
-            return Pairing()
-        targets: dict[str, list[str]] = {}
-        for each in self.first.manifest.targets:
-            targets.setdefault(each.facts.version if each.facts else each.name, []).append(each.name)
-        return pairing_within(self.first, self._by, targets.get(arms.base, []), targets.get(arms.other, []))
+        return pairing_of_arms(self.first, self._by, arms.base, arms.other)
 
     def _refused_pair(self) -> list[Reason]:
         if self.second is None:
@@ -208,12 +198,6 @@ class ComparedRuns:
 def _remedy(topic: str) -> str:
     named = [f"--by {topic}"] if topic in FACTORS or topic.startswith("variables.") else []
     return ", or, where this is what you compare, say so: ".join(["compare runs of the same plan", *named])
-
-
-def _numbers(trials: list[int]) -> str:
-    """The first of them."""
-    shown = ", ".join(map(str, trials[:10]))
-    return shown if len(trials) <= 10 else f"{shown} and {len(trials) - 10} more"
 
 
 def _finding(rule: str, message: str, remedy: str) -> Finding:

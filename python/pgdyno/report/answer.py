@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 from pgdyno.analyse.compare import Comparison, Verdict
 from pgdyno.analyse.scaling import ScalingCurve
-from pgdyno.audit import Severity
+from pgdyno.audit.pairing import of_single_trials
 from pgdyno.report import numbers, words
-from pgdyno.report.comparison import point_counts, sentence
+from pgdyno.report.comparison import confounded_line, point_counts, sentence
 from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Extras
 from pgdyno.report.peaks import edges, peaks_text, spread
@@ -58,7 +58,8 @@ def shows_peak(of: Digest, said: Answer) -> bool:
 
 def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
-    invalid = [each.message for each in extras.findings or () if each.checked and each.severity is Severity.INVALID]
+    whole, single = of_single_trials(extras.findings or ())
+    invalid = [each.message for each in (*whole, *([] if extras.left_out else single)) if each.checked]
     return replace(_answer(of, extras), invalid=tuple(invalid))
 
 
@@ -101,7 +102,9 @@ def _compared(of: Digest, extras: Extras) -> Answer:
     if _verdict(chief) is not Verdict.INCONCLUSIVE:
         text = _priced_arms(text, of, chief, extras)
     settle = settling(chief)
-    details = [*point_counts(chief), *([settle] if settle else [])]
+    confounded = confounded_line(chief)
+    details = [*([confounded] if confounded else []), *_left_out(of, extras)]
+    details += [*point_counts(chief), *([settle] if settle else [])]
     others = [each for each in extras.comparisons if each is not chief]
     told = [sentence(each) for each in others if _has_interval(each)]
     details += told[:MOST_OTHERS]
@@ -111,6 +114,16 @@ def _compared(of: Digest, extras: Extras) -> Answer:
     if without:
         details.append(say("{arms}: too few results for an interval", arms=listed(without)))
     return Answer(text, (*details, *search_lines(of.manifest)), chief=chief)
+
+
+def _left_out(of: Digest, extras: Extras) -> Iterator[str]:
+    """How many trials the comparison goes without."""
+    if extras.left_out:
+        yield say(
+            "Of {total} trials {count} are left out: the audit calls them invalid",
+            total=len(of.run.trials),
+            count=len(extras.left_out),
+        )
 
 
 def _has_interval(of: Comparison) -> bool:

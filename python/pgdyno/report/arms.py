@@ -2,24 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
 from pgdyno.analyse.compare import Comparison, compare
 from pgdyno.analyse.metric import usual_metric
-from pgdyno.analyse.pairs import usual_split, within
+from pgdyno.analyse.pairs import Arms, usual_split, within
 from pgdyno.analyse.series import Series, text
+from pgdyno.audit import Finding
+from pgdyno.audit.pairing import of_single_trials, pairing_of_arms, trials_of
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import Digest
+from pgdyno.store import RunData
 
 
-def comparisons_of(of: Digest) -> list[Comparison]:
+def left_out_of(of: Digest, findings: Sequence[Finding]) -> frozenset[int]:
+    """Trials that a comparison of the arms goes without, for `findings` call them invalid.
+
+    Empty where an arm would have none left: the comparison is then shown, and does not hold.
+    """
+    invalid = frozenset(trials_of(of_single_trials(findings)[1]))
+    arms = _arms(of, invalid)
+    return frozenset() if not arms or any(each.is_empty for each in arms) else invalid
+
+
+def comparisons_of(of: Digest, left_out: Collection[int] = ()) -> list[Comparison]:
     """Every arm of one run against the first of them; empty where fewer than two have a result."""
+    return [each for each in compare(_arms(of, left_out)) if each.points]
+
+
+def with_confounders(comparisons: Sequence[Comparison], run: RunData) -> list[Comparison]:
+    """The comparisons of the arms of `run`, each with what else differs between its arms."""
+    by = usual_split(run)
+    if by is None:
+        return list(comparisons)
+    return [
+        replace(each, confounders=tuple(pairing_of_arms(run, by, each.base, each.other).confounders))
+        for each in comparisons
+    ]
+
+
+def _arms(of: Digest, left_out: Collection[int]) -> list[Arms]:
     by = usual_split(of.run)
     if by is None:
         return []
     try:
-        found = compare(within(of.run, by, usual_metric(of.run)))
+        return within(of.run, by, usual_metric(of.run), removed=left_out)
     except UsageError:
         return []
-    return [each for each in found if each.points]
 
 
 def arms_of(of: Digest) -> dict[Series, str]:

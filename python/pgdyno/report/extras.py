@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.compare import Comparison
@@ -43,6 +43,8 @@ class Extras:
     comparisons: Sequence[Comparison] = ()
     arms: Mapping[Series, str] = field(default_factory=dict)
     """The arm of the comparisons that each series belongs to."""
+    left_out: Collection[int] = ()
+    """Trials that the comparisons go without, for the audit calls them invalid."""
     apart: Sequence[str] = ()
     """Runs that have no point in common with the first: they stand beside it, and are not compared."""
     published: Published | None = None

@@ -20,7 +20,7 @@ from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
 from pgdyno.records import Outcome, TrialRecord
-from pgdyno.report.arms import arms_of, comparisons_of
+from pgdyno.report.arms import arms_of, comparisons_of, left_out_of, with_confounders
 from pgdyno.report.digest import Digest, digest
 from pgdyno.report.extras import Beside, Extras
 from pgdyno.report.gathered import Gathered, without_collector
@@ -146,9 +146,12 @@ def _extras(
     prices: PriceList | None = None,
 ) -> Extras:
     """What the answer needs."""
+    findings = _audited(subjects)
+    left_out = left_out_of(of, findings) if len(runs) == 1 else frozenset()
     return Extras(
-        findings=_audited(subjects),
-        comparisons=_compared(of, runs),
+        findings=findings,
+        comparisons=_compared(of, runs, left_out),
+        left_out=left_out,
         arms=_arms(of, runs),
         apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
         prices=prices or _planned_prices(runs, source),
@@ -209,10 +212,10 @@ def _of_run(finding: Finding, run: str) -> Finding:
     return finding.model_copy(update={"message": f"{run}: {finding.message}"}) if finding.checked else finding
 
 
-def _compared(of: Digest, runs: Sequence[Gathered]) -> list[Comparison]:
+def _compared(of: Digest, runs: Sequence[Gathered], left_out: Collection[int]) -> list[Comparison]:
     """Every further run beside the first; of one run, its arms beside the first of them."""
     if len(runs) == 1:
-        return comparisons_of(of)
+        return with_confounders(comparisons_of(of, left_out), runs[0].run)
     metric = usual_metric(runs[0])
     together = [other for other in runs[1:] if not _is_apart(runs[0], other)]
     return compare([arms_between(runs[0], other, metric) for other in together])
