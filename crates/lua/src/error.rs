@@ -47,6 +47,7 @@ pub(crate) fn words(error: &mlua::Error) -> String {
             message[..end].to_owned()
         }
         mlua::Error::CallbackError { cause, .. } => words(cause),
+        mlua::Error::MemoryError(_) => "the script needs more memory than it may take".to_owned(),
         other => other.to_string(),
     }
 }

@@ -7,7 +7,7 @@
 //!
 //! One LuaJIT state a worker serves all its clients. A client is a coroutine with globals of its own;
 //! the code of the script is compiled once a state. `runtime/` holds the part of the API that is
-//! written in Lua.
+//! written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the user trusts them with the host.
 
 mod commands;
 mod counted;
@@ -16,6 +16,7 @@ mod error;
 mod general_options;
 mod option_kinds;
 mod options;
+mod reach;
 mod script;
 mod shown;
 mod state;
@@ -29,6 +30,8 @@ mod workloads;
 mod api_tests;
 #[cfg(test)]
 mod runtime_tests;
+#[cfg(test)]
+mod sandbox_tests;
 
 pub use commands::count as command_count;
 pub use error::ScriptError;

@@ -2,9 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use mlua::{Function, Lua};
+use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
 
 use crate::error::ScriptError;
+use crate::reach::{Found, Reach};
 
 /// Without one of these words in its text, a script cannot look at rows: by their own names, or by
 /// code from elsewhere.
@@ -86,6 +87,35 @@ impl Script {
         }
     }
 
+    /// Whether the text is a program of Lua; nothing of it is run.
+    ///
+    /// # Errors
+    /// It does not compile.
+    pub fn compile(&self) -> Result<(), ScriptError> {
+        let lua = Lua::new_with(StdLib::NONE, LuaOptions::new())?;
+        self.maker(&lua)?;
+        Ok(())
+    }
+
+    /// Its own folder.
+    fn folder(&self) -> Option<PathBuf> {
+        self.path
+            .as_deref()
+            .and_then(Path::parent)
+            .map(Path::to_owned)
+    }
+
+    /// Files that it may read in the sandbox.
+    pub(crate) fn data_reach(&self) -> Reach {
+        Reach::new(self.folder())
+    }
+
+    /// Files that it may load as code there: the same, those where modules are looked for, and `more`.
+    pub(crate) fn code_reach(&self, more: Vec<PathBuf>) -> Reach {
+        let folders = self.folder().into_iter().chain(self.folders.clone());
+        Reach::new(folders.chain(more))
+    }
+
     /// The function that makes a new instance of the script, and shares its code with all others.
     ///
     /// # Errors
@@ -98,11 +128,16 @@ impl Script {
         maker(lua, &self.text, &shown)
     }
 
-    /// Likewise, of the module `name`; None when there is no file for it.
+    /// Likewise, of the module `name`; None when there is no file for it, or none within `reach`.
     ///
     /// # Errors
     /// The module does not compile, or cannot be read.
-    pub(crate) fn module(&self, lua: &Lua, name: &str) -> mlua::Result<Option<Maker>> {
+    pub(crate) fn module(
+        &self,
+        lua: &Lua,
+        name: &str,
+        reach: Option<&Reach>,
+    ) -> mlua::Result<Option<Maker>> {
         if let Some((name, text)) = self.modules.iter().find(|(known, _)| *known == name) {
             return maker(lua, text, name).map(Some);
         }
@@ -111,7 +146,10 @@ impl Script {
             .folders
             .iter()
             .map(|folder| folder.join(&below))
-            .find(|path| path.is_file())
+            .find(|path| match reach {
+                Some(reach) => matches!(reach.find(path), Found::File(_)),
+                None => path.is_file(),
+            })
         else {
             return Ok(None);
         };
@@ -139,11 +177,12 @@ fn maker(lua: &Lua, text: &str, shown: &str) -> mlua::Result<Maker> {
     };
     let name = format!("@{shown}");
     // what is wrong with the text is said of the text as it is
-    lua.load(&text).set_name(&name).into_function()?;
-    let function = lua
-        .load(format!("return function(...) {text}\nend"))
-        .set_name(&name)
-        .into_function()?;
+    let compile = |text: &str| {
+        let chunk = lua.load(text).set_name(&name);
+        chunk.set_mode(ChunkMode::Text).into_function()
+    };
+    compile(&text)?;
+    let function = compile(&format!("return function(...) {text}\nend"))?;
     Ok(Maker {
         function,
         reads_rows: reads_rows(&text),

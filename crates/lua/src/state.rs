@@ -1,6 +1,6 @@
 //! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,6 +10,7 @@ use crate::commands::{Commands, Texts};
 use crate::counted::Counted;
 use crate::option_kinds::OptionValue;
 use crate::options::{OptionSpec, OptionValues, declared, sysbench_lines};
+use crate::reach::{Found, Reach};
 use crate::script::{self, Script};
 use crate::statements::Statements;
 use crate::template::Letters;
@@ -18,6 +19,8 @@ const RANDOM: &str = include_str!("runtime/random.lua");
 const SESSION: &str = include_str!("runtime/session.lua");
 const CLIENT: &str = include_str!("runtime/client.lua");
 const WHERE: &str = include_str!("runtime/where.lua");
+const SANDBOX: &str = include_str!("runtime/sandbox.lua");
+const C_TYPES: &str = include_str!("runtime/c_types.lua");
 
 /// What client.lua puts together, by name.
 const PARTS: [(&str, &str); 7] = [
@@ -30,7 +33,7 @@ const PARTS: [(&str, &str); 7] = [
     ("reports", include_str!("runtime/reports.lua")),
 ];
 
-/// Lua's own libraries that scripts have.
+/// Lua's own libraries. The runtime needs `debug` and `ffi`; scripts have what `sandbox.lua` leaves them.
 const LIBRARIES: StdLib = StdLib::ALL;
 
 /// Garbage is collected when there is this much more memory, in percent, than after the last time:
@@ -94,6 +97,10 @@ pub(crate) struct Making {
     pub unique: Unique,
     /// Whether every transaction has a connection of its own (-C): then there is no other beside it.
     pub per_transaction: bool,
+    /// Whether scripts may do what they like to the host; else they are in the sandbox.
+    pub allows_system: bool,
+    /// Bytes that one state may take.
+    pub memory_limit: usize,
 }
 
 impl Making {
@@ -130,9 +137,10 @@ impl State {
     pub fn new(making: &Making) -> mlua::Result<Self> {
         // Lua's own pcall and xpcall: a coroutine gives way inside of them
         let options = LuaOptions::new().catch_rust_panics(true);
-        // SAFETY: the user's own script runs with the user's rights, as under sysbench: it may call C
-        // through ffi. What the crate itself loads does not break Lua's rules.
+        // SAFETY: what the crate itself loads does not break Lua's rules. Scripts get neither debug nor
+        // pointers of ffi, unless the user says that they run with the user's rights, as under sysbench.
         let lua = unsafe { Lua::unsafe_new_with(LIBRARIES, options) };
+        lua.set_memory_limit(making.memory_limit)?;
         lua.globals()
             .get::<Function>("collectgarbage")?
             .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
@@ -161,6 +169,18 @@ impl State {
         engine.set("parts", parts)?;
         let random: Table = own("random", RANDOM)?.call(&engine)?;
         let session: Table = own("session", SESSION)?.call((&engine, &random))?;
+        // LuaJIT keeps what all values of ffi need in this table alone, and does not mark it itself
+        lua.set_named_registry_value("pgdyno.ffi", library(&lua, "ffi")?)?;
+        engine.set(
+            "searchpath",
+            library(&lua, "package")?.get::<Function>("searchpath")?,
+        )?;
+        if making.allows_system {
+            engine.set("ffi", library(&lua, "ffi")?)?;
+        } else {
+            reading(&lua, &engine, making)?;
+            own("sandbox", SANDBOX)?.call::<()>((&engine, own("c_types", C_TYPES)?))?;
+        }
         let client: Table = own("client", CLIENT)?.call((&engine, &random, &session))?;
         Ok(Self {
             lua,
@@ -198,6 +218,47 @@ impl State {
     }
 }
 
+/// One of Lua's libraries.
+fn library(lua: &Lua, name: &str) -> mlua::Result<Table> {
+    let package: Table = lua.globals().get("package")?;
+    package.get::<Table>("loaded")?.get(name)
+}
+
+/// Folders along `package.path`, as it is before a script changes it.
+fn path_folders(lua: &Lua) -> mlua::Result<Vec<PathBuf>> {
+    let path: String = library(lua, "package")?.get("path")?;
+    let folders = path
+        .split(';')
+        .filter_map(|pattern| pattern.split_once('?'));
+    Ok(folders.map(|(folder, _)| PathBuf::from(folder)).collect())
+}
+
+/// What the sandbox asks about files: where one of data is, and the text of one with code; with true in
+/// second place when it is not the script's.
+fn reading(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<()> {
+    let data = making.script.data_reach();
+    let data_file = lua.create_function(move |_, path: PathBuf| {
+        Ok(match data.find(&path) {
+            Found::File(place) => (Some(place), false),
+            Found::Missing => (None, false),
+            Found::Outside => (None, true),
+        })
+    })?;
+    engine.set("data_file", data_file)?;
+    let code = making.script.code_reach(path_folders(lua)?);
+    let code_file = lua.create_function(move |lua, path: PathBuf| {
+        Ok(match code.find(&path) {
+            Found::File(place) => match std::fs::read(place) {
+                Ok(text) => (Some(lua.create_string(text)?), false),
+                Err(_) => (None, false),
+            },
+            Found::Missing => (None, false),
+            Found::Outside => (None, true),
+        })
+    })?;
+    engine.set("code_file", code_file)
+}
+
 fn engine_table(
     lua: &Lua,
     making: &Making,
@@ -219,6 +280,7 @@ fn engine_table(
     }
     engine.set("argv", argv)?;
     engine.set("exports_options", making.exports_options)?;
+    engine.set("memory_words", memory_words(making.memory_limit))?;
     let specs = making.declared.as_deref();
     engine.set(
         "options_text",
@@ -241,7 +303,11 @@ fn engine_table(
     reads_rows.store(maker.reads_rows, Ordering::Relaxed);
     let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
     engine.set("script", script)?;
-    let modules = modules(lua, making.script.clone(), Arc::clone(reads_rows))?;
+    let reach = match making.allows_system {
+        true => None,
+        false => Some(making.script.code_reach(path_folders(lua)?)),
+    };
+    let modules = modules(lua, making.script.clone(), reach, Arc::clone(reads_rows))?;
     engine.set("module", modules)?;
     engine.set("file", files(lua, Arc::clone(reads_rows))?)?;
     let fill = lua.create_function(|lua, (template, seed): (LuaString, f64)| {
@@ -272,14 +338,27 @@ fn engine_table(
     Ok(engine)
 }
 
+/// What is said when a script has used up what a state may take.
+pub(crate) fn memory_words(limit: usize) -> String {
+    format!(
+        "the script needs more memory than a thread of it may take, {} MB",
+        limit / 1_000_000
+    )
+}
+
 /// Modules are compiled once a state, and made anew for each client.
-fn modules(lua: &Lua, script: Script, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
+fn modules(
+    lua: &Lua,
+    script: Script,
+    reach: Option<Reach>,
+    reads_rows: Arc<AtomicBool>,
+) -> mlua::Result<Function> {
     let known = lua.create_table()?;
     lua.create_function(move |lua, name: String| {
         let maker = match known.get::<Value>(name.as_str())? {
             Value::Function(maker) => maker,
             Value::Boolean(_) => return Ok(None),
-            _ => match script.module(lua, &name)? {
+            _ => match script.module(lua, &name, reach.as_ref())? {
                 Some(maker) => {
                     reads_rows.fetch_or(maker.reads_rows, Ordering::Relaxed);
                     known.set(name, &maker.function)?;

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::num::NonZero;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -15,6 +16,7 @@ use crate::driver::Session;
 use crate::error::{ScriptError, words};
 use crate::option_kinds::OptionValue;
 use crate::options::{OptionSpec, declared, describe, invalid, key, resolve};
+use crate::reach::memory_limit;
 use crate::script::Script;
 use crate::state::{Making, State, Unique};
 use crate::watchdog::{MainWatch, Watch};
@@ -52,6 +54,8 @@ pub struct Settings {
     pub per_transaction: bool,
     /// Whether each statement has a latency of its own.
     pub by_statement: bool,
+    /// Whether the script is trusted with the host; else it is in the sandbox.
+    pub allows_system: bool,
 }
 
 /// A function of the script that makes a report.
@@ -229,6 +233,8 @@ impl Workload {
             settings: Vec::new(),
             spares_stdout: settings.spares_stdout,
             per_transaction: settings.per_transaction,
+            allows_system: settings.allows_system,
+            memory_limit: memory_limit(states(settings.threads)),
             texts: settings.by_statement.then(Arc::default),
             unique,
         };
@@ -400,6 +406,12 @@ impl Driver for Broken {
     fn resume(&mut self, _event: Event<'_>, _now: Nanos, _out: &mut Outgoing<'_>) -> Request {
         Request::Abort(self.0.clone())
     }
+}
+
+/// How many states a load of so many clients will have: one a worker, and the main one.
+fn states(clients: usize) -> usize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    clients.clamp(1, cores) + 1
 }
 
 fn task(main: &Main, script: &str, command: &str) -> Result<Task, ScriptError> {

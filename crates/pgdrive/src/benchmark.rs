@@ -59,7 +59,7 @@ pub fn run(options: &Benchmark, messages: &Messages) -> Exit {
     {
         return exit;
     }
-    if options.check {
+    if options.check.is_some() {
         return match scripts::check(options) {
             Ok(()) => Exit::Well,
             Err(failure) => refuse(&failure, messages),
@@ -161,7 +161,7 @@ fn prepare(
         Some(part) => Seeds::draw_of_part(base, part, most_workers, draws_default),
     };
     let fraction = options.part.map_or(1.0, Part::fraction);
-    let workload = lua::open(options, Some(&params), &seeds, &lease.stop, messages)?;
+    let workload = lua::open(options, Some(&params), &seeds, lease, messages)?;
     let start = start_event(options, scaling, &programs, &pacing, seed, events.clock());
     let _ = events.write("start", start);
     if let Some(error) = events.failure() {

@@ -230,6 +230,10 @@ pub const BENCHMARK: &[Opt] = &[
         "run (default), prepare, cleanup, prewarm, help or\na command of the script",
     ),
     long_arg("lua-opt", "NAME=VALUE", "set an option of the script"),
+    long(
+        "allow-lua-system",
+        "trust the Lua script: let it start programs, write\nfiles and call C",
+    ),
     long_arg(
         "workload",
         "NAME",
@@ -307,7 +311,13 @@ pub const BENCHMARK: &[Opt] = &[
         "use of a core above which a thread is too busy, and\n\
          another is added or a warning given (default: 70)",
     ),
-    long("check", "read and compile the scripts, then exit"),
+    long_maybe(
+        "check",
+        "[=execute]",
+        no_word,
+        "read and compile the scripts, then exit; with execute\n\
+         also run a Lua script's top level and its init()",
+    ),
     long("parent-lease", "stop when standard input closes"),
     long_arg(
         "lease",
@@ -367,6 +377,7 @@ pub const TPCC: &[Opt] = &[
 /// and loads no pgbench loads.
 const NOT_PGBENCHS: [&str; 21] = [
     "arrivals",
+    "allow-lua-system",
     "auto-pipeline",
     "await-start",
     "dataset",

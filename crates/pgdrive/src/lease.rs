@@ -17,7 +17,7 @@ use crate::exit::Exit;
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Whether to stop, and why.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub struct Lease {
     /// Set when the load is to end.
     pub stop: Arc<AtomicBool>,

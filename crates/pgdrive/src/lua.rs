@@ -18,8 +18,9 @@ use pgdyno_script::Program;
 use serde_json::{Value, json};
 
 use crate::exit::Exit;
+use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
-use crate::options::{Benchmark, EventSink, LuaChoice, LuaSource, Seed};
+use crate::options::{Benchmark, Check, EventSink, LuaChoice, LuaSource, Seed};
 
 /// Under which the statements of a script are reported: they are known only while it runs.
 pub const STATEMENTS: &str = "statements of the script";
@@ -48,17 +49,14 @@ pub fn open(
     options: &Benchmark,
     params: Option<&Params>,
     seeds: &Seeds,
-    stop: &Arc<AtomicBool>,
+    lease: &Lease,
     messages: &Messages,
 ) -> Result<Option<Arc<Workload>>, Failure> {
     let Some(choice) = &options.lua else {
         return Ok(None);
     };
-    let _opening = watch_opening(options, choice.name(), stop, messages);
-    let script = match &choice.source {
-        LuaSource::File(name) => Script::find(name)?,
-        LuaSource::Own(name) => Script::workload(name)?,
-    };
+    let _opening = watch_opening(options, choice.name(), lease, messages);
+    let script = find(choice)?;
     let threads = options.part.map_or(options.clients, |part| part.clients);
     let settings = Settings {
         command: choice.command.clone(),
@@ -90,8 +88,16 @@ pub fn open(
         spares_stdout: options.events == Some(EventSink::Stdout),
         per_transaction: options.sessions == Sessions::PerTransaction,
         by_statement: options.per_command,
+        allows_system: choice.allows_system,
     };
     Ok(Some(Arc::new(Workload::open(script, settings)?)))
+}
+
+fn find(choice: &LuaChoice) -> Result<Script, ScriptError> {
+    match &choice.source {
+        LuaSource::File(name) => Script::find(name),
+        LuaSource::Own(name) => Script::workload(name),
+    }
 }
 
 /// The connection under the names of sysbench's options. The password is known to the script only
@@ -117,7 +123,17 @@ pub fn without_server(
     choice: &LuaChoice,
     messages: &Messages,
 ) -> Option<Exit> {
-    if choice.command != "help" && !options.check {
+    if options.check == Some(Check::Compile)
+        && let LuaSource::File(_) = choice.source
+    {
+        // somebody else's program, which the user may want to know before it does anything
+        let compiled = find(choice).and_then(|script| script.compile());
+        return Some(match compiled.map_err(Failure::from) {
+            Ok(()) => Exit::Well,
+            Err(failure) => refuse(&failure, messages),
+        });
+    }
+    if choice.command != "help" && options.check.is_none() {
         return None;
     }
     let seeds = Seeds {
@@ -127,11 +143,11 @@ pub fn without_server(
         arrivals: vec![],
         sampling: vec![],
     };
-    let never = Arc::default();
-    let opened = open(options, None, &seeds, &never, messages);
+    // no signal is caught here: each ends the process at once
+    let opened = open(options, None, &seeds, &Lease::default(), messages);
     if let Ok(Some(workload)) = &opened
         && workload.task() != Task::Help
-        && !options.check
+        && options.check.is_none()
     {
         // a command of the script's own
         return None;
@@ -148,11 +164,13 @@ pub fn without_server(
             }
             Exit::Well
         }
-        Err(failure) => {
-            failure.say(messages);
-            Exit::NotBegun
-        }
+        Err(failure) => refuse(&failure, messages),
     })
+}
+
+fn refuse(failure: &Failure, messages: &Messages) -> Exit {
+    failure.say(messages);
+    Exit::NotBegun
 }
 
 fn heading(choice: &LuaChoice) -> String {
@@ -228,24 +246,24 @@ pub fn watch(
     });
 }
 
-/// Likewise while the script's text and its `init()` run, before there is a load; dropping what it
-/// gives ends the watch.
-fn watch_opening(
-    options: &Benchmark,
-    name: &str,
-    stop: &Arc<AtomicBool>,
-    messages: &Messages,
-) -> Opening {
+/// Likewise while the script's text and its `init()` run, before there is a load. A signal ends the
+/// process at once, as nothing has been measured. Dropping what it gives ends the watch.
+fn watch_opening(options: &Benchmark, name: &str, lease: &Lease, messages: &Messages) -> Opening {
     let is_open = Arc::new(AtomicBool::new(false));
     let length = length(options.limit, options.warmup);
-    let (opened, end) = (
-        Arc::clone(&is_open),
-        End::new(name.to_owned(), length, stop, messages),
-    );
+    let (opened, lease, messages) = (Arc::clone(&is_open), lease.clone(), messages.clone());
+    let end = End::new(name.to_owned(), length, &lease.stop, &messages);
     std::thread::spawn(move || {
         let mut over = None;
         while !opened.load(Ordering::Relaxed) {
             std::thread::sleep(LOOK_EVERY);
+            if lease.stop.load(Ordering::Relaxed) && !opened.load(Ordering::Relaxed) {
+                messages.error(format!(
+                    "stopped while script \"{}\" ran its top level or init()",
+                    end.name
+                ));
+                process::exit(lease.exit().code().into());
+            }
             if end.is_over() {
                 let since = *over.get_or_insert_with(Instant::now);
                 if since.elapsed().as_nanos() > u128::from(STUCK_AFTER) {

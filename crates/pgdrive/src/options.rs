@@ -28,7 +28,7 @@ use crate::percentiles::Percentiles;
 use crate::workers::Workers;
 use given::{Given, resolve, take};
 pub use load::DatasetChoice;
-pub use lua::{LuaChoice, LuaSource};
+pub use lua::{Check, LuaChoice, LuaSource};
 pub use pacing::PacingChoice;
 pub use reconnect::is_patience;
 pub use tpcc::{TpccCheck, TpccLoad};
@@ -175,7 +175,7 @@ pub struct Benchmark {
     /// --await-start
     pub await_start: bool,
     /// --check
-    pub check: bool,
+    pub check: Option<Check>,
     /// --lua, --workload
     pub lua: Option<LuaChoice>,
 }

@@ -4,6 +4,7 @@ local engine, random, session = ...
 local yield = coroutine.yield
 local concat = table.concat
 local codes, asks, parts = engine.codes, engine.asks, engine.parts
+local searchpath = engine.searchpath
 
 local client = {}
 
@@ -38,7 +39,7 @@ local legacy = parts.legacy(random, session)
 
 -- A module that the script's own package.path leads to.
 local function module_by_path(name)
-   local path = package.searchpath(name, package.path)
+   local path = searchpath(name, package.path)
    return path and engine.file(path)
 end
 
@@ -50,9 +51,13 @@ local function ffi_of_sysbench()
    return foreign
 end
 
+local load_file = engine.load_file or function(_, path)
+   return loadfile(path)
+end
+
 -- Runs a file; unlike Lua's own it may send statements.
 shared.dofile = function(path)
-   local chunk, why = loadfile(path)
+   local chunk, why = load_file("dofile", path)
    if chunk == nil then
       error(why, 2)
    end
@@ -169,6 +174,9 @@ local function with_trace(message)
 end
 
 local function words_of(reason)
+   if reason == "not enough memory" then
+      return engine.memory_words
+   end
    return type(reason) == "table" and reason.words or tostring(reason)
 end
 

@@ -2,7 +2,8 @@
 -- declarations that each client of the state may make anew.
 local engine, random, events, histogram = ...
 
-local ffi = require("ffi")
+-- In the sandbox it has neither pointers nor other functions of C.
+local ffi = engine.ffi
 
 -- As in sysbench's sb_counter_type, which scripts name in declarations of their own.
 ffi.cdef([[typedef enum { SB_CNT_OTHER, SB_CNT_READ, SB_CNT_WRITE, SB_CNT_TRX, SB_CNT_ERROR,
@@ -56,8 +57,8 @@ local own = {
 for _, name in ipairs({ "default", "uniform", "gaussian", "special", "pareto", "zipfian" }) do
    own["sb_rand_" .. name] = api[name]
 end
-for _, name in ipairs({ "OTHER", "READ", "WRITE", "TRX", "ERROR", "RECONNECT" }) do
-   own["SB_CNT_" .. name] = tonumber(ffi.C["SB_CNT_" .. name])
+for at, name in ipairs({ "OTHER", "READ", "WRITE", "TRX", "ERROR", "RECONNECT" }) do
+   own["SB_CNT_" .. name] = at - 1
 end
 
 local declared = {}

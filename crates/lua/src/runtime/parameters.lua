@@ -1,6 +1,8 @@
 -- Parameters of prepared statements. There may be very many, a set for each client, so they are arrays:
 -- a table with names takes three times the memory.
 
+local cast = require("ffi").cast
+
 local VALUE, IS_TEMPLATE, KIND = 1, 2, 3
 
 local parameters = { VALUE = VALUE, IS_TEMPLATE = IS_TEMPLATE, KIND = KIND }
@@ -49,7 +51,7 @@ function parameter_methods:set(value)
       value = cut(value, kind.most)
    elseif is_of == "cdata" then
       -- 64 bits are more than a number of Lua's holds
-      value = tostring(require("ffi").cast("int64_t", value)):match("^%-?%d+")
+      value = tostring(cast("int64_t", value)):match("^%-?%d+")
    elseif is_of == "number" and kind.oid == BIGINT and value % 1 ~= 0 then
       value = value < 0 and math.ceil(value) or math.floor(value)
    end

@@ -6,6 +6,7 @@ local engine = ...
 local band, bxor, lshift, rol, tobit = bit.band, bit.bxor, bit.lshift, bit.rol, bit.tobit
 local rshift = bit.rshift
 local floor, log, exp = math.floor, math.log, math.exp
+local cast = require("ffi").cast
 
 local random = {}
 
@@ -218,8 +219,7 @@ random.api = {
    string = string_of,
    uniform_double = fraction,
    uniform_uint64 = function()
-      local ffi = require("ffi")
-      return ffi.cast("uint64_t", bits() % 4294967296) * 4294967296ULL + bits() % 4294967296
+      return cast("uint64_t", bits() % 4294967296) * 4294967296ULL + bits() % 4294967296
    end,
    -- sysbench's takes no bounds; ours has always kept to those that it is given.
    unique = function(a, b)

@@ -1,6 +1,7 @@
 -- Where the script is: the calls that are in its own files.
+local getinfo = debug.getinfo
+
 return function()
-   local getinfo = debug.getinfo
    local lines = {}
    local level = 2
    while #lines < 20 do

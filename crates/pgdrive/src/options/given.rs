@@ -11,7 +11,7 @@ use pgdyno_engine::spec::{Io, Limit, OnError, Pipelining, Sessions, Tries};
 use pgdyno_script::QueryMode;
 
 use super::load::LoadOptions;
-use super::lua::LuaOptions;
+use super::lua::{Check, LuaOptions};
 use super::pacing::{PacingChoice, PauseChoice};
 use super::reconnect::Patience;
 use super::tpcc::TpccOptions;
@@ -88,7 +88,7 @@ pub(super) struct Given {
     pub(super) lease: Option<Duration>,
     pub(super) part: Option<(usize, usize)>,
     pub(super) await_start: bool,
-    pub(super) check: bool,
+    pub(super) check: Option<Check>,
     pub(super) steps: Option<Vec<Step>>,
     pub(super) fillfactor: Option<u32>,
     pub(super) foreign_keys: bool,
@@ -215,7 +215,7 @@ pub(super) fn take(given: &mut Given, name: &str, value: String) -> Result<(), F
         "lease" => given.lease = Some(seconds(&value, "--lease")?),
         "part" => given.part = Some(part(&value)?),
         "await-start" => given.await_start = true,
-        "check" => given.check = true,
+        "check" => given.check = Some(Check::parse(&value)?),
         "dbname" => given.connection.dbname = Some(value),
         "host" => given.connection.overrides.push(("host", value)),
         "port" => given.connection.overrides.push(("port", value)),

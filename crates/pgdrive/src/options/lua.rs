@@ -13,6 +13,31 @@ pub struct LuaChoice {
     pub command: String,
     /// --lua-opt, --tables and --table-size
     pub options: Vec<(String, String)>,
+    /// --allow-lua-system
+    pub allows_system: bool,
+}
+
+/// What `--check` does with scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Reads and compiles them; nothing that a file says is run.
+    Compile,
+    /// Also runs the top level and `init()` of a Lua script, as the start of a load does.
+    Execute,
+}
+
+impl Check {
+    /// Reads the option's argument, which may be left out.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        match text {
+            "" => Ok(Self::Compile),
+            "execute" => Ok(Self::Execute),
+            _ => Err(
+                Failure::new(format!("invalid argument of --check: \"{text}\""))
+                    .hint("Give --check or --check=execute."),
+            ),
+        }
+    }
 }
 
 /// Where a Lua script comes from.
@@ -31,11 +56,18 @@ pub(super) struct LuaOptions {
     is_twice: bool,
     command: Option<String>,
     options: Vec<(String, String)>,
+    allows_system: bool,
 }
 
 impl LuaOptions {
     /// Names of the options.
-    pub const NAMES: [&'static str; 4] = ["lua", "workload", "lua-opt", "lua-command"];
+    pub const NAMES: [&'static str; 5] = [
+        "lua",
+        "workload",
+        "lua-opt",
+        "lua-command",
+        "allow-lua-system",
+    ];
 
     /// Takes one of them.
     pub fn take(&mut self, name: &str, value: String) -> Result<(), Failure> {
@@ -43,6 +75,7 @@ impl LuaOptions {
             "lua" => self.take_source(LuaSource::File(value)),
             "workload" => self.take_source(LuaSource::Own(value)),
             "lua-command" => self.command = Some(value),
+            "allow-lua-system" => self.allows_system = true,
             _ => {
                 let (name, value) = value.split_once('=').ok_or_else(|| {
                     Failure::new(format!("invalid option of a script: \"{value}\""))
@@ -72,6 +105,9 @@ impl LuaOptions {
                     "--lua-opt and --lua-command need --lua or --workload",
                 ));
             }
+            if self.allows_system {
+                return Err(Failure::new("--allow-lua-system needs --lua"));
+            }
             if !sizes.is_empty() {
                 return Err(Failure::new(
                     "--tables and --table-size can only be used with -i or --workload",
@@ -83,6 +119,10 @@ impl LuaOptions {
             return Err(Failure::new(
                 "give one --lua or --workload: a load has one Lua script",
             ));
+        }
+        if matches!(source, LuaSource::Own(_)) && self.allows_system {
+            return Err(Failure::new("--allow-lua-system needs --lua")
+                .hint("The workloads of --workload do not leave the sandbox."));
         }
         if matches!(source, LuaSource::File(_)) && !sizes.is_empty() {
             return Err(
@@ -103,6 +143,7 @@ impl LuaOptions {
             source,
             command: self.command.unwrap_or_else(|| "run".to_owned()),
             options: self.options,
+            allows_system: self.allows_system,
         }))
     }
 }

@@ -16,6 +16,15 @@ fn a_lua_script_is_the_only_script_of_its_load() {
 }
 
 #[test]
+fn a_check_executes_a_script_only_when_asked_to() {
+    assert_eq!(load(&["--lua=a"]).check, None);
+    assert_eq!(load(&["--lua=a", "--check"]).check, Some(Check::Compile));
+    let checked = load(&["--lua=a", "--check=execute", "--allow-lua-system"]);
+    assert_eq!(checked.check, Some(Check::Execute));
+    assert!(checked.lua.expect("it was given").allows_system);
+}
+
+#[test]
 fn sizes_of_tables_are_options_of_a_workload() {
     let load = load(&["--workload=oltp-insert", "--tables=4", "--table-size=50"]);
     let options = load.lua.expect("it was given").options;
@@ -45,6 +54,15 @@ fn what_does_not_go_together_is_refused() {
         (
             &["--lua-opt", "a=1"],
             "--lua-opt and --lua-command need --lua or --workload",
+        ),
+        (&["--allow-lua-system"], "--allow-lua-system needs --lua"),
+        (
+            &["--workload=oltp-insert", "--allow-lua-system"],
+            "--allow-lua-system needs --lua",
+        ),
+        (
+            &["--lua=a", "--check=twice"],
+            "invalid argument of --check: \"twice\"",
         ),
         (
             &["--lua=a", "--lua-opt", "a"],
