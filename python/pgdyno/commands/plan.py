@@ -10,6 +10,7 @@ from rich.table import Table
 
 from pgdyno.commands.budget import within_budget
 from pgdyno.plan import BUILTIN_SCRIPTS, catalogue, load_plan
+from pgdyno.plan.executed import executed_lines
 from pgdyno.plan.new import write_new_plan
 from pgdyno.plan.schema import schema_text
 from pgdyno.plan.show import show_json, show_lines, total, warning_lines
@@ -18,7 +19,10 @@ from pgdyno.run.engine import check_scripts, workload_options
 
 
 def check(source: str, overrides: Sequence[str], *, budget: str | None = None, on: str | None = None) -> None:
-    """Says that a plan can be run, and what may keep it from an answer; raises PlanError with all its problems."""
+    """Says that a plan can be run, what may keep it from an answer, and what of it runs code.
+
+    Nothing of the plan is run: a Lua script is compiled only. Raises PlanError with all its problems.
+    """
     loaded = within_budget(load_plan(source, overrides, on), budget)
     scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
     check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
@@ -28,6 +32,8 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None, o
         console.print(line, markup=False)
     for line in warning_lines(loaded):
         console.print(line, markup=False, style="yellow", soft_wrap=True)
+    for line in executed_lines(loaded):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def show(

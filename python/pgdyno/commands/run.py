@@ -19,7 +19,8 @@ from pgdyno.experiment.renting import Renting
 from pgdyno.experiment.resume import loaded_of
 from pgdyno.live.journal import JournalView
 from pgdyno.live.lingering import serve_beside
-from pgdyno.plan import Plan, load_plan
+from pgdyno.plan import LoadedPlan, Plan, load_plan
+from pgdyno.plan.executed import executed
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.live import LiveView, live_view
@@ -109,6 +110,7 @@ def run_plan(
     Raises PgdynoError when nothing could be run.
     """
     loaded = within_budget(load_plan(source, overrides, on), budget)
+    _show_inherited(loaded)
     use = Use(loaded.plan.name, when_busy)
     renting = (rent or Rent()).agreed(loaded.plan)
 
@@ -119,6 +121,16 @@ def run_plan(
             return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting)
 
     return _show(output, use, experiment)
+
+
+def _show_inherited(loaded: LoadedPlan) -> None:
+    """Says what runs because a plan says so that this one extends: it is not in the file that the user named."""
+    inherited = [each for each in executed(loaded) if each.inherited]
+    if not inherited:
+        return
+    console = Console(stderr=True, highlight=False)
+    for line in ("the plans that this one extends run on this host:", *(f"  {each.text()}" for each in inherited)):
+        console.print(line, markup=False, soft_wrap=True)
 
 
 def resume_run(

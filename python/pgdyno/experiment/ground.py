@@ -85,7 +85,8 @@ def prepared_ground(
     """
     use = use or Use(loaded.plan.name)
     engine = find_engine()
-    check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder)
+    # before anything is rented or started
+    check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder, execute=True)
     if loaded.plan.replica_load is not None:
         beside = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
         check_scripts(engine, beside, loaded.source, loaded.folder, "replica_load.scripts")

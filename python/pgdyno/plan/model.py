@@ -84,6 +84,8 @@ class Workload(Model):
     """A Lua script of sysbench: a file, or the name of an installed one."""
     options: dict[str, Setting] = Field(default_factory=dict)
     """Of `lua`, or of a workload of sysbench's that `name` says."""
+    allow_lua_system: bool = False
+    """Let `lua` start programs, write files and call C; else it runs in a sandbox."""
     dataset: Literal["pgbench", "sbtest", "tpcc", "none"] = "pgbench"
     scale: Positive = 1
     tables: Annotated[int, Field(ge=1, le=MOST_TABLES)] = 1
@@ -100,6 +102,8 @@ class Workload(Model):
         given = [table[key] for key in ("lua", "name") if table.get(key) is not None]
         if table.get("options") and given in ([], ["tpcc"]):
             raise ValueError("options are those of a Lua script or of a workload of sysbench's, and neither is given")
+        if table.get("allow_lua_system") and table.get("lua") is None:
+            raise ValueError("allow_lua_system is for a Lua script, and no lua is given")
         if given == ["tpcc"]:
             scale = {"scale": table["warehouses"]} if table.get("warehouses") is not None else {}
             return {"scripts": ["tpcc"], "dataset": "tpcc"} | table | scale
@@ -359,6 +363,7 @@ class Plan(Model):
         foreign = ["scale"] if workload.dataset == "sbtest" else ["tables", "table_size"]
         foreign += [] if workload.is_tpcc else ["profile", "variant", "warehouses"]
         foreign += [] if workload.is_lua else ["lua", "options"]
+        foreign += [] if workload.allow_lua_system else ["allow_lua_system"]
         foreign += [] if workload.name is not None else ["name"]
         for name in foreign:
             del resolved["workload"][name]

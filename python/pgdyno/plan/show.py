@@ -16,6 +16,7 @@ from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.answer_checks import answer_warnings
 from pgdyno.plan.costs import around_s
 from pgdyno.plan.event_show import in_each_trial
+from pgdyno.plan.executed import executed
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import Plan, TargetSpec
 from pgdyno.plan.order import by_chance
@@ -123,6 +124,7 @@ def show_json(loaded: LoadedPlan) -> str:
         "order": plan.order(),
         "gave_up": loaded.gave_up,
         "warnings": [asdict(warning) for warning in answer_warnings(loaded)],
+        "executes": [asdict(each) for each in executed(loaded)],
         "trials": trials,
     }
     return json.dumps(whole, indent=2, ensure_ascii=False)

@@ -36,7 +36,8 @@ def workload_options(workload: Workload, builtin: Sequence[str]) -> list[str]:
     if not workload.is_lua:
         return script_options(workload.scripts, builtin)
     what = f"--lua={workload.lua}" if workload.lua is not None else f"--workload={workload.name}"
-    return [what, *lua_options(workload.options)]
+    allowed = ["--allow-lua-system"] if workload.allow_lua_system else []
+    return [what, *allowed, *lua_options(workload.options)]
 
 
 def lua_options(values: Mapping[str, object]) -> list[str]:
@@ -46,13 +47,20 @@ def lua_options(values: Mapping[str, object]) -> list[str]:
 
 
 def check_scripts(
-    engine: Engine, options: Sequence[str], source: str, folder: Path, field: str = "workload.scripts"
+    engine: Engine,
+    options: Sequence[str],
+    source: str,
+    folder: Path,
+    field: str = "workload.scripts",
+    *,
+    execute: bool = False,
 ) -> None:
     """Lets the engine read and compile the scripts of `options`, for the field of the plan `source` in `folder`.
 
+    With `execute` a Lua script's top level and init() run, too: what options and commands it has is known then.
     Raises PlanError with the engine's words, which name file, line and column.
     """
-    command = [str(engine.path), "--check", *options]
+    command = [str(engine.path), "--check=execute" if execute else "--check", *options]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         said = "\n".join(line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines())

@@ -1,0 +1,158 @@
+"""What in a plan runs code: listed before anything of it runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path as FilePath
+from typing import Any
+
+from pgdyno.plan.lines import Path
+from pgdyno.plan.load import LoadedPlan
+from pgdyno.plan.model import BuildTarget, LocalTarget, OwnTarget
+from pgdyno.plan.scripts import parse_script
+
+_HOOKS = ("before_run", "after_run", "before_trial", "after_trial")
+_SETTINGS = re.compile(
+    r"(archive|restore|archive_cleanup|recovery_end|ssl_passphrase)_command"
+    r"|(shared|session|local)_preload_libraries|archive_library|jit_provider|dynamic_library_path"
+    r"|extension_control_path",
+    re.IGNORECASE,
+)
+"""Settings of PostgreSQL that name commands or libraries."""
+_LOADER = re.compile(r"LD_\w+|PATH|BASH_ENV|ENV")
+"""Environment variables that choose what a program runs."""
+_META_COMMAND = re.compile(r"^[ \t]*\\(?:set)?shell\b.*", re.MULTILINE)
+_PROGRAM = re.compile(r"\bPROGRAM\s*(?:E?'|\$)[^\n]*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Executed:
+    """One thing that runs code, and where the plan says so."""
+
+    field: str
+    """`hooks.before_run`."""
+    file: str
+    """The plan or the plan that it extends."""
+    line: int | None
+    """None: `--set` gave it."""
+    what: str
+    """A command with its arguments, or what runs in words."""
+    inherited: bool
+    """Whether another plan says it, which this one extends."""
+
+    def text(self) -> str:
+        """On one line, the place first."""
+        place = f"{self.file}:{self.line}" if self.line is not None else "--set"
+        return f"{place}: {self.field}: {self.what}"
+
+
+def executed(loaded: LoadedPlan) -> list[Executed]:
+    """All of `loaded` that runs code, as the plan's sections go.
+
+    Servers that pgdyno starts run as its user, and the load connects as their superuser: any SQL of a script can
+    start programs there. Only what says so in plain words (COPY ... PROGRAM) is listed.
+    """
+    found = []
+    for path, what in _all(loaded):
+        place = loaded.document.problem(path, "")
+        found.append(Executed(place.path, place.source or loaded.source, place.line, what, place.source is not None))
+    return found
+
+
+def executed_lines(loaded: LoadedPlan) -> list[str]:
+    """The list as `plan check` prints it."""
+    found = executed(loaded)
+    if not found:
+        return ["this plan runs no commands of its own on this host"]
+    return ["this plan runs on this host:", *(f"  {each.text()}" for each in found)]
+
+
+def _all(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
+    plan = loaded.plan
+    for name, target in plan.target.items():
+        yield from _target(("target", name), target)
+    for path in (("sweep", "settings"), *_points(loaded, "settings")):
+        yield from _settings(path, loaded.document.at(path))
+    yield from _lua(loaded)
+    yield from _scripts(loaded)
+    for number, event in enumerate(plan.event):
+        if event.command is not None:
+            yield ("event", number, "do"), _shell(event.command)
+    for name in _HOOKS:
+        command = getattr(plan.hooks, name)
+        if command is not None:
+            yield ("hooks", name), _shell(command) if isinstance(command, str) else shlex.join(command)
+
+
+def _target(path: Path, target: object) -> Iterator[tuple[Path, str]]:
+    if isinstance(target, BuildTarget):
+        variables = [f"{name}={value}" for name, value in target.build_variables.items()]
+        flags = [f"CFLAGS={target.cflags}"] if target.cflags is not None else []
+        words = shlex.join([*variables, *flags, target.build_system or "configure", *target.configure])
+        yield (*path, "source"), f"builds the sources in {target.source} with {words}, and runs what is built"
+    elif isinstance(target, LocalTarget) and target.bin is not None:
+        yield (*path, "bin"), f"programs in {target.bin}"
+    if isinstance(target, OwnTarget):
+        if target.initdb:
+            yield (*path, "initdb"), shlex.join(["initdb", *target.initdb])
+        for name, value in target.environment.variables.items():
+            if _LOADER.fullmatch(name):
+                yield (*path, "environment", "variables", name), f"the server starts with {name}={value}"
+    ssh = getattr(target, "ssh", None)
+    if ssh is not None and ssh.config is not None:
+        yield (*path, "ssh", "config"), f"commands that {ssh.config} names (ProxyCommand, Match exec)"
+    yield from _settings((*path, "settings"), getattr(target, "settings", {}))
+
+
+def _points(loaded: LoadedPlan, key: str) -> Iterator[Path]:
+    points = loaded.document.at(("sweep", "points"))
+    for number in range(len(points) if isinstance(points, list) else 0):
+        yield ("sweep", "points", number, key)
+
+
+def _settings(path: Path, settings: object) -> Iterator[tuple[Path, str]]:
+    table: Mapping[str, Any] = settings if isinstance(settings, dict) else {}
+    for name, value in table.items():
+        if _SETTINGS.fullmatch(str(name)) and value != "":
+            yield (*path, name), f"the server runs or loads what its setting says: {value}"
+
+
+def _lua(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
+    workload = loaded.plan.workload
+    if workload.lua is None:
+        return
+    if workload.allow_lua_system:
+        yield ("workload", "allow_lua_system"), f"the Lua script {workload.lua}, which may start programs and call C"
+    else:
+        yield ("workload", "lua"), f"the Lua script {workload.lua}, in a sandbox"
+
+
+def _scripts(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
+    plan = loaded.plan
+    groups = [("workload", [] if plan.workload.is_lua or plan.workload.is_tpcc else plan.workload.scripts)]
+    if plan.replica_load is not None:
+        groups.append(("replica_load", plan.replica_load.scripts))
+    for section, scripts in groups:
+        for number, choice in enumerate(map(parse_script, scripts)):
+            if choice.builtin:
+                continue
+            text = _read(loaded.folder / choice.name)
+            found = [*_META_COMMAND.finditer(text), *_PROGRAM.finditer(text)]
+            for each in sorted(found, key=lambda match: match.start()):
+                line = text.count("\n", 0, each.start()) + 1
+                yield (section, "scripts", number), f"{choice.name}:{line}: {each[0].strip()}"
+
+
+def _read(file: FilePath) -> str:
+    try:
+        return file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # the engine says why, when it reads it
+        return ""
+
+
+def _shell(line: str) -> str:
+    return f"/bin/sh -c {shlex.quote(line)}"

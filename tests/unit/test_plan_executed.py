@@ -1,0 +1,137 @@
+"""What of a plan runs code, as `plan check` lists it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.plan.executed import executed, executed_lines
+from pgdyno.plan.model import Plan
+from pgdyno.plan.show import show_json
+from pgdyno.run.engine import workload_options
+
+PLAN = """\
+name = "code"
+[target.pg18]
+kind = "embedded"
+version = "18"
+settings.archive_command = "cp %p /tmp"
+initdb = ["-c", "log_statement=all"]
+[target.pg18.environment]
+variables = { LD_PRELOAD = "./mine.so", MALLOC_ARENA_MAX = 2 }
+[target.far]
+kind = "dsn"
+dsn = "host=db"
+[target.far.ssh]
+host = "db"
+config = "SOURCE/ssh_config"
+[target.built]
+kind = "build"
+source = "SOURCE"
+configure = ["--without-icu"]
+build_variables = { CC = "./cc" }
+[workload]
+scripts = ["shell.sql", "select-only"]
+[sweep]
+clients = 1
+settings.session_preload_libraries = ["", "auto_explain"]
+[trial]
+duration = "10s"
+[[event]]
+at = "1s"
+do = { command = "touch 'here'" }
+[hooks]
+before_run = ["./hook.sh", "a b"]
+after_trial = "sync; date"
+"""
+SCRIPT = "SELECT 1;\n\\shell touch here\n\\setshell n echo 1\nCOPY t FROM PROGRAM 'id';\n"
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> Path:
+    (tmp_path / "shell.sql").write_text(SCRIPT)
+    (tmp_path / "configure").touch()
+    (tmp_path / "ssh_config").touch()
+    path = tmp_path / "code.toml"
+    path.write_text(PLAN.replace("SOURCE", str(tmp_path)))
+    return path
+
+
+def test_all_that_runs_code_is_listed_with_its_place(plan: Path) -> None:
+    lines = [line.replace(f"{plan.parent}/", "") for line in executed_lines(load_plan(plan))]
+    lines = [line.replace(str(plan.parent), "SOURCE") for line in lines]
+    assert lines == [
+        "this plan runs on this host:",
+        "  code.toml:6: target.pg18.initdb: initdb -c log_statement=all",
+        "  code.toml:8: target.pg18.environment.variables.LD_PRELOAD: the server starts with LD_PRELOAD=./mine.so",
+        "  code.toml:5: target.pg18.settings.archive_command: the server runs or loads what its setting says: cp %p /tmp",
+        "  code.toml:14: target.far.ssh.config: commands that ssh_config names (ProxyCommand, Match exec)",
+        "  code.toml:17: target.built.source: builds the sources in SOURCE with CC=./cc configure --without-icu, "
+        "and runs what is built",
+        "  code.toml:24: sweep.settings.session_preload_libraries: the server runs or loads what its setting says: "
+        "['', 'auto_explain']",
+        "  code.toml:21: workload.scripts[0]: shell.sql:2: \\shell touch here",
+        "  code.toml:21: workload.scripts[0]: shell.sql:3: \\setshell n echo 1",
+        "  code.toml:21: workload.scripts[0]: shell.sql:4: PROGRAM 'id';",
+        """  code.toml:29: event[0].do: /bin/sh -c 'touch '"'"'here'"'"''""",
+        "  code.toml:31: hooks.before_run: ./hook.sh 'a b'",
+        "  code.toml:32: hooks.after_trial: /bin/sh -c 'sync; date'",
+    ]
+
+
+def test_the_list_is_in_json_too(plan: Path) -> None:
+    listed = json.loads(show_json(load_plan(plan)))["executes"]
+    assert listed[-1] == {
+        "field": "hooks.after_trial",
+        "file": str(plan),
+        "line": 32,
+        "what": "/bin/sh -c 'sync; date'",
+        "inherited": False,
+    }
+
+
+def test_what_an_extended_plan_runs_has_its_place_there(plan: Path) -> None:
+    child = plan.parent / "child.toml"
+    child.write_text('extends = "code"\nname = "child"\n[hooks]\nafter_run = "true"\n')
+    found = {each.field: each for each in executed(load_plan(child))}
+    hook, own = found["hooks.before_run"], found["hooks.after_run"]
+    assert (Path(hook.file).name, hook.line, hook.inherited) == ("code.toml", 31, True)
+    assert (Path(own.file).name, own.line, own.inherited) == ("child.toml", 4, False)
+    given = load_plan(child, ["hooks.before_run='id'"])
+    assert next(each for each in executed(given) if each.field == "hooks.before_run").line is None
+
+
+LUA = """\
+name = "lua"
+target.pg18 = { kind = "embedded", version = "18" }
+sweep.clients = 1
+trial.duration = "1s"
+[workload]
+"""
+
+
+def test_a_lua_script_is_listed_with_what_it_may(tmp_path: Path) -> None:
+    path = tmp_path / "lua.toml"
+    path.write_text(LUA + 'lua = "mine.lua"\n')
+    loaded = load_plan(path)
+    assert executed_lines(loaded)[1].endswith("lua.toml:6: workload.lua: the Lua script mine.lua, in a sandbox")
+    assert "allow_lua_system" not in loaded.plan.as_resolved()["workload"]
+    path.write_text(LUA + 'lua = "mine.lua"\nallow_lua_system = true\n')
+    loaded = load_plan(path)
+    assert "which may start programs and call C" in executed_lines(loaded)[1]
+    assert "--allow-lua-system" in workload_options(loaded.plan.workload, ())
+    assert Plan.from_resolved(loaded.plan.as_resolved()).workload.allow_lua_system
+    path.write_text(LUA + 'name = "oltp-insert"\n')
+    assert executed_lines(load_plan(path)) == ["this plan runs no commands of its own on this host"]
+
+
+def test_only_a_lua_script_is_let_out_of_the_sandbox(tmp_path: Path) -> None:
+    path = tmp_path / "lua.toml"
+    path.write_text(LUA + 'name = "oltp-insert"\nallow_lua_system = true\n')
+    with pytest.raises(PlanError) as caught:
+        load_plan(path)
+    assert "allow_lua_system is for a Lua script" in caught.value.problems[0].message
