@@ -50,6 +50,9 @@ after_trial = "sync; date"
 """
 SCRIPT = "SELECT 1;\n\\shell touch here\n\\setshell n echo 1\nCOPY t FROM PROGRAM 'id';\n"
 
+SETTING = "the server runs or loads what its setting says"
+BUILD = "builds the sources in SOURCE with CC=./cc configure --without-icu, and runs what is built"
+
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
@@ -68,12 +71,10 @@ def test_all_that_runs_code_is_listed_with_its_place(plan: Path) -> None:
         "this plan runs on this host:",
         "  code.toml:6: target.pg18.initdb: initdb -c log_statement=all",
         "  code.toml:8: target.pg18.environment.variables.LD_PRELOAD: the server starts with LD_PRELOAD=./mine.so",
-        "  code.toml:5: target.pg18.settings.archive_command: the server runs or loads what its setting says: cp %p /tmp",
+        f"  code.toml:5: target.pg18.settings.archive_command: {SETTING}: cp %p /tmp",
         "  code.toml:14: target.far.ssh.config: commands that ssh_config names (ProxyCommand, Match exec)",
-        "  code.toml:17: target.built.source: builds the sources in SOURCE with CC=./cc configure --without-icu, "
-        "and runs what is built",
-        "  code.toml:24: sweep.settings.session_preload_libraries: the server runs or loads what its setting says: "
-        "['', 'auto_explain']",
+        f"  code.toml:17: target.built.source: {BUILD}",
+        f"  code.toml:24: sweep.settings.session_preload_libraries: {SETTING}: ['', 'auto_explain']",
         "  code.toml:21: workload.scripts[0]: shell.sql:2: \\shell touch here",
         "  code.toml:21: workload.scripts[0]: shell.sql:3: \\setshell n echo 1",
         "  code.toml:21: workload.scripts[0]: shell.sql:4: PROGRAM 'id';",

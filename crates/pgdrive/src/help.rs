@@ -375,9 +375,9 @@ pub const TPCC: &[Opt] = &[
 
 /// Options that a program called pgbench does not have: results with them are no pgbench results,
 /// and loads no pgbench loads.
-const NOT_PGBENCHS: [&str; 21] = [
-    "arrivals",
+const NOT_PGBENCHS: [&str; 22] = [
     "allow-lua-system",
+    "arrivals",
     "auto-pipeline",
     "await-start",
     "dataset",
