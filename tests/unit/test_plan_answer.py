@@ -120,10 +120,14 @@ def test_check_and_show_print_the_field_the_line_and_the_remedy_and_end_well(
     for command in ("check", "show"):
         done = CliRunner().invoke(app, ["plan", command, str(plan)])
         assert done.exit_code == 0, done.output
-        text = " ".join(done.output.split())
-        assert "two.toml:14: trial.repeats: 2 pairs are too few for a verdict, which needs at least 6" in text
-        assert "warning: " in text
-        assert "set trial.repeats = 6 or more" in text
+        # a long path is broken where the line ends
+        text = "".join(done.output.split())
+        for said in (
+            "warning: ",
+            "two.toml:14: trial.repeats: 2 pairs are too few for a verdict, which needs at least 6",
+            "set trial.repeats = 6 or more",
+        ):
+            assert said.replace(" ", "") in text
     show(str(plan), [], json=True)
     (warning,) = json.loads(capsys.readouterr().out)["warnings"]
     assert (warning["path"], warning["line"]) == ("trial.repeats", 14)
@@ -133,7 +137,7 @@ def test_a_budget_that_takes_pairs_is_warned_of(plan: Path, capsys: pytest.Captu
     check(str(plan), [], budget="70s")
     told = " ".join(capsys.readouterr().out.split())
     assert "pairs are too few for a verdict" in told
-    assert told.endswith("give a longer --budget")
+    assert "give a longer --budget" in told
 
 
 def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:
