@@ -83,9 +83,9 @@ def every_form_of_its_report(stored: RunData) -> None:
         re.sub(r"\s+", " ", page.extract_text().replace("\u200b", ""))
         for page in PdfReader(io.BytesIO(report.pdf().pdf)).pages
     ]
-    for said in ("Two pairs at least make an interval", "by p99 latency", "Validity"):
+    for said in ("Two pairs at least make an interval", "by p99 latency", "Latency at each rate", "Validity"):
         assert said in first
-    for said in ("Throughput", "transactions a second", "Price", "Nobody said what these targets cost"):
+    for said in ("Latency by percentile", "Price", "Nobody said what these targets cost"):
         assert said in second
     for said in ("Second by second", "n = ", "seconds, 10 looks each", "Settings that differ", "Raw data"):
         assert said in " ".join(appendix)
