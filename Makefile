@@ -5,11 +5,12 @@ BIN := .venv/bin
 CARGO ?= cargo
 export UV_PROJECT_ENVIRONMENT := $(CURDIR)/.venv
 PROGRAMS := target/release/pgdrive target/release/pgprobe target/release/pgnull
-PYTHON := python tests benchmarks hatch_build.py third_party.py
+PYTHON := python tests benchmarks hatch_build.py third_party.py translations.py
+CATALOGUES := $(wildcard python/pgdyno/report/languages/*/LC_MESSAGES/*.po)
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 SOURCES := $(shell find crates -name '*.rs' -o -name '*.lua' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help demo build test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz engines clean
+.PHONY: help demo build messages check test test-packages test-binaries test-long test-tap test-rust test-python lint lint-source advisories format bench bench-probe bench-packages simulations fuzz fuzz-python engines pins kills clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -17,12 +18,17 @@ help: ## this list
 demo: build ## measure a PostgreSQL 18 here: a sweep of clients, a table, an HTML report
 	$(BIN)/pgdyno run quick
 
-build: $(PROGRAMS) .venv/.installed ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
+build: $(PROGRAMS) .venv/.installed $(CATALOGUES:.po=.mo) ## .venv/bin/pgdyno, target/release/pgdrive, pgprobe and pgnull
 
 # the programs' last step is one thread's: the tests' binaries are compiled beside it
 test: test-packages ## every test but the long ones; CI runs it, and make lint
 	$(MAKE) --no-print-directory --jobs=2 build test-binaries
 	$(MAKE) --no-print-directory test-rust test-python
+
+# without root, Debian packages or a server: what to run before each commit
+check: lint-source ## lint, types, unit tests and the Rust tests that need no server, in about two minutes
+	$(CARGO) test --workspace --locked --quiet
+	$(BIN)/pytest --quiet --numprocesses=auto --dist=loadfile tests/unit
 
 lint: lint-source target/tools/bin/cargo-deny ## rustfmt, clippy, ruff, mypy --strict; cargo deny
 	target/tools/bin/cargo-deny --locked check licenses bans sources
@@ -67,12 +73,15 @@ simulations: build ## how far the analysis can be trusted: tables by simulation,
 # one after the other, nicely; a finding ends it
 FUZZ_SECONDS ?= 600
 FUZZ_TARGETS := exchange startup client script conninfo pollers
-fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECONDS=600)
+fuzz: fuzz-python target/tools/bin/cargo-fuzz ## each fuzz target for ten minutes (FUZZ_SECONDS=600)
 	cd fuzz && for target in $(FUZZ_TARGETS); do found=../target/fuzz/$$target; mkdir -p $$found; \
 	  PATH="$(CURDIR)/target/tools/bin:$$PATH" nice -n 19 \
 	    $(CARGO) +nightly fuzz run $$target $$found corpus/$$target -- \
 	    -max_total_time=$(FUZZ_SECONDS) -timeout=60 -rss_limit_mb=1024 \
 	    $$(test -f $$target.dict && echo -dict=$$target.dict) || exit; done
+
+fuzz-python: build ## those of Python alone (FUZZ_SEED=0: where their seeds begin)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) nice -n 19 $(BIN)/pytest -q -s tests/unit/test_fuzz.py -k long
 
 target/tools/bin/cargo-fuzz:
 	$(CARGO) install cargo-fuzz --locked --quiet --root target/tools
@@ -92,6 +101,13 @@ target/tools/zig/.installed:
 	python3 -m venv target/tools/zig
 	target/tools/zig/bin/pip install --quiet --disable-pip-version-check cargo-zigbuild==0.24.0 ziglang==0.17.1
 	@touch $@
+
+KILLS ?= 200
+kills: build ## ends runs and resumes at random moments, and counts what was lost (KILLS=200, minutes)
+	$(BIN)/python -m tests.kills $(KILLS)
+
+pins: .venv/.installed ## digests of embedded servers: adds the newest releases to python/pgdyno/targets/pins.txt
+	$(BIN)/python -m tests.pin_archives
 
 clean: ## what was built here; not the cache of servers
 	rm -rf target .venv
@@ -154,9 +170,18 @@ $(PROGRAMS) &: $(SOURCES)
 	$(CARGO) build --release --locked --package pgdrive --package pgdyno-probe --package pgdyno-nullserver
 	@touch $(PROGRAMS)
 
-.venv/bin/uv:
+# one run compiles all of them
+$(CATALOGUES:.po=.mo) &: $(CATALOGUES) translations.py .venv/.installed
+	$(BIN)/python translations.py compile
+
+messages: build ## bring the reports' texts in other languages up to date with the source (.po), and compile them
+	$(BIN)/python translations.py
+
+# the one file that pip fetches, by version and digest; uv.lock holds the digests of all others
+.venv/bin/uv: bootstrap.txt
 	python3 -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes --only-binary=:all: -r bootstrap.txt
+	@touch $@
 
 .venv/.installed: .venv/bin/uv pyproject.toml uv.lock hatch_build.py $(PROGRAMS)
 	$(BIN)/uv sync --locked --quiet --inexact

@@ -13,6 +13,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 sys.path.insert(0, str(Path(__file__).parent))
 import third_party
+import translations
 
 
 class EngineHook(BuildHookInterface[Any]):
@@ -25,6 +26,7 @@ class EngineHook(BuildHookInterface[Any]):
         """
         if self.target_name != "wheel":
             return
+        translations.compile_all()
         cargo = [os.environ.get("CARGO", "cargo"), "build", "--release", "--locked"]
         cargo += [argument for crate in third_party.PROGRAMS.values() for argument in ("--package", crate)]
         subprocess.run(cargo, cwd=self.root, check=True)

@@ -24,14 +24,14 @@ from measured import process_ticks, run_measured
 from programs import Programs
 
 from pgdyno.host import describe_host
-from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.prepare import Dataset
 from pgdyno.prepare.dataset import load_dataset
 from pgdyno.prepare.mark import read_comment, read_mark
 from pgdyno.prepare.minimal_wal import minimal_wal
 from pgdyno.prepare.steps import Steps
 from pgdyno.programs import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 RESULTS = Path(__file__).parent / "results"
 ROWS_A_SCALE = 100_000

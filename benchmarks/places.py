@@ -11,9 +11,9 @@ from typing import Literal
 
 from programs import OLTP_ROWS, OLTP_TABLES
 
-from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.run import find_engine
-from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 Place = Literal["unix", "tcp", "null"]
 Environment = dict[str, str]

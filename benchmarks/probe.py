@@ -28,14 +28,15 @@ from pgdyno.analyse.compare import Comparison, Verdict, compare
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import Arms, PointPairs
 from pgdyno.host import describe_host
-from pgdyno.plan.model import EmbeddedTarget
+from pgdyno.messages import Message
 from pgdyno.plan.probe_words import ProbeSpec
 from pgdyno.probe import Beside
 from pgdyno.records import PlacedLines, Point
 from pgdyno.report.comparison import comparison_lines
 from pgdyno.run import find_engine
 from pgdyno.store.probed import write_probed
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 RESULTS = Path(__file__).parent / "results"
 VERSION = "18"
@@ -156,7 +157,8 @@ def pairs(load: Load, workload: str, folder: Path, args: argparse.Namespace) -> 
             lines = folder / "pair.jsonl" if arm == "with" else None
             found[arm][repeat] = load.tps(workload, args.seconds, lines)
         print(f"  pair {repeat}: {found['without'][repeat]:,.0f} / {found['with'][repeat]:,.0f} tps", flush=True)
-    return PointPairs(workload, Point(clients=args.clients), found["without"], found["with"])
+    label = Message("workload", "{workload}", workload=workload)
+    return PointPairs(label, Point(clients=args.clients), found["without"], found["with"])
 
 
 def own(lines: Path, folder: Path, backend_core_share: float) -> Own:

@@ -9,12 +9,13 @@ import argparse
 import statistics
 from collections.abc import Iterator
 
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.plan.targets import Environment
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import PrepareStep
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 METHODS: dict[str, dict[str, object]] = {
     "none": {"method": "none"},

@@ -22,9 +22,9 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg import sql
 
-from pgdyno.plan.model import EmbeddedTarget
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 KEYS = {"pgbench_branches": "bid", "pgbench_tellers": "tid", "pgbench_accounts": "aid", "pgbench_history": "mtime"}
 ROWS_A_SCALE = 100_011

@@ -19,8 +19,8 @@ from programs import Programs
 from psycopg import sql
 
 from pgdyno.host import describe_host
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 RESULT = Path(__file__).parent / "results" / "tpcc.json"
 VERSION = "18"

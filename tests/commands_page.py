@@ -16,11 +16,12 @@ from pgdyno.cli import app
 HEAD = """\
 # Commands of pgdyno
 
-What each takes, as `pgdyno COMMAND --help` says it. What they end with: [exit codes](exit-codes.md); variables of the \
-environment: [targets](../guides/targets.md#variables). The engine has [a command line of its own](pgdrive.md).
+This page lists the arguments and options of each command, as `pgdyno COMMAND --help` prints them. See also \
+[exit codes](exit-codes.md) and [environment variables](../guides/targets.md#variables). The engine, pgdrive, has \
+[its own command line](pgdrive.md).
 
-`pgdyno --version` names the versions of pgdyno and pgdrive; `--install-completion` teaches the shell to complete \
-commands and options, `--show-completion` prints what would be installed. Every command has `--help`, or `-h`.
+`pgdyno --version` prints the versions of pgdyno and pgdrive; `--install-completion` installs shell completion for \
+commands and options, `--show-completion` prints what it would install. Every command has `--help`, or `-h`.
 """
 
 

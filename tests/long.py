@@ -35,6 +35,7 @@ LONG = (
     r"test_generator_hosts.py::test_a_host_that_cannot_be_one_says_why\[(keyless|closed|rayless)",
     *(FAULTS_OF_ONE_MACHINE if HAS_NAMESPACES else ()),
     r"test_snapshot_ways.py::test_the_cluster_comes_back\[reflink\]",
+    r"test_fuzz.py::.*\[long\]",
     r"test_third_party.py::test_the_wheel_carries_them",
 )
 SLOWEST = ("test_aws_hosts_boot.py", "test_generator_hosts.py")

@@ -20,11 +20,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, SilentProgress
-from pgdyno.target.account import Account
-from pgdyno.target.embedded import find_embedded
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets.account import Account
+from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.installation import Installation
 
 ROOT = Path(__file__).parents[1]
 PGDRIVE = Path(sys.executable).parent / "pgdrive"

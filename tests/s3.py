@@ -11,7 +11,7 @@ from urllib.request import Request, urlopen
 import boto3
 from moto.server import ThreadedMotoServer
 
-from pgdyno.store.remote import objects
+from pgdyno.store.remote.service import service
 
 BUCKET = "bench"
 REGION = "eu-central-1"
@@ -85,7 +85,7 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
     """With `variables`; boto3 reads them when a client is made."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
-    objects.client.cache_clear()
+    service.cache_clear()
     try:
         yield
     finally:
@@ -93,4 +93,4 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value
-        objects.client.cache_clear()
+        service.cache_clear()

@@ -7,9 +7,9 @@ import shutil
 import subprocess
 import sys
 
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, SilentProgress, open_target
-from pgdyno.target.embedded import find_embedded
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 
 def main() -> int:

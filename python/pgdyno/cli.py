@@ -1,18 +1,14 @@
-"""The command line: its commands, and what it ends with."""
+"""The command line: which commands there are."""
 
 from __future__ import annotations
 
-import signal
-import sys
 from collections.abc import Callable
-from types import FrameType
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
 from pgdyno.commands.shell import judged, measure, plans, rented, stored
 from pgdyno.commands.shell.help import Command
-from pgdyno.errors import ExitCode, PgdynoError, PlanError
 
 app = typer.Typer(
     name="pgdyno",
@@ -65,55 +61,3 @@ def _root(
     ] = False,
 ) -> None:
     del version
-
-
-def _terminate(number: int, _frame: FrameType | None) -> NoReturn:
-    raise SystemExit(ExitCode.HANGUP if number == signal.SIGHUP else ExitCode.TERMINATED)
-
-
-def main() -> NoReturn:
-    """Runs the command that was typed; ends with a documented exit code."""
-    if sys.argv[1:] == ["generator-node"]:
-        # what a driver calls on the host of a generator, over SSH; nobody types it
-        from pgdyno.cluster.node import main as hold
-
-        sys.exit(hold())
-    signal.signal(signal.SIGTERM, _terminate)
-    # nohup has it ignored, and so it stays
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, _terminate)
-    try:
-        app(standalone_mode=True)
-    except PgdynoError as error:
-        _say(error)
-        sys.exit(error.exit_code)
-    except KeyboardInterrupt:
-        from rich.console import Console
-
-        Console(stderr=True).print("interrupted")
-        sys.exit(ExitCode.INTERRUPTED)
-    except BrokenPipeError:
-        # whoever read our output has enough of it; the interpreter's own flush must not complain
-        sys.stdout = None
-        sys.exit(ExitCode.OK)
-    sys.exit(ExitCode.OK)
-
-
-def _say(error: PgdynoError) -> None:
-    from rich.console import Console
-
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    console.print("[red]error:[/red] ", end="")
-    console.print(error.message, markup=False)
-    if isinstance(error, PlanError):
-        from pgdyno.plan.show import problem_lines
-
-        for line in problem_lines(error):
-            console.print(line, markup=False)
-    if error.hint:
-        console.print("[dim]hint:[/dim] ", end="")
-        console.print(error.hint, markup=False)
-
-
-if __name__ == "__main__":
-    main()

@@ -61,7 +61,9 @@ def find_engine() -> Engine:
     """
     path = locate(ENGINE, ENVIRONMENT, "the load engine")
     try:
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=30, check=True)
+        answer = subprocess.run(
+            [path, "--version"], capture_output=True, encoding="utf-8", errors="replace", timeout=30, check=True
+        )
     except (OSError, subprocess.SubprocessError) as error:
         raise EngineError(f"the engine {path} does not answer: {error}", hint="install pgdyno anew") from error
     return Engine(path, answer.stdout.split()[-1])

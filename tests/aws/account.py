@@ -15,11 +15,12 @@ from pgdyno.commands.cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.target import Home
-from pgdyno.target.aws import life, patience
-from pgdyno.target.aws.journal import journals
-from pgdyno.target.aws.life import Rental, begin
-from pgdyno.target.aws.reaper import Reaper, Wanted
+from pgdyno.targets import Home
+from pgdyno.targets.aws import life, patience
+from pgdyno.targets.aws.journal import journals
+from pgdyno.targets.aws.life import Rental, begin
+from pgdyno.targets.aws.reaper import Reaper
+from pgdyno.targets.provider import Wanted
 from tests.aws.plans import write_plan
 from tests.aws.simulator import Simulator, simulated
 

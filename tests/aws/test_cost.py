@@ -15,11 +15,10 @@ import pytest
 from pgdyno.commands.cost import Consent, agree, as_json, lines
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.target.aws.cost import estimate, price_list
-from pgdyno.target.aws.item import HOURS_A_MONTH
-from pgdyno.target.aws.list_prices import list_prices
-from pgdyno.target.aws.prices import INSTANCES, Prices, Usage
-from pgdyno.target.aws.rate import Origin
+from pgdyno.targets.aws.cost import estimate
+from pgdyno.targets.aws.list_prices import list_prices
+from pgdyno.targets.aws.prices import INSTANCES, Prices, Usage
+from pgdyno.targets.estimate import HOURS_A_MONTH, Origin, price_list
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated
 
@@ -82,7 +81,7 @@ def test_without_an_answer_what_was_said_before_counts_and_says_when(
     old = estimate(one, prices, REGION, 1.0)
     assert old.total == found.total
     # the package knows addresses in that region, and as of an older day
-    assert f"prices are those of Amazon's price list on {long_ago}" in lines(old, prices)
+    assert f"prices are those of Amazon's price list on {long_ago}" in lines(old)
     assert old.source == "Amazon's price list"
     file.write_text("no JSON")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
@@ -91,7 +90,7 @@ def test_without_an_answer_what_was_said_before_counts_and_says_when(
     prices = Prices(tmp_path)
     none = estimate(one, prices, REGION, 1.0)
     assert (none.total, [each.what for each in none.unknown]) == (None, ["db.m7g.large", "gp3"])
-    assert "the rest is unknown: boto3 finds no credentials" in "\n".join(lines(none, prices))
+    assert "the rest is unknown: boto3 finds no credentials" in "\n".join(lines(none))
 
 
 CATALOGUE = {
@@ -111,7 +110,7 @@ def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path:
     assert (round(found.hourly, 4), [each.what for each in found.unknown]) == (CATALOGUE[name], [])
     assert found.total is not None
     assert {each.rate.origin for each in found.items if each.rate} == {Origin.PACKAGE}
-    text = "\n".join(lines(found, prices))
+    text = "\n".join(lines(found))
     assert re.search(r"prices are list prices of 20\d\d-\d\d-\d\d to 20\d\d-\d\d-\d\d, from the package", text)
     assert "permission pricing:GetProducts is missing" in text
     assert max(len(line) for line in text.splitlines() if "missing" not in line) <= 80
@@ -120,7 +119,7 @@ def test_the_package_knows_what_the_catalogue_rents(amazon: Simulator, tmp_path:
 
 
 def test_every_listed_price_has_its_date_and_public_sources() -> None:
-    read = tomllib.loads((files("pgdyno.target.aws") / "list_prices.toml").read_text())
+    read = tomllib.loads((files("pgdyno.targets.aws") / "list_prices.toml").read_text())
     keys = [f"{each['region']} {each['engine']} {kind}" for each in read["list"] for kind in each["usd"]]
     assert len(set(keys)) == len(keys) == len(list_prices())
     for each in read["list"]:
@@ -199,5 +198,5 @@ def test_the_most_that_it_may_cost_is_held_against_the_packages_prices_which_is_
     rented = load_plan("graviton-pgbench").plan
     assert agree(rented, Consent(yes=True, max_cost=50.0)).is_listed
     assert "--max-cost is held against list prices of 2025-11-04 to" in capsys.readouterr().err
-    with pytest.raises(UsageError, match=r"it costs about 24\.\d+ USD, and --max-cost says 5"):
+    with pytest.raises(UsageError, match=r"it costs about 25\.\d+ USD, and --max-cost says 5"):
         agree(rented, Consent(yes=True, max_cost=5.0))

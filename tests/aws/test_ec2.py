@@ -13,19 +13,21 @@ import pytest
 
 from pgdyno.errors import PlanError
 from pgdyno.plan import load_plan
-from pgdyno.target.aws.cloudwatch import asking_of_host, cloudwatch_figures, host
-from pgdyno.target.aws.cost import estimate, price_list
-from pgdyno.target.aws.faults import CapacityError, NotThereError
-from pgdyno.target.aws.host import wait_until_set_up
-from pgdyno.target.aws.journal import journals
-from pgdyno.target.aws.kinds import Kind
-from pgdyno.target.aws.late import whole
-from pgdyno.target.aws.observed import SECOND_US, Span
-from pgdyno.target.aws.policy import actions
-from pgdyno.target.aws.prices import Prices
-from pgdyno.target.aws.reaper import Reaper, Wanted
-from pgdyno.target.aws.scram import verifier
-from pgdyno.target.aws.tags import stamp
+from pgdyno.targets.aws.cloudwatch import asking_of_host, cloudwatch_figures, host
+from pgdyno.targets.aws.cost import estimate
+from pgdyno.targets.aws.faults import CapacityError, NotThereError
+from pgdyno.targets.aws.host import wait_until_set_up
+from pgdyno.targets.aws.journal import journals
+from pgdyno.targets.aws.kinds import Kind
+from pgdyno.targets.aws.late import whole
+from pgdyno.targets.aws.policy import actions
+from pgdyno.targets.aws.prices import Prices
+from pgdyno.targets.aws.reaper import Reaper
+from pgdyno.targets.aws.scram import verifier
+from pgdyno.targets.estimate import price_list
+from pgdyno.targets.observed import SECOND_US, Span
+from pgdyno.targets.provider import Wanted
+from pgdyno.targets.rental import stamp
 from tests.aws.account import SAID, amazon, failed, kill_at, plan, rental
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import REGION, Fault, Simulator
@@ -41,7 +43,7 @@ VOLUMES = {
 def no_hosts(monkeypatch: pytest.MonkeyPatch, amazon: Simulator) -> None:
     """Nothing stands behind the addresses of hosts."""
     del amazon
-    monkeypatch.setattr("pgdyno.target.aws.host.wait_until_set_up", lambda *_: None)
+    monkeypatch.setattr("pgdyno.targets.aws.host.wait_until_set_up", lambda *_: None)
 
 
 def test_a_host_comes_up_as_asked_and_goes_without_a_trace(amazon: Simulator, tmp_path: Path) -> None:
@@ -356,12 +358,12 @@ def test_a_password_as_the_server_keeps_it() -> None:
 
 @pytest.mark.parametrize("script", ["setup.sh", "expiry.sh"])
 def test_scripts_are_scripts(script: str) -> None:
-    text = files("pgdyno.target.aws").joinpath(script).read_text()
+    text = files("pgdyno.targets.aws").joinpath(script).read_text()
     subprocess.run(["bash", "-n"], input=text, text=True, check=True)
 
 
 def test_a_host_ends_itself_at_the_expiry_of_its_tag(tmp_path: Path) -> None:
-    text = files("pgdyno.target.aws").joinpath("expiry.sh").read_text()
+    text = files("pgdyno.targets.aws").joinpath("expiry.sh").read_text()
     (tmp_path / "expiry.sh").write_text(text.replace("/etc/pgdyno/expires", str(tmp_path / "expires")))
     (tmp_path / "expires").write_text("2001-01-01T00:00:00Z\n")
     later = (datetime.now(UTC) + timedelta(seconds=500)).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -388,7 +390,7 @@ def test_a_host_that_cannot_be_set_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     from pgdyno.remote import RemoteError
-    from pgdyno.target.aws import host
+    from pgdyno.targets.aws import host
 
     monkeypatch.setattr(host, "wait_until_set_up", wait_until_set_up)
     said = iter(["starting", "working: packages of the system", "failed: volumes\nSetting up\nno volume /dev/sdf\n"])

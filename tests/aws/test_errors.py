@@ -11,13 +11,14 @@ from pgdyno.commands.cost import Consent
 from pgdyno.commands.target import up as bring_up
 from pgdyno.errors import TargetError
 from pgdyno.experiment.renting import Renting, rented
-from pgdyno.target import Home
-from pgdyno.target.aws import cloud
-from pgdyno.target.aws.faults import AwsError, CapacityError
-from pgdyno.target.aws.journal import journals
-from pgdyno.target.aws.life import begin, standing
-from pgdyno.target.aws.reaper import Reaper, Wanted
-from pgdyno.target.aws.tags import stamp
+from pgdyno.targets import Home
+from pgdyno.targets.aws import cloud
+from pgdyno.targets.aws.faults import AwsError, CapacityError
+from pgdyno.targets.aws.journal import journals
+from pgdyno.targets.aws.life import begin, standing
+from pgdyno.targets.aws.reaper import Reaper
+from pgdyno.targets.provider import Wanted
+from pgdyno.targets.rental import stamp
 from tests.aws.account import PAUSES, SAID, amazon, failed, failed_blindly, plan, rental, root
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Fault, Simulator

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target.aws import here
+from pgdyno.targets.aws import here
 from tests.hosts.metadata import Handler
 
 

@@ -11,13 +11,14 @@ import pytest
 from pgdyno.commands.target import down as bring_down
 from pgdyno.commands.target import status as show_status
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.target import Home
-from pgdyno.target.aws import life, removal, vpc
-from pgdyno.target.aws.journal import journals
-from pgdyno.target.aws.kinds import Kind
-from pgdyno.target.aws.life import begin
-from pgdyno.target.aws.policy import actions
-from pgdyno.target.aws.reaper import Reaper, Wanted
+from pgdyno.targets import Home
+from pgdyno.targets.aws import life, removal, vpc
+from pgdyno.targets.aws.journal import journals
+from pgdyno.targets.aws.kinds import Kind
+from pgdyno.targets.aws.life import begin
+from pgdyno.targets.aws.policy import actions
+from pgdyno.targets.aws.reaper import Reaper
+from pgdyno.targets.provider import Wanted
 from tests.aws.account import SAID, amazon, kill_at, plan, rental, root
 from tests.aws.plans import aurora, rds, write_plan
 from tests.aws.simulator import Simulator

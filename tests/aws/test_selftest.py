@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.selftest import Tried, keys_of
-from pgdyno.commands.selftest_checks import ALL, CHECKS, Tally, checks_of
+from pgdyno.commands.selftest import keys_of
 from pgdyno.errors import TargetError, UsageError
+from pgdyno.targets.aws.selftest import plan_of
+from pgdyno.targets.aws.selftest_checks import ALL, CHECKS, Tally, checks_of
+from pgdyno.targets.provider import Tried
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "aws.md"
 
@@ -43,9 +45,9 @@ def test_mistakes_are_said_before_anything_is_rented() -> None:
     with pytest.raises(UsageError, match="--set login: there is no value"):
         keys_of(["login"])
     with pytest.raises(UsageError, match="--snapshot is of rds and aurora"):
-        Tried("ec2", "18", None, None, None, snapshot="mine").plan()
+        plan_of(Tried("ec2", "18", None, None, None, snapshot="mine"))
     with pytest.raises(UsageError, match=r"generator\.nothing: extra inputs"):
-        Tried("rds", "18", None, None, None, more=keys_of(["generator.nothing=1"])).plan()
-    plan = Tried("rds", "18", None, None, None, snapshot="mine", more=keys_of(["public=false"])).plan()
+        plan_of(Tried("rds", "18", None, None, None, more=keys_of(["generator.nothing=1"])))
+    plan = plan_of(Tried("rds", "18", None, None, None, snapshot="mine", more=keys_of(["public=false"])))
     assert plan.target["rds"].model_dump()["snapshot"] == "mine"
     assert plan.generator is not None

@@ -19,12 +19,12 @@ from pgdyno.probe.ahead_of import Ahead
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord, WayRecord
 from pgdyno.store import RunFolder
 from pgdyno.store.cloud import stored_cloud, write_cloud
-from pgdyno.target.aws import patience
-from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.journal import Journal
-from pgdyno.target.aws.late import whole
-from pgdyno.target.aws.life import Rental
-from pgdyno.target.aws.observed import Observed
+from pgdyno.targets.aws import patience
+from pgdyno.targets.aws.cloud import Cloud
+from pgdyno.targets.aws.journal import Journal
+from pgdyno.targets.aws.late import whole
+from pgdyno.targets.aws.life import Rental
+from pgdyno.targets.observed import Observed
 from tests.aws.instances import make_instance
 from tests.aws.plans import rds, write_plan
 from tests.aws.simulator import REGION, Simulator, simulated

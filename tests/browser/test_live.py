@@ -21,7 +21,7 @@ from pgdyno.live.address import Address, url_of
 from pgdyno.live.app import Access, make_app
 from pgdyno.live.serve import config_of
 from pgdyno.report.svg import FONT_SIZE
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.browser.conftest import serious
 from tests.postgres.conftest import fresh_home, home, installed, scratch, warm_home
 from tests.postgres.live_run import PATIENCE_S, PLAN, live_run, servers_beside

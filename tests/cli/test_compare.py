@@ -77,6 +77,8 @@ def test_two_runs_and_json(run: Run, tmp_path: Path) -> None:
     (found,) = answer["comparisons"]
     assert (found["paired"], found["points"][0]["verdict"]) == (False, "slower")
     assert any("on record" in note for note in answer["notes"])
+    assert [each["id"] for each in found["warning_details"]] == ["different-times"]
+    assert [each["message"] for each in found["warning_details"]] == found["warnings"]
 
 
 def two_runs(parent: Path, before: Fingerprint, after: Fingerprint, rate: float = 600.0) -> list[str]:
@@ -337,3 +339,21 @@ def test_what_makes_no_sense_is_a_usage_error(run: Run, versions: str, arguments
     done = run("pgdyno", *(each.format(versions) for each in arguments))
     assert done.returncode == ExitCode.USAGE
     assert complaint in done.stderr
+
+
+def test_prices_of_a_file_are_audited_as_those_of_the_plan(run: Run, tmp_path: Path) -> None:
+    name = stored(tmp_path / "runs", {"pg17": 500.0, "pg18": 600.0}, repeats=8, idle=[1, 2])
+    prices = tmp_path / "prices.toml"
+    each = "[target.{}]\nhourly = [{{ amount = 1.0 }}]\n"
+    prices.write_text('currency = "EUR"\ndate = "2026-11-01"\nyears = 3\n' + each.format("pg17") + each.format("pg18"))
+
+    def rules(*options: str) -> list[str]:
+        return [
+            each["rule"] for each in json.loads(run("pgdyno", "compare", name, "--json", *options).stdout)["removed"]
+        ]
+
+    assert "price-unsound" not in rules()
+    assert rules("--price", str(prices)).count("price-unsound") == 2
+    page = tmp_path / "page.html"
+    run("pgdyno", "report", name, "--html", str(page), "--price", str(prices))
+    assert "worked out from 500.5 transactions a second" in page.read_text()

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.aws.behind import Hosts
 from tests.aws.ec2 import Machine
 from tests.hosts.metadata import ADDRESS as METADATA

@@ -9,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.target import Home, SilentProgress
+from pgdyno.targets import Home, SilentProgress
 
 PACKAGES = (
     "systemd-sysv udev dbus openssh-server sudo cloud-init netbase iproute2 procps ca-certificates unattended-upgrades"

@@ -26,14 +26,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-import pgdyno.target
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target, sweep_leftovers
-from pgdyno.target.embedded import find_embedded
-from pgdyno.target.installation import Installation
-from pgdyno.target.mirror import GROUP, Mirror
-from pgdyno.target.version import Release, classifier, parse_release
-from pgdyno.target.web import Patience
+import pgdyno.targets
+from pgdyno.targets import Home, Server, SilentProgress, open_target, sweep_leftovers
+from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.mirror import GROUP, Mirror
+from pgdyno.targets.version import Release, classifier, parse_release
+from pgdyno.targets.web import Patience
 from tests.postgres.own_servers import remove_templates
 
 MAJOR = "18"
@@ -104,7 +104,7 @@ def warm_home(fresh_home: Home, home: Home, installed: Installation) -> Home:
 @pytest.fixture
 def child_environment() -> dict[str, str]:
     """Our environment, as it is now, for Python programs that use this very pgdyno."""
-    package = Path(pgdyno.target.__file__).parent.parent
+    package = Path(pgdyno.targets.__file__).parent.parent
     return {**os.environ, "PYTHONPATH": str(package.parent)}
 
 
@@ -185,6 +185,8 @@ class Answer:
     """Send this as the file."""
     hold: threading.Event | None = None
     """Answer only when it is set."""
+    location: str | None = None
+    """Where a redirect leads."""
 
 
 GOOD = Answer()
@@ -259,6 +261,11 @@ def _handler(mirror: LocalMirror) -> type[BaseHTTPRequestHandler]:
             if answer.hold is not None:
                 answer.hold.wait(60)
             content = mirror.files.get(self.path) if answer.body is None else answer.body
+            if answer.location is not None:
+                self.send_response(answer.status or 302)
+                self.send_header("Location", answer.location)
+                self.end_headers()
+                return
             if answer.status is not None or content is None:
                 self.send_error(answer.status or 404)
                 return
@@ -322,7 +329,7 @@ def small_archive() -> Callable[..., bytes]:
     return _small_archive
 
 
-def _small_archive(version: str = "18.6", extra: Callable[[tarfile.TarFile], None] | None = None) -> bytes:
+def _small_archive(version: str = "18.99", extra: Callable[[tarfile.TarFile], None] | None = None) -> bytes:
     """An archive like the published ones, whose programs only know their version."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:xz") as inner:

@@ -12,8 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pgdyno.target import Home
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Home
+from pgdyno.targets.installation import Installation
 from tests.postgres.namespaces import LanHost, lan
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import PGDYNO, environment

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import PGDYNO, environment
 
 PLAN = """\

@@ -14,8 +14,8 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.target.installation import Installation
-from pgdyno.target.log import log_size, read_log
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.log import log_size, read_log
 from tests.ports import reserve_port
 from tests.waiting import PATIENCE_S
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.store import RunFolder, list_runs
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.waiting import wait_until
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"

@@ -18,8 +18,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.target import Server
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Server
+from pgdyno.targets.installation import Installation
 from tests.postgres.relay import Relay
 from tests.postgres.tls_server import PASSWORD, TlsServer, running_tls_server
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pgdyno.store import load_run
 from pgdyno.store.limits import seen_beside
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import PGDYNO, environment, the_run
 
 PLAN = """\

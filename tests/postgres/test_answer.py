@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
 from tests.unit.test_report_html import Page
 
@@ -41,7 +41,7 @@ rate = 200
 CASES = {
     "arms": (
         '[sweep]\nclients = 2\nsettings.jit = ["on", "off"]\n' + SHORT,
-        r"Inconclusive: off beside on by throughput",
+        r"Inconclusive: off vs on by throughput",
     ),
     "rate": ("[sweep]\nclients = 4\nrate = 100\n" + SHORT, r"At 100 transactions a second PostgreSQL 18\.\d+ answers "),
     "phases": (

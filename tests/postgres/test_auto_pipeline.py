@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.test_pgdrive import drive, drive_events, loaded, value
 
 __all__ = ["loaded"]

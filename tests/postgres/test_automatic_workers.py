@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.test_pgdrive import drive, value
 
 SCALE = 1

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.commands.selftest_checks import checks_of
 from pgdyno.store import load_run
 from pgdyno.store.cloud import read_cloud
-from pgdyno.target import Home
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Home
+from pgdyno.targets.aws.selftest_checks import checks_of
+from pgdyno.targets.installation import Installation
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.plans import ec2, generator, write_plan
 from tests.aws.simulator import Simulator, simulated

@@ -19,10 +19,10 @@ from pgdyno.plan import load_plan
 from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.remote import RemoteError
 from pgdyno.remote.shell import ask
-from pgdyno.target import Home
-from pgdyno.target.aws import patience
-from pgdyno.target.aws.keys import new_certificate, new_pair
-from pgdyno.target.aws.life import Rental, begin
+from pgdyno.targets import Home
+from pgdyno.targets.aws import patience
+from pgdyno.targets.aws.keys import new_certificate, new_pair
+from pgdyno.targets.aws.life import Rental, begin
 from tests.aws.ec2 import Machine
 from tests.aws.plans import ec2, write_plan
 from tests.aws.simulator import Simulator, simulated

@@ -19,16 +19,17 @@ from typing import Literal
 import boto3
 import pytest
 
-from pgdyno.commands.selftest import Tried, try_restore
-from pgdyno.commands.selftest_checks import Tally, checks_of
 from pgdyno.records import CloudSource
 from pgdyno.report.whole import report_html
 from pgdyno.store import RunData, RunFolder, load_run
 from pgdyno.store.cloud import read_cloud
-from pgdyno.target import Home
-from pgdyno.target.aws import patience
-from pgdyno.target.aws.life import begin
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Home
+from pgdyno.targets.aws import patience
+from pgdyno.targets.aws.life import begin
+from pgdyno.targets.aws.selftest import plan_of, try_restore
+from pgdyno.targets.aws.selftest_checks import Tally, checks_of
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.provider import Tried
 from tests.aws.ec2_hosts import Ec2Hosts
 from tests.aws.everything import Everything
 from tests.aws.plans import aurora, generator, rds, write_plan
@@ -341,7 +342,7 @@ def test_selftest_makes_the_database_anew_from_a_snapshot(
     monkeypatch.setattr(patience, "FIRST_S", 0.01)
     amazon.take_snapshot(kind)
     tried = Tried(kind, "18", None, REGION, str(amazon.root), snapshot="loaded", more={"public": True})
-    rental = begin(tried.plan().model_copy(update={"generator": None}), amazon.home.root, print, 3600)
+    rental = begin(plan_of(tried).model_copy(update={"generator": None}), amazon.home.root, print, 3600)
     said: list[str] = []
     try:
         rental.up()

@@ -20,7 +20,7 @@ from pgdyno.cluster.cluster import Cluster, opened
 from pgdyno.cluster.merge import Event
 from pgdyno.plan.generators import generators
 from pgdyno.programs import find_engine
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.generators_here import generators_here, run_load
 from tests.postgres.test_generators import sessions, wait_for_no_sessions
 

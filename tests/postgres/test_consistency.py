@@ -7,10 +7,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 SMALL = Dataset("pgbench", 1)
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg import sql
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.test_pgdrive import environment
 from tests.recount import Load, run_load, start_load
 

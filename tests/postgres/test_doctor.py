@@ -12,7 +12,7 @@ from pgdyno.doctor.remote import reach_servers
 from pgdyno.plan import load_plan
 from pgdyno.records import CheckVerdict
 from pgdyno.run import find_engine
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 NEEDS = Needs(plan="p", clients=2, scripts=("-b", "select-only"), places=(Place(Path("/var/tmp"), ("data of a",)),))
 

@@ -19,10 +19,10 @@ from pgdyno.records import EventOutcome, EventRecord, Outcome, TrialRecord
 from pgdyno.run.cutoff import Cutoff
 from pgdyno.run.ledger import Page, check_ledger
 from pgdyno.store import RunFolder, load_run
-from pgdyno.target import Acts, Home, Server
-from pgdyno.target.acts import paused
-from pgdyno.target.postmaster import find_postmaster
-from pgdyno.target.processes import PROC, descendants, servers_in, start_ticks
+from pgdyno.targets import Acts, Home, Server
+from pgdyno.targets.acts import paused
+from pgdyno.targets.postmaster import find_postmaster
+from pgdyno.targets.processes import PROC, descendants, servers_in, start_ticks
 from tests.postgres.own_servers import UNHURRIED
 from tests.postgres.runs import pgdyno, the_run
 from tests.waiting import wait_until
@@ -294,7 +294,19 @@ def test_a_command_is_ended_with_its_children(acts: Acts, tmp_path: Path) -> Non
         pytest.raises(TargetError, match="exit code"),
     ):
         acts(spec({"command": "sleep 987 & echo $! > child; wait"}), cut)
-    assert start_ticks(int(child.read_text())) is None
+    # it was sent its signal by then, and dies in its own time
+    wait_until(lambda: start_ticks(int(child.read_text())) is None)
+
+
+def test_a_command_gets_the_password_only_when_it_asks(
+    acts: Acts, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "of whoever started pgdyno")
+    command = 'echo "${PGPASSWORD-none} $PGUSER" > said'
+    acts(spec({"command": command}), Cutoff())
+    assert (tmp_path / "said").read_text() == "none postgres\n"
+    acts(spec({"command": command, "password": True}), Cutoff())
+    assert (tmp_path / "said").read_text() == f"{acts.server.password} postgres\n"
 
 
 def states(server: Server) -> set[str]:
@@ -322,7 +334,7 @@ def test_a_paused_server_goes_on_when_pgdyno_is_killed(server: Server, child_env
     postmaster = find_postmaster(server.data_directory)
     assert postmaster is not None
     code = (
-        "import sys, time; from pgdyno.target.acts import paused; from pgdyno.target.processes import identify\n"
+        "import sys, time; from pgdyno.targets.acts import paused; from pgdyno.targets.processes import identify\n"
         "with paused(identify(int(sys.argv[1]))): print('stopped', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen(

@@ -14,7 +14,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage
 from pgdyno.store import load_run
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import engines, pgdyno, postmasters, running, the_run
 from tests.told import told
 

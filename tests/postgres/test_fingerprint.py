@@ -14,7 +14,7 @@ from pgdyno.doctor import CHECKS, ONLY_WHERE_ASKED
 from pgdyno.fingerprint import Severity, comparable
 from pgdyno.records import Fingerprint
 from pgdyno.store import RunFolder, list_runs
-from pgdyno.target import Home
+from pgdyno.targets import Home
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 

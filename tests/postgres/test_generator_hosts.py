@@ -17,8 +17,8 @@ import pytest
 from pgdyno.audit import audit
 from pgdyno.records import Outcome
 from pgdyno.store import load_run
-from pgdyno.target import Home
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Home
+from pgdyno.targets.installation import Installation
 from tests.postgres.generator_hosts import Hosts, generator_hosts, generators_of, seconds_until, with_ssh
 from tests.postgres.namespaces import LanHost
 from tests.postgres.runs import the_run

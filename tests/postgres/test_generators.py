@@ -19,7 +19,7 @@ from pgdyno.cluster.merge import Event
 from pgdyno.cluster.parts import shared_out
 from pgdyno.programs import find_engine
 from pgdyno.run import check_ledger, pages
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.generators_here import Here, generators_here, run_load
 
 OPTIONS = ["--events=-", "--no-vacuum", "--random-seed=7", "--protocol=prepared"]

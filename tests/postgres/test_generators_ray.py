@@ -18,7 +18,7 @@ from pgdyno.cluster.node_script import Node, order, started_here
 from pgdyno.cluster.processes import descendants
 from pgdyno.cluster.requirements import GO
 from pgdyno.records import Outcome
-from pgdyno.target import Home, Server
+from pgdyno.targets import Home, Server
 from tests.postgres.runs import PGDYNO, environment, the_run
 from tests.postgres.test_generators import sessions
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pgdyno.run.ledger import check_ledger, pages
-from pgdyno.target.installation import Installation
+from pgdyno.targets.installation import Installation
 from tests.postgres.own_servers import OwnServer
 from tests.waiting import PATIENCE_S, wait_until
 

@@ -20,8 +20,8 @@ from pgdyno.experiment.leftovers import end_leftovers, sessions_name
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome
-from pgdyno.target import Home, Server
-from pgdyno.target.address import Address
+from pgdyno.targets import Home, Server
+from pgdyno.targets.address import Address
 from tests.postgres.runs import engines, running, the_run
 from tests.waiting import wait_until
 
@@ -88,13 +88,15 @@ STATE = cast(
     ),
 )
 FIRST, SECOND = (cast("PlannedTrial", SimpleNamespace(number=number)) for number in (1, 2))
+PASSWORD = "secret"
 BUSY = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND usename = %s AND state = 'active'"
 
 
 @contextmanager
-def busy(server: Server, name: str, **parameters: str) -> Iterator[None]:
-    """A session of this name whose statement does not end by itself."""
-    address = Address({**server.address.parameters, "application_name": name, **parameters}, server.password)
+def busy(server: Server, name: str, user: str | None = None) -> Iterator[None]:
+    """A session of this name whose statement does not end by itself; another user's has `PASSWORD`."""
+    parameters = {**server.address.parameters, "application_name": name, "user": user or server.user}
+    address = Address(parameters, server.password if user is None else PASSWORD)
     with server.connect() as watching, closing(address.connect(server.dbname)) as session:
         session.pgconn.send_query(b"SELECT pg_sleep(1800)")
         wait_until(lambda: watching.execute(BUSY, [name, address.parameters["user"]]).fetchone() is not None)
@@ -129,7 +131,7 @@ def test_sessions_of_others_are_left_alone(server: Server) -> None:
     ours = sessions_name(STATE, FIRST)
     with server.connect() as admin:
         admin.execute("DROP ROLE IF EXISTS somebody_else")
-        admin.execute("CREATE ROLE somebody_else LOGIN SUPERUSER PASSWORD 'secret'")
+        admin.execute(f"CREATE ROLE somebody_else LOGIN SUPERUSER PASSWORD '{PASSWORD}'")
         with (
             busy(server, "pgdrive"),
             busy(server, "pgdrive 00000000/1"),
@@ -145,8 +147,8 @@ def test_sessions_of_others_are_left_alone(server: Server) -> None:
 def test_a_role_without_privileges_can_end_its_own(server: Server) -> None:
     with server.connect() as admin:
         admin.execute("DROP ROLE IF EXISTS of_little_right")
-        admin.execute("CREATE ROLE of_little_right LOGIN PASSWORD 'secret'")
-        address = Address({**server.address.parameters, "user": "of_little_right"}, "secret")
+        admin.execute(f"CREATE ROLE of_little_right LOGIN PASSWORD '{PASSWORD}'")
+        address = Address({**server.address.parameters, "user": "of_little_right"}, PASSWORD)
         restricted = Server(address, [], machine=None, dbname=server.dbname)
         with busy(server, sessions_name(STATE, FIRST), user="of_little_right"):
             left = end_leftovers(STATE, SECOND, restricted)

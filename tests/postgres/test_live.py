@@ -16,7 +16,7 @@ from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.report.whole import whole_report
 from pgdyno.store import RunData, load_run
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.live_run import PATIENCE_S, PLAN, LiveRun, live_run, messages
 from tests.postgres.runs import postmasters, the_run
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,8 +22,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdyno.target import Server
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Server
+from pgdyno.targets.installation import Installation
 from tests.postgres.own_servers import OwnServer
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
@@ -217,7 +218,10 @@ def test_a_killed_load_goes_on(place: Place, unbroken: list[list[tuple[Any, ...]
     held.release()
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 0, said
-    assert f"resuming: {there} of 42 chunks are loaded" in said
+    found = re.search(r"resuming: (\d+) of 42 chunks are loaded", said)
+    assert found is not None, said
+    # a session of the killed one may commit what it has after the count
+    assert there <= int(found[1]) < 42
     drop_trigger(place)
     assert place.rows() == unbroken
     assert place.mark()["tables"][2]["rows"] == 200_000
@@ -358,9 +362,9 @@ def test_only_the_same_load_goes_on(place: Place) -> None:
 
 
 def test_without_the_right_to_make_a_schema_it_is_loaded_all_the_same(place: Place) -> None:
-    place.execute("CREATE ROLE pgdyno_plain LOGIN", "GRANT ALL ON SCHEMA public TO pgdyno_plain")
+    place.execute("CREATE ROLE pgdyno_plain LOGIN PASSWORD 'plain'", "GRANT ALL ON SCHEMA public TO pgdyno_plain")
     try:
-        theirs = Place({**place.environment, "PGUSER": "pgdyno_plain"})
+        theirs = Place({**place.environment, "PGUSER": "pgdyno_plain", "PGPASSWORD": "plain"})
         said = theirs.load("-s", "1", "--load-chunk=30000")
         assert "warning: this load could not be resumed" in said
         assert "warning: the database is not marked as loaded: only its owner may comment on it" in said

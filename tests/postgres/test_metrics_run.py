@@ -10,7 +10,7 @@ from pathlib import Path
 
 from prometheus_client import Metric
 
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import PGDYNO, environment, pgdyno, the_run
 from tests.told import told
 from tests.unit.openmetrics_check import parsed

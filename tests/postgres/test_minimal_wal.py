@@ -18,15 +18,16 @@ import pytest
 import pgdyno.prepare.minimal_wal
 from pgdyno.errors import TargetError
 from pgdyno.fingerprint.take import with_mark, with_server
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.mark import marked_dataset, read_comment, read_mark
 from pgdyno.prepare.minimal_wal import FROM_BYTES, SETTINGS, VARIABLE, is_worthwhile
 from pgdyno.records import Fingerprint, HostPrint, Preparation
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
-from pgdyno.target.claim import RECORD, InstanceRecord
-from pgdyno.target.processes import servers_in
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.claim import RECORD, InstanceRecord
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.processes import servers_in
 
 SMALL = Dataset("pgbench", 1)
 DATASETS = [SMALL, Dataset("sbtest", 2_000, 3), Dataset("tpcc", 1, profile="spec")]
@@ -282,10 +283,11 @@ HELD = """
 """
 PROGRAM = """
 import pgdyno.prepare.minimal_wal
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
-from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress, open_target
 
 pgdyno.prepare.minimal_wal.FROM_BYTES = 0
 spec = EmbeddedTarget.model_validate_json(SPEC)

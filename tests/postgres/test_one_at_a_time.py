@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode
-from pgdyno.target import Home, SilentProgress, Use, host_in_use
+from pgdyno.targets import Home, SilentProgress, Use, host_in_use
 
 from .runs import pgdyno, the_run
 

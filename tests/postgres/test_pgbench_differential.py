@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench
 from tests.postgres.test_pgdrive import environment
 

@@ -10,7 +10,7 @@ import pytest
 from hdrh.histogram import HdrHistogram
 from hdrh.log import HistogramLogReader
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.test_pgdrive import drive, loaded, value
 from tests.recount import assert_p99_of
 

@@ -25,8 +25,9 @@ from typing import Any, LiteralString
 import pytest
 from psycopg import sql
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.pgbench_words import assert_same_words, installed_pgbench, version_of
+from tests.waiting import wait_until
 
 PGDRIVE = Path(sys.executable).parent / "pgdrive"
 TABLESPACES = ('the "fast" one', "pgdyno_init_keys")
@@ -413,6 +414,25 @@ def test_an_interrupted_load_leaves_the_rows_of_the_one_before(
 
 
 WAITING: LiteralString = "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE NOT granted"
+
+
+@pytest.mark.parametrize("over", [{}, {"PGHOST": "127.0.0.1"}])
+def test_a_load_that_is_killed_leaves_no_session(
+    server: Server, make_database: MakeDatabase, over: dict[str, str]
+) -> None:
+    dbname = make_database()
+    assert run(PGDRIVE, server, dbname, "-i").returncode == 0
+    with server.connect(dbname) as blocker:
+        blocker.execute("BEGIN")
+        blocker.execute("LOCK TABLE pgbench_accounts IN ACCESS SHARE MODE")
+        process = start(server, dbname, "-I", "d", over=over)
+        wait_until(lambda: query(server, dbname, WAITING) == [(1,)])
+        process.kill()
+        process.communicate()
+        # nobody cancels it, and the lock is still there
+        wait_until(lambda: query(server, dbname, WAITING) == [(0,)])
+        blocker.execute("ROLLBACK")
+    assert query(server, dbname, "SELECT count(*) FROM pgbench_accounts") == [(100_000,)]
 
 
 @pytest.mark.parametrize("step", ["g", "G"])

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hdrh.histogram import HdrHistogram
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.recount import assert_p99_of
 from tests.waiting import PATIENCE_S
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probing import Probe, probing, program
 from tests.waiting import wait_until
 

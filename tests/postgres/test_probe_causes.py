@@ -11,10 +11,11 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probing import Probe, probing
 
 SETTINGS = {

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 from pgdyno.watch.polling import Polling
 from tests.postgres.probing import Probe, probing
 from tests.postgres.watching import BIN, clean

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pgdyno.store import RunFolder, load_run
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import PGDYNO, environment, the_run
 
 PLAN = """\

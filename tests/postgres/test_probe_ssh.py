@@ -15,8 +15,8 @@ import pytest
 
 from pgdyno.records import TrialRecord
 from pgdyno.store import load_run
-from pgdyno.target import Home
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Home
+from pgdyno.targets.installation import Installation
 from tests.postgres.namespaces import ip, namespace
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.runs import PGDYNO, environment, the_run

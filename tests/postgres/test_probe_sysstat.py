@@ -14,7 +14,7 @@ import time
 from datetime import datetime
 from pathlib import Path
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.probing import Line, Probe, probing
 
 Times = tuple[float, float]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.probing import Probe, probing
 
 PAGE = Path(__file__).parents[2] / "docs/reference/probe.md"

@@ -14,14 +14,15 @@ import pytest
 
 import pgdyno.prepare.cache
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.cache import page_cache_share, shared_buffers_share
 from pgdyno.prepare.mark import read_comment
 from pgdyno.prepare.relations import dataset_relations
 from pgdyno.prepare.template import find_template
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 SETTINGS = {"fsync": "off", "shared_buffers": "64MB", "autovacuum": "off"}
 SMALL = Dataset("pgbench", 1)

@@ -19,7 +19,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome, Stage, TrialRecord
 from pgdyno.store import RunFolder, list_runs
-from pgdyno.target import Home
+from pgdyno.targets import Home
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 

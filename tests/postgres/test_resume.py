@@ -16,7 +16,7 @@ import pytest
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
 from pgdyno.store import RunFolder, load_run
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import PGDYNO, engines, environment, pgdyno, postmasters, running, the_run, without_look
 
 PLAN = """\
@@ -126,12 +126,20 @@ def test_killed_thrice_at_random_moments_no_trial_is_lost_or_doubled(
     assert list(warm_home.instances.iterdir()) == []
 
 
-def test_a_run_that_was_killed_behind_its_last_trial_is_closed(warm_home: Home, tmp_path: Path, plan: Path) -> None:
+@pytest.mark.parametrize(
+    "end",
+    [{"ended_at": None, "outcome": None}, {"outcome": "interrupted"}],
+    ids=["killed", "interrupted while its servers stopped"],
+)
+def test_a_run_that_ended_after_its_last_trial_is_closed(
+    warm_home: Home, tmp_path: Path, plan: Path, end: dict[str, str | None]
+) -> None:
     assert pgdyno(warm_home, tmp_path, "run", str(plan)).returncode == ExitCode.OK
     path = the_run(tmp_path).path / "manifest.json"
     manifest = json.loads(path.read_text())
-    manifest |= {"ended_at": None, "outcome": None}
-    manifest["attempts"][0] |= {"ended_at": None, "ended": None}
+    manifest |= end
+    if "ended_at" in end:
+        manifest["attempts"][0] |= {"ended_at": None, "ended": None}
     path.write_text(json.dumps(manifest))
     before = whole(the_run(tmp_path))
     done = pgdyno(warm_home, tmp_path, "run", "--resume", "latest")

@@ -13,11 +13,12 @@ from typing import Any
 import pytest
 
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.prepare.dataset import load_dataset
 from pgdyno.run import find_engine
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 SMALL = Dataset("sbtest", 2_000, 3)

@@ -9,7 +9,7 @@ import pytest
 
 from pgdyno.errors import ExitCode
 from pgdyno.records import Outcome
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, running, the_run
 from tests.told import told
 

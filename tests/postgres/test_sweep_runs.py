@@ -9,7 +9,7 @@ from pathlib import Path
 from pgdyno.errors import ExitCode
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.store import load_run
-from pgdyno.target import Home
+from pgdyno.targets import Home
 from tests.postgres.runs import pgdyno, the_run
 from tests.told import told
 

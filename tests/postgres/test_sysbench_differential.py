@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 from tests.postgres.conftest import FAST, MAJOR
 from tests.postgres.test_pgdrive import environment
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.test_pgdrive import drive, value
 from tests.postgres.test_sysbench_differential import sysbench
 

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import BuildTarget
-from pgdyno.target import Home, SilentProgress, open_target
-from pgdyno.target.build import find_build
-from pgdyno.target.installation import Installation
-from pgdyno.target.source import read_source
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.build.find import find_build
+from pgdyno.targets.build.schema import BuildTarget
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.source import read_source
 
 CONFIGURE = """\
 #!/bin/sh

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 BASE = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "4MB"}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import socket
 import subprocess
@@ -12,12 +13,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import pgdyno.targets.mirror
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, SilentProgress, open_target
-from pgdyno.target.embedded import find_embedded
-from pgdyno.target.installation import Installation
-from pgdyno.target.version import Release, classifier
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.mirror import Mirror
+from pgdyno.targets.pins import read_pins
+from pgdyno.targets.version import Release, classifier
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
@@ -87,19 +91,22 @@ def test_the_real_mirror_offers_the_nearest(home: Home) -> None:
 
 
 def test_a_wrong_file_is_fetched_once_more(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     mirror.answers[path] = [mirror.broken(body=small_archive("6.6")), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     assert mirror.count(path) == 2
 
 
 def test_a_file_that_stays_wrong_is_refused(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     expected = mirror.files[f"{path}.sha512"].decode()
     mirror.files[path] = b"something else"
     with pytest.raises(TargetError) as caught:
         fetch(fresh_home, mirror)
-    assert re.search(rf"sha512 is wrong: expected {expected}, got [0-9a-f]{{128}}$", caught.value.message)
+    assert re.search(
+        rf"sha512 is wrong: expected {expected} \(the server's checksum file\), got [0-9a-f]{{128}}$",
+        caught.value.message,
+    )
     assert mirror.count(path) == 2
     assert nothing_but_the_list(fresh_home)
 
@@ -108,28 +115,84 @@ def test_a_file_that_stays_wrong_is_refused(fresh_home: Home, mirror: LocalMirro
 def test_the_strongest_checksum_there_is_counts(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive, kinds: tuple[str, ...]
 ) -> None:
-    path = mirror.publish("18.6.0", small_archive(), kinds)
+    path = mirror.publish("18.99.0", small_archive(), kinds)
     for kind in kinds[1:]:
         mirror.files[f"{path}.{kind}"] = b"0" * 40
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     mirror.files[f"{path}.{kinds[0]}"] = b"0" * (64 if kinds[0] == "sha256" else 40)
-    fresh_home.postgres.joinpath(f"18.6.0-{classifier()}").rename(fresh_home.postgres / "elsewhere")
+    fresh_home.postgres.joinpath(f"18.99.0-{classifier()}").rename(fresh_home.postgres / "elsewhere")
     with pytest.raises(TargetError, match=f"{kinds[0]} is wrong: expected 0000"):
         fetch(fresh_home, mirror)
 
 
 def test_without_a_checksum_nothing_is_used(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive(), ())
+    path = mirror.publish("18.99.0", small_archive(), ())
     with pytest.raises(TargetError, match="has no checksum of it"):
         fetch(fresh_home, mirror)
     assert mirror.count(path) == 0
 
 
 def test_a_checksum_that_is_a_page_is_refused(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     mirror.files[f"{path}.sha512"] = b"<html>please log in</html>"
     with pytest.raises(TargetError, match=r"sha512: not a checksum"):
         fetch(fresh_home, mirror)
+
+
+# ---- digests that pgdyno knows ----
+
+
+def pin(monkeypatch: pytest.MonkeyPatch, release: str, digits: str) -> None:
+    name = f"embedded-postgres-binaries-{classifier()}-{release}.jar"
+    monkeypatch.setattr(pgdyno.targets.mirror, "read_pins", lambda: {name: digits})
+
+
+def test_an_archive_changed_together_with_its_checksums_is_refused(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    true = small_archive()
+    pin(monkeypatch, "18.99.0", hashlib.sha256(true).hexdigest())
+    path = mirror.publish("18.99.0", small_archive())
+    with pytest.raises(TargetError, match=r"sha256 is wrong: expected [0-9a-f]{64} \(pgdyno's own list\), got"):
+        fetch(fresh_home, mirror)
+    assert nothing_but_the_list(fresh_home)
+    mirror.files[path] = true
+    assert fetch(fresh_home, mirror).notes == []
+    assert mirror.count(f"{path}.sha512") == 0
+
+
+def test_an_archive_that_only_the_server_vouches_for_is_noted(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    mirror.publish("18.99.0", small_archive())
+    [note] = fetch(fresh_home, mirror).notes
+    assert note == (
+        "PostgreSQL 18.99 was checked only against the sha512 that 127.0.0.1 itself publishes: this pgdyno has no "
+        "digest of release 18.99.0"
+    )
+
+
+def test_the_newest_release_of_every_major_is_pinned() -> None:
+    for machine in ("linux-amd64", "linux-arm64v8"):
+        start = f"embedded-postgres-binaries-{machine}-"
+        majors = {int(name.removeprefix(start).split(".")[0]) for name in read_pins() if name.startswith(start)}
+        assert majors >= set(range(14, 19))
+    assert all(re.fullmatch("[0-9a-f]{64}", digits) for digits in read_pins().values())
+
+
+def test_the_installed_release_is_what_its_pin_says(real_archive: bytes, installed_release: Release) -> None:
+    pinned = read_pins().get(Mirror("", classifier()).archive_name(installed_release))
+    assert pinned in (None, hashlib.sha256(real_archive).hexdigest())
+
+
+def test_a_redirect_to_plain_http_is_not_followed(
+    fresh_home: Home, mirror: LocalMirror, small_archive: Archive
+) -> None:
+    path = mirror.publish("18.99.0", small_archive())
+    mirror.answers[path] = [mirror.broken(status=302, location="http://mirror.example/x.jar")]
+    with pytest.raises(TargetError, match=r"sends us to http://mirror\.example/x\.jar, which is not an https address"):
+        fetch(fresh_home, mirror)
+    assert mirror.count(path) == 1
 
 
 # ---- cuts ----
@@ -138,10 +201,10 @@ def test_a_checksum_that_is_a_page_is_refused(fresh_home: Home, mirror: LocalMir
 @pytest.mark.usefixtures("impatient")
 def test_a_cut_download_goes_on_where_it_was_cut(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
     archive = small_archive()
-    path = mirror.publish("18.6.0", archive)
+    path = mirror.publish("18.99.0", archive)
     half = len(archive) // 2
     mirror.answers[path] = [mirror.broken(cut_at=half), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     assert [asked for requested, asked in mirror.requests if requested == path] == [None, f"bytes={half}-"]
 
 
@@ -150,18 +213,18 @@ def test_many_cuts_end_well_when_each_gains_something(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive
 ) -> None:
     archive = small_archive()
-    path = mirror.publish("18.6.0", archive)
+    path = mirror.publish("18.99.0", archive)
     mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 20)]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     assert mirror.count(path) >= 20
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_server_that_cannot_go_on_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     mirror.ranges = False
     mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     assert mirror.count(path) == 2
 
 
@@ -169,24 +232,24 @@ def test_a_server_that_cannot_go_on_starts_anew(fresh_home: Home, mirror: LocalM
 def test_a_file_that_changed_meanwhile_starts_anew(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive
 ) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     mirror.answers[path] = [mirror.broken(cut_at=1000, body=small_archive("1.1")), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_part_longer_than_the_file_starts_anew(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
     archive = small_archive()
-    path = mirror.publish("18.6.0", archive)
+    path = mirror.publish("18.99.0", archive)
     mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.broken(status=416), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     assert [asked for requested, asked in mirror.requests if requested == path] == [None, "bytes=1000-", None]
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_mirror_that_always_cuts_is_named(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
     archive = small_archive()
-    path = mirror.publish("18.6.0", archive)
+    path = mirror.publish("18.99.0", archive)
     mirror.ranges = False
     mirror.answers[path] = [mirror.broken(cut_at=len(archive) // 2)]
     with pytest.raises(TargetError) as caught:
@@ -201,25 +264,25 @@ def test_what_was_cut_is_finished_by_the_next_run(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive
 ) -> None:
     archive = small_archive()
-    path = mirror.publish("18.6.0", archive)
+    path = mirror.publish("18.99.0", archive)
     mirror.answers[path] = [mirror.broken(cut_at=1000), mirror.broken(status=503)]
     with pytest.raises(TargetError, match="status 503"):
         fetch(fresh_home, mirror)
     mirror.answers[path] = [mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
     assert mirror.requests[-1] == (path, "bytes=1000-")
 
 
 @pytest.mark.usefixtures("impatient")
 def test_a_server_in_trouble_is_asked_again(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     mirror.answers[path] = [mirror.broken(status=503), mirror.broken(status=429), mirror.good]
     mirror.answers[f"{path}.sha512"] = [mirror.broken(status=502), mirror.good]
-    assert fetch(fresh_home, mirror).version == "18.6"
+    assert fetch(fresh_home, mirror).version == "18.99"
 
 
 def test_a_refusal_is_told_at_once(fresh_home: Home, mirror: LocalMirror, small_archive: Archive) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     mirror.answers[path] = [mirror.broken(status=403)]
     with pytest.raises(TargetError, match="the server answers with status 403"):
         fetch(fresh_home, mirror)
@@ -293,7 +356,7 @@ def test_offline_without_a_cache_is_told(fresh_home: Home) -> None:
 def test_a_list_that_is_a_page_does_not_replace_the_cached_one(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive
 ) -> None:
-    mirror.publish("18.6.0", small_archive())
+    mirror.publish("18.99.0", small_archive())
     fetch(fresh_home, mirror)
     cached = fresh_home.downloads / f"versions-{classifier()}.xml"
     before = cached.read_bytes()
@@ -306,9 +369,9 @@ def test_a_list_that_is_a_page_does_not_replace_the_cached_one(
 def test_a_password_in_the_address_is_used_and_not_shown(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive
 ) -> None:
-    mirror.publish("18.6.0", small_archive())
+    mirror.publish("18.99.0", small_archive())
     url = mirror.url.replace("http://", "http://me:secret@")
-    assert find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url}).version == "18.6"
+    assert find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url}).version == "18.99"
     mirror.list_versions("17.1.0")
     mirror.answers[next(name for name in mirror.files if name.endswith(".xml"))] = [mirror.broken(status=401)]
     with pytest.raises(TargetError) as caught:
@@ -316,9 +379,10 @@ def test_a_password_in_the_address_is_used_and_not_shown(
     assert "secret" not in f"{caught.value.message} {caught.value.hint}"
 
 
-def test_an_address_that_is_none(fresh_home: Home) -> None:
-    with pytest.raises(TargetError, match="cannot use PGDYNO_MAVEN_URL ftp://x: not an http or https address"):
-        find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": "ftp://x"})
+@pytest.mark.parametrize("url", ["ftp://x", "http://mirror.example/maven2", "http://127.0.0.1.example", "file:///x"])
+def test_an_address_that_is_none(fresh_home: Home, url: str) -> None:
+    with pytest.raises(TargetError, match=f"cannot use PGDYNO_MAVEN_URL {re.escape(url)}: not an https address"):
+        find_embedded(embedded("18"), fresh_home, SilentProgress(), {"PGDYNO_MAVEN_URL": url})
 
 
 # ---- two at once ----
@@ -326,9 +390,9 @@ def test_an_address_that_is_none(fresh_home: Home) -> None:
 FETCHER = """
 import sys
 from pathlib import Path
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, SilentProgress
-from pgdyno.target.embedded import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets.embedded.find import find_embedded
 
 class Shown(SilentProgress):
     def step(self, text):
@@ -342,7 +406,7 @@ print("found", find_embedded(EmbeddedTarget(kind="embedded", version="18"), home
 def test_two_that_fetch_at_once_fetch_once(
     fresh_home: Home, mirror: LocalMirror, small_archive: Archive, child_environment: dict[str, str]
 ) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     go = threading.Event()
     mirror.answers[path] = [mirror.broken(hold=go)]
     environment = {**child_environment, **mirror.environ}
@@ -359,8 +423,8 @@ def test_two_that_fetch_at_once_fetch_once(
             while (line := second.stdout.readline()) and not line.startswith("waiting"):
                 pass
             go.set()
-            assert line == "waiting for another pgdyno that fetches PostgreSQL 18.6\n"
-            assert second.stdout.read() == "found 18.6\n"
-            assert first.stdout.read().endswith("found 18.6\n")
+            assert line == "waiting for another pgdyno that fetches PostgreSQL 18.99\n"
+            assert second.stdout.read() == "found 18.99\n"
+            assert first.stdout.read().endswith("found 18.99\n")
     assert (first.returncode, second.returncode) == (0, 0)
     assert mirror.count(path) == 1

@@ -13,15 +13,17 @@ from rich.console import Console
 from pgdyno.errors import PlanError, TargetError
 from pgdyno.experiment import run_experiment
 from pgdyno.plan import load_plan
-from pgdyno.plan.model import DsnTarget, EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import EventOutcome, Outcome
 from pgdyno.report.live import live_view
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder
-from pgdyno.target import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
-from pgdyno.target.lock import LOCK_KEY, server_in_use
-from pgdyno.target.reach import Reached
+from pgdyno.targets import Home, Server, SilentProgress, Use, WhenBusy, fetch_target, open_target
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.lock import LOCK_KEY, server_in_use
+from pgdyno.targets.reach import Reached
 
 PASSWORD = "only in the environment"
 SMALL = Dataset("pgbench", 1)
@@ -171,6 +173,9 @@ def test_settings_are_the_databases_and_go_with_the_run(theirs: Server, home: Ho
         # the database was made anew from the template since
         with server.connect() as connection:
             assert connection.execute("SHOW work_mem").fetchone() == ("7MB",)
+            # ours is without pg_catalog, so that it comes first
+            assert connection.execute("SHOW search_path").fetchone() == ("public",)
+        with server.address.connect(server.dbname, as_is=True) as connection:
             assert connection.execute("SHOW search_path").fetchone() == ("public, pg_catalog",)
         assert server.facts().settings_changed["work_mem"] == "7MB"
     with theirs.connect("measured") as connection:
@@ -270,7 +275,7 @@ def test_one_pgdyno_at_a_time(theirs: Server, home: Home) -> None:
 
 
 def test_waiting_for_another(theirs: Server, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pgdyno.target.lock.POLL_S", 0.01)
+    monkeypatch.setattr("pgdyno.targets.lock.POLL_S", 0.01)
     with theirs.connect("postgres") as other:
         other.execute("SELECT pg_advisory_lock_shared(%s, %s)", LOCK_KEY)
 
@@ -303,6 +308,18 @@ def test_a_run_over_the_network(theirs: Server, tmp_path: Path) -> None:
     with theirs.connect("measured") as connection:
         assert connection.execute("SELECT count(*) FROM pgbench_history").fetchone() == (100,)
         assert connection.execute("SHOW work_mem").fetchone() == ("4MB",)
+
+
+def test_options_of_the_connection_are_in_force_and_only_the_plan_keeps_them(theirs: Server, tmp_path: Path) -> None:
+    (tmp_path / "token.sql").write_text("SELECT 1 / (length(current_setting('app.token')) - 5);\n")
+    options = PLAN.replace("{dsn}", "{dsn} options='-c app.token=sEcret'")
+    assert run(theirs, tmp_path, plan=options.replace('"tpcb-like"', '"token.sql"')) == [Outcome.FINISHED] * 2
+    (folder,) = (tmp_path / "runs").iterdir()
+    manifest = RunFolder.open(folder).manifest
+    assert manifest.plan["target"]["theirs"]["dsn"] == f"{dsn(theirs)} options='-c app.token=sEcret'"
+    assert manifest.targets[0].asked["dsn"] == f"{dsn(theirs)} options=***"
+    holding = [file.name for file in folder.rglob("*") if file.is_file() and b"sEcret" in file.read_bytes()]
+    assert holding == ["manifest.json"]
 
 
 EVERYTHING = (

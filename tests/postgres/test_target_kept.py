@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, SilentProgress, open_target
-from pgdyno.target.processes import servers_in
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.processes import servers_in
 
 
 def kept(**fields: object) -> EmbeddedTarget:

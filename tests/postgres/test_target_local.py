@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import LocalTarget
-from pgdyno.target import Home, SilentProgress, open_target
-from pgdyno.target.installation import Installation
-from pgdyno.target.local import find_local
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.local.find import find_local
+from pgdyno.targets.local.schema import LocalTarget
 
 
 def script(path: Path, text: str, mode: int = 0o755) -> Path:

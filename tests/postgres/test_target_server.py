@@ -13,13 +13,13 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
-from pgdyno.target import instance as instance_module
-from pgdyno.target import start as start_module
-from pgdyno.target.endpoint import free_port
-from pgdyno.target.postmaster import Deadlines
-from pgdyno.target.processes import descendants, identify, servers_in
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import instance as instance_module
+from pgdyno.targets import start as start_module
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.endpoint import free_port
+from pgdyno.targets.postmaster import Deadlines
+from pgdyno.targets.processes import descendants, identify, servers_in
 
 QUICK = {"fsync": "off", "shared_buffers": "16MB"}
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget, LocalTarget
-from pgdyno.target import Home, SilentProgress, open_target
-from pgdyno.target import home as home_module
-from pgdyno.target.account import Account, Relation
-from pgdyno.target.embedded import find_embedded
-from pgdyno.target.installation import Installation
-from pgdyno.target.processes import PROC, servers_in
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets import home as home_module
+from pgdyno.targets.account import Account, Relation
+from pgdyno.targets.embedded.find import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.installation import Installation
+from pgdyno.targets.local.schema import LocalTarget
+from pgdyno.targets.processes import PROC, servers_in
 
 if TYPE_CHECKING:
     from tests.postgres.conftest import LocalMirror
@@ -93,9 +94,9 @@ exec(compile(program, "program", "exec"))
 
 FETCH = """
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, SilentProgress
-from pgdyno.target.embedded import find_embedded
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets import Home, SilentProgress
+from pgdyno.targets.embedded.find import find_embedded
 home = Home.locate(Path(folder))
 try:
     find_embedded(EmbeddedTarget(kind="embedded", version="18"), home, SilentProgress())
@@ -105,8 +106,8 @@ except TargetError as error:
 
 START = """
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import LocalTarget
-from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.targets.local.schema import LocalTarget
+from pgdyno.targets import Home, SilentProgress, open_target
 home = Home.locate(Path(folder))
 try:
     with open_target("t", LocalTarget(kind="local", bin=sys.argv[4]), home=home, progress=SilentProgress()):

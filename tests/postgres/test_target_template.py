@@ -7,10 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget
-from pgdyno.target import Home, Server, SilentProgress, open_target
-from pgdyno.target import instance as instance_module
-from pgdyno.target.cluster import init_cluster
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets import instance as instance_module
+from pgdyno.targets.cluster import init_cluster
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 
 def spec(**fields: object) -> EmbeddedTarget:

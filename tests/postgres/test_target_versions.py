@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import pytest
 
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.plan.setting_versions import SINCE, UNTIL, why_unknown
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.run import find_engine
-from pgdyno.target import Home, SilentProgress, open_target
+from pgdyno.targets import Home, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 SMALL = Dataset("pgbench", 1)
 QUICK = {"fsync": "off", "shared_buffers": "16MB", "work_mem": "7MB"}

@@ -12,7 +12,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.test_load import PGDRIVE, Place, clean_environment
 
 WAREHOUSES = 2

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.plan.model import EmbeddedTarget, Reset
+from pgdyno.plan.model import Reset
 from pgdyno.prepare import Dataset, Preparer
 from pgdyno.records import Outcome
 from pgdyno.run import find_engine
 from pgdyno.store import RunFolder, list_runs
-from pgdyno.target import Home, Server, SilentProgress, open_target
+from pgdyno.targets import Home, Server, SilentProgress, open_target
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 PGDYNO = Path(sys.executable).parent / "pgdyno"
 SMALL = Dataset("tpcc", 1, profile="spec")

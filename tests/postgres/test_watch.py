@@ -13,8 +13,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from pgdyno.target import Server
-from pgdyno.target.installation import Installation
+from pgdyno.targets import Server
+from pgdyno.targets.installation import Installation
 from tests.postgres.own_servers import OwnServer
 from tests.postgres.relay import Relay
 from tests.postgres.watching import BIN, clean, load, objects, terminal

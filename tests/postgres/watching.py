@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 from tests.postgres.own_servers import UNHURRIED
 from tests.waiting import PATIENCE_S
 

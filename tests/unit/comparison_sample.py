@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import Arms, PointPairs
+from pgdyno.messages import Message
 from pgdyno.records import Point
 
 Array = NDArray[np.float64]
@@ -23,7 +24,7 @@ def arms_of(
     """Two arms with the figures of each point, repeats from 1."""
     pairs = tuple(
         PointPairs(
-            f"{2**at} clients",
+            Message("point", "{count} clients", count=2**at),
             Point(clients=2**at),
             dict(enumerate(base, start=1)),
             dict(enumerate(other, start=1)),

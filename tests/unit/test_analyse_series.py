@@ -5,7 +5,6 @@ from __future__ import annotations
 from pgdyno.analyse.scaling import scaling
 from pgdyno.analyse.series import Series, following, heading, label, varying
 from pgdyno.analyse.summary import summarise
-from pgdyno.analyse.warning import WarningCode
 from pgdyno.records import Point
 from tests.unit.report_sample import swept
 
@@ -75,5 +74,5 @@ def test_runs_without_a_plan_have_nothing_that_follows() -> None:
 def test_an_open_loop_has_no_peak_that_more_clients_would_reach() -> None:
     (closed,) = scaling(summarise(swept([Point(clients=1), Point(clients=2)])))
     (rated,) = scaling(summarise(swept([Point(clients=1, rate=9.0), Point(clients=2, rate=9.0)])))
-    assert [warning.code for warning in closed.warnings] == [WarningCode.PEAK_AT_EDGE]
+    assert [warning.id for warning in closed.warnings] == ["peak-at-edge"]
     assert rated.warnings == ()

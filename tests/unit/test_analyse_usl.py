@@ -63,13 +63,13 @@ def test_intervals_hold_the_truth(repeats: int, noise: float) -> None:
 def test_five_counts_are_too_few() -> None:
     found = fit_usl(curve(1, 1_000, 0.05, 5e-3)[:5])
     assert isinstance(found, NotFitted)
-    assert "needs 6" in found.reason
+    assert "needs 6" in str(found.reason)
 
 
 def test_without_points_past_the_peak_there_is_no_fit() -> None:
     found = fit_usl(curve(1, 1_000, 0.05, 1e-7))
     assert isinstance(found, NotFitted)
-    assert found.reason.startswith("peak not reached")
+    assert found.reason.id == "usl-peak-not-reached"
 
 
 def test_a_curve_of_a_run() -> None:

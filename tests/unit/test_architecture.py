@@ -10,27 +10,43 @@ import pytest
 
 ROOT = Path(__file__).parents[2] / "python" / "pgdyno"
 
-FOUNDATION = {"errors", "records", "units", "host", "mounts", "programs", ""}
+FOUNDATION = {
+    "errors",
+    "records",
+    "units",
+    "host",
+    "messages",
+    "mounts",
+    "programs",
+    "registry",
+    "terminal",
+    "console",
+    "",
+}
 """Modules that every room may use; "" is the package itself (its version)."""
 
 MAY_IMPORT = {
     "errors": set(),
-    "records": set(),
+    "records": {"messages"},
     "units": set(),
     "host": {"records"},
+    "messages": set(),
     "mounts": set(),
     "programs": set(),
+    "terminal": set(),
+    "console": set(),
+    "registry": set(),
     "plan": {"plans", "published"},
     "plans": set(),
     "published": set(),
     "importers": {"store"},
-    "target": {"plan", "remote"},
+    "targets": {"plan", "remote"},
     "run": {"plan"},
-    "prepare": {"plan", "run", "target"},
+    "prepare": {"plan", "run", "targets"},
     "remote": {"plan"},
-    "doctor": {"plan", "probe", "remote", "run", "target"},
+    "doctor": {"plan", "probe", "remote", "run", "targets"},
     "cluster": {"analyse", "doctor", "plan", "remote", "run"},
-    "fingerprint": {"doctor", "plan", "prepare", "run", "target"},
+    "fingerprint": {"doctor", "plan", "prepare", "run", "targets"},
     "probe": {"plan", "remote", "run"},
     "store": set(),
     "analyse": {"store"},
@@ -40,6 +56,15 @@ MAY_IMPORT = {
     "watch": {"report", "run"},
     "metrics": {"analyse", "report", "run", "store"},
 }
+
+ONLY_IN = {
+    "asyncssh": "remote",
+    "boto3": "targets/aws",
+    "botocore": "targets/aws",
+    "ray": "cluster",
+    "typst": "report/paper",
+}
+"""Libraries that others see through one package of ours alone."""
 
 
 def rooms() -> list[str]:
@@ -69,8 +94,43 @@ def test_a_room_imports_only_what_stands_before_it(room: str) -> None:
     assert imports(room) <= allowed
 
 
+@pytest.mark.parametrize(("library", "package"), sorted(ONLY_IN.items()))
+def test_a_library_for_one_purpose_is_imported_in_one_package(library: str, package: str) -> None:
+    importing = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py") if library in imported(file)}
+    assert importing
+    assert [file for file in importing if not file.startswith(f"{package}/")] == []
+
+
+def test_nothing_but_the_registry_names_a_provider() -> None:
+    naming = {str(file.relative_to(ROOT)) for file in ROOT.rglob("*.py") if "pgdyno.targets.aws" in file.read_text()}
+    assert {file for file in naming if not file.startswith("targets/aws/")} == {"registry.py"}
+
+
+def test_plans_name_no_kind_of_target() -> None:
+    kinds = {path.name for path in (ROOT / "targets").iterdir() if (path / "schema.py").exists()}
+    assert kinds >= {"embedded", "local", "build", "dsn", "aws"}
+    naming = [
+        f"{file.name}: {kind}"
+        for file in (ROOT / "plan").glob("*.py")
+        for kind in kinds
+        if f"pgdyno.targets.{kind}" in file.read_text()
+    ]
+    assert naming == []
+
+
+def imported(file: Path) -> set[str]:
+    """Top packages that `file` imports anywhere."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+        elif isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+    return found
+
+
 def test_only_experiment_knows_all_steps() -> None:
-    steps = {"plan", "target", "prepare", "run", "store"}
+    steps = {"plan", "targets", "prepare", "run", "store"}
     composers = [room for room in rooms() if room != "__init__" and steps <= imports(room)]
     assert composers == ["experiment"]
 
@@ -88,5 +148,21 @@ def test_the_composer_is_one_room_whose_modules_do_not_run_in_circles() -> None:
 
 
 def test_every_room_is_in_the_graph() -> None:
-    known = set(MAY_IMPORT) | {"__init__", "cli", "commands", "experiment"}
+    known = set(MAY_IMPORT) | {"__init__", "__main__", "cli", "commands", "experiment"}
     assert set(rooms()) <= known
+
+
+def test_only_one_module_makes_consoles() -> None:
+    # what commands print comes from outside: no other console of rich's takes it for markup or lets it steer
+    makers = []
+    for path in ROOT.rglob("*.py"):
+        if path.name == "console.py":
+            continue
+        tree = ast.parse(path.read_text())
+        from_rich = any(isinstance(each, ast.ImportFrom) and each.module == "rich.console" for each in ast.walk(tree))
+        calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
+        makes = any(isinstance(each, ast.Name) and each.id == "Console" for each in calls)
+        reads = any(isinstance(each, ast.Attribute) and each.attr == "from_markup" for each in calls)
+        if (from_rich and makes) or reads:
+            makers.append(path.name)
+    assert makers == []

@@ -521,8 +521,18 @@ def test_a_finding_quotes_file_and_line() -> None:
 
 def test_findings_are_json_with_the_documented_fields() -> None:
     (first, *_) = audit(printed(ROW.but(latency_mean_ms=20.0)))
-    fields = ["rule", "severity", "trials", "message", "evidence", "advice", "source"]
+    fields = ["rule", "id", "severity", "trials", "message", "parameters", "evidence", "advice", "source"]
     assert list(json.loads(first.model_dump_json())) == fields
+
+
+def test_a_finding_has_an_id_and_what_its_message_is_filled_with() -> None:
+    (found,) = of("too-short", own(length_s=9.0))
+    assert (found.id, found.parameters["least_s"]) == ("too-short", 10.0)
+    assert found.message.endswith(f"less than 10 s, down to {found.parameters['shortest_s']:.1f} s")
+    unchecked = [each for each in audit(printed(ROW)) if not each.checked]
+    assert unchecked
+    assert all(each.id == f"{each.rule}-not-checked" for each in unchecked)
+    assert all(each.message == f"not checked: {each.parameters['reason']}" for each in unchecked)
 
 
 def test_the_reference_lists_every_rule() -> None:

@@ -11,7 +11,7 @@ import typer
 
 from pgdyno.cli import app
 from pgdyno.plan import Plan, load_plan
-from tests import commands_page
+from tests import commands_page, messages_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -42,10 +42,30 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert (page.parent / target).exists(), target
 
 
+def anchors(page: Path) -> set[str]:
+    """The fragments that a link to `page` may have, by GitHub's rule for headings."""
+    text = page.read_text()
+    titles = [re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", title) for title in re.findall(r"^#+ (.+)$", text, re.MULTILINE)]
+    ids = re.findall(r'<a id="([^"]+)">', text)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles} | set(ids)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_headings(page: Path) -> None:
+    for target, fragment in re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", page.read_text()):
+        assert fragment in anchors(page.parent / target if target else page), f"{target}#{fragment}"
+
+
 def test_the_reference_has_every_command_as_its_help_has_it() -> None:
     written = (ROOT / "docs" / "reference" / "pgdyno.md").read_text()
     # else: python -m tests.commands_page > docs/reference/pgdyno.md
     assert written == commands_page.page()
+
+
+def test_the_reference_has_every_message_id() -> None:
+    written = (ROOT / "docs" / "reference" / "messages.md").read_text()
+    # else: python -m tests.messages_page > docs/reference/messages.md
+    assert written == messages_page.page()
 
 
 def typed() -> list[tuple[str, str]]:

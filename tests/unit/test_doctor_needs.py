@@ -14,7 +14,7 @@ from pgdyno.errors import ExitCode, PreflightError
 from pgdyno.plan import load_plan
 from pgdyno.records import Check
 from pgdyno.run import Engine
-from pgdyno.target import Home
+from pgdyno.targets import Home
 
 PLAN = """\
 name = "two"

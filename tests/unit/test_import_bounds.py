@@ -98,6 +98,8 @@ def test_what_is_no_number_is_refused(text: str) -> None:
         "SQL statistics:\n transactions: 1 (2.3.4 per sec.)\n total time: s\n min: x\n",
         "SQL statistics:\n transactions: 1 (2.3 per sec.)\n total time: soon\n min: x\n read: 1,2,3\n",
         '{\n "Throughput (requests/second)": 1e999,\n "terminals": "many",\n "scalefactor": 1e999\n}\n',
+        RESULT.join(["transaction type: x\n", "SQL script 1: a\n - latency average = x ms\n - weight: 3\n"]),
+        RESULT.join(["transaction type: x\n", "SQL script 1: a\n - number of failed transactions:\n"]),
         "€ 9 (" + "(" * 140 + "1/1" + ")" * 140 + ")\n",
         '$ pgbench -c "8 -D x -R fast -T 1e9\n' + RESULT,
         "$ pgbench -c 99999999999999999999999 -T 60\n" + RESULT,

@@ -150,11 +150,11 @@ def test_only_files_of_the_run(runs: Path, client: TestClient, path: str) -> Non
 def test_two_runs_are_compared(runs: Path, client: TestClient) -> None:
     before, after = run_of(runs, tps=500), run_of(runs, hours=1, tps=1_000, fingerprint=fingerprint("Slow CPU"))
     text = client.get(f"/compare?run={after.name}&run={before.name}").text
-    assert f"{after.name} beside {before.name}" in text  # the older one is the baseline
+    assert f"{after.name} vs {before.name}" in text  # the older one is the baseline
     assert "another processor" in text
     assert re.search(r"<b>\+1\d\d %", text)
     turned = client.get(f"/compare?base={after.name}&other={before.name}&metric=p99").text
-    assert f"{before.name} beside {after.name}, by p99 latency" in turned
+    assert f"{before.name} vs {after.name} by p99 latency" in turned
     assert client.get(f"/compare?run={after.name}").status_code == 409
     assert client.get(f"/compare?run={after.name}&run=none").status_code == 404
     assert client.get(f"/compare?base={after.name}&other={before.name}&metric=beauty").status_code == 409

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from pgdyno.analyse import compare
 from pgdyno.cli import app
 from pgdyno.commands.plan import check, show
+from pgdyno.errors import UsageError
 from pgdyno.plan import load_plan
 from pgdyno.plan.answer_checks import FEWEST_PAIRS, answer_warnings
 from pgdyno.plan.new import write_new_plan
@@ -51,6 +52,11 @@ def warned(plan: str | Path, *overrides: str) -> list[tuple[str, str, str]]:
 
 def test_a_plan_that_can_answer_has_no_warning(plan: Path) -> None:
     assert warned(plan) == []
+
+
+@pytest.mark.parametrize("name", ["aurora-sysbench", "graviton-pgbench", "pgecons-queries", "pgecons-tprocc"])
+def test_nor_does_one_on_a_server_of_this_machine(name: str) -> None:
+    assert [(each.path, each.message) for each in answer_warnings(load_plan(name, (), "embedded"))] == []
 
 
 def test_fewer_pairs_than_a_verdict_needs_are_warned_of(plan: Path) -> None:
@@ -133,11 +139,13 @@ def test_check_and_show_print_the_field_the_line_and_the_remedy_and_end_well(
     assert (warning["path"], warning["line"]) == ("trial.repeats", 14)
 
 
-def test_a_budget_that_takes_pairs_is_warned_of(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    check(str(plan), [], budget="70s")
+def test_a_budget_leaves_the_pairs_that_a_verdict_needs(plan: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    check(str(plan), ["sweep.clients=[1,2,4,8]"], budget="3m")
     told = " ".join(capsys.readouterr().out.split())
-    assert "pairs are too few for a verdict" in told
-    assert "give a longer --budget" in told
+    assert "instead of 4" in told
+    assert "pairs are too few for a verdict" not in told
+    with pytest.raises(UsageError, match="a budget of 1m10s is too small"):
+        check(str(plan), [], budget="70s")
 
 
 def test_the_plans_that_people_begin_with_can_answer_their_questions(tmp_path: Path) -> None:

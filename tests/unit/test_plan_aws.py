@@ -8,8 +8,7 @@ import pytest
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
-from pgdyno.plan.aws_parameters import in_own_unit
-from pgdyno.plan.target_words import describe_target
+from pgdyno.targets.aws.parameter_units import in_own_unit
 from tests.aws.plans import aurora, ec2, rds, write_plan
 
 
@@ -29,10 +28,10 @@ def problems(folder: Path, *targets: str, more: str = "") -> list[Problem]:
 def test_what_it_comes_to_in_words_and_back_from_a_manifest(tmp_path: Path, root: Path) -> None:
     of_rds = rds(root, zones='["eu-central-1a"]', storage='"100GB"', snapshot='"loaded"', restore='"each-trial"')
     plan = load_plan(write_plan(tmp_path / "plan", of_rds, aurora(root, region='"eu-west-1"'))).plan
-    assert describe_target(plan.target["rds"]) == (
+    assert plan.target["rds"].describe() == (
         "RDS for PostgreSQL 18, db.m7g.large in eu-central-1a, from loaded, each trial, 100GB of gp3"
     )
-    assert describe_target(plan.target["aurora"]) == "Aurora PostgreSQL 18, db.r8g.large in eu-west-1, standard storage"
+    assert plan.target["aurora"].describe() == "Aurora PostgreSQL 18, db.r8g.large in eu-west-1, standard storage"
     assert Plan.from_resolved(plan.as_resolved()).target == plan.target
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import PlanError, Problem, UsageError
-from pgdyno.plan import EmbeddedTarget, Plan, load_plan
+from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.load import LoadedPlan
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 BASE = """\
 name = "base"

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode, PlanError, UsageError
-from pgdyno.plan import EmbeddedTarget, catalogue, load_plan
+from pgdyno.plan import catalogue, load_plan
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 MINE = """\
 name = "mine"

@@ -9,7 +9,8 @@ import pytest
 from pgdyno.commands.budget import within_budget
 from pgdyno.errors import PlanError, UsageError
 from pgdyno.plan import load_plan
-from pgdyno.plan.targets import DsnTarget, EmbeddedTarget
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.embedded.schema import EmbeddedTarget
 
 PLAN = """\
 name = "two"

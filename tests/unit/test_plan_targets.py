@@ -10,7 +10,6 @@ import pytest
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan import Plan, load_plan
 from pgdyno.plan.setting_contexts import NEEDS_RELOAD, NEEDS_START, network_refusal
-from pgdyno.plan.target_words import describe_target
 
 REST = """\
 [workload]
@@ -49,7 +48,7 @@ def test_a_server_over_the_network(tmp_path: Path) -> None:
         "allow_existing": False,
         "settings": {"work_mem": "7MB"},
     }
-    words = describe_target(plan.target["far"])
+    words = plan.target["far"].describe()
     assert words == "over the network, host=db.example.net user=bench, database pgdyno"
 
 
@@ -161,7 +160,7 @@ def test_data_elsewhere_is_not_kept(tmp_path: Path) -> None:
 
 def test_replicas(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, EMBEDDED + "[target.far.replicas]\ncount = 2\n")).plan
-    assert describe_target(plan.target["far"]) == "PostgreSQL 18, embedded, 2 replicas"
+    assert plan.target["far"].describe() == "PostgreSQL 18, embedded, 2 replicas"
     (found,) = problems(tmp_path, EMBEDDED + "replicas = { count = 1 }\n", 'method = "snapshot"')
     assert "cannot follow a cluster that is put back" in found.message
     (found,) = problems(tmp_path, EMBEDDED + "replicas = { synchronous = 'on' }\n")
@@ -198,7 +197,7 @@ def test_a_host_over_ssh(tmp_path: Path) -> None:
         "data": None,
     }
     assert Plan.from_resolved(plan.as_resolved()).target == plan.target
-    assert describe_target(plan.target["far"]).endswith("database pgdyno, its host db1 over SSH")
+    assert plan.target["far"].describe().endswith("database pgdyno, its host db1 over SSH")
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from pgdyno.analyse.pairs import Arms
 from pgdyno.report.comparison import comparison_lines, new_run_words, noise_lines, percent, sentence
 from pgdyno.report.comparison_export import comparison_json, gate_json, gate_junit, gate_markdown, noise_json
 from pgdyno.report.forest import ASCII, Forest
-from pgdyno.report.texts import Language, spoken
+from pgdyno.report.texts import Language, use_language
 from tests.unit.comparison_sample import arms_of
 
 
@@ -53,7 +53,9 @@ def test_the_table_fits_and_has_a_line_a_point(width: int, unicode: bool) -> Non
 
 def test_what_is_unsettled_says_what_it_takes() -> None:
     (found,) = compare([grid()])
-    assert any("could have shown" in line and "would settle it" in line for line in comparison_lines(found, 80))
+    assert any(
+        "smallest detectable difference" in line and "would settle it" in line for line in comparison_lines(found, 80)
+    )
 
 
 @pytest.mark.parametrize("language", Language)
@@ -61,7 +63,7 @@ def test_what_is_unsettled_says_what_it_takes() -> None:
 def test_pairs_to_settle_it_are_those_of_a_new_run(language: Language, paired: bool) -> None:
     """To add pairs until something shows raises the share of wrong claims: no words may invite to it."""
     interval = paired_interval([0.02, 0.03, 0.04], 0.95)
-    with spoken(language):
+    with use_language(language):
         words = new_run_words(interval, 47, paired=paired)
     new, alone = {
         Language.ENGLISH: ("new run", "analysed without these"),

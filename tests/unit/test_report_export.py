@@ -18,7 +18,7 @@ from pgdyno.report.answer import answer
 from pgdyno.report.arms import arms_of, comparisons_of
 from pgdyno.report.digest import digest
 from pgdyno.report.export import CSV_HEADER, to_csv, to_json, to_markdown
-from pgdyno.report.extras import Extras
+from pgdyno.report.extras import NO_EXTRAS, Extras
 from pgdyno.report.terminal import answer_lines, report_lines
 from tests.told import told
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest
@@ -87,7 +87,7 @@ def test_csv_rows_are_the_trials() -> None:
 
 
 def test_json_holds_points_curves_and_trials() -> None:
-    document = json.loads(to_json(known()))
+    document = json.loads(to_json(digest(known()), NO_EXTRAS))
     assert document["format"] == 1
     assert document["manifest"]["workload"] == "select-only"
     assert len(document["trials"]) == 14

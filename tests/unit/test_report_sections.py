@@ -65,7 +65,14 @@ def extras_of(run: SampleRun, **changes: object) -> Extras:
 def finding(severity: Severity, rule: str = "littles-law", message: str = "the load was another") -> Finding:
     evidence = [Evidence(at=f"trial {at}", figures={"tps": 100.0 * at}) for at in range(1, 7)]
     return Finding(
-        rule=rule, severity=severity, trials=[1], message=message, evidence=evidence, advice="measure anew", source="x"
+        rule=rule,
+        id=rule,
+        severity=severity,
+        trials=[1],
+        message=message,
+        evidence=evidence,
+        advice="measure anew",
+        source="x",
     )
 
 
@@ -108,7 +115,7 @@ def test_an_inconclusive_comparison_says_what_would_settle_it() -> None:
     arms = {series: series.target for series in digest(run).named}
     page = page_of(run, extras_of(run, prices=PRICES, arms=arms))
     assert "a million" not in page.text("h1")
-    assert page.text("h1").startswith("Inconclusive: pg18 beside pg17 by throughput: +")
+    assert page.text("h1").startswith("Inconclusive: pg18 vs pg17 by throughput: +")
     assert re.search(r"a new run of about \d+ pairs, analysed without these, would settle it", page.text("p"))
     assert "Fewer than 6 pairs: no claim is made" in page.text("p")
 
@@ -132,6 +139,7 @@ def test_red_strikes_the_claim_through() -> None:
 def test_a_rule_that_could_not_look_is_not_called_passed() -> None:
     run = sweep(clients=(1, 4))
     unchecked = finding(Severity.NOTE, "clock", "not checked: nobody told the time")
+    unchecked = unchecked.model_copy(update={"id": "clock-not-checked"})
     page = page_of(run, Extras(findings=[unchecked]))
     assert "clock not checked" in page.text("li")
     assert "1 not checked" in page.text("summary")
@@ -301,5 +309,5 @@ def test_markdown_fits_80_columns_and_its_names_break_nothing() -> None:
 def test_arms_without_an_interval_say_what_they_want() -> None:
     run = two_arms(repeats=1)
     page = page_of(run, extras_of(run))
-    assert page.text("h1") == "pg18 beside pg17, by throughput: too few results for an interval"
+    assert page.text("h1") == "pg18 vs pg17 by throughput: too few results for an interval"
     assert "Two pairs at least make an interval, six a claim." in page.text("p")

@@ -12,6 +12,7 @@ import pytest
 from pgdyno.records import Point
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json, to_markdown
+from pgdyno.report.extras import NO_EXTRAS
 from pgdyno.report.html import render_html
 from pgdyno.report.terminal import report_lines
 from tests.unit.report_sample import SampleRun, add_failure, swept
@@ -55,7 +56,7 @@ def test_csv_has_them_in_columns(run: SampleRun) -> None:
 
 
 def test_json_has_them_with_every_point(run: SampleRun) -> None:
-    points = json.loads(to_json(run))["points"]
+    points = json.loads(to_json(digest(run), NO_EXTRAS))["points"]
     assert {(point["rate"], point["settings"]["work_mem"]) for point in points} == {
         (None, "4MB"), (250.5, "4MB"), (None, "1GB"), (250.5, "1GB"),
     }  # fmt: skip

@@ -4,131 +4,118 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from enum import StrEnum
 from pathlib import Path
 
-import jinja2
 import pytest
+import translations
+from babel.messages import Catalog
 from rich.cells import cell_len
 
 import pgdyno.report
-from pgdyno.analyse.compare import Verdict
-from pgdyno.analyse.evidence import Cause
-from pgdyno.analyse.metric import Metric
-from pgdyno.audit import RULES, Severity
-from pgdyno.fingerprint.compare import Severity as Weight
-from pgdyno.records import Outcome
-from pgdyno.report import numbers
+from pgdyno.analyse import warning
+from pgdyno.messages import Message
+from pgdyno.report import numbers, texts
 from pgdyno.report.digest import digest
 from pgdyno.report.extras import Extras
-from pgdyno.report.heard import heard
 from pgdyno.report.html import render_html
 from pgdyno.report.markdown import markdown_of
-from pgdyno.report.sections.times import script_texts
-from pgdyno.report.texts import Language, catalogue, listed, say, spoken
+from pgdyno.report.texts import Language, gettext, listed, translated, use_language
 from pgdyno.report.wrapping import wrapped
 from tests.unit.report_sample import sweep
 
-REPORT = Path(pgdyno.report.__file__).parent
 OTHERS = [language for language in Language if language is not Language.ENGLISH]
-ENUMS: tuple[type[StrEnum], ...] = (Verdict, Cause, Severity, Weight, Outcome)
-CALLS = {"say": slice(0, 1), "later": slice(0, 1), "said": slice(None), "say_count": slice(2, 3)}
-"""Which arguments of each function are texts."""
-
-
-def in_modules() -> Iterator[str]:
-    for path in REPORT.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.Call):
-                yield from of_call(node)
-
-
-def of_call(node: ast.Call) -> Iterator[str]:
-    name = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-    given = [each.value if isinstance(each, ast.Constant) else None for each in node.args]
-    if name == "count" and ast.unparse(node.func) == "numbers.count":
-        one, many = str(given[1]), given[2] if len(given) > 2 else None
-        yield f"{{count}} {many if isinstance(many, str) else one + 's'}"
-    yield from (text for text in given[CALLS.get(name, slice(0, 0))] if isinstance(text, str))
-
-
-def in_templates() -> Iterator[str]:
-    for path in REPORT.rglob("*.j2"):
-        for node in jinja2.Environment(autoescape=True).parse(path.read_text()).find_all(jinja2.nodes.Call):
-            name = node.node.name if isinstance(node.node, jinja2.nodes.Name) else ""
-            at = {"say": 0, "marked": 0, "say_count": 2}.get(name)
-            if at is not None:
-                text = node.args[at]
-                assert isinstance(text, jinja2.nodes.Const)
-                yield text.value
-
-
-def of_other_rooms() -> Iterator[str]:
-    for enum in ENUMS:
-        yield from (each.value for each in enum)
-    yield from (metric.words for metric in Metric)
-    yield from (rule.id for rule in RULES)
-
-
-def texts() -> set[str]:
-    return {*in_modules(), *in_templates(), *script_texts(), *of_other_rooms()}
+SAME = {"CPU", "I/O", "WAL", "Lock", "LWLock", "Client"}
+"""Names that are the same in every language."""
 
 
 def placeholders(text: str) -> list[str]:
-    return sorted(re.findall(r"\{(\w+)\}", text))
+    return sorted(re.findall(r"\{[^}]*\}", text))
+
+
+def po(language: Language) -> Catalog:
+    return translations.read(translations.LANGUAGES / language / "LC_MESSAGES" / "pgdyno.po")
+
+
+def ids(catalog: Catalog) -> dict[tuple[str, ...], str]:
+    """Translations by the text, and its plural where it has one."""
+    found = {}
+    for message in catalog:
+        if message.id:
+            assert not message.fuzzy
+            key = (message.id,) if isinstance(message.id, str) else tuple(message.id)
+            found[key] = message.string if isinstance(message.string, str) else (message.string or ("",))[0]
+    return found
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_every_language_has_every_text_with_its_placeholders_and_none_else(language: Language) -> None:
-    wanted, there = texts(), catalogue(language)
-    own_names = {"CPU", "I/O", "WAL", "Lock", "LWLock", "Client"}
-    assert sorted(wanted - there.keys() - own_names) == []
-    assert sorted(there.keys() - wanted) == []
-    assert [text for text, other in there.items() if placeholders(text) != placeholders(other)] == []
-    # between sentences, Japanese and Chinese have no space
-    assert [text for text, other in there.items() if not other] in ([], [" "])
+    wanted, there = ids(translations.template()), ids(po(language))
+    # else: make messages, then translate what has no text yet
+    assert sorted(wanted.keys() - there.keys()) == []
+    assert sorted(there.keys() - wanted.keys()) == []
+    assert {key[0] for key, other in there.items() if not other} == SAME
+    translated = {key[-1]: other for key, other in there.items() if other}
+    assert [text for text, other in translated.items() if placeholders(text) != placeholders(other)] == []
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_the_compiled_texts_are_those_of_the_source(language: Language) -> None:
+    compiled = texts.translations(language)
+    for key, other in ids(po(language)).items():
+        found = compiled.gettext(key[0]) if len(key) == 1 else compiled.ngettext(key[0], key[1], 2)
+        # else: make build
+        assert found == (other or key[0])
+
+
+def test_no_text_is_made_at_run_time() -> None:
+    """What is not written out where it is looked up would be in no catalogue."""
+    for path in Path(pgdyno.report.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in translations.ARGUMENTS:
+                assert not any(isinstance(each, (ast.JoinedStr, ast.BinOp)) for each in node.args[:2]), path
 
 
 def test_plurals_are_english_s() -> None:
-    assert (numbers.count(1, "client"), numbers.count(2, "client")) == ("1 client", "2 clients")
-    with spoken(Language.KOREAN):
-        assert (numbers.count(1, "client"), numbers.count(1200, "client")) == ("클라이언트 1개", "클라이언트 1,200개")
+    assert (numbers.clients(1), numbers.clients(1200)) == ("1 client", "1,200 clients")
+    with use_language(Language.KOREAN):
+        assert (numbers.clients(1), numbers.clients(1200)) == ("클라이언트 1개", "클라이언트 1,200개")
     assert listed(["a", "b", "c"]) == "a, b and c"
 
 
 def test_a_language_ends_with_its_block_even_by_an_exception() -> None:
-    with spoken(Language.JAPANESE):
-        assert say("Price") == "価格"
+    with use_language(Language.JAPANESE):
+        assert gettext("Price") == "価格"
 
     def fail() -> None:
-        with spoken(Language.JAPANESE):
+        with use_language(Language.JAPANESE):
             raise ValueError
 
     with pytest.raises(ValueError, match=r"^$"):
         fail()
-    assert say("Price") == "Price"
+    assert gettext("Price") == "Price"
 
 
-def test_warnings_of_the_analysis_are_found_again_by_their_form() -> None:
-    message = "peak not reached: the highest throughput is at the most clients measured (64)"
-    assert heard(message) == message
-    with spoken(Language.CHINESE):
-        assert "(64)" not in heard(message)
-        assert "64" in heard(message)
-        assert heard("a message of a server") == "a message of a server"
+def test_a_message_is_translated_by_its_template() -> None:
+    message = warning.peak_at_edge(6400)
+    assert translated(message) == str(message)
+    assert "(6,400)" in str(message)
+    with use_language(Language.CHINESE):
+        assert "6,400" in translated(message)
+        assert "peak" not in translated(message)
+        assert translated(Message("other", "a message of a server")) == "a message of a server"
 
 
 @pytest.mark.parametrize("language", OTHERS)
 def test_a_page_is_in_its_language(language: Language) -> None:
     english = render_html(sweep(("pg17", "pg18")), "here")
     assert '<html lang="en">' in english
-    with spoken(language):
+    with use_language(language):
         page = render_html(sweep(("pg17", "pg18")), "here")
         text = markdown_of(digest(sweep(("pg17", "pg18"))), Extras())
     assert f'<html lang="{language}">' in page
     # texts long enough that they cannot be names are in no other language
-    said = [text for text in {*in_modules(), *in_templates()} if len(text) > 24 and "{" not in text and text in english]
+    ids = {text.one for text in translations.extracted()}
+    said = [text for text in ids if len(text) > 24 and "{" not in text and text in english]
     assert said
     assert [text for text in said if text in page] == []
     assert max(cell_len(line) for line in text.splitlines()) <= 80

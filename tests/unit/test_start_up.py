@@ -23,9 +23,13 @@ HEAVY = {
 }
 """Libraries that take longer to load than pgdyno itself."""
 AFTER = "import sys\n{}\nprint(*sorted({{name.partition('.')[0] for name in sys.modules}}))"
-TYPED = (
-    "sys.argv = {}\nfrom pgdyno.cli import main\ntry:\n    main()\nexcept SystemExit as end:\n    assert not end.code"
-)
+TYPED = """\
+sys.argv = {}
+from pgdyno.__main__ import main
+try:
+    main()
+except SystemExit as end:
+    assert not end.code"""
 
 
 def loaded(code: str) -> set[str]:

@@ -89,6 +89,17 @@ def test_what_is_read_of_a_run_is_what_is_fetched(s3: Bucket, run: RunFolder, tm
     assert not list(tmp_path.rglob("outside.parquet"))
 
 
+@pytest.mark.usefixtures("s3")
+def test_what_a_link_points_to_is_not_copied(tmp_path: Path) -> None:
+    run = run_of(tmp_path / "runs")
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("a key")
+    (run.path / "notes.txt").symlink_to(tmp_path / "secret" / "key")
+    (run.path / "more").symlink_to(tmp_path / "secret")
+    at = upload(run, RUNS)
+    assert not [each.address for each in objects.listed(at) if each.address.name in ("notes.txt", "key")]
+
+
 def test_a_copy_that_was_broken_off_is_done_again(s3: Bucket, run: RunFolder) -> None:
     s3.put(f"runs/{run.name}/trials/0001-pg-c4/intervals.parquet", b"half")
     at = upload(run, RUNS)

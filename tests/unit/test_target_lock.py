@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import ExitCode, TargetError
-from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
-from pgdyno.target import lock as lock_module
-from pgdyno.target.lock import FILE, lock_folder
+from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
+from pgdyno.targets import lock as lock_module
+from pgdyno.targets.lock import FILE, lock_folder
 
 
 @pytest.fixture(autouse=True)

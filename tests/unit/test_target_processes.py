@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from pgdyno.errors import TargetError
-from pgdyno.target.account import Account, Relation
-from pgdyno.target.endpoint import free_port, make_socket_folder, remove_socket_folder
-from pgdyno.target.processes import ProcessId, descendants, identify, servers_in, start_ticks
-from pgdyno.target.programs import clean_environment, run_program
-from pgdyno.target.signals import signals_deferred
-from pgdyno.target.web import public_url
+from pgdyno.targets.account import Account, Relation
+from pgdyno.targets.endpoint import free_port, make_socket_folder, remove_socket_folder
+from pgdyno.targets.processes import ProcessId, descendants, identify, servers_in, start_ticks
+from pgdyno.targets.programs import clean_environment, run_program
+from pgdyno.targets.signals import signals_deferred
+from pgdyno.targets.web import public_url
 
 OWN = Account("own", os.geteuid(), os.getegid(), Relation.SAME)
 

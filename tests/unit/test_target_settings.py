@@ -8,9 +8,9 @@ import pytest
 
 from pgdyno.errors import TargetError
 from pgdyno.plan.reserved import RESERVED_SETTINGS
-from pgdyno.target.cluster import check_arguments
-from pgdyno.target.log import explain, explain_whole, read_log
-from pgdyno.target.settings import BEGIN, check_settings, own_settings, quote, write_settings
+from pgdyno.targets.cluster import check_arguments
+from pgdyno.targets.log import explain, explain_whole, read_log
+from pgdyno.targets.settings import BEGIN, check_settings, own_settings, quote, write_settings
 
 
 @pytest.mark.parametrize(

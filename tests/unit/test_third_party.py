@@ -76,3 +76,5 @@ def test_the_wheel_carries_them(notices: str, tmp_path: Path) -> None:
     [wheel] = tmp_path.glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         assert archive.read(f"pgdyno/{third_party.NAME}").decode() == notices
+        texts = {f"pgdyno/report/languages/{tag}/LC_MESSAGES/pgdyno.mo" for tag in ("ja", "ko", "zh")}
+        assert texts <= set(archive.namelist())

@@ -2,26 +2,22 @@
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
 use std::time::Instant;
 
 use pgdyno_wire::{Progress, SqlState, Startup, StartupError, TxStatus};
 
-use crate::cancel::CancelToken;
+use crate::cancel_token::CancelToken;
 use crate::connect_error::{Attempt, Cause, ConnectError};
 use crate::encryption::{self, Failure, Way};
 use crate::env::name_of;
-use crate::error::system_message;
-use crate::hosts::{Host, Place};
+use crate::hosts::{Endpoint, Host, Place};
 use crate::modes::{LoadBalance, TargetSessionAttrs};
+use crate::param_error::system_message;
 use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
 use crate::session::Session;
-use crate::stream::Stream;
+use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
-
-/// Bytes received at once.
-pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 
 impl Cause {
     /// What is tried after this: another address, another host, or nothing.
@@ -51,14 +47,18 @@ struct Target {
     what: String,
 }
 
-/// Where a socket is connected to.
-pub(crate) enum Endpoint {
-    Unix(PathBuf),
-    Tcp(SocketAddr),
+impl Session {
+    /// Connects to the first host that has a session of the kind wanted.
+    ///
+    /// # Errors
+    /// None has; every attempt with its reason.
+    pub fn connect(params: &Params) -> Result<Session, ConnectError> {
+        connect(params)
+    }
 }
 
 /// Tries the hosts in turn.
-pub(crate) fn connect(params: &Params) -> Result<Session, ConnectError> {
+fn connect(params: &Params) -> Result<Session, ConnectError> {
     let wanted = params.target_session_attrs;
     // A second round takes what the first would not.
     let rounds = match wanted {

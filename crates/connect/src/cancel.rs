@@ -1,18 +1,17 @@
 //! Cancelling a statement: a CancelRequest on a connection of its own, to the server that runs it.
 
-use std::fmt;
-use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
 use pgdyno_wire::frontend;
-use pgdyno_wire::startup::CancelKey;
 
-use crate::attempt::{Endpoint, open, receive, send_all};
+use crate::attempt::{open, receive, send_all};
+use crate::cancel_token::{Address, CancelToken, Key};
 use crate::connect_error::Cause;
 use crate::encryption::encrypt;
-use crate::hosts::Host;
+use crate::hosts::Endpoint;
 use crate::params::Params;
 use crate::patience::Patience;
 
@@ -22,73 +21,7 @@ const AT_ONCE: usize = 32;
 /// Bytes of what the server may say to a request; they are ignored.
 const ANSWER_BYTES: usize = 512;
 
-/// What cancels the statement that a session runs. It is small, as a load has one for each session.
-#[derive(Clone, PartialEq, Eq)]
-pub struct CancelToken {
-    pid: u32,
-    key: Key,
-    address: Address,
-    /// Place of the session's host among those of the parameters.
-    host: u16,
-    is_encrypted: bool,
-}
-
-#[derive(Clone, PartialEq, Eq)]
-enum Key {
-    /// Protocol 3.0.
-    Four([u8; 4]),
-    /// Protocol 3.2.
-    Long(Box<[u8]>),
-}
-
-/// Where the session is. A name may have several addresses, and only one of them has the session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Address {
-    /// The socket of the host.
-    Unix,
-    V4(SocketAddrV4),
-    V6(Box<SocketAddrV6>),
-}
-
-impl fmt::Debug for CancelToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CancelToken")
-            .field("pid", &self.pid)
-            .field("address", &self.address)
-            .field("is_encrypted", &self.is_encrypted)
-            .finish_non_exhaustive()
-    }
-}
-
 impl CancelToken {
-    /// For a session at `endpoint` of `host`, one of those of `params`.
-    pub(crate) fn new(
-        params: &Params,
-        host: &Host,
-        endpoint: &Endpoint,
-        is_encrypted: bool,
-        key: &CancelKey,
-    ) -> Option<Self> {
-        let host = params
-            .hosts
-            .iter()
-            .position(|known| std::ptr::eq(known, host))?;
-        Some(Self {
-            pid: key.pid,
-            key: match <[u8; 4]>::try_from(key.key.as_slice()) {
-                Ok(four) => Key::Four(four),
-                Err(_) => Key::Long(key.key.as_slice().into()),
-            },
-            address: match endpoint {
-                Endpoint::Unix(_) => Address::Unix,
-                Endpoint::Tcp(SocketAddr::V4(address)) => Address::V4(*address),
-                Endpoint::Tcp(SocketAddr::V6(address)) => Address::V6(Box::new(*address)),
-            },
-            host: u16::try_from(host).ok()?,
-            is_encrypted,
-        })
-    }
-
     /// Asks the server to cancel the statement, and waits until it has passed the request on.
     ///
     /// The request goes to the address of the session, over TLS if the session does, and with the

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use pgdyno_wire::{ServerError, StartupError};
 
-use crate::error::system_message;
+use crate::param_error::system_message;
 use crate::session_error::CLOSED;
 use crate::tls::TlsError;
 
@@ -85,20 +85,6 @@ impl ConnectError {
     pub fn is_interrupted(&self) -> bool {
         let last = self.attempts.last();
         last.is_some_and(|attempt| matches!(attempt.cause, Cause::Interrupted))
-    }
-
-    /// Whether a password was asked for and there was none, so that the user may be asked.
-    pub fn needs_password(&self) -> bool {
-        matches!(
-            self.attempts.last(),
-            Some(Attempt {
-                cause: Cause::Startup {
-                    error: StartupError::PasswordRequired,
-                    ..
-                },
-                ..
-            })
-        )
     }
 }
 

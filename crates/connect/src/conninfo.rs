@@ -1,7 +1,7 @@
 //! Connection strings: `host=localhost dbname='my db'`, or a URI.
 
-use crate::error::ParamError;
 use crate::keyword::{self, Settings};
+use crate::param_error::ParamError;
 use crate::uri;
 
 /// Whether a text that stands for a database is a connection string, as libpq tells them apart: it

@@ -4,7 +4,7 @@ use std::io;
 
 use pgdyno_wire::frontend;
 
-use crate::link::Event;
+use crate::message_stream::Event;
 use crate::session::Session;
 use crate::session_error::SessionError;
 
@@ -14,6 +14,32 @@ const BUFFER_BYTES: usize = 256 * 1024;
 const HEADER_BYTES: usize = 5;
 /// Longest CopyData that is made: far below the protocol's bound.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
+
+impl Session {
+    /// Starts a `COPY ... FROM STDIN`, a single statement.
+    ///
+    /// # Errors
+    /// The server refused it, it is no such statement, or the connection is gone.
+    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, SessionError> {
+        self.send_query(sql)?;
+        let mut failure = None;
+        loop {
+            match self.next()? {
+                Event::CopyIn => return Ok(CopyIn::new(self)),
+                Event::Ready(status) => {
+                    self.ready(status);
+                    return Err(failure.unwrap_or(SessionError::Unexpected(
+                        "could not start COPY: the statement is not COPY FROM STDIN",
+                    )));
+                }
+                Event::Error(error) => {
+                    failure.get_or_insert(SessionError::Server(error));
+                }
+                _ => {}
+            }
+        }
+    }
+}
 
 /// A COPY under way: takes the stream of its data in pieces of any size.
 ///
@@ -29,7 +55,7 @@ pub struct CopyIn<'a> {
 }
 
 impl<'a> CopyIn<'a> {
-    pub(crate) fn new(session: &'a mut Session) -> Self {
+    fn new(session: &'a mut Session) -> Self {
         let mut frame = Vec::with_capacity(HEADER_BYTES + BUFFER_BYTES + BUFFER_BYTES / 4);
         frame.extend_from_slice(&[0; HEADER_BYTES]);
         CopyIn {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Uid, User};
 
-use crate::error::ParamError;
+use crate::param_error::ParamError;
 
 /// Where servers put their sockets when nobody says otherwise: Debian's place, then upstream's.
 const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];

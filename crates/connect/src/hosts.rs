@@ -1,15 +1,21 @@
 //! The hosts of a connection string: lists of names, addresses and ports, matched up.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use crate::env::Env;
-use crate::error::ParamError;
 use crate::keyword::Settings;
+use crate::param_error::ParamError;
 use crate::secret::Secret;
 
 /// PostgreSQL's port when nobody says otherwise.
 pub const DEFAULT_PORT: u16 = 5432;
+
+/// Where a socket is connected to.
+pub(crate) enum Endpoint {
+    Unix(PathBuf),
+    Tcp(SocketAddr),
+}
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::error::ParamError;
+use crate::param_error::ParamError;
 
 /// Names of options, each with the variable that stands for it when there is one.
 const KEYWORDS: &[(&str, Option<&str>)] = &[

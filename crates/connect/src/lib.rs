@@ -7,19 +7,20 @@
 
 mod attempt;
 pub mod cancel;
+mod cancel_token;
 pub mod connect_error;
 pub mod conninfo;
 pub mod copy;
 mod encryption;
 pub mod env;
-pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 pub mod hosts;
 pub mod keyword;
-mod link;
+mod message_stream;
 pub mod modes;
 pub mod notice;
+pub mod param_error;
 pub mod params;
 pub mod patience;
 pub mod pgpass;
@@ -31,13 +32,14 @@ pub mod stream;
 pub mod tls;
 pub mod uri;
 
-pub use cancel::{CancelToken, cancel_all};
+pub use cancel::cancel_all;
+pub use cancel_token::CancelToken;
 pub use connect_error::{Attempt, Cause, ConnectError};
 pub use copy::CopyIn;
 pub use env::Env;
-pub use error::ParamError;
 pub use hosts::{Host, Place};
 pub use modes::{LoadBalance, SslMode, TargetSessionAttrs};
+pub use param_error::ParamError;
 pub use params::{Params, Sources};
 pub use patience::{Interrupt, Patience};
 pub use secret::Secret;

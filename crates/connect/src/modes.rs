@@ -1,6 +1,6 @@
 //! Options that take one of a few words.
 
-use crate::error::ParamError;
+use crate::param_error::ParamError;
 
 /// Declares an enum of words, with the option's name and a reader.
 macro_rules! words {

@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 
 use crate::conninfo;
 use crate::env::Env;
-use crate::error::ParamError;
 use crate::hosts::{self, Host};
 use crate::keyword::{self, Settings};
 use crate::modes::{ChannelBindingMode, GssEncMode, LoadBalance, SslMode, TargetSessionAttrs};
+use crate::param_error::ParamError;
 use crate::patience::Interrupt;
 use crate::pgpass::{Key, PasswordFile};
 use crate::secret::Secret;
@@ -106,6 +106,13 @@ pub struct Params {
     tls_config: TlsConfigCell,
 }
 
+impl Default for Params {
+    /// libpq's built-in defaults, for the user postgres.
+    fn default() -> Self {
+        Self::resolve(None, &[], &Env::empty("postgres")).expect("the defaults are complete")
+    }
+}
+
 impl Params {
     /// Resolves parameters: `overrides`, then the connection string, then the service file, then
     /// variables, then built-in defaults.
@@ -185,17 +192,6 @@ impl Params {
             params.read_password_file(given("passfile"), env);
         }
         Ok(params)
-    }
-
-    /// The same parameters with a password that was asked for.
-    #[must_use]
-    pub fn with_password(mut self, password: Secret) -> Params {
-        for host in &mut self.hosts {
-            host.password = None;
-            host.password_file = None;
-        }
-        self.password = Some(password);
-        self
     }
 
     /// The same parameters, but SCRAM derives its keys for every connection, as libpq does: they

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use crate::env::Env;
-use crate::error::{ParamError, system_message};
 use crate::keyword::{self, Settings};
+use crate::param_error::{ParamError, system_message};
 
 /// Longest line, in bytes with its end, as in libpq.
 const MAX_LINE_BYTES: usize = 1023;

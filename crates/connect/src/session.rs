@@ -3,13 +3,9 @@
 use pgdyno_wire::startup::Facts;
 use pgdyno_wire::{ServerError, TxStatus, frontend};
 
-use crate::attempt;
-use crate::cancel::CancelToken;
-use crate::connect_error::ConnectError;
-use crate::copy::CopyIn;
-use crate::link::{Event, Link};
+use crate::cancel_token::CancelToken;
+use crate::message_stream::{Event, Link};
 use crate::notice;
-use crate::params::Params;
 use crate::patience::{Interrupt, Patience};
 use crate::session_error::SessionError;
 use crate::stream::{Stream, Transport};
@@ -65,14 +61,6 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    /// Connects to the first host that has a session of the kind wanted.
-    ///
-    /// # Errors
-    /// None has; every attempt with its reason.
-    pub fn connect(params: &Params) -> Result<Session, ConnectError> {
-        attempt::connect(params)
-    }
-
     pub(crate) fn new(
         stream: Stream,
         unread: Vec<u8>,
@@ -204,30 +192,6 @@ impl Session {
         Ok(last.and_then(|result| result.row_count).unwrap_or(0))
     }
 
-    /// Starts a `COPY ... FROM STDIN`, a single statement.
-    ///
-    /// # Errors
-    /// The server refused it, it is no such statement, or the connection is gone.
-    pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, SessionError> {
-        self.send_query(sql)?;
-        let mut failure = None;
-        loop {
-            match self.next()? {
-                Event::CopyIn => return Ok(CopyIn::new(self)),
-                Event::Ready(status) => {
-                    self.ready(status);
-                    return Err(failure.unwrap_or(SessionError::Unexpected(
-                        "could not start COPY: the statement is not COPY FROM STDIN",
-                    )));
-                }
-                Event::Error(error) => {
-                    failure.get_or_insert(SessionError::Server(error));
-                }
-                _ => {}
-            }
-        }
-    }
-
     /// The socket with everything that one needs to go on with it.
     ///
     /// # Errors
@@ -320,7 +284,7 @@ impl Session {
     }
 
     /// Sends a query. Until its answer is whole the session counts as unusable.
-    fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
+    pub(crate) fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
         if !self.usable {
             return Err(SessionError::Unusable);
         }

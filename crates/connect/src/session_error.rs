@@ -5,7 +5,7 @@ use std::io;
 
 use pgdyno_wire::{EncodeError, ProtocolError, ServerError, SqlState};
 
-use crate::error::system_message;
+use crate::param_error::system_message;
 use crate::patience::Interrupt;
 
 /// libpq's words for a server that is gone.

@@ -13,10 +13,13 @@ use rustix::net::{
     send, socket_with, sockopt,
 };
 
-use crate::cancel::CancelToken;
+use crate::cancel_token::CancelToken;
 use crate::params::Keepalives;
 use crate::patience::Patience;
 use crate::tls::{TlsChannel, TlsStream};
+
+/// Bytes received at once.
+pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 
 /// A connected socket. It blocks unless [`Stream::set_nonblocking`] says otherwise.
 #[derive(Debug)]

@@ -1,7 +1,7 @@
 //! Connection URIs: `postgresql://user:password@host:port,host:port/dbname?option=value`.
 
-use crate::error::ParamError;
 use crate::keyword::{self, Settings};
+use crate::param_error::ParamError;
 
 const PREFIXES: [&str; 2] = ["postgresql://", "postgres://"];
 

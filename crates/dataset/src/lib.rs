@@ -6,27 +6,27 @@
 
 mod chunk;
 mod dataset;
-mod draw;
-mod fill;
-mod job;
-mod ledger;
+mod ledgered_statement;
 mod load;
 mod load_error;
+mod load_ledger;
+mod load_order;
+mod load_watcher;
 pub mod mark;
-mod order;
+mod parallel_jobs;
 pub mod pgbench;
+mod random_values;
 pub mod sbtest;
 mod step;
+mod table_filling;
 pub mod tpcc;
-mod undo;
-mod watcher;
 
 pub use dataset::{Dataset, Manner, Part, RowSource, Stages, Table};
 pub use load::load;
 pub use load_error::LoadError;
+pub use load_order::{Beginning, Chunks, Connect, Order, Pieces, Way};
+pub use load_watcher::{Rows, Watcher};
 pub use mark::Mark;
-pub use order::{Beginning, Chunks, Connect, Order, Pieces, Way};
 pub use sbtest::Sbtest;
 pub use step::{STEPS, Step};
 pub use tpcc::Tpcc;
-pub use watcher::{Rows, Watcher};

@@ -1,8 +1,8 @@
 //! A load: its steps, one after the other.
 
-mod at_once;
-mod finish;
-mod settings;
+mod load_end;
+mod one_transaction;
+mod session_settings;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -11,16 +11,16 @@ use pgdyno_connect::{Session, SessionError};
 
 use crate::chunk::{Chunk, cut};
 use crate::dataset::{Dataset, Manner, Stages, Table};
-use crate::fill::Filling;
-use crate::job::at_once;
-use crate::ledger::{self, Identity, Ledger, Sent, Writer};
+use crate::ledgered_statement::Undo;
 use crate::load_error::LoadError;
+use crate::load_ledger::{self, Identity, Ledger, Sent, Writer};
+use crate::load_order::{Beginning, Chunks, Connect, Order, Pieces, Way};
+use crate::load_watcher::Watcher;
 use crate::mark;
-use crate::order::{Beginning, Chunks, Connect, Order, Pieces, Way};
+use crate::parallel_jobs::at_once;
 use crate::step::Step;
-use crate::undo::Undo;
-use crate::watcher::Watcher;
-use settings::{parallel_workers, settings};
+use crate::table_filling::Filling;
+use session_settings::{parallel_workers, settings};
 
 /// The SQLSTATE of a statement that was cancelled.
 const QUERY_CANCELED: &str = "57014";
@@ -158,7 +158,7 @@ impl<W: Watcher> Load<'_, W> {
     /// rows were committed asynchronously a moment ago.)
     fn session_settings(&mut self, at_once: usize) -> Result<(), LoadError> {
         let sql = settings(at_once);
-        ledger::execute(self.session, &sql).map(drop)
+        load_ledger::execute(self.session, &sql).map(drop)
     }
 
     fn step(&mut self, step: Step, position: usize) -> Result<(), LoadError> {
@@ -232,7 +232,7 @@ impl<W: Watcher> Load<'_, W> {
         };
         let result = all();
         if let Err(error) = result {
-            ledger::roll_back(self.session);
+            load_ledger::roll_back(self.session);
             return Err(error);
         }
         if permitted {
@@ -290,7 +290,7 @@ impl<W: Watcher> Load<'_, W> {
             self.go_on()?;
             match (self.connect)() {
                 Ok(mut session) => {
-                    ledger::execute(&mut session, &settings(all))?;
+                    load_ledger::execute(&mut session, &settings(all))?;
                     self.others.push(session);
                 }
                 Err(error) => {
@@ -355,9 +355,9 @@ impl<W: Watcher> Load<'_, W> {
     /// to one of them: more would only take cores and memory from each other.
     fn share_processes(&mut self, sessions: usize) -> Result<(), LoadError> {
         let sql = parallel_workers(sessions);
-        ledger::execute(self.session, &sql)?;
+        load_ledger::execute(self.session, &sql)?;
         for session in &mut self.others {
-            ledger::execute(session, &sql)?;
+            load_ledger::execute(session, &sql)?;
         }
         Ok(())
     }
@@ -374,7 +374,7 @@ impl<W: Watcher> Load<'_, W> {
     /// Gives the rows affected.
     fn execute(&mut self, sql: &str) -> Result<u64, LoadError> {
         self.go_on()?;
-        let result = ledger::execute(self.session, sql);
+        let result = load_ledger::execute(self.session, sql);
         self.tell_notices();
         result
     }

@@ -1,7 +1,7 @@
 //! The mark: what a whole load leaves in the database's comment, for those who come later.
 //!
 //! It stands behind the user's own text, if there is one, between `[pgdyno-dataset ` and `]`. The
-//! contract is `docs/reference/dataset-mark.md`.
+//! contract is `docs/reference/dataset-stamp.md`.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-use crate::ledger::{execute, query, quoted};
 use crate::load_error::LoadError;
+use crate::load_ledger::{execute, query, quoted};
 
 /// Version of the mark.
 pub const FORMAT: u32 = 1;

@@ -5,7 +5,7 @@
 
 pub mod conditions;
 mod dataset;
-pub mod names;
+pub mod last_names;
 pub mod nurand;
 pub mod routines;
 mod row_writer;

@@ -1,6 +1,6 @@
-//! Why a client gives up, and how pgbench says it.
+//! Why a client gives up, in the lines that pgbench prints.
 
-/// What ended a client, when the server has not said it.
+/// What ended a client, when it was not an error of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Abort {
     /// What failed in an expression or a shell command, said on a line of its own.

@@ -11,7 +11,7 @@ const KEPT_BYTES: usize = 512;
 #[derive(Debug, Default)]
 pub struct Answer {
     results: Vec<StatementResult>,
-    /// Bodies of rows, one behind the other.
+    /// Bodies of rows, one after the other.
     data: Vec<u8>,
     /// Where each row begins in `data`.
     starts: Vec<usize>,
@@ -28,7 +28,7 @@ pub struct Answer {
 pub struct StatementResult {
     /// Columns, of a statement with rows whose columns were described.
     pub columns: Option<u16>,
-    /// Rows affected or returned, of a command that says it.
+    /// Rows affected or returned, of a command whose tag has them.
     pub affected: Option<u64>,
     /// What the command did.
     pub kind: Kind,
@@ -129,7 +129,7 @@ impl Answer {
         self.error.as_deref()
     }
 
-    /// Whether a transaction block is open behind it; it may have failed.
+    /// Whether a transaction block is open after it; it may have failed.
     #[must_use]
     pub fn in_block(&self) -> bool {
         self.tx_status
@@ -192,7 +192,7 @@ impl Answer {
         self.tx_status = Some(tx_status);
     }
 
-    /// Gives up the error: it is to be told of.
+    /// Takes the error out, to report it.
     pub(crate) fn take_error(&mut self) -> Option<Box<ServerError>> {
         self.error.take()
     }

@@ -1,154 +1,98 @@
-//! One session's state machine: bytes and instants in, the next step out. It does no I/O.
+//! One client's state machine: bytes and instants in, the next step out. It does no I/O.
+//!
+//! Its [`Session`] is the exchange with the server, its [`Transaction`] what it runs there, and its
+//! [`State`] what it waits for.
 
 mod auto_pipeline;
 mod commands;
-mod driven;
+mod driver_requests;
 mod failures;
-mod life;
-mod parting;
+mod lifecycle;
 mod pauses;
-mod planned;
+mod phased;
 mod reconnect;
-mod sessions;
+mod session_changes;
+mod shutdown;
+mod state;
 
 use std::sync::Arc;
 
 use pgdyno_script::{Rng, Value, Vars};
-use pgdyno_wire::{self as wire, Exchange, Reply, ServerError, TxStatus, frontend};
+use pgdyno_wire::ServerError;
 
-use self::auto_pipeline::Batches;
-pub use self::parting::Hold;
+pub use self::state::Hold;
+use self::state::{Awaited, Connection, Pause, State};
 use crate::abort::{Abort, Form};
 use crate::clock::Nanos;
+use crate::commit_ledger::{ClientLedger, CommitOutcome};
 use crate::driver::Event;
 use crate::interval::Consequence;
-use crate::ledger::{Fate, Page};
-use crate::message::Parsed;
 use crate::pacing;
 use crate::poller::Next;
-use crate::reconnect::{ends_session, words_of_end};
+use crate::reconnect::{Absence, describe_disconnect, ends_session};
 use crate::recorder::Ending;
-use crate::rows::Rows;
+use crate::session::{Received, Session};
 use crate::shared::Shared;
-use crate::spec::{Initial, Limit};
+use crate::spec::{Initial, Limit, Spec};
+use crate::transaction::{DriverRun, Mode, Transaction};
 
-/// What a client is doing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    /// Lets others run before its next transaction.
-    Yielded,
-    /// Waits for its intended start.
-    Scheduled,
-    /// Keys in its next transaction (--keying-time).
-    Keying,
-    /// Thinks about its last transaction (--think-time).
-    Thinking,
-    /// Goes to another worker before its next transaction.
-    Departing,
-    /// Waits for a connection of its own (-C), or for one in place of a lost one.
-    Connecting,
-    /// Waits until another of its sessions is current (drivers).
-    Changing,
-    /// Waits before it asks for a connection in place of a lost one.
-    Disconnected,
-    /// Waits until statements are prepared that are executed after that.
-    Preparing,
-    /// Waits for the answer to a statement or a pipeline.
-    Waiting,
-    /// In `\sleep`.
-    Sleeping,
-    /// Waits for the end of a ROLLBACK after a failed statement.
-    RollingBack(Ending),
-    /// Waits until somebody else has begun the start that is next (phases).
-    StandingBy,
-    /// Not in use for now (phases).
-    Resting,
-    /// Was stopped, and waits for the end of its statement in the server.
-    Leaving,
-    /// Has done all it had to.
-    Finished,
-    /// Gave up.
-    Aborted,
-}
+/// What a backend's end between two messages is reported as.
+const BACKEND_DIED: &str = "perhaps the backend died while processing";
+/// What fails in [`Awaited::Rollback`].
+const ROLLING_BACK: &str = "rolling back the transaction after an error";
 
-/// The transaction that a client is in, or is about to begin.
-#[derive(Debug, Default)]
-struct Transaction {
-    intended: Nanos,
-    started: Nanos,
-    begun: bool,
-    tries: u32,
-    /// Whether it has waited for the server.
-    waited: bool,
-    /// The random state at its begin, to which a retry returns.
-    rng: Option<Rng>,
-}
-
-/// A failed try.
-#[derive(Debug)]
-struct Failed {
-    error: Box<ServerError>,
-    /// The error with its place in the statement as it was sent.
-    words: String,
-}
-
-/// One session.
+/// One client.
 #[derive(Debug)]
 pub struct Client {
     id: usize,
-    vars: Vars,
-    rng: Rng,
-    /// Chooses its scripts; None: its worker does.
-    choice: Option<Rng>,
-    script: usize,
-    /// The record of the transaction: the script's, in a run with phases the script's of its phase.
-    record: usize,
-    /// Next operation of the script.
-    at: usize,
     state: State,
-    exchange: Exchange,
-    out: Vec<u8>,
-    /// Of all scripts' statements, at [`Shared::place`]: whether this connection has it prepared.
-    prepared: Box<[Parsed]>,
-    /// Statements whose Parse is not answered yet.
-    fresh: Vec<usize>,
-    /// The statement whose answer is awaited; None for those of a pipeline.
-    statement: Option<usize>,
-    /// The statements of the pipeline, in order.
-    piped: Vec<usize>,
-    in_pipeline: bool,
-    /// Statements that share a round trip (--auto-pipeline).
-    batch: Batches,
-    /// Syncs that are not yet answered.
-    awaited: usize,
-    tx_status: TxStatus,
-    /// Operation whose answer is awaited.
-    command: usize,
-    command_started: Nanos,
-    error: Option<Box<ServerError>>,
-    /// Results that were complete when it came.
-    error_query: usize,
-    /// The error that is being rolled back.
-    failed: Option<Box<Failed>>,
-    rows: Rows,
-    /// Whether the exchange hands rows over.
-    captures: bool,
-    /// Whether it tells of every result.
-    completions: bool,
+    session: Session,
     transaction: Transaction,
-    /// Draws how long it keys and thinks.
-    pacing_rng: Rng,
+    vars: Vars,
+    random: Random,
+    /// Transactions that have ended.
     ended: u64,
     /// The instant that it waits for: a timer of a transaction that was lost may come before.
     wakes_at: Nanos,
     /// From a lost connection to the first success after it.
-    absence: Option<Box<reconnect::Absence>>,
+    absence: Option<Box<Absence>>,
     /// What became of its transactions (--ledger).
-    page: Option<Box<Page>>,
-    /// What decides in place of a script.
-    driven: Option<Box<driven::Driven>>,
-    /// Its other sessions; None while it has one.
-    sessions: Option<Box<sessions::Sessions>>,
+    ledger: Option<Box<ClientLedger>>,
+}
+
+/// A client's random sequences.
+#[derive(Debug)]
+struct Random {
+    /// For the functions of scripts.
+    functions: Rng,
+    /// Chooses its scripts; None: its worker does.
+    choice: Option<Rng>,
+    /// Draws how long it keys and thinks.
+    pacing: Rng,
+}
+
+impl Random {
+    fn new(id: usize, spec: &Spec) -> Self {
+        let seeds = &spec.seeds;
+        Self {
+            functions: Rng::seed(seeds.clients[id]),
+            choice: seeds.choice_of_clients.get(id).copied().map(Rng::seed),
+            pacing: pacing::rng(seeds.clients[id]),
+        }
+    }
+}
+
+/// The variables of client number `id` before its first transaction.
+fn initial_vars(id: usize, spec: &Spec) -> Vars {
+    let mut vars = Vars::new(Arc::clone(&spec.symbols));
+    for (slot, initial) in &spec.initial {
+        match initial {
+            Initial::Text(text) => vars.set_text(*slot, text.as_bytes()),
+            Initial::Int(value) => vars.set_value(*slot, Value::Int(*value)),
+            Initial::ClientId => vars.set_value(*slot, Value::Int(id as i64)),
+        }
+    }
+    vars
 }
 
 impl Client {
@@ -156,58 +100,57 @@ impl Client {
     #[must_use]
     pub fn new(id: usize, shared: &Shared<'_>) -> Self {
         let spec = shared.spec;
-        let mut vars = Vars::new(Arc::clone(&spec.symbols));
-        for (slot, initial) in &spec.initial {
-            match initial {
-                Initial::Text(text) => vars.set_text(*slot, text.as_bytes()),
-                Initial::Int(value) => vars.set_value(*slot, Value::Int(*value)),
-                Initial::ClientId => vars.set_value(*slot, Value::Int(id as i64)),
+        let mode = match &spec.drivers {
+            Some(drivers) => {
+                let driver = drivers.driver(spec.group_of(shared.worker, id), id);
+                Mode::Driver(Box::new(DriverRun::new(driver)))
             }
-        }
+            None => Mode::Script { statement: None },
+        };
         Self {
             id,
-            vars,
-            rng: Rng::seed(spec.seeds.clients[id]),
-            choice: spec.seeds.choice_of_clients.get(id).copied().map(Rng::seed),
-            script: 0,
-            record: 0,
-            at: 0,
-            state: State::Scheduled,
-            exchange: Exchange::new(wire::Capture::None, false),
-            out: Vec::new(),
-            prepared: vec![Parsed::No; shared.statements()].into(),
-            fresh: Vec::new(),
-            statement: None,
-            piped: Vec::new(),
-            in_pipeline: false,
-            batch: Batches::default(),
-            awaited: 0,
-            tx_status: TxStatus::Idle,
-            command: 0,
-            command_started: 0,
-            error: None,
-            error_query: 0,
-            failed: None,
-            rows: Rows::default(),
-            captures: false,
-            completions: false,
-            transaction: Transaction::default(),
-            pacing_rng: pacing::rng(spec.seeds.clients[id]),
+            state: State::Paused(Pause::Schedule),
+            session: Session::new(shared.statements()),
+            transaction: Transaction::new(mode),
+            vars: initial_vars(id, spec),
+            random: Random::new(id, spec),
             ended: 0,
             wakes_at: 0,
             absence: None,
-            page: spec.ledger.as_ref().map(|_| Box::new(Page::new(id))),
-            driven: spec.drivers.as_ref().map(|drivers| {
-                driven::Driven::new(drivers.driver(spec.group_of(shared.worker, id), id))
-            }),
-            sessions: None,
+            ledger: spec
+                .ledger
+                .as_ref()
+                .map(|_| Box::new(ClientLedger::new(id))),
         }
+    }
+
+    /// Goes over to `state`.
+    fn enter(&mut self, state: State) {
+        match state {
+            State::Paused(_) | State::Departing | State::Unconnected(_) => {
+                debug_assert!(!self.transaction.begun, "{state:?} in a transaction");
+            }
+            State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_))
+            | State::Stopping => {
+                debug_assert!(self.session.awaits_answer(), "{state:?} without an answer");
+            }
+            State::Running(Awaited::SessionChange(_)) => {
+                debug_assert!(self.transaction.is_driven(), "{state:?} without a driver");
+            }
+            State::Running(Awaited::Sleep) | State::Finished | State::Aborted => {}
+        }
+        debug_assert!(
+            !self.stopped() || matches!(state, State::Aborted | State::Stopping),
+            "{state:?} after {:?}",
+            self.state
+        );
+        self.state = state;
     }
 
     /// What is to be sent.
     #[must_use]
     pub fn outgoing(&self) -> &[u8] {
-        &self.out
+        self.session.outgoing()
     }
 
     /// Whether it is inside a transaction.
@@ -221,7 +164,10 @@ impl Client {
     pub fn awaited_start(&self) -> Option<Nanos> {
         let waits = match self.waits_away() {
             Some(has_chosen) => has_chosen,
-            None => matches!(self.state, State::Scheduled | State::Connecting),
+            None => matches!(
+                self.state,
+                State::Paused(Pause::Schedule) | State::Unconnected(Connection::Requested)
+            ),
         };
         waits.then_some(self.transaction.intended)
     }
@@ -229,18 +175,18 @@ impl Client {
     /// Number of the record of the transaction that it is inside.
     #[must_use]
     pub fn record_in_flight(&self) -> Option<usize> {
-        self.in_flight().then_some(self.record)
+        self.in_flight().then_some(self.transaction.record)
     }
 
-    /// What it knows of its transactions; of one under way nothing will be heard.
-    pub fn take_page(&mut self) -> Option<Page> {
-        self.settle(Fate::Unknown);
-        self.page.take().map(|page| *page)
+    /// What it knows of its transactions; the end of one under way will not be answered.
+    pub fn take_ledger(&mut self) -> Option<ClientLedger> {
+        self.settle(CommitOutcome::Unknown);
+        self.ledger.take().map(|ledger| *ledger)
     }
 
-    fn settle(&mut self, fate: Fate) {
-        if let Some(page) = &mut self.page {
-            page.settle(fate);
+    fn settle(&mut self, fate: CommitOutcome) {
+        if let Some(ledger) = &mut self.ledger {
+            ledger.settle(fate);
         }
     }
 
@@ -259,8 +205,8 @@ impl Client {
     /// Begins the first transaction, now that everybody is connected.
     pub fn begin(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         shared.begin(now);
-        if self.driven.is_some() {
-            return self.open_driven(now, shared);
+        if self.transaction.is_driven() {
+            return self.open_driver(now, shared);
         }
         self.choose(now, shared)
     }
@@ -279,14 +225,14 @@ impl Client {
 
     /// Departs if it waits for its intended start; that goes with it.
     pub fn depart_if_waiting(&mut self, shared: &mut Shared<'_>) {
-        if self.state == State::Scheduled && shared.departures.wants(self.id) {
+        if self.state == State::Paused(Pause::Schedule) && shared.departures.wants(self.id) {
             shared.departures.add(self.id);
         }
     }
 
     /// Departs before the next transaction.
     fn depart(&mut self, shared: &mut Shared<'_>) -> Next {
-        self.state = State::Departing;
+        self.enter(State::Departing);
         shared.departures.add(self.id);
         Next::Wait
     }
@@ -302,7 +248,7 @@ impl Client {
     /// It has come to the worker of `shared`.
     pub fn arrived(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
-            State::Scheduled => {
+            State::Paused(Pause::Schedule) => {
                 self.sleep_until(self.transaction.intended, shared);
                 Next::Wait
             }
@@ -315,118 +261,128 @@ impl Client {
     /// The instant that it waited for has come.
     pub fn woken(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         match self.state {
-            State::Connecting | State::Disconnected => self.woken_without_connection(now, shared),
+            State::Unconnected(_) => self.woken_without_connection(now, shared),
             _ if now < self.wakes_at => Next::Wait,
-            State::Yielded | State::StandingBy | State::Resting => self.choose(now, shared),
-            State::Scheduled if shared.roster.is_some() => self.turn_came(now, shared),
-            State::Scheduled => self.begin_transaction(now, shared),
-            State::Keying | State::Thinking => self.paused(now, shared),
-            State::Changing => {
+            State::Paused(pause) => self.resume_from(pause, now, shared),
+            State::Running(Awaited::SessionChange(_)) => {
                 shared.change_session(self.id);
                 Next::Wait
             }
-            State::Sleeping if self.driven.is_some() => self.drive(Event::Woken, now, shared),
-            State::Sleeping => {
+            State::Running(Awaited::Sleep) if self.transaction.is_driven() => {
+                self.drive(Event::Woken, now, shared)
+            }
+            State::Running(Awaited::Sleep) => {
                 self.end_command(now, shared);
                 self.run(now, shared)
             }
-            _ => Next::Wait,
+            State::Running(Awaited::Preparation | Awaited::Answer | Awaited::Rollback(_))
+            | State::Departing
+            | State::Stopping
+            | State::Finished
+            | State::Aborted => Next::Wait,
+        }
+    }
+
+    fn resume_from(&mut self, pause: Pause, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match pause {
+            Pause::Yield | Pause::StandBy | Pause::Rest => self.choose(now, shared),
+            Pause::Schedule if shared.phase_state.is_some() => self.turn_came(now, shared),
+            Pause::Schedule => self.begin_transaction(now, shared),
+            Pause::Keying => self.end_keying(now, shared),
+            Pause::Thinking => self.end_thinking(now, shared),
         }
     }
 
     /// Bytes came from the server.
     pub fn received(&mut self, bytes: &[u8], shared: &mut Shared<'_>) -> Next {
-        if self.state == State::Leaving {
-            return self.received_while_leaving(bytes, shared);
+        if self.state == State::Stopping {
+            return self.received_while_stopping(bytes, shared);
         }
         // one that came between an answer and the sending of this batch: now that is done
-        if self.error.is_some() && self.batch.is_sent() {
+        if self.session.error().is_some() && self.transaction.mode.awaits_batch() {
             self.batched_error();
         }
         let mut input = bytes;
         let mut now = None;
         let mut next = Next::Wait;
         let mut copies = false;
-        let broken = loop {
-            let reply = match self.exchange.next(&mut input) {
+        loop {
+            let is_unsent = next == Next::Send;
+            let symbols = &shared.spec.symbols;
+            match self.session.receive(&mut input, is_unsent, symbols) {
                 Ok(None) if copies => return self.end_copy(shared),
                 Ok(None) => return next,
-                Ok(Some(reply)) => reply,
-                Err(error) => break error,
-            };
-            match reply {
-                // of what is not sent yet there can be no answer
-                Reply::Ready(_) | Reply::CopyIn if next == Next::Send => {}
-                Reply::Ready(status) => {
-                    self.tx_status = status;
-                    if self.state == State::Preparing {
-                        self.report_unprepared(shared);
-                    }
-                    self.awaited = self.awaited.saturating_sub(1);
-                    if self.batch.is_sent() {
-                        self.batched_result(true, &mut now, shared);
-                    }
-                    if self.awaited == 0 {
+                Ok(Some(Received::Ready)) => {
+                    if self.ready(&mut now, shared) {
                         copies = false;
                         next = self.answered(shared);
-                        // behind it there may be a notice, half of one, or why the server leaves
+                        // after it there may be a notice, half of one, or why the server leaves
                         if input.is_empty() || next == Next::Close {
                             return next;
                         }
                     }
                 }
-                Reply::Error(error) if self.error.is_none() => {
-                    let is_end = shared.outages.is_some() && ends_session(&error);
-                    self.error = Some(error);
-                    self.error_query = self.rows.query();
-                    if is_end {
+                Ok(Some(Received::Error)) => {
+                    if shared.outages.is_some() && self.session.error().is_some_and(ends_session) {
                         return self.lost("", shared);
                     }
-                    if next != Next::Send && self.batch.is_sent() {
+                    if !is_unsent && self.transaction.mode.awaits_batch() {
                         self.batched_error();
                     }
                 }
-                Reply::Error(_) => {}
-                Reply::CopyIn => copies = true,
-                Reply::Notice(notice) => self.print_notice(&notice, shared),
-                reply => {
-                    self.rows.take(&reply, &shared.spec.symbols);
-                    let completes = matches!(reply, Reply::Complete(_) | Reply::EmptyQuery);
-                    if completes && next != Next::Send && self.batch.is_sent() {
+                Ok(Some(Received::CopyIn)) => copies = true,
+                Ok(Some(Received::Notice(notice))) => self.print_notice(&notice, shared),
+                Ok(Some(Received::Result)) => {
+                    if !is_unsent && self.transaction.mode.awaits_batch() {
                         self.batched_result(false, &mut now, shared);
                     }
                 }
+                Ok(Some(Received::Other)) => {}
+                Err(broken) => return self.protocol_broken(next, &broken.to_string(), shared),
             }
-        };
+        }
+    }
+
+    /// A ReadyForQuery has come; whether all that was sent is answered with it.
+    #[inline]
+    fn ready(&mut self, now: &mut Option<Nanos>, shared: &mut Shared<'_>) -> bool {
+        if self.state == State::Running(Awaited::Preparation) {
+            self.report_unprepared(shared);
+        }
+        let is_answered = self.session.count_answer();
+        if self.transaction.mode.awaits_batch() {
+            self.batched_result(true, now, shared);
+        }
+        is_answered
+    }
+
+    /// The server does not keep to the protocol.
+    #[cold]
+    fn protocol_broken(&mut self, next: Next, broken: &str, shared: &mut Shared<'_>) -> Next {
         if self.stopped() {
             return next;
         }
         if shared.outages.is_some() {
-            return self.lost(&broken.to_string(), shared);
+            return self.lost(broken, shared);
         }
-        let why = Abort::command("SQL", &broken.to_string());
+        let why = Abort::command("SQL", broken);
         self.abort(&why, Consequence::ConnectionLost, shared)
     }
 
-    /// A script has no data for `COPY FROM STDIN`: the copy is an empty one. The server has
-    /// passed over the Sync that came before the end of the data.
+    /// A script has no data for `COPY FROM STDIN`: the copy is an empty one.
     fn end_copy(&mut self, shared: &Shared<'_>) -> Next {
-        self.out.clear();
-        frontend::copy_done(&mut self.out);
-        let is_simple = match &self.driven {
-            Some(driven) => !driven.is_extended(),
+        let is_simple = match self.transaction.driver() {
+            Some(driver) => !driver.asked.is_extended,
             None => shared.is_simple,
         };
-        if !is_simple {
-            frontend::sync(&mut self.out);
-        }
+        self.session.end_copy(is_simple);
         Next::Send
     }
 
     /// The connection is gone.
     pub fn closed(&mut self, why: Option<&std::io::Error>, shared: &mut Shared<'_>) {
         if shared.outages.is_some() {
-            self.lost(&words_of_end(why), shared);
+            self.lost(&describe_disconnect(why), shared);
             return;
         }
         // with -C the old connection ends while the next is waited for
@@ -434,13 +390,11 @@ impl Client {
         if self.stopped() || is_own_end || self.replaces_session() {
             return;
         }
-        let died = "perhaps the backend died while processing";
         let mut abort = match self.state {
-            State::RollingBack(_) => {
-                let doing = "rolling back the transaction after an error";
-                Abort::new(Form::While, format!("{doing}; {died}"))
+            State::Running(Awaited::Rollback(_)) => {
+                Abort::new(Form::While, format!("{ROLLING_BACK}; {BACKEND_DIED}"))
             }
-            _ => Abort::command("SQL", died),
+            _ => Abort::command("SQL", BACKEND_DIED),
         };
         abort.cause = why.map(ToString::to_string);
         self.abort(&abort, Consequence::ConnectionLost, shared);
@@ -458,7 +412,7 @@ impl Client {
             let why = Abort::new(Form::While, "establishing connection").because(error);
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
-        let record = &mut shared.recorder.scripts[self.record];
+        let record = &mut shared.recorder.scripts[self.transaction.record];
         record.connecting.record(now.saturating_sub(since));
         self.forget_session();
         if !shared.schedule.is_open() {
@@ -484,12 +438,11 @@ impl Client {
     }
 
     fn finish(&mut self, shared: &mut Shared<'_>) -> Next {
-        if let Some(next) = self.close_driven(shared) {
+        if let Some(next) = self.close_driver(shared) {
             return next;
         }
-        self.state = State::Finished;
-        self.out.clear();
-        frontend::terminate(&mut self.out);
+        self.enter(State::Finished);
+        self.session.terminate();
         Next::Send
     }
 
@@ -497,46 +450,54 @@ impl Client {
     fn answered(&mut self, shared: &mut Shared<'_>) -> Next {
         let now = shared.clock.now();
         self.transaction.waited = true;
-        if self.state != State::Preparing {
+        if self.state != State::Running(Awaited::Preparation) {
             shared.debug(|| format!("client {} receiving", self.id));
         }
         match self.state {
-            State::Preparing => self.all_prepared(now, shared),
-            State::Waiting if self.driven.is_some() => self.driven_answered(now, shared),
-            State::Waiting if self.batch.is_sent() => self.batch_answered(now, shared),
-            State::Waiting if self.error.is_some() => self.statement_failed(now, shared),
-            State::Waiting => {
-                self.forget_fresh();
-                self.end_command(now, shared);
-                match self.rows.assign(&mut self.vars, &shared.spec.symbols) {
-                    Ok(()) => self.run(now, shared),
-                    Err(why) => self.abort(&why, Consequence::ClientAborted, shared),
-                }
-            }
-            State::RollingBack(_) if self.error.is_some() => {
-                let said = self.error.as_deref().map(ToString::to_string);
-                let doing = "rolling back the transaction after an error";
-                let why = Abort::new(
-                    Form::While,
-                    format!("{doing}; {}", said.unwrap_or_default()),
-                );
-                self.abort(&why, Consequence::ClientAborted, shared)
-            }
-            State::RollingBack(ending) => self.after_failure(ending, now, shared),
-            State::Yielded
-            | State::Scheduled
-            | State::Keying
-            | State::Thinking
+            State::Running(Awaited::Answer) => match self.transaction.mode {
+                Mode::Driver(_) => self.driver_answered(now, shared),
+                Mode::Batch(_) => self.batch_answered(now, shared),
+                Mode::Script { .. } | Mode::Pipeline { .. } => self.statement_answered(now, shared),
+            },
+            State::Running(Awaited::Preparation) => self.all_prepared(now, shared),
+            State::Running(Awaited::Rollback(ending)) => self.rolled_back(ending, now, shared),
+            State::Running(Awaited::Sleep | Awaited::SessionChange(_))
+            | State::Paused(_)
             | State::Departing
-            | State::Connecting
-            | State::Disconnected
-            | State::Sleeping
-            | State::Changing
-            | State::StandingBy
-            | State::Resting
-            | State::Leaving
+            | State::Unconnected(_)
+            | State::Stopping
             | State::Finished
             | State::Aborted => Next::Wait,
+        }
+    }
+
+    /// A statement by itself, or a pipeline, is answered.
+    fn statement_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if self.session.error().is_some() {
+            return self.statement_failed(now, shared);
+        }
+        self.session.confirm_prepared();
+        self.end_command(now, shared);
+        self.assign_and_run(now, shared)
+    }
+
+    /// Sets the variables that a statement was to set, and goes on with the script.
+    fn assign_and_run(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let rows = self.session.rows_mut();
+        match rows.assign(&mut self.vars, &shared.spec.symbols) {
+            Ok(()) => self.run(now, shared),
+            Err(why) => self.abort(&why, Consequence::ClientAborted, shared),
+        }
+    }
+
+    /// The ROLLBACK after a failed statement is answered.
+    fn rolled_back(&mut self, ending: Ending, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match self.session.error().map(ServerError::to_string) {
+            Some(error) => {
+                let why = Abort::new(Form::While, format!("{ROLLING_BACK}; {error}"));
+                self.abort(&why, Consequence::ClientAborted, shared)
+            }
+            None => self.after_failure(ending, now, shared),
         }
     }
 }

@@ -10,16 +10,14 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 use crate::client::Client;
 use crate::clock::Clock;
 use crate::interval::Consequence;
-use crate::message::{Template, templates};
 use crate::pacing::Pacing;
 use crate::poller::Next;
-use crate::scaling::Scaling;
 use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries,
-    WeightedProgram, Window,
+    Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Tries, WeightedProgram,
 };
+use crate::statement_template::{Template, templates};
 
 const READY: &[u8] = b"Z\0\0\0\x05I";
 const READY_IN_BLOCK: &[u8] = b"Z\0\0\0\x05T";
@@ -47,36 +45,14 @@ fn spec(script: &str, mode: QueryMode, limit: Limit, tries: Tries, arrivals: Arr
         params: Params::resolve(Some("host=/nowhere user=u dbname=d"), &[], &env)
             .expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
-        drivers: None,
         symbols: Arc::new(symbols),
-        initial: vec![],
         mode,
-        preparing: Preparing::WithFirstUse,
-        pipelining: Pipelining::Explicit,
-        clients: 1,
-        part: None,
-        workers: 1,
-        scaling: Scaling::Fixed,
         limit,
-        drain_limit: None,
-        warmup: Duration::ZERO,
         arrivals,
         pacing: vec![Pacing::default()],
-        phases: None,
-        timer_tick: Duration::ZERO,
-        latency_limit: None,
         tries,
-        timing: Timing::Statements,
-        io: Io::Auto,
-        on_error: OnError::Abort,
-        on_loss: OnLoss::Abort,
-        ledger: None,
-        sessions: Sessions::Kept,
-        log: None,
-        debug: None,
-        exit_on_abort: false,
-        window: Window::Planned,
         seeds,
+        ..Spec::default()
     }
 }
 
@@ -121,12 +97,12 @@ macro_rules! bench {
 }
 
 mod auto_pipeline;
-mod driven;
-mod ledger;
+mod commit_ledger;
+mod driver;
 mod pacing;
-mod parting;
 mod preparing;
 mod reconnect;
+mod shutdown;
 
 fn twice(script: &str, mode: QueryMode) -> Spec {
     spec(

@@ -1,7 +1,7 @@
 //! Clients whose transactions are decided while they run, by code in place of a compiled script.
 //!
-//! A [`Driver`] is one client's: a state machine without I/O. The engine tells it what happened, and
-//! it says what comes next. Schedule, intervals, latencies, retries and outages stay the engine's.
+//! A [`Driver`] is one client's: a state machine without I/O. The engine passes it what happened, and
+//! it decides what comes next. Schedule, intervals, latencies, retries and outages stay the engine's.
 //!
 //! ```text
 //! Connected → … → Done, once a session
@@ -12,8 +12,7 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use pgdyno_wire::frontend::{self, Param};
-use pgdyno_wire::{BindTemplate, Columns, EncodeError};
+use pgdyno_wire::{BindTemplate, EncodeError, frontend};
 
 pub use crate::answer::{Answer, Kind, Rows, StatementResult};
 use crate::clock::Nanos;
@@ -99,13 +98,13 @@ pub enum Change {
     },
 }
 
-/// What is known of a refused transaction, beside the error of the last answer.
+/// What is known of a refused transaction, besides the error of the last answer.
 #[derive(Debug, Default)]
 pub struct Refused {
     /// Whether the script counts the error as one to ignore: then the transaction is tried again
     /// whatever the error is.
     pub ignorable: bool,
-    /// What is said of a client that ends because of it; None is the server's own words.
+    /// The message of a client that ends because of it; None is the server's own message.
     pub words: Option<String>,
 }
 
@@ -124,7 +123,7 @@ pub struct Outgoing<'a> {
 pub(crate) struct Asked {
     /// How many ReadyForQuery will come.
     pub readies: usize,
-    /// Whether a Sync is due behind them.
+    /// Whether a Sync is due after them.
     pub unsynced: bool,
     /// Whether the last message was of the extended protocol.
     pub is_extended: bool,
@@ -158,7 +157,7 @@ impl<'a> Outgoing<'a> {
         self.asked.rows = true;
     }
 
-    /// Adds to what the script's statements did: what no answer tells.
+    /// Adds what the script's statements did and no answer shows.
     pub fn count(&mut self, counts: &Statements) {
         self.asked.counted.add(counts);
     }
@@ -216,25 +215,6 @@ impl<'a> Outgoing<'a> {
         write: impl FnMut(u16, &mut Vec<u8>) -> bool,
     ) -> Result<(), EncodeError> {
         template.append(self.out, write)?;
-        self.extended();
-        Ok(())
-    }
-
-    /// Executes a prepared statement with parameters in the formats that they have.
-    ///
-    /// # Errors
-    /// A name holds a zero byte, or a value is too long.
-    pub fn execute_with(
-        &mut self,
-        name: &str,
-        params: &[Param<'_>],
-        columns: Columns,
-    ) -> Result<(), EncodeError> {
-        frontend::bind_params(self.out, "", name, params)?;
-        if columns == Columns::Described {
-            frontend::describe_portal(self.out, "")?;
-        }
-        frontend::execute(self.out, "", 0)?;
         self.extended();
         Ok(())
     }

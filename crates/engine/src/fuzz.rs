@@ -8,7 +8,6 @@ use std::cell::RefCell;
 use std::fmt::Write;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
 use arbitrary::{Result, Unstructured};
 use pgdyno_connect::{Env, Params};
@@ -16,16 +15,13 @@ use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
 
 use crate::client::Client;
 use crate::clock::{Clock, Nanos};
-use crate::message::{Template, templates};
 use crate::pacing::Pacing;
 use crate::poller::Next;
-use crate::scaling::Scaling;
-use crate::schedule::Arrivals;
 use crate::shared::Shared;
 use crate::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries,
-    WeightedProgram, Window,
+    Limit, OnError, Pipelining, Preparing, Seeds, Sessions, Spec, Timing, Tries, WeightedProgram,
 };
+use crate::statement_template::{Template, templates};
 
 const SCRIPTS: [&str; 6] = [
     "SELECT 1;\nSELECT :a;\n",
@@ -289,36 +285,13 @@ fn spec(script: &str, mode: QueryMode) -> Spec {
     Spec {
         params: params.expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
-        drivers: None,
         symbols: Arc::new(symbols),
-        initial: vec![],
         mode,
-        clients: 1,
-        part: None,
-        workers: 1,
-        scaling: Scaling::Fixed,
         limit: Limit::Transactions(MOST_TRANSACTIONS),
-        drain_limit: None,
         pacing: vec![Pacing::default()],
-        preparing: Preparing::WithFirstUse,
-        pipelining: Pipelining::Explicit,
-        warmup: Duration::ZERO,
-        arrivals: Arrivals::Closed,
-        timer_tick: Duration::ZERO,
-        phases: None,
-        on_loss: OnLoss::Abort,
-        latency_limit: None,
-        tries: Tries::AtMost(1),
         timing: Timing::EveryCommand,
-        io: Io::Auto,
-        on_error: OnError::Abort,
-        ledger: None,
-        sessions: Sessions::Kept,
-        log: None,
-        debug: None,
-        exit_on_abort: false,
-        window: Window::Planned,
         seeds,
+        ..Spec::default()
     }
 }
 

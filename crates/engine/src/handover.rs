@@ -12,7 +12,7 @@ use crate::schedule::Share;
 
 /// What one worker hands to another.
 #[derive(Debug)]
-pub enum Parcel {
+pub enum Handover {
     /// A part of the rate, from an instant on; comes first, and only in an open loop.
     Share(Share),
     /// A client that is between two transactions, and its connection unless every transaction makes its
@@ -21,24 +21,15 @@ pub enum Parcel {
 }
 
 /// The clients are to be shared out anew: client number `i` of the engine goes to worker
-/// [`worker_of`]`(i, workers)`.
+/// [`worker_of`](crate::load_share::worker_of)`(i, workers)`.
 #[derive(Debug)]
 pub struct Order {
     /// How many workers have clients from now on.
     pub workers: usize,
     /// By worker: where to send the clients that it is to have. Dropped when all have left.
-    pub to: Vec<Option<Sender<Parcel>>>,
+    pub to: Vec<Option<Sender<Handover>>>,
     /// Where clients of other workers come from; None when none is to come.
-    pub from: Option<Receiver<Parcel>>,
-}
-
-/// The worker that has the engine's client number `client` (from 0) when `workers` share the clients.
-///
-/// Twice as many workers halve each worker's clients, and half as many bring them together again: a
-/// client of worker w moves to w + `workers`, or stays.
-#[must_use]
-pub fn worker_of(client: usize, workers: usize) -> usize {
-    client % workers
+    pub from: Option<Receiver<Handover>>,
 }
 
 /// Where orders come to a worker that runs: it looks at a flag once a turn.
@@ -109,107 +100,6 @@ impl Orders {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Dismissed;
 
-/// The clients that are to leave a worker. Each client looks here before a transaction.
-#[derive(Debug, Default)]
-pub struct Departures {
-    /// Number of the engine's first client.
-    first_client: usize,
-    /// Workers that share the clients.
-    workers: usize,
-    /// The one whose clients these are.
-    own: usize,
-    /// How many more are to leave.
-    misplaced: usize,
-    /// Those that are ready to.
-    ready: Vec<usize>,
-    /// Those that could not leave, and stay until the next order.
-    kept: Vec<usize>,
-}
-
-impl Departures {
-    /// Of an engine whose first client has this number.
-    #[must_use]
-    pub fn of(first_client: usize) -> Self {
-        Self {
-            first_client,
-            ..Self::default()
-        }
-    }
-
-    /// From now on `workers` share the clients: those of `clients` leave worker `own` that belong to
-    /// others.
-    pub fn begin(&mut self, own: usize, workers: usize, clients: impl Iterator<Item = usize>) {
-        (self.own, self.workers) = (own, workers);
-        self.kept.clear();
-        self.misplaced = clients.filter(|client| self.is_misplaced(*client)).count();
-    }
-
-    /// The worker to which client number `client` is to go, if it is to leave.
-    #[must_use]
-    pub fn target(&self, client: usize) -> Option<usize> {
-        self.wants(client).then(|| self.worker_of(client))
-    }
-
-    /// How many are still to leave.
-    #[must_use]
-    pub fn misplaced(&self) -> usize {
-        self.misplaced
-    }
-
-    /// Whether any client is still to leave.
-    #[inline]
-    #[must_use]
-    pub fn wanted(&self) -> bool {
-        self.misplaced > 0
-    }
-
-    /// Whether client number `client`, which is between two transactions, is to leave.
-    #[inline]
-    #[must_use]
-    pub fn wants(&self, client: usize) -> bool {
-        self.wanted() && self.is_misplaced(client)
-    }
-
-    fn is_misplaced(&self, client: usize) -> bool {
-        self.worker_of(client) != self.own && !self.kept.contains(&client)
-    }
-
-    fn worker_of(&self, client: usize) -> usize {
-        worker_of(client - self.first_client, self.workers)
-    }
-
-    /// Client number `client` is ready to leave.
-    pub fn add(&mut self, client: usize) {
-        self.ready.push(client);
-    }
-
-    /// The next client that is ready, and the worker to which it goes.
-    pub fn next(&mut self) -> Option<(usize, usize)> {
-        let client = self.ready.pop()?;
-        Some((client, self.worker_of(client)))
-    }
-
-    /// Client number `client` has come: by an earlier order, if it belongs elsewhere by now.
-    pub fn joined(&mut self, client: usize) {
-        if self.workers > 0 && self.is_misplaced(client) {
-            self.misplaced += 1;
-        }
-    }
-
-    /// Client number `client` has left, or has stopped and never will.
-    pub fn settled(&mut self, client: usize) {
-        if self.wants(client) {
-            self.misplaced -= 1;
-        }
-    }
-
-    /// Client number `client` cannot leave: it stays.
-    pub fn keep(&mut self, client: usize) {
-        self.settled(client);
-        self.kept.push(client);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -252,54 +142,5 @@ mod tests {
         let to = vec![Some(to)];
         sender.give(Order { to, ..order(1) });
         assert!(parcels.recv().is_err());
-    }
-
-    #[test]
-    fn doubling_splits_each_workers_clients_and_halving_brings_them_back() {
-        for client in 0..100 {
-            for workers in [1, 2, 4, 8] {
-                let before = worker_of(client, workers);
-                let after = worker_of(client, 2 * workers);
-                assert!(after == before || after == before + workers);
-            }
-        }
-    }
-
-    #[test]
-    fn those_leave_that_belong_elsewhere() {
-        let mut departures = Departures::default();
-        assert!(!departures.wanted());
-        departures.begin(1, 4, [1, 3, 5, 7].into_iter());
-        assert_eq!(
-            [1, 3, 5, 7].map(|client| departures.wants(client)),
-            [false, true, false, true]
-        );
-        departures.add(7);
-        assert_eq!(departures.next(), Some((7, 3)));
-        departures.settled(7);
-        assert!(departures.wants(3));
-        departures.keep(3);
-        assert!(!departures.wanted() && !departures.wants(3));
-        assert_eq!(departures.next(), None);
-    }
-
-    #[test]
-    fn a_client_that_comes_by_an_earlier_order_goes_on() {
-        let mut departures = Departures::default();
-        departures.joined(1);
-        departures.begin(1, 1, std::iter::empty());
-        assert!(!departures.wanted());
-        departures.joined(1);
-        assert_eq!(departures.target(1), Some(0));
-    }
-
-    #[test]
-    fn a_client_that_stops_is_waited_for_no_longer() {
-        let mut departures = Departures::default();
-        departures.begin(0, 2, [0, 1, 2].into_iter());
-        departures.settled(2);
-        assert!(departures.wanted(), "client 2 was to stay");
-        departures.settled(1);
-        assert!(!departures.wanted());
     }
 }

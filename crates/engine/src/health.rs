@@ -1,4 +1,4 @@
-//! How the generator itself fares: what a worker spent and how far behind it was.
+//! How the generator itself fares: what CPU a worker used and how late it was.
 //!
 //! Counted once a turn of a worker or once an interval, never once a transaction.
 
@@ -8,11 +8,11 @@ use crate::recorder::Moments;
 /// One worker in one interval, or in all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Health {
-    /// Time that this tells of; 0 when the worker was not there.
+    /// Time that this covers; 0 when the worker did not run.
     pub span: Nanos,
     /// CPU time of its thread in it.
     pub cpu: Nanos,
-    /// Time that it was ready to run and had no core; None where the kernel does not say.
+    /// Time that it was ready to run and had no core; None where the kernel does not report it.
     pub waited: Option<Nanos>,
     /// Returns from the poller.
     pub wakeups: u64,
@@ -56,7 +56,7 @@ impl Health {
         self.most_replies = self.most_replies.max(replies);
     }
 
-    /// Adds what `later` tells of the same worker.
+    /// Adds a `later` record of the same worker.
     pub fn add(&mut self, later: &Self) {
         self.span += later.span;
         self.cpu += later.cpu;
@@ -87,7 +87,7 @@ pub struct WorkerTotal {
 /// Workers over the measured part of a run.
 #[derive(Debug, Clone, Default)]
 pub struct Healths {
-    /// By number.
+    /// By number of the worker.
     pub workers: Vec<WorkerTotal>,
     /// The same since the last worker joined: what is said of the load as it was in the end.
     since_joined: Vec<Health>,

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 
 use crate::clock::Nanos;
 use crate::health::Health;
-use crate::lull::{self, Stretch};
 use crate::recorder::Moments;
 use crate::recorder::ScriptRecord;
+use crate::stall::{self, Stretch};
 
-/// A stretch of a run.
+/// The part of a run in which an interval lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
     /// Load that results leave out.
     WarmUp,
-    /// Counts.
+    /// The measured part.
     Measure,
     /// Past the deadline, until the last transaction has ended; counts too.
     Drain,
@@ -40,13 +40,13 @@ pub struct ErrorNote {
     pub sqlstate: Option<String>,
     /// `ERROR`, `FATAL`…; None likewise.
     pub severity: Option<String>,
-    /// What was said.
+    /// The error, in one line.
     pub message: String,
-    /// What pgbench says: of a client that gives up always, of a failed try with --verbose-errors.
+    /// What pgbench prints: of a client that gives up always, of a failed try with --verbose-errors.
     pub lines: Vec<String>,
-    /// More of it.
+    /// The DETAIL of the server.
     pub detail: Option<String>,
-    /// The server's hint.
+    /// The HINT of the server.
     pub hint: Option<String>,
     /// The phase of its transaction, in a run with phases.
     pub planned: Option<usize>,
@@ -91,8 +91,8 @@ pub struct Interval {
     /// Transactions that have begun and not ended.
     pub in_flight: usize,
     /// When no client of the worker was served.
-    pub lulls: Vec<Stretch>,
-    /// How the worker fared, without what `scripts` tell.
+    pub stalls: Vec<Stretch>,
+    /// The load of the worker itself, without the lag in `scripts`.
     pub health: Health,
     /// See [`crate::recorder::Recorder::scripts`].
     pub scripts: Vec<ScriptRecord>,
@@ -113,8 +113,8 @@ pub struct Merged {
     pub clients: usize,
     /// Transactions in flight at its end.
     pub in_flight: usize,
-    /// When nobody was served.
-    pub lulls: Vec<Stretch>,
+    /// When no transaction succeeded.
+    pub stalls: Vec<Stretch>,
     /// How each worker fared, by number.
     pub workers: Vec<Health>,
     /// A record a script.
@@ -137,7 +137,7 @@ impl Merged {
 pub struct Merger {
     /// Per worker: how far its intervals have come; None once it has ended.
     reached: Vec<Option<Nanos>>,
-    /// By the end on the grid.
+    /// Intervals that some worker has not passed, by their end on the grid.
     open: BTreeMap<Nanos, Merged>,
 }
 
@@ -174,7 +174,7 @@ impl Merger {
                     planned: interval.planned,
                     clients: health.clients,
                     in_flight: interval.in_flight,
-                    lulls: interval.lulls,
+                    stalls: interval.stalls,
                     workers: by_worker,
                     scripts: interval.scripts,
                 });
@@ -186,7 +186,7 @@ impl Merger {
                 merged.to = merged.to.max(interval.to);
                 merged.clients += health.clients;
                 merged.in_flight += interval.in_flight;
-                merged.lulls = lull::common(&merged.lulls, &interval.lulls);
+                merged.stalls = stall::common(&merged.stalls, &interval.stalls);
                 if merged.workers.len() < workers {
                     merged.workers.resize(workers, Health::default());
                 }
@@ -246,7 +246,7 @@ mod tests {
             phase: Phase::Measure,
             planned: None,
             in_flight: 1,
-            lulls: vec![(from, to)],
+            stalls: vec![(from, to)],
             health: Health {
                 span: to - from,
                 cpu: 10,

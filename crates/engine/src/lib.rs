@@ -4,52 +4,64 @@
 //! ```text
 //! Spec + Programs → run → N × Worker
 //!   Worker     = Poller + Clock + Schedule + Recorder + [Client]      one thread, no locks
-//!   Client     = Exchange + program counter + variable slots + Rng + state
+//!   Client     = Session + Transaction + State + variable slots + random sequences
 //! Recorder → Interval (bounded channel) → run → Observer, Report
 //! ```
 
 mod abort;
 mod answer;
-mod cancels;
+mod cancel_tokens;
 mod client;
 #[cfg(test)]
 mod client_tests;
 pub mod clock;
-mod connecting;
-mod crew;
+pub mod commit_ledger;
+mod connections;
+mod departures;
 pub mod driver;
+mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
 mod handover;
 pub mod health;
+mod initial_connections;
 pub mod interval;
-pub mod ledger;
-pub mod log;
+mod listener;
+pub mod load_share;
+mod log;
+mod log_entry;
 mod log_interval;
-pub mod lull;
-mod message;
+pub mod log_spec;
+pub mod observer;
 pub mod outage;
 pub mod pacing;
-pub mod part;
 pub mod phase_report;
+mod phase_state;
 pub mod phases;
 pub mod poller;
 mod reconnect;
 pub mod recorder;
 pub mod report;
-mod roster;
 mod rows;
 pub mod run;
 mod run_queue;
 pub mod scaling;
 pub mod schedule;
+mod session;
 mod shared;
 mod shell;
 pub mod spec;
+pub mod stall;
+mod statement_template;
 mod timetable;
 mod tls;
+mod transaction;
 pub mod tuning;
 mod worker;
+mod worker_message;
+mod worker_pool;
 
-pub use run::{Connected, Observer, RunError, run};
+pub use error::RunError;
+pub use observer::{Connected, Observer};
+pub use run::run;
 pub use spec::Spec;

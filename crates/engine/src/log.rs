@@ -2,127 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::path::Path;
 
 use pgdyno_script::Rng;
 
 use crate::clock::{Clock, Nanos};
+use crate::log_entry::{Columns, Entry};
 use crate::log_interval::LogInterval;
+use crate::log_spec::{Detail, LogSpec};
 use crate::recorder::Ending;
 use crate::schedule::Arrivals;
 use crate::spec::{OnError, OnLoss, Spec};
 
 /// Bytes that are kept before they are written.
 const BUFFER_BYTES: usize = 64 * 1024;
-
-/// What one line of a log stands for.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Detail {
-    /// One transaction; this share of them, from 0 to 1, is written.
-    Transaction {
-        /// 1 writes all, and then no random number is drawn.
-        sampling_rate: f64,
-    },
-    /// All transactions that ended within so many seconds.
-    Interval {
-        /// Length.
-        length_s: u64,
-    },
-}
-
-/// The logs of a run.
-#[derive(Debug)]
-pub struct LogSpec {
-    /// One for each of the most workers there may be.
-    pub files: Vec<LogFile>,
-    /// What a line stands for.
-    pub detail: Detail,
-    /// Whether failures are told apart (--failures-detailed).
-    pub failures_detailed: bool,
-    /// The first file that could not be written to, and why; after that nothing is written to any.
-    pub failure: OnceLock<(PathBuf, io::Error)>,
-}
-
-/// One worker's file.
-#[derive(Debug)]
-pub struct LogFile {
-    path: PathBuf,
-    file: OnceLock<File>,
-}
-
-impl LogFile {
-    /// A file that is created when its worker begins.
-    #[must_use]
-    pub fn new(path: PathBuf) -> Self {
-        Self {
-            path,
-            file: OnceLock::new(),
-        }
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
-    /// Creates it, empty.
-    ///
-    /// # Errors
-    /// When the system refuses.
-    pub fn create(&self) -> io::Result<()> {
-        let file = File::create(&self.path)?;
-        // its one worker creates it once
-        let _ = self.file.set(file);
-        Ok(())
-    }
-
-    /// Removes it again, unless something was logged.
-    pub fn remove_empty(&self) {
-        let length = self.file.get().and_then(|file| file.metadata().ok());
-        if length.is_some_and(|file| file.len() == 0) {
-            // one that stays is no loss
-            let _ = std::fs::remove_file(&self.path);
-        }
-    }
-}
-
-/// What is optional in a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Columns {
-    /// Schedule lag (-R).
-    pub lag: bool,
-    /// Skipped transactions (-L).
-    pub skipped: bool,
-    /// Retries (--max-tries).
-    pub retries: bool,
-    /// Failures by kind (--failures-detailed).
-    pub failures: bool,
-    /// Failures that are neither serialization nor deadlock (--continue-on-error).
-    pub others: bool,
-    /// Transactions whose connection was lost (--reconnect).
-    pub lost: bool,
-}
-
-/// One transaction that ended.
-#[derive(Debug, Clone, Copy)]
-pub struct Entry {
-    /// Client's number.
-    pub client: usize,
-    /// Number of the transaction of that client, from 1.
-    pub number: u64,
-    /// Script's number.
-    pub script: usize,
-    /// How it ended.
-    pub ending: Ending,
-    /// From its intended start, if it succeeded.
-    pub latency: Nanos,
-    /// From its intended to its actual start, if it succeeded.
-    pub lag: Nanos,
-    /// Times it was tried again.
-    pub retries: u32,
-}
 
 /// One worker's log.
 #[derive(Debug)]
@@ -145,14 +38,14 @@ impl<'a> Log<'a> {
     #[must_use]
     pub fn open(worker: usize, spec: &'a Spec, clock: Clock) -> Option<Self> {
         let log = spec.log.as_ref()?;
-        let LogFile { path, file } = log.files.get(worker)?;
+        let file = log.files.get(worker)?;
         let since_1970 = std::time::SystemTime::now()
             .duration_since(std::time::UNIX_EPOCH)
             .unwrap_or_default();
         Some(Self {
             spec: log,
-            path,
-            out: BufWriter::with_capacity(BUFFER_BYTES, file.get()?),
+            path: file.path(),
+            out: BufWriter::with_capacity(BUFFER_BYTES, file.opened()?),
             columns: Columns {
                 lag: spec.arrivals != Arrivals::Closed,
                 skipped: spec.latency_limit.is_some(),

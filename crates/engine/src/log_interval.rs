@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use crate::log::{Columns, Entry};
+use crate::log_entry::{Columns, Entry};
 use crate::recorder::Ending;
 
 /// Sums over values in microseconds.

@@ -14,13 +14,13 @@ use crate::interval::ErrorNote;
 /// that goes does not take all its clients in one instant.
 const GAP: Nanos = SECOND;
 
-/// Outages that are told one by one; those after them are counted.
+/// Outages that are reported one by one; those after them are counted.
 const MOST_KEPT: usize = 1000;
 
-/// Stretches of an outage in which all clients are away that are told one by one.
+/// Stretches of an outage in which all clients are disconnected that are reported one by one.
 const MOST_ALL_AWAY: usize = 100;
 
-/// Different losses that wait to be told; of more only the number is known.
+/// Different losses that wait to be reported; of more only the number is known.
 const MOST_LOSSES: usize = 64;
 
 /// A stretch in which at least one client was without a connection.
@@ -42,7 +42,7 @@ pub struct Outage {
     pub first_success: Option<Nanos>,
     /// Most clients that were away at once.
     pub most_away: u64,
-    /// What was counted in it.
+    /// Connections and transactions that were lost in it, and attempts to reconnect.
     pub tally: Tally,
 }
 
@@ -55,7 +55,7 @@ pub struct Tally {
     pub transactions_lost: u64,
     /// Connections that were made anew.
     pub reconnects: u64,
-    /// Attempts that failed.
+    /// Attempts to reconnect that failed.
     pub failed_attempts: u64,
     /// Clients that gave up, or were still away at the end of the run.
     pub never_back: u64,
@@ -73,7 +73,7 @@ impl Tally {
 }
 
 impl Outage {
-    /// All clients were away.
+    /// All clients were disconnected from `since` to `until`.
     fn all_were_away(&mut self, since: Nanos, until: Nanos) {
         self.all_away += until.saturating_sub(since);
         if self.all_away_in.len() < MOST_ALL_AWAY {
@@ -82,7 +82,7 @@ impl Outage {
     }
 }
 
-/// What is told while it happens.
+/// What is reported while it happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OutageNote {
     /// The first connection of an outage was lost.
@@ -90,9 +90,9 @@ pub enum OutageNote {
     /// Connections were lost for one and the same reason; `clients` of them since this was last
     /// told. The note is of the first.
     Lost {
-        /// The first.
+        /// The first loss for this reason.
         note: Box<ErrorNote>,
-        /// How many.
+        /// How many clients lost their connection for it.
         clients: u64,
     },
     /// An outage is over, or the run is.
@@ -104,9 +104,9 @@ pub enum OutageNote {
 pub struct Outages {
     /// The first thousand, in order.
     pub outages: Vec<Outage>,
-    /// All there were.
+    /// How many outages there were, listed or not.
     pub count: u64,
-    /// Over all of them.
+    /// The sum over all of them.
     pub tally: Tally,
 }
 
@@ -125,7 +125,7 @@ impl Outages {
 pub enum Leave {
     /// It gave up, or the run is over.
     NeverBack,
-    /// It had nothing more to do.
+    /// It had run all its transactions.
     Done,
 }
 
@@ -152,7 +152,7 @@ impl OutageTracker {
         change(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A connection was lost; `note` says how, and is made only if it is to be told.
+    /// A connection was lost; `note` says how, and is made only if it is to be reported.
     pub fn lost(
         &self,
         now: Nanos,
@@ -203,7 +203,7 @@ impl OutageTracker {
         })
     }
 
-    /// The run is over: all that is still to be told, and the outages that were not over before
+    /// The run is over: all that is still to be reported, and the outages that were not over before
     /// `measure`.
     pub fn finish(&self, now: Nanos, measure: Nanos) -> (Vec<OutageNote>, Outages) {
         self.with(|all| {
@@ -220,20 +220,20 @@ impl OutageTracker {
     }
 }
 
-/// What the tracker knows.
+/// The tracker's state, guarded by its lock.
 #[derive(Debug, Default)]
 struct Tracked {
     /// Clients that have not stopped.
     running: u64,
     away: u64,
     open: Option<Open>,
-    /// Over, in order.
+    /// Outages that are over, in order.
     settled: Vec<Outage>,
     count: u64,
     losses: Vec<Loss>,
-    /// When losses may be told again: clients go one by one, and are told of together.
+    /// When losses may be reported again: clients are lost one by one, and reported together.
     tells_losses_at: Nanos,
-    told: VecDeque<OutageNote>,
+    pending_notes: VecDeque<OutageNote>,
 }
 
 /// An outage that may go on.
@@ -243,10 +243,10 @@ struct Open {
     last_back: Nanos,
     /// Since when all clients have been away.
     all_since: Option<Nanos>,
-    is_told: bool,
+    is_reported: bool,
 }
 
-/// Losses for one reason that are not told yet.
+/// Losses for one reason that are not reported yet.
 #[derive(Debug)]
 struct Loss {
     sqlstate: Option<String>,
@@ -263,7 +263,7 @@ impl Tracked {
         }
     }
 
-    /// One client more is away.
+    /// One more client is disconnected.
     fn goes_away(&mut self, now: Nanos) {
         self.settle(now);
         self.away += 1;
@@ -284,7 +284,7 @@ impl Tracked {
                 },
                 last_back: now,
                 all_since: None,
-                is_told: false,
+                is_reported: false,
             }
         });
         // two workers may come in another order than their clocks
@@ -390,11 +390,13 @@ impl Tracked {
         let mut outage = open.outage;
         let is_back = outage.tally.never_back == 0 && outage.tally.reconnects > 0;
         outage.ended = is_back.then_some(open.last_back);
-        if !open.is_told {
-            self.told.push_back(OutageNote::Began(outage.clone()));
+        if !open.is_reported {
+            self.pending_notes
+                .push_back(OutageNote::Began(outage.clone()));
         }
         self.flush_losses();
-        self.told.push_back(OutageNote::Ended(outage.clone()));
+        self.pending_notes
+            .push_back(OutageNote::Ended(outage.clone()));
         self.settled.push(outage);
     }
 
@@ -403,21 +405,22 @@ impl Tracked {
             note: loss.note,
             clients: loss.clients,
         });
-        self.told.extend(losses);
+        self.pending_notes.extend(losses);
     }
 
     fn take_note(&mut self, now: Nanos) -> Option<OutageNote> {
-        if self.told.is_empty() {
-            if let Some(open) = self.open.as_mut().filter(|open| !open.is_told) {
-                open.is_told = true;
-                self.told.push_back(OutageNote::Began(open.outage.clone()));
+        if self.pending_notes.is_empty() {
+            if let Some(open) = self.open.as_mut().filter(|open| !open.is_reported) {
+                open.is_reported = true;
+                self.pending_notes
+                    .push_back(OutageNote::Began(open.outage.clone()));
             }
             if !self.losses.is_empty() && now >= self.tells_losses_at {
                 self.tells_losses_at = now.saturating_add(GAP);
                 self.flush_losses();
             }
         }
-        self.told.pop_front()
+        self.pending_notes.pop_front()
     }
 }
 

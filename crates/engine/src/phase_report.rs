@@ -14,7 +14,7 @@ pub struct PhaseReport {
     pub result: bool,
     /// How long it was to last.
     pub duration: Nanos,
-    /// Its begin.
+    /// When it began.
     pub from: Nanos,
     /// Its end, or the end of its last transaction, whichever is later.
     pub to: Nanos,

@@ -7,9 +7,9 @@ use crate::clock::{Nanos, SECOND};
 /// A number over a phase: it goes straight from one value to the other; a constant has them equal.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Ramp {
-    /// At the phase's begin.
+    /// The rate or clients at the phase's begin.
     pub from: f64,
-    /// At its end.
+    /// The same at its end.
     pub to: f64,
 }
 
@@ -45,7 +45,7 @@ impl Ramp {
 /// One phase as it is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSpec {
-    /// As reports call it.
+    /// The name in reports.
     pub name: String,
     /// How long it is; above zero.
     pub duration: Duration,

@@ -3,7 +3,7 @@
 //! Connecting may take long, and a worker has other clients to serve: a few threads of the engine's
 //! own connect for all workers, hand the sockets back, and ring the bell that the poller watches.
 //! Without the bell a client would have its connection up to 100 ms late, when its idle worker next
-//! looks: a backend that was terminated was replaced after 9 to 35 ms with it, 107 to 120 ms without.
+//! wakes up: a backend that was terminated was replaced after 9 to 35 ms with it, 107 to 120 ms without.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -56,6 +56,23 @@ impl Backoff {
     }
 }
 
+/// From a client's lost connection to its first success after that.
+#[derive(Debug)]
+pub struct Absence {
+    /// Whether it has a connection again.
+    pub is_back: bool,
+    /// Its waits between attempts.
+    pub backoff: Backoff,
+    /// When it lost its connection.
+    pub since: Nanos,
+    /// The end of its patience, or of the run.
+    pub gives_up_at: Nanos,
+    /// Whether the next transaction was drawn before: it keeps its intended start.
+    pub has_chosen: bool,
+    /// Why the last attempt failed.
+    pub refusal: Option<String>,
+}
+
 /// Whether the server's error ends its session.
 #[must_use]
 pub fn ends_session(error: &ServerError) -> bool {
@@ -66,7 +83,7 @@ pub fn ends_session(error: &ServerError) -> bool {
 /// How a connection ended, in the system's words without the number that Rust adds; `error` is None
 /// when the server closed it.
 #[must_use]
-pub fn words_of_end(error: Option<&io::Error>) -> String {
+pub fn describe_disconnect(error: Option<&io::Error>) -> String {
     let Some(error) = error else {
         return "server closed the connection unexpectedly".to_owned();
     };
@@ -80,45 +97,45 @@ pub fn words_of_end(error: Option<&io::Error>) -> String {
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// In libpq's words.
-    pub words: String,
-    /// Whether another attempt may fare better.
-    pub may_heal: bool,
+    /// The message of libpq.
+    pub message: String,
+    /// Whether another attempt may succeed.
+    pub is_transient: bool,
 }
 
 impl std::fmt::Display for Refusal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.words)
+        f.write_str(&self.message)
     }
 }
 
 impl std::error::Error for Refusal {}
 
 impl Refusal {
-    /// One that may heal.
+    /// One after which another attempt may succeed.
     pub fn passing(error: impl std::fmt::Display) -> Self {
         Self {
-            words: error.to_string(),
-            may_heal: true,
+            message: error.to_string(),
+            is_transient: true,
         }
     }
 }
 
 impl From<ConnectError> for Refusal {
     fn from(error: ConnectError) -> Self {
-        let may_heal = error
+        let is_transient = error
             .attempts
             .last()
-            .is_none_or(|last| may_heal(&last.cause));
+            .is_none_or(|last| is_transient(&last.cause));
         Self {
-            words: error.to_string(),
-            may_heal,
+            message: error.to_string(),
+            is_transient,
         }
     }
 }
 
 /// Whether what failed for this reason may work a little later, with nothing changed by hand.
-fn may_heal(cause: &Cause) -> bool {
+fn is_transient(cause: &Cause) -> bool {
     let error = match cause {
         Cause::Startup { error, .. } => error,
         Cause::WrongPeer(_) => return false,
@@ -291,7 +308,7 @@ impl Common {
 
 /// What all workers share of coming back.
 #[derive(Debug, Clone)]
-pub struct Returning {
+pub struct Reconnecting {
     /// Outages over all workers.
     pub outages: Arc<OutageTracker>,
     /// Connects for all workers.

@@ -32,7 +32,7 @@ pub enum Ending {
 /// Transactions by ending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ended well.
+    /// All of their script ran.
     pub succeeded: u64,
     /// Given up after SQLSTATE 40001.
     pub serialization_failures: u64,
@@ -49,7 +49,7 @@ pub struct Counts {
     pub skipped: u64,
     /// Succeeded or failed after at least one retry.
     pub retried: u64,
-    /// Retries, all together.
+    /// Sum of the retries of all transactions.
     pub retries: u64,
     /// Succeeded, but above the latency limit.
     pub late: u64,
@@ -97,7 +97,7 @@ impl Counts {
     }
 }
 
-/// Exact moments beside a histogram: a mean from buckets would be off by their width.
+/// Exact moments besides a histogram: a mean from buckets would be off by their width.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Moments {
     /// Values recorded.
@@ -172,7 +172,7 @@ impl Moments {
 pub struct Latencies {
     /// HDR histogram, nanoseconds.
     pub histogram: Histogram<u64>,
-    /// Exact sums.
+    /// Count, sums, minimum and maximum, exact.
     pub moments: Moments,
 }
 
@@ -249,11 +249,11 @@ pub struct ScriptRecord {
 /// Statements of driven clients by what they did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Statements {
-    /// Gave rows.
+    /// Statements that returned rows.
     pub reads: u64,
-    /// Changed rows.
+    /// Statements that changed rows.
     pub writes: u64,
-    /// All others that succeeded.
+    /// All other statements that succeeded.
     pub others: u64,
     /// Errors that the script ignores: the transaction was tried again, or given up.
     pub ignored_errors: u64,

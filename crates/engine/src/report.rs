@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::clock::Nanos;
+use crate::commit_ledger::ClientLedger;
 use crate::health::Healths;
 use crate::interval::{ErrorNote, Merged, Phase};
-use crate::ledger::Page;
 use crate::outage::Outages;
 use crate::phase_report::{PhaseEnd, PhaseReport, counts, in_order, lag, latency, measured};
 use crate::phases::Phases;
@@ -14,7 +14,7 @@ use crate::recorder::{CommandRecord, Counts, Latencies, Moments, ScriptRecord, S
 /// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// As asked.
+    /// It ended as planned.
     Finished,
     /// By a signal, or because nobody listens any more.
     Interrupted,
@@ -27,9 +27,9 @@ pub enum Outcome {
 pub struct ErrorCount {
     /// None when it did not come from the server.
     pub sqlstate: Option<String>,
-    /// Its first wording.
+    /// The first message.
     pub message: String,
-    /// Times.
+    /// How often it came.
     pub count: u64,
 }
 
@@ -61,13 +61,13 @@ pub struct Report {
     /// Stretches without connections; None when a client whose connection is lost gives up.
     pub outages: Option<Outages>,
     /// What clients know of their transactions, by client, the warm-up's counted; None without
-    /// --ledger.
-    pub ledger: Option<Vec<Page>>,
+    /// The commit ledger by client; None without --ledger.
+    pub ledger: Option<Vec<ClientLedger>>,
     /// The phases of a run that has some, in order; those with a result come to the figures above.
     pub phases: Vec<PhaseReport>,
     /// Transactions by client, those of a warm-up among them: whether all had their share.
     pub fairness: Moments,
-    /// How the generator fared.
+    /// The load of the generator's own workers.
     pub health: Healths,
 }
 
@@ -262,7 +262,7 @@ pub struct End {
     pub left_running: u64,
     /// Length of the measured part.
     pub measured: Nanos,
-    /// Time to connect.
+    /// How long connecting took.
     pub connecting: Nanos,
     /// See [`Report::start_late`].
     pub start_late: Nanos,

@@ -21,7 +21,7 @@ impl RunQueue {
         }
     }
 
-    /// Time in a run queue since the thread began; None where the kernel does not say.
+    /// Time in a run queue since the thread began; None where the kernel does not report it.
     #[must_use]
     pub fn waited(&self) -> Option<Nanos> {
         let mut text = [0; 64];

@@ -1,6 +1,6 @@
 //! How many workers carry a load: twice as many when the busiest has too little of its core left.
 //!
-//! What gives the most throughput is measured in the warm-up ([`crate::tuning`]); these rules say what
+//! What gives the most throughput is measured in the warm-up ([`crate::tuning`]); these rules decide what
 //! there is to choose from, how many a load begins with, and when an untried number has become too few.
 
 use std::time::Duration;
@@ -140,7 +140,7 @@ pub fn first_workers(clients: usize, cores: usize) -> usize {
 /// Workers that are to be added.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
-    /// How many there are to be.
+    /// How many workers there are to be.
     pub workers: usize,
     /// Share of a core that the busiest used.
     pub share: f64,

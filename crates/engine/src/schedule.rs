@@ -47,9 +47,9 @@ impl Arrivals {
 /// How starts are spaced at a given rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Spacing {
-    /// Evenly.
+    /// At even distances.
     Regular,
-    /// As independent users come.
+    /// With exponential gaps, as independent users arrive.
     Poisson,
 }
 
@@ -77,7 +77,7 @@ pub struct Schedule<'a> {
     part: f64,
     /// Mean gap for this worker, nanoseconds.
     gap: f64,
-    /// Regular: whence starts are counted, and how much of a gap the first one is behind that.
+    /// Regular: the instant from which starts are counted, and how much of a gap the first one is behind that.
     from: f64,
     turn: f64,
     /// Regular: starts given out; at the rates of phases, this worker's Poisson process of rate 1.
@@ -154,7 +154,7 @@ impl<'a> Schedule<'a> {
         Share { from, part }
     }
 
-    /// Takes what another gave.
+    /// Takes over the share of the rate that another worker gave.
     pub fn take(&mut self, share: Share) {
         self.next = share.from;
         self.count_from(share.from);

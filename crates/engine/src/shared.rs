@@ -6,22 +6,23 @@ use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pgdyno_script::{QueryMode, Rng};
+use pgdyno_script::{Program, QueryMode, Rng};
 use pgdyno_wire::printable;
 
 use crate::clock::{Clock, Nanos};
-use crate::handover::Departures;
+use crate::departures::Departures;
 use crate::interval::ErrorNote;
-use crate::log::{Entry, Log};
-use crate::lull::Lulls;
-use crate::message::Template;
+use crate::load_share::LoadShare;
+use crate::log::Log;
+use crate::log_entry::Entry;
 use crate::outage::OutageTracker;
 use crate::pacing::Pacing;
-use crate::part::Part;
+use crate::phase_state::PhaseState;
 use crate::recorder::Recorder;
-use crate::roster::Roster;
 use crate::schedule::Schedule;
 use crate::spec::{OnLoss, Pipelining, Preparing, Sessions, Spec, Timing, Window};
+use crate::stall::Stalls;
+use crate::statement_template::Template;
 
 /// Lent to a client at every step. One a worker: nothing in it is locked.
 #[derive(Debug)]
@@ -39,7 +40,7 @@ pub struct Shared<'a> {
     /// Intended starts.
     pub schedule: Schedule<'a>,
     /// Which clients are in use; None when the load is the same all the time.
-    pub roster: Option<Roster<'a>>,
+    pub phase_state: Option<PhaseState<'a>>,
     /// Counts and latencies.
     pub recorder: Recorder,
     /// Errors that are not yet handed on.
@@ -52,8 +53,8 @@ pub struct Shared<'a> {
     pub last_end: Nanos,
     /// Transactions that have ended.
     pub transactions: u64,
-    /// When nobody was served.
-    pub lulls: Lulls,
+    /// When no transaction succeeded.
+    pub stalls: Stalls,
     /// Whether meta commands are timed.
     pub times_every_command: bool,
     /// Whether a statement is one Query message, which is answered without a Sync.
@@ -62,7 +63,7 @@ pub struct Shared<'a> {
     pub reconnects: bool,
     /// Outages over all workers; None when a client whose connection is lost gives up.
     pub outages: Option<Arc<OutageTracker>>,
-    /// Whether connections were lost that the engine has not been told of.
+    /// Whether connections were lost that were not reported to the engine.
     pub has_losses: bool,
     /// Whether clients key or think.
     pub pauses: bool,
@@ -88,6 +89,29 @@ pub struct Shared<'a> {
     stop: &'a AtomicBool,
 }
 
+/// By script and command, whether its latency is recorded.
+fn timed_commands(spec: &Spec) -> Vec<Vec<bool>> {
+    let every = spec.timing == Timing::EveryCommand;
+    let of_program = |program: &Program| {
+        let commands = program.commands.iter();
+        commands
+            .map(|command| every || command.statement.is_some())
+            .collect()
+    };
+    spec.programs
+        .iter()
+        .map(|p| of_program(&p.program))
+        .collect()
+}
+
+/// The intended starts of worker number `worker`.
+fn schedule(worker: usize, spec: &Spec) -> Schedule<'_> {
+    let rng = Rng::seed(spec.seeds.arrivals[worker]);
+    let place = (worker, spec.workers);
+    Schedule::new(spec.arrivals, spec.phases.as_ref(), place, rng)
+        .behind(spec.share.map_or(0.0, LoadShare::turn))
+}
+
 impl<'a> Shared<'a> {
     /// For worker number `worker`; `stop` ends all workers.
     #[must_use]
@@ -98,18 +122,6 @@ impl<'a> Shared<'a> {
         clock: Clock,
         stop: &'a AtomicBool,
     ) -> Self {
-        let times_every_command = spec.timing == Timing::EveryCommand;
-        let timed: Vec<Vec<bool>> = spec
-            .programs
-            .iter()
-            .map(|p| {
-                p.program
-                    .commands
-                    .iter()
-                    .map(|command| times_every_command || command.statement.is_some())
-                    .collect()
-            })
-            .collect();
         let counts = templates.iter().map(Vec::len);
         let firsts = std::iter::once(0).chain(counts.scan(0, |sum, count| {
             *sum += count;
@@ -121,22 +133,16 @@ impl<'a> Shared<'a> {
             templates,
             firsts: firsts.collect(),
             clock,
-            schedule: Schedule::new(
-                spec.arrivals,
-                spec.phases.as_ref(),
-                (worker, spec.workers),
-                Rng::seed(spec.seeds.arrivals[worker]),
-            )
-            .behind(spec.part.map_or(0.0, Part::turn)),
-            roster: Roster::of(worker, spec),
-            recorder: Recorder::new(&timed, spec.phase_count()),
+            schedule: schedule(worker, spec),
+            phase_state: PhaseState::of(worker, spec),
+            recorder: Recorder::new(&timed_commands(spec), spec.phase_count()),
             notes: Vec::new(),
             deadline: None,
             latency_limit: spec.latency_limit.map(|limit| limit.as_nanos() as Nanos),
             last_end: 0,
             transactions: 0,
-            lulls: Lulls::default(),
-            times_every_command,
+            stalls: Stalls::default(),
+            times_every_command: spec.timing == Timing::EveryCommand,
             is_simple: spec.mode == QueryMode::Simple,
             reconnects: spec.sessions == Sessions::PerTransaction,
             outages: (spec.on_loss != OnLoss::Abort)
@@ -167,10 +173,16 @@ impl<'a> Shared<'a> {
         *self.firsts.last().expect("it begins with 0")
     }
 
-    /// Where a statement of a script stands among all of them.
+    /// Number of a statement of a script among those of all scripts.
     #[must_use]
-    pub fn place(&self, script: usize, statement: usize) -> usize {
+    pub fn statement_number(&self, script: usize, statement: usize) -> usize {
         self.firsts[script] + statement
+    }
+
+    /// The statement of `script` with this number among those of all scripts.
+    #[must_use]
+    pub fn statement_in(&self, script: usize, number: usize) -> usize {
+        number - self.firsts[script]
     }
 
     /// Draws a script by weight, by the sequence of a client that has its `own`.
@@ -191,29 +203,29 @@ impl<'a> Shared<'a> {
             .unwrap_or(0)
     }
 
-    /// The roster of a run with phases.
+    /// The phase_state of a run with phases.
     ///
     /// # Panics
     /// Without phases: only the ways through a client that need them ask.
-    pub fn roster(&mut self) -> &mut Roster<'a> {
-        self.roster.as_mut().expect("the run has phases")
+    pub fn phase_state(&mut self) -> &mut PhaseState<'a> {
+        self.phase_state.as_mut().expect("the run has phases")
     }
 
     /// Draws a script for a transaction that is meant to begin at `intended`, by the weights of that
     /// phase; its number and that of its record.
     pub fn choose_script_at(&mut self, intended: Nanos, own: Option<&mut Rng>) -> (usize, usize) {
-        let Some(roster) = &self.roster else {
+        let Some(phase_state) = &self.phase_state else {
             let script = self.choose_script(own);
             return (script, script);
         };
-        let phase = roster.phase(intended);
-        let script = roster.choose_script(phase, own.unwrap_or(&mut self.choice));
-        (script, roster.record(phase, script))
+        let phase = phase_state.phase(intended);
+        let script = phase_state.choose_script(phase, own.unwrap_or(&mut self.choice));
+        (script, phase_state.record(phase, script))
     }
 
-    /// The next start that has nobody.
+    /// The next start that no client waits for.
     pub fn next_planned_start(&mut self, now: Nanos) -> Nanos {
-        let left = self.roster.as_mut().and_then(Roster::take_start);
+        let left = self.phase_state.as_mut().and_then(PhaseState::take_start);
         left.unwrap_or_else(|| self.schedule.next_start(now))
     }
 
@@ -222,9 +234,9 @@ impl<'a> Shared<'a> {
     #[inline]
     #[must_use]
     pub fn counts(&self, record: usize) -> bool {
-        self.roster
+        self.phase_state
             .as_ref()
-            .is_none_or(|roster| roster.counts(record))
+            .is_none_or(|phase_state| phase_state.counts(record))
     }
 
     /// A transaction of `record` ended.
@@ -232,8 +244,8 @@ impl<'a> Shared<'a> {
     pub fn ended(&mut self, record: usize, now: Nanos) {
         self.last_end = now;
         self.transactions += 1;
-        if let Some(roster) = &mut self.roster {
-            roster.ended(record, now);
+        if let Some(phase_state) = &mut self.phase_state {
+            phase_state.ended(record, now);
         }
     }
 
@@ -279,7 +291,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// The warm-up is over. The log begins where the results begin, whatever a clock says.
+    /// The warm-up is over. The log begins where the results begin.
     pub fn begin_measuring(&mut self, now: Nanos) {
         self.recorder.begin_measuring();
         self.begin_log(now);
@@ -299,7 +311,7 @@ impl<'a> Shared<'a> {
         }
     }
 
-    /// Says a step, if all are to be said.
+    /// Prints a step, if debugging was asked for.
     #[inline]
     pub fn debug(&self, text: impl FnOnce() -> String) {
         if let Some(program) = &self.spec.debug {

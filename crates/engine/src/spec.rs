@@ -6,12 +6,11 @@ use std::time::Duration;
 use pgdyno_connect::Params;
 use pgdyno_script::{Program, QueryMode, SlotId, Symbols};
 
+use crate::commit_ledger::CommitLedger;
 use crate::driver::Drivers;
-use crate::handover::worker_of;
-use crate::ledger::Ledger;
-use crate::log::LogSpec;
+use crate::load_share::{LoadShare, share_of, worker_of};
+use crate::log_spec::LogSpec;
 use crate::pacing::Pacing;
-use crate::part::Part;
 use crate::phases::Phases;
 use crate::scaling::Scaling;
 use crate::schedule::{Arrivals, Spacing};
@@ -148,11 +147,11 @@ pub enum Initial {
     Text(String),
     /// A whole number.
     Int(i64),
-    /// The client's own number.
+    /// The number of the client.
     ClientId,
 }
 
-/// A whole run of the engine.
+/// All that the engine runs by.
 #[derive(Debug)]
 pub struct Spec {
     /// How every client connects.
@@ -172,13 +171,13 @@ pub struct Spec {
     pub preparing: Preparing,
     /// Which statements share a round trip.
     pub pipelining: Pipelining,
-    /// Sessions; at least one.
+    /// How many clients; at least one.
     pub clients: usize,
     /// Whose clients they are, of a load that several generators make; None: there is no other.
-    pub part: Option<Part>,
+    pub share: Option<LoadShare>,
     /// Threads in the beginning; from one to `clients`.
     pub workers: usize,
-    /// Whether it becomes more.
+    /// Whether workers are added while the load runs.
     pub scaling: Scaling,
     /// When a client stops; counted after the warm-up.
     pub limit: Limit,
@@ -199,16 +198,16 @@ pub struct Spec {
     /// A transaction slower than this is late; in an open loop, one that could only start later
     /// than this is skipped.
     pub latency_limit: Option<Duration>,
-    /// Tries of a transaction.
+    /// How often a transaction is tried.
     pub tries: Tries,
     /// Which latencies are recorded.
     pub timing: Timing,
-    /// What errors do.
+    /// What an error of a statement does to its client.
     pub on_error: OnError,
-    /// What lost connections do.
+    /// What becomes of a client whose connection is lost.
     pub on_loss: OnLoss,
     /// Which statements leave the number of their transaction in the database; None without --ledger.
-    pub ledger: Option<Ledger>,
+    pub ledger: Option<CommitLedger>,
     /// How long sessions last.
     pub sessions: Sessions,
     /// Where transactions are logged; None without -l.
@@ -225,11 +224,52 @@ pub struct Spec {
     pub seeds: Seeds,
 }
 
+impl Default for Spec {
+    /// One client in a closed loop that runs 10 transactions of no script, as pgbench does without
+    /// options, against libpq's default server. Programs and their pauses are still to be given.
+    fn default() -> Self {
+        Self {
+            params: Params::default(),
+            programs: Vec::new(),
+            drivers: None,
+            symbols: Arc::new(Symbols::new()),
+            initial: Vec::new(),
+            mode: QueryMode::Simple,
+            preparing: Preparing::WithFirstUse,
+            pipelining: Pipelining::Explicit,
+            clients: 1,
+            share: None,
+            workers: 1,
+            scaling: Scaling::Fixed,
+            limit: Limit::Transactions(10),
+            drain_limit: None,
+            warmup: Duration::ZERO,
+            arrivals: Arrivals::Closed,
+            pacing: Vec::new(),
+            phases: None,
+            timer_tick: Duration::ZERO,
+            latency_limit: None,
+            tries: Tries::AtMost(1),
+            timing: Timing::Statements,
+            on_error: OnError::Abort,
+            on_loss: OnLoss::Abort,
+            ledger: None,
+            sessions: Sessions::Kept,
+            log: None,
+            debug: None,
+            io: Io::Auto,
+            exit_on_abort: false,
+            window: Window::Planned,
+            seeds: Seeds::default(),
+        }
+    }
+}
+
 impl Spec {
     /// Number of the first client.
     #[must_use]
     pub fn first_client(&self) -> usize {
-        self.part.map_or(0, |part| part.range().start)
+        self.share.map_or(0, |part| part.range().start)
     }
 
     /// Numbers of the clients that worker number `worker` has in the beginning: in a row, as pgbench
@@ -279,7 +319,7 @@ impl Spec {
 }
 
 /// Seeds of all random sequences.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Seeds {
     /// One a client, for the functions of scripts; in a part of a load, of all of its clients.
     pub clients: Vec<u64>,
@@ -307,10 +347,7 @@ impl Seeds {
         let default_seed = draw_default_seed.then(|| base.next_u64());
         let mut seeds = Self {
             clients: of_clients,
-            choice_of_clients: Vec::new(),
-            choice: Vec::new(),
-            arrivals: Vec::new(),
-            sampling: Vec::new(),
+            ..Self::default()
         };
         seeds.draw_for_workers(base, workers);
         (seeds, default_seed)
@@ -319,9 +356,9 @@ impl Seeds {
     /// The same for a part of a load. What clients draw is the same in every part, what workers draw
     /// is apart from one to the other.
     #[must_use]
-    pub fn draw_of_part(
+    pub fn draw_for_share(
         base: &mut pgdyno_script::Rng,
-        part: Part,
+        part: LoadShare,
         workers: usize,
         draw_default_seed: bool,
     ) -> (Self, Option<u64>) {
@@ -342,34 +379,9 @@ impl Seeds {
     }
 }
 
-/// How many of `clients` worker `worker` of `workers` has, as pgbench shares them out.
-#[must_use]
-pub fn share_of(clients: usize, workers: usize, worker: usize) -> std::ops::Range<usize> {
-    let mut first = 0;
-    for before in 0..worker {
-        first += (clients - first + workers - before - 1) / (workers - before);
-    }
-    first..first + (clients - first + workers - worker - 1) / (workers - worker)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn every_client_has_one_worker() {
-        for (clients, workers) in [(1, 1), (7, 3), (64, 5), (10, 10)] {
-            let shares: Vec<_> = (0..workers)
-                .map(|w| share_of(clients, workers, w))
-                .collect();
-            assert_eq!(
-                shares.iter().cloned().flatten().collect::<Vec<_>>(),
-                (0..clients).collect::<Vec<_>>()
-            );
-            let sizes: Vec<_> = shares.iter().map(ExactSizeIterator::len).collect();
-            assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1);
-        }
-    }
 
     #[test]
     fn seeds_come_in_pgbench_order() {
@@ -386,12 +398,12 @@ mod tests {
     #[test]
     fn what_clients_draw_does_not_depend_on_the_generators() {
         let draw = |number, of, workers| {
-            let part = Part {
+            let part = LoadShare {
                 number,
                 of,
                 clients: 5,
             };
-            Seeds::draw_of_part(&mut pgdyno_script::Rng::seed(7), part, workers, true)
+            Seeds::draw_for_share(&mut pgdyno_script::Rng::seed(7), part, workers, true)
         };
         let (alone, default_seed) = draw(0, 1, 4);
         let parts: Vec<_> = (0..3).map(|number| draw(number, 3, 1)).collect();

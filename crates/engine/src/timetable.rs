@@ -19,9 +19,9 @@ pub struct Timetable {
 /// A phase of the plan as a stretch of time.
 #[derive(Debug, Clone, Copy)]
 pub struct Planned {
-    /// Its begin.
+    /// When it begins.
     pub from: Nanos,
-    /// Its end.
+    /// When it ends.
     pub to: Nanos,
     /// Whether it counts in the results.
     pub result: bool,

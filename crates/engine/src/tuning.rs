@@ -18,7 +18,7 @@ const PAIR: u64 = 2;
 /// Share of a slot that is left out, while clients move and the scheduler settles.
 const SETTLING: f64 = 0.3;
 
-/// Transactions that the best slot of the first round needs: fewer say nothing.
+/// Transactions that the best slot of the first round needs: with fewer, rates are chance.
 const LEAST_TRANSACTIONS: u64 = 50;
 
 /// A number of workers whose throughput is under this share of the best one's is tried no more.
@@ -30,13 +30,13 @@ const AS_GOOD: f64 = 0.985;
 /// A number of workers, as measured.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tried {
-    /// How many.
+    /// How many workers shared the clients.
     pub workers: usize,
     /// Transactions a second in each of its slots.
     pub rates_per_s: Vec<f64>,
 }
 
-/// What the trials came to.
+/// The number of workers that was chosen, with the trials that decided it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Choice {
     /// How many workers the load has from now on.
@@ -208,7 +208,7 @@ fn scores(running: &[Tried]) -> Vec<f64> {
     pairs.iter().map(score).collect()
 }
 
-/// The median; 0 of nothing.
+/// The median; 0 without values.
 #[must_use]
 pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);

@@ -1,10 +1,9 @@
 //! One engine thread: its clients, its poller, its timers, its recorder. No locks.
 
-mod connections;
+mod connecting;
 mod handovers;
-mod parting;
-mod sessions;
-mod word;
+mod session_changes;
+mod shutdown;
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -14,25 +13,23 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError};
 
 use pgdyno_connect::Transport;
 
-use crate::cancels::Cancels;
+use crate::cancel_tokens::CancelTokens;
 use crate::client::{Client, Hold};
 use crate::clock::{Nanos, SECOND, thread_cpu};
-use crate::handover::{Orders, Parcel};
+use crate::connections::Connections;
+use crate::handover::{Handover, Orders};
 use crate::health::Health;
 use crate::interval::{Interval, Phase};
 use crate::outage::Leave;
+use crate::phase_state::PhaseState;
 use crate::poller::{Handler, Next, Poller};
-use crate::reconnect::{Dispatch, Returning};
+use crate::reconnect::{Dispatch, Reconnecting};
 use crate::recorder::ScriptRecord;
-use crate::roster::Roster;
 use crate::run_queue::RunQueue;
 use crate::shared::Shared;
 use crate::timetable::Timetable;
 use crate::tls::Channels;
-
-pub use connections::Connections;
-pub use parting::LONGEST as LONGEST_PARTING;
-pub use word::{Word, WorkerEnd};
+use crate::worker_message::{WorkerEnd, WorkerMessage};
 
 /// How long a worker waits at most before it looks whether it is to stop.
 const LONGEST_WAIT: Nanos = SECOND / 10;
@@ -56,22 +53,22 @@ pub struct Worker<'a, P> {
     /// Makes connections in place of lost ones.
     dispatch: Option<Dispatch>,
     /// By worker: where its clients are sent; empty when none is to leave.
-    giving: Vec<Option<Sender<Parcel>>>,
+    destinations: Vec<Option<Sender<Handover>>>,
     /// Channels on which clients arrive by the last order, and by those before it.
-    arriving: Vec<Receiver<Parcel>>,
-    late: Vec<Receiver<Parcel>>,
+    arrivals: Vec<Receiver<Handover>>,
+    earlier_arrivals: Vec<Receiver<Handover>>,
     /// Has no clients, and waits for an order that brings some.
     is_idle: bool,
 }
 
-/// How a worker and the engine hear of each other while it runs.
+/// How a worker and the engine communicate while it runs.
 pub struct Links {
     /// To the engine; bounded.
-    pub words: SyncSender<Word>,
+    pub messages: SyncSender<WorkerMessage>,
     /// Emptied records for reuse.
     pub recycled: Receiver<Vec<ScriptRecord>>,
-    /// What workers share of coming back; None when a client whose connection is lost gives up.
-    pub returning: Option<Returning>,
+    /// What workers share to reconnect clients; None when a client whose connection is lost gives up.
+    pub reconnecting: Option<Reconnecting>,
     /// How clients are to be shared out anew.
     pub orders: Orders,
     /// Transactions that its clients have ended, for the engine to see.
@@ -94,14 +91,38 @@ struct Load<'a> {
     /// Between them and the poller.
     channels: Channels,
     /// What cancels the statements of their sessions.
-    cancels: Cancels,
+    cancels: CancelTokens,
     shared: Shared<'a>,
     running: usize,
     /// Pieces of bytes that came since the poller was asked.
     replies: u64,
 }
 
-impl Load<'_> {
+impl<'a> Load<'a> {
+    fn new(
+        clients: Vec<Client>,
+        channels: Channels,
+        cancels: CancelTokens,
+        shared: Shared<'a>,
+    ) -> Self {
+        let first_client = shared.spec.first_client();
+        let mut tokens = vec![NOWHERE; shared.spec.clients];
+        for (token, client) in clients.iter().enumerate() {
+            tokens[client.id() - first_client] = token as u32;
+        }
+        Self {
+            tokens,
+            first_client,
+            running: clients.len(),
+            clients: clients.into_iter().map(Some).collect(),
+            vacant: Vec::new(),
+            channels,
+            cancels,
+            shared,
+            replies: 0,
+        }
+    }
+
     /// Clients that are without a connection and seek one.
     fn away(&self) -> usize {
         let is_away = |client: &&Client| client.is_away() && !client.stopped();
@@ -170,7 +191,7 @@ impl Load<'_> {
             };
             outages.left(now, why);
         }
-        // at the end of the run they stop one by one: then it says nothing of those that are left
+        // at the end of the run they stop one by one: then the outage is not over for those that are left
         if !is_over {
             outages.stopped(now);
         }
@@ -190,10 +211,14 @@ impl Load<'_> {
         let mut counts = self.shared.schedule.overdue_by_phase(until);
         let waiting = self.clients.iter().flatten();
         let waiting = waiting.filter_map(Client::awaited_start);
-        let unclaimed = self.shared.roster.as_mut().and_then(Roster::take_start);
+        let unclaimed = self
+            .shared
+            .phase_state
+            .as_mut()
+            .and_then(PhaseState::take_start);
         for start in waiting.chain(unclaimed).filter(|start| *start <= until) {
-            let roster = self.shared.roster.as_ref();
-            counts[roster.map_or(0, |roster| roster.phase(start))] += 1;
+            let phase_state = self.shared.phase_state.as_ref();
+            counts[phase_state.map_or(0, |phase_state| phase_state.phase(start))] += 1;
         }
         counts
     }
@@ -235,33 +260,18 @@ impl<'a, P: Poller> Worker<'a, P> {
     ) -> Self {
         shared.deadline = timetable.deadline;
         shared.schedule.begin(timetable.origin);
-        shared.lulls.begin(timetable.origin);
-        if let Some(returning) = &links.returning {
-            shared.outages = Some(Arc::clone(&returning.outages));
+        shared.stalls.begin(timetable.origin);
+        if let Some(reconnecting) = &links.reconnecting {
+            shared.outages = Some(Arc::clone(&reconnecting.outages));
         }
-        if let Some(roster) = &mut shared.roster {
-            roster.begin(timetable.origin);
+        if let Some(phase_state) = &mut shared.phase_state {
+            phase_state.begin(timetable.origin);
         }
         let run_queue = RunQueue::of_this_thread();
-        let first_client = shared.spec.first_client();
-        let mut tokens = vec![NOWHERE; shared.spec.clients];
-        for (token, client) in clients.iter().enumerate() {
-            tokens[client.id() - first_client] = token as u32;
-        }
         Self {
             number,
             poller: connections.poller,
-            load: Load {
-                tokens,
-                first_client,
-                running: clients.len(),
-                clients: clients.into_iter().map(Some).collect(),
-                vacant: Vec::new(),
-                channels: connections.channels,
-                cancels: connections.cancels,
-                shared,
-                replies: 0,
-            },
+            load: Load::new(clients, connections.channels, connections.cancels, shared),
             from: timetable.origin,
             to: timetable.interval_end(timetable.origin),
             timetable,
@@ -271,9 +281,9 @@ impl<'a, P: Poller> Worker<'a, P> {
             health: Health::default(),
             links,
             dispatch: None,
-            giving: Vec::new(),
-            arriving: Vec::new(),
-            late: Vec::new(),
+            destinations: Vec::new(),
+            arrivals: Vec::new(),
+            earlier_arrivals: Vec::new(),
             is_idle: false,
         }
     }
@@ -289,7 +299,7 @@ impl<'a, P: Poller> Worker<'a, P> {
 
     /// Gives up all clients that still run. Their connections stay: a statement is to be cancelled
     /// before they are closed.
-    fn give_up_clients(&mut self) {
+    fn abort_overdue_clients(&mut self) {
         for token in 0..self.load.clients.len() {
             self.load.step(token, |client, _, shared| {
                 if !client.stopped() {
@@ -300,7 +310,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Drives the clients until they have stopped, or are told to.
+    /// Drives the clients until they have stopped, or the load is stopped.
     pub fn run(mut self) {
         let driven = self
             .drive()
@@ -312,25 +322,29 @@ impl<'a, P: Poller> Worker<'a, P> {
         let now = self.load.shared.clock.now();
         let clients = self.load.clients.iter().flatten();
         let aborted = clients.filter(|client| client.aborted()).count();
-        // before anything is handed on: who listens may be stuck
-        let left_running = self.part(&holds);
-        self.pass_boundaries(now);
+        // before anything is handed on: the reader may be stuck
+        let left_running = self.shut_down(&holds);
+        self.close_intervals(now);
         self.hand_on(now.max(self.from), true);
-        self.hand_on_errors();
+        self.send_errors();
         let mut load = self.load;
         let unstarted = load.unstarted(now);
         let clients = load.clients.iter().flatten();
         let in_flight: Vec<usize> = clients.filter_map(Client::record_in_flight).collect();
         let away = load.clients.iter().flatten().any(Client::is_away);
         let stopped_in_flight = !in_flight.is_empty();
-        let phase_ends = load.shared.roster.as_mut().map_or_else(Vec::new, |roster| {
-            in_flight
-                .iter()
-                .for_each(|record| roster.ended(*record, now));
-            roster.last_ends().to_vec()
-        });
-        let pages = load.clients.iter_mut().flatten();
-        let pages = pages.filter_map(Client::take_page).collect();
+        let phase_ends = load
+            .shared
+            .phase_state
+            .as_mut()
+            .map_or_else(Vec::new, |phase_state| {
+                in_flight
+                    .iter()
+                    .for_each(|record| phase_state.ended(*record, now));
+                phase_state.last_ends().to_vec()
+            });
+        let ledgers = load.clients.iter_mut().flatten();
+        let ledgers = ledgers.filter_map(Client::take_ledger).collect();
         let end = WorkerEnd {
             worker: self.number,
             in_flight,
@@ -339,18 +353,18 @@ impl<'a, P: Poller> Worker<'a, P> {
             left_running,
             measured_until: load.shared.measured_until(now, stopped_in_flight, away),
             phase_ends,
-            pages,
+            ledgers,
             ended: load.clients.iter().flatten().map(Client::ended).collect(),
             commands: load.shared.recorder.commands,
             failure,
         };
-        // nobody listens only when the engine itself is gone
-        let _ = self.links.words.send(Word::Ended(end));
+        // the engine stops listening only when it is gone itself
+        let _ = self.links.messages.send(WorkerMessage::Ended(end));
     }
 
-    /// Gives what is still to be ended of clients that did not come to their end.
+    /// Serves the clients until the load ends; returns what those hold that were stopped before.
     fn drive(&mut self) -> io::Result<Vec<(usize, Hold)>> {
-        self.hear_the_connector()?;
+        self.watch_connector()?;
         let now = self.load.shared.clock.now();
         for token in 0..self.load.clients.len() {
             self.step(token, |client, shared| client.begin(now, shared));
@@ -360,17 +374,17 @@ impl<'a, P: Poller> Worker<'a, P> {
             let now = self.load.shared.clock.now();
             if now >= drained_by {
                 let holds = self.holds();
-                self.give_up_clients();
+                self.abort_overdue_clients();
                 return Ok(holds);
             }
             self.take_order()?;
-            self.welcome()?;
+            self.receive_clients()?;
             self.wake(now);
             self.connect_clients();
             self.change_sessions()?;
-            self.give_away()?;
-            self.pass_boundaries(now);
-            self.hand_on_errors();
+            self.send_clients()?;
+            self.close_intervals(now);
+            self.send_errors();
             if !self.has_work() {
                 break;
             }
@@ -414,7 +428,7 @@ impl<'a, P: Poller> Worker<'a, P> {
             let Some(client) = self.load.shared.due(now) else {
                 return;
             };
-            // the timer of one that went away stays behind
+            // the timer of a client that moved stays with its old worker
             if let Some(token) = self.load.token(client) {
                 self.step(token, |client, shared| client.woken(now, shared));
             }
@@ -422,7 +436,7 @@ impl<'a, P: Poller> Worker<'a, P> {
     }
 
     /// Hands on every interval that has ended by `now`.
-    fn pass_boundaries(&mut self, now: Nanos) {
+    fn close_intervals(&mut self, now: Nanos) {
         while now >= self.to {
             let end = self.to;
             let (phase, _) = self.timetable.phase(self.from);
@@ -441,7 +455,7 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
     }
 
-    /// Hands on what was recorded up to `to`. If the engine is behind, the records stay and are
+    /// Hands on what was recorded up to `to`. If the engine is slow to read, the records stay and are
     /// part of the next interval, unless it `must` be now: the load never waits for a reader.
     fn hand_on(&mut self, to: Nanos, must: bool) {
         if to == self.from && self.load.shared.recorder.is_empty() {
@@ -449,7 +463,25 @@ impl<'a, P: Poller> Worker<'a, P> {
         }
         let cpu = thread_cpu();
         let waited = self.run_queue.waited();
-        let interval = Interval {
+        let interval = self.interval(to, cpu, waited);
+        if let Some(interval) = self.send_interval(interval, must) {
+            self.load.shared.recorder.scripts = interval.scripts;
+            return;
+        }
+        self.cpu = cpu;
+        self.waited = waited;
+        self.health = Health::default();
+        self.load.shared.stalls.forget();
+        self.from = to;
+    }
+
+    /// What was recorded up to `to`, when the thread had used `cpu` and had waited so long.
+    fn interval(&mut self, to: Nanos, cpu: Nanos, waited: Option<Nanos>) -> Interval {
+        debug_assert!(self.from <= to && self.cpu <= cpu, "time goes on");
+        let waited = waited.zip(self.waited);
+        let shared = &mut self.load.shared;
+        let scripts = shared.recorder.take(self.links.recycled.try_recv().ok());
+        Interval {
             worker: self.number,
             from: self.from,
             to,
@@ -457,53 +489,39 @@ impl<'a, P: Poller> Worker<'a, P> {
             phase: self.timetable.phase(self.from).0,
             planned: self.timetable.planned(self.from),
             in_flight: self.load.in_flight(),
-            lulls: self.load.shared.lulls.within(self.from, to),
+            stalls: self.load.shared.stalls.within(self.from, to),
             health: Health {
                 span: to - self.from,
                 cpu: cpu - self.cpu,
-                waited: waited
-                    .zip(self.waited)
-                    .map(|(now, before)| now.saturating_sub(before)),
+                waited: waited.map(|(now, before)| now.saturating_sub(before)),
                 clients: self.load.running - self.load.away(),
                 ..self.health
             },
-            scripts: self
-                .load
-                .shared
-                .recorder
-                .take(self.links.recycled.try_recv().ok()),
-        };
-        let refused = if must {
-            self.links
-                .words
-                .send(Word::Interval(interval))
-                .err()
-                .map(|_| None)
-        } else {
-            match self.links.words.try_send(Word::Interval(interval)) {
-                Ok(()) => None,
-                Err(TrySendError::Full(Word::Interval(interval))) => Some(Some(interval)),
-                Err(_) => Some(None),
-            }
-        };
-        if let Some(Some(interval)) = refused {
-            self.load.shared.recorder.scripts = interval.scripts;
-            return;
+            scripts,
         }
-        self.cpu = cpu;
-        self.waited = waited;
-        self.health = Health::default();
-        self.load.shared.lulls.forget();
-        self.from = to;
     }
 
-    fn hand_on_errors(&mut self) {
+    /// Gives the interval back when the channel is full and it need not be sent now.
+    fn send_interval(&self, interval: Interval, must: bool) -> Option<Interval> {
+        let message = WorkerMessage::Interval(interval);
+        if must {
+            // the engine stops listening only when it is gone itself
+            let _ = self.links.messages.send(message);
+            return None;
+        }
+        match self.links.messages.try_send(message) {
+            Err(TrySendError::Full(WorkerMessage::Interval(interval))) => Some(interval),
+            _ => None,
+        }
+    }
+
+    fn send_errors(&mut self) {
         for note in self.load.shared.notes.drain(..) {
-            let _ = self.links.words.send(Word::Error(note));
+            let _ = self.links.messages.send(WorkerMessage::Error(note));
         }
         if std::mem::take(&mut self.load.shared.has_losses) {
-            // a full channel will make the engine look soon enough
-            let _ = self.links.words.try_send(Word::Outage);
+            // with a full channel the engine asks the tracker soon enough
+            let _ = self.links.messages.try_send(WorkerMessage::Outage);
         }
     }
 }

@@ -13,18 +13,13 @@ use pgdyno_connect::{Env, Params};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 use pgdyno_engine::interval::{ErrorNote, Merged};
+use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::Outcome;
-use pgdyno_engine::run::Added;
-use pgdyno_engine::scaling::Scaling;
-use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
-    WeightedProgram, Window,
-};
+use pgdyno_engine::spec::{Io, Limit, Seeds, WeightedProgram};
 use pgdyno_engine::{Connected, Observer, Spec, run};
-use pgdyno_script::{Program, QueryMode, Rng, Symbols};
+use pgdyno_script::{Program, Rng, Symbols};
 
 const SLEEP: Duration = Duration::from_millis(30);
 const WORK: Duration = Duration::from_millis(20);
@@ -87,34 +82,12 @@ fn spec(server: &Server, drivers: Sleepers, io: Io) -> Spec {
         programs: vec![WeightedProgram { program, weight: 1 }],
         drivers: Some(Arc::new(drivers)),
         symbols: Arc::new(Symbols::new()),
-        initial: vec![],
-        mode: QueryMode::Simple,
-        pipelining: Pipelining::Explicit,
-        preparing: Preparing::WithFirstUse,
         clients: 2,
-        part: None,
-        workers: 1,
-        scaling: Scaling::Fixed,
-        warmup: Duration::ZERO,
         limit: Limit::Transactions(1),
-        drain_limit: None,
-        arrivals: Arrivals::Closed,
-        timer_tick: Duration::ZERO,
-        phases: None,
-        on_loss: OnLoss::Abort,
         pacing: vec![Pacing::default()],
-        latency_limit: None,
-        tries: Tries::AtMost(1),
-        timing: Timing::Statements,
         io,
-        on_error: OnError::Abort,
-        ledger: None,
-        sessions: Sessions::Kept,
-        log: None,
-        debug: None,
-        exit_on_abort: false,
-        window: Window::Planned,
         seeds,
+        ..Spec::default()
     }
 }
 

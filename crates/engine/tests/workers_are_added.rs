@@ -11,17 +11,14 @@ use common::Server;
 use pgdyno_connect::{Env, Params};
 use pgdyno_engine::clock::Clock;
 use pgdyno_engine::interval::{ErrorNote, Merged, Phase};
-use pgdyno_engine::log::{Detail, LogFile, LogSpec};
+use pgdyno_engine::log_spec::{Detail, LogFile, LogSpec};
+use pgdyno_engine::observer::Added;
 use pgdyno_engine::outage::OutageNote;
 use pgdyno_engine::pacing::Pacing;
 use pgdyno_engine::report::{Outcome, Report};
-use pgdyno_engine::run::Added;
 use pgdyno_engine::scaling::{Rule, Scaling};
 use pgdyno_engine::schedule::Arrivals;
-use pgdyno_engine::spec::{
-    Io, Limit, OnError, OnLoss, Pipelining, Preparing, Seeds, Sessions, Timing, Tries,
-    WeightedProgram, Window,
-};
+use pgdyno_engine::spec::{Io, Limit, Seeds, Sessions, WeightedProgram};
 use pgdyno_engine::tuning::Choice;
 use pgdyno_engine::{Connected, Observer, Spec, run};
 use pgdyno_script::{QueryMode, Rng, Source, Symbols, compile, parse};
@@ -44,15 +41,9 @@ fn spec(server: &Server, io: Io) -> Spec {
     Spec {
         params: Params::resolve(Some(&target), &[], &Env::empty("u")).expect("it is complete"),
         programs: vec![WeightedProgram { program, weight: 1 }],
-        drivers: None,
         symbols: Arc::new(symbols),
-        initial: vec![],
         mode,
-        preparing: Preparing::WithFirstUse,
-        pipelining: Pipelining::Explicit,
         clients: CLIENTS,
-        part: None,
-        workers: 1,
         scaling: Scaling::Automatic(Rule {
             busy_share: 0.0,
             settling: Duration::ZERO,
@@ -61,24 +52,10 @@ fn spec(server: &Server, io: Io) -> Spec {
         // boundaries at 0.2, 1.2, 2.2 s…: more than workers to add, as one may come late and be lost
         warmup: Duration::from_millis(200),
         limit: Limit::Duration(Duration::from_millis(4800)),
-        drain_limit: None,
-        arrivals: Arrivals::Closed,
-        timer_tick: Duration::ZERO,
-        phases: None,
-        on_loss: OnLoss::Abort,
         pacing: vec![Pacing::default()],
-        latency_limit: None,
-        tries: Tries::AtMost(1),
-        timing: Timing::Statements,
         io,
-        on_error: OnError::Abort,
-        ledger: None,
-        sessions: Sessions::Kept,
-        log: None,
-        debug: None,
-        exit_on_abort: false,
-        window: Window::Planned,
         seeds,
+        ..Spec::default()
     }
 }
 

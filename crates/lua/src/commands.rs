@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::shown::without_values;
+use crate::statement_text::without_values;
 
 /// So many of a script's statements have a number of their own: the first ones that are sent.
 pub const MOST_STATEMENTS: usize = 64;

@@ -9,8 +9,8 @@ use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Answer, Change, Driver, Event, Kind, Outgoing, Refused, Request};
 
 use crate::error::words;
-use crate::state::{State, ask, code};
-use crate::template::Letters;
+use crate::lua_state::{State, ask, code};
+use crate::random_string::Letters;
 use crate::watchdog::Watch;
 
 /// What a coroutine yields: a request and what it is about.

@@ -2,7 +2,7 @@
 //! under other names.
 
 use crate::option_kinds::Kind;
-use crate::options::{OptionSpec, key};
+use crate::option_spec::{OptionSpec, key};
 
 /// sysbench's own options that scripts depend on, with its defaults.
 const GENERAL: [(&str, Kind, Option<&str>, &str); 18] = [

@@ -10,18 +10,19 @@
 //! written in Lua. Scripts run in a sandbox (`runtime/sandbox.lua`) unless the user trusts them with the host.
 
 mod commands;
-mod counted;
 mod driver;
 mod error;
 mod general_options;
+mod lua_state;
 mod option_kinds;
+mod option_spec;
 mod options;
-mod reach;
+mod random_string;
+mod sandbox_limits;
 mod script;
-mod shown;
-mod state;
-mod statements;
-mod template;
+mod script_counters;
+mod statement_cache;
+mod statement_text;
 mod watchdog;
 mod workload;
 mod workloads;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::runtime_tests::settings;
+use crate::runtime_tests::{Client, open, settings};
 use crate::{Script, ScriptError, Settings, Workload};
 
 /// Opens a script whose top level is `text`.
@@ -149,6 +149,34 @@ fn no_way_leads_out_of_the_sandbox() {
         }
     }
     assert!(open.is_empty(), "{} ways:\n{}", open.len(), open.join("\n"));
+}
+
+/// The numbers of requests that only the runtime makes, with arguments that it never gives.
+#[test]
+fn a_script_cannot_speak_to_the_engine_in_place_of_the_runtime() {
+    for asked in [
+        "3, 2^52",
+        "5, 0, 0, 2^52, {}",
+        "11, 2^52",
+        "12, 7",
+        "13, 2^52",
+    ] {
+        let text = format!("function event() coroutine.yield({asked}) end");
+        let workload = open(&text, "run", &[]);
+        let mut client = Client::of(&workload);
+        assert!(client.connect().is_done(), "{asked}");
+        let words = client.begin().abort().to_owned();
+        assert!(words.contains("coroutine.yield"), "{asked}: {words}");
+    }
+    let own = "function event()
+        local count = 0
+        for each in coroutine.wrap(function() coroutine.yield(1) coroutine.yield(2) end) do count = count + each end
+        assert(count == 3)
+    end";
+    let workload = open(own, "run", &[]);
+    let mut client = Client::of(&workload);
+    assert!(client.connect().is_done());
+    assert!(client.begin().is_done());
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use mlua::{ChunkMode, Function, Lua, LuaOptions, StdLib};
 
 use crate::error::ScriptError;
-use crate::reach::{Found, Reach};
+use crate::sandbox_limits::{Found, Reach};
 
 /// Without one of these words in its text, a script cannot look at rows: by their own names, or by
 /// code from elsewhere.

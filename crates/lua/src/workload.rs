@@ -14,11 +14,12 @@ use pgdyno_engine::driver::{Driver, Drivers, Event, Outgoing, Request};
 use crate::commands::Texts;
 use crate::driver::Session;
 use crate::error::{ScriptError, words};
+use crate::lua_state::{Making, State, Unique};
 use crate::option_kinds::OptionValue;
-use crate::options::{OptionSpec, declared, describe, invalid, key, resolve};
-use crate::reach::memory_limit;
+use crate::option_spec::{OptionSpec, key};
+use crate::options::{declared, describe, invalid, resolve};
+use crate::sandbox_limits::memory_limit;
 use crate::script::Script;
-use crate::state::{Making, State, Unique};
 use crate::watchdog::{MainWatch, Watch};
 
 /// What is asked for on the command line, beside the script.

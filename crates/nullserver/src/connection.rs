@@ -8,9 +8,9 @@ use crate::answers::{Answer, Answers};
 use crate::classify::Meaning;
 use crate::encode::{self, Format};
 use crate::faults::{Fault, Faults};
-use crate::names::Names;
-use crate::startup::{self, Packet, split_cstr};
-use crate::trouble::{Stop, Trouble};
+use crate::small_map::Names;
+use crate::startup_packet::{self, Packet, split_cstr};
+use crate::statement_error::{Stop, Trouble};
 
 /// Longest message that is taken, but for COPY data, which is not kept.
 pub const LONGEST_MESSAGE_BYTES: usize = 1024 * 1024;
@@ -143,7 +143,7 @@ impl Connection {
                 continue;
             }
             if !self.in_session {
-                match startup::take(rest, self.number, &shared.answers, out) {
+                match startup_packet::take(rest, self.number, &shared.answers, out) {
                     Packet::NeedMore => return (at, Turn::Open),
                     Packet::Close => return (input.len(), Turn::Close),
                     Packet::Answered(bytes) => at += bytes,

@@ -7,8 +7,8 @@ use crate::classify::classify;
 use crate::connection::{Connection, Portal, Rows, Shared, Statement, too_many};
 use crate::encode::{self, Format};
 use crate::sql;
-use crate::startup::{split_cstr, split_u16, split_u32};
-use crate::trouble::{Stop, Trouble};
+use crate::startup_packet::{split_cstr, split_u16, split_u32};
+use crate::statement_error::{Stop, Trouble};
 
 impl Connection {
     pub(crate) fn parse(&mut self, body: &[u8], out: &mut Vec<u8>) -> Result<(), Stop> {

@@ -1,11 +1,13 @@
 //! The command line of `pgnull`, resolved once into a complete value.
 
+use std::ffi::OsString;
 use std::fmt;
 use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use lexopt::{Arg, Parser, ValueExt};
 use pgdyno_wire::SqlState;
 
 /// What the command line asks for.
@@ -57,6 +59,23 @@ impl fmt::Display for UsageError {
 }
 
 impl std::error::Error for UsageError {}
+
+impl From<lexopt::Error> for UsageError {
+    /// In the words of getopt_long, as PostgreSQL's programs say it.
+    fn from(error: lexopt::Error) -> Self {
+        use lexopt::Error::{MissingValue, UnexpectedOption, UnexpectedValue};
+        Self(match error {
+            MissingValue {
+                option: Some(option),
+            } => format!("option '{option}' requires an argument"),
+            UnexpectedOption(option) => format!("unrecognized option '{option}'"),
+            UnexpectedValue { option, .. } => {
+                format!("option '{option}' doesn't allow an argument")
+            }
+            other => other.to_string(),
+        })
+    }
+}
 
 /// An option, its argument and what it does.
 struct Opt {
@@ -147,51 +166,39 @@ pub fn help() -> String {
 ///
 /// # Errors
 /// For the first thing that is wrong.
-pub fn read(args: impl IntoIterator<Item = String>) -> Result<Request, UsageError> {
+pub fn read(args: impl IntoIterator<Item = OsString>) -> Result<Request, UsageError> {
+    let args: Vec<_> = args.into_iter().collect();
     let mut given = Given::default();
-    let mut args = args.into_iter();
-    while let Some(text) = args.next() {
-        match text.as_str() {
-            "--help" | "-?" => return Ok(Request::Help),
-            "--version" | "-V" => return Ok(Request::Version),
-            _ => {}
+    let mut parser = Parser::from_args(args);
+    while let Some(arg) = parser.next()? {
+        let name = match arg {
+            Arg::Long(name) => name.to_owned(),
+            Arg::Short('?') => "help".to_owned(),
+            Arg::Short('V') => "version".to_owned(),
+            other => return Err(other.unexpected().into()),
+        };
+        let option = TABLE
+            .iter()
+            .find(|option| option.name == name)
+            .ok_or(lexopt::Error::UnexpectedOption(format!("--{name}")))?;
+        let value = match (option.argument, parser.optional_value()) {
+            (None, None) => String::new(),
+            (None, Some(value)) => {
+                let option = format!("--{name}");
+                return Err(lexopt::Error::UnexpectedValue { option, value }.into());
+            }
+            (Some(_), Some(value)) => value.string()?,
+            (Some(_), None) => parser.value()?.string()?,
+        };
+        match option.name {
+            "help" => return Ok(Request::Help),
+            "version" => return Ok(Request::Version),
+            name => given.take(name, &value)?,
         }
-        let (option, value) = find(&text, &mut args)?;
-        given.take(option.name, &value)?;
     }
     given
         .resolve()
         .map(|options| Request::Serve(Box::new(options)))
-}
-
-/// The option in `text`, with its argument from there or from `rest`.
-fn find(
-    text: &str,
-    rest: &mut impl Iterator<Item = String>,
-) -> Result<(&'static Opt, String), UsageError> {
-    let Some(long) = text.strip_prefix("--") else {
-        return Err(UsageError(format!("unexpected argument \"{text}\"")));
-    };
-    let (name, attached) = match long.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_owned())),
-        None => (long, None),
-    };
-    let option = TABLE
-        .iter()
-        .find(|option| option.name == name)
-        .ok_or_else(|| UsageError(format!("unrecognized option '--{name}'")))?;
-    let value = match (option.argument, attached) {
-        (None, None) => String::new(),
-        (None, Some(_)) => {
-            let complaint = format!("option '--{name}' doesn't allow an argument");
-            return Err(UsageError(complaint));
-        }
-        (Some(_), Some(value)) => value,
-        (Some(_), None) => rest
-            .next()
-            .ok_or_else(|| UsageError(format!("option '--{name}' requires an argument")))?,
-    };
-    Ok((option, value))
 }
 
 /// What was given, before it is resolved.
@@ -247,8 +254,7 @@ impl Given {
             }
             "close-every" => self.close_every = Some(count(name, value)?),
             "parent-lease" => self.parent_lease = true,
-            // the table has no other name
-            _ => {}
+            _ => unreachable!("the table has no option {name}"),
         }
         Ok(())
     }
@@ -313,7 +319,7 @@ mod tests {
     use super::*;
 
     fn options(args: &str) -> Result<Options, String> {
-        match read(args.split_whitespace().map(str::to_owned)) {
+        match read(args.split_whitespace().map(OsString::from)) {
             Ok(Request::Serve(options)) => Ok(*options),
             Ok(other) => Err(format!("{other:?}")),
             Err(error) => Err(error.to_string()),
@@ -424,7 +430,7 @@ mod tests {
         for option in TABLE {
             assert!(text.contains(&format!("  --{}", option.name)));
         }
-        assert!(matches!(read(["--help".to_owned()]), Ok(Request::Help)));
-        assert!(matches!(read(["-V".to_owned()]), Ok(Request::Version)));
+        assert!(matches!(read(["--help".into()]), Ok(Request::Help)));
+        assert!(matches!(read(["-V".into()]), Ok(Request::Version)));
     }
 }

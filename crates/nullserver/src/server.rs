@@ -1,48 +1,21 @@
 //! The server: what its threads share, and how they start and end.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
-use std::time::Instant;
 
 use crate::ServeError;
-use crate::answers::Answers;
-use crate::connection::{Connection, Shared};
-use crate::faults::Faults;
 use crate::listen::Listeners;
 use crate::options::Options;
-use crate::stall::{Nanos, Stall, Timing};
-use crate::stop::{self, Waker};
+use crate::server_state::ServerState;
+use crate::server_stop::{self, Waker};
 use crate::worker::{Doors, Peer, Worker};
-
-/// What all threads look at.
-#[derive(Debug)]
-pub(crate) struct Global {
-    pub shared: Shared,
-    pub timing: Timing,
-    pub stop: Arc<AtomicBool>,
-    started: Instant,
-    connections: AtomicU32,
-}
-
-impl Global {
-    /// Since the server's start.
-    pub fn now(&self) -> Nanos {
-        u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX)
-    }
-
-    /// A session for one more client.
-    pub fn connection(&self) -> Connection {
-        Connection::new(self.connections.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-}
 
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server<'l> {
     /// The first accepts for all.
     workers: Vec<Worker<'l>>,
-    global: Arc<Global>,
+    global: Arc<ServerState>,
     wakers: Vec<Waker>,
 }
 
@@ -53,7 +26,7 @@ impl<'l> Server<'l> {
     /// When the kernel refuses what it needs.
     pub fn new(options: &Options, listeners: &'l Listeners) -> Result<Self, ServeError> {
         let failed = |doing: &'static str| move |cause| ServeError::new(doing, cause);
-        let global = Arc::new(global(options));
+        let global = Arc::new(ServerState::new(options));
         let mut wakers = Vec::new();
         let mut peers = Vec::new();
         let mut workers = Vec::new();
@@ -71,9 +44,9 @@ impl<'l> Server<'l> {
         let doors = Doors::new(listeners.sockets().collect(), peers);
         let opened = workers[0].open(doors);
         opened.map_err(failed("watching the listening sockets"))?;
-        stop::at_signals(&global.stop, &wakers).map_err(failed("watching for signals"))?;
+        server_stop::at_signals(&global.stop, &wakers).map_err(failed("watching for signals"))?;
         if options.parent_lease {
-            let lease = stop::with_parent(&global.stop, &wakers);
+            let lease = server_stop::with_parent(&global.stop, &wakers);
             lease.map_err(failed("watching standard input"))?;
         }
         Ok(Self {
@@ -93,7 +66,7 @@ impl<'l> Server<'l> {
             global,
             wakers,
         } = self;
-        let end = || stop::end(&global.stop, &wakers);
+        let end = || server_stop::end(&global.stop, &wakers);
         let mut workers = workers.into_iter();
         let first = workers.next();
         thread::scope(|scope| {
@@ -122,20 +95,5 @@ impl<'l> Server<'l> {
             }
             result
         })
-    }
-}
-
-fn global(options: &Options) -> Global {
-    let stall = options.stall.map(|(at, lasts)| Stall::new(at, lasts));
-    let faults = Faults::new(options.error_every, options.error_code, options.close_every);
-    Global {
-        shared: Shared {
-            answers: Answers::new(options.scale),
-            faults,
-        },
-        timing: Timing::new(options.delay, stall),
-        stop: Arc::new(AtomicBool::new(false)),
-        started: Instant::now(),
-        connections: AtomicU32::new(0),
     }
 }

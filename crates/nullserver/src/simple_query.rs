@@ -5,8 +5,8 @@ use crate::classify::classify;
 use crate::connection::{Connection, Rows, Shared, Turn};
 use crate::encode;
 use crate::sql;
-use crate::startup::split_cstr;
-use crate::trouble::{Stop, Trouble};
+use crate::startup_packet::split_cstr;
+use crate::statement_error::{Stop, Trouble};
 use pgdyno_wire::SqlState;
 
 impl Connection {

@@ -15,10 +15,10 @@ use rustix::net::{RecvFlags, SocketFlags, accept_with, recv, sockopt};
 use crate::alarm::Alarm;
 use crate::client::{Clients, Fate, Sent};
 use crate::connection::Turn;
-use crate::held::{Answer, Held};
-use crate::server::Global;
+use crate::delayed_answers::{Answer, Held};
+use crate::server_state::ServerState;
+use crate::server_stop::Waker;
 use crate::stall::Nanos;
-use crate::stop::Waker;
 
 const SECOND: Nanos = 1_000_000_000;
 const READ_BYTES: usize = 64 * 1024;
@@ -79,7 +79,7 @@ pub(crate) struct Worker<'l> {
     epoll: OwnedFd,
     /// Rings when an answer is due.
     alarm: Alarm,
-    global: Arc<Global>,
+    global: Arc<ServerState>,
     woken: UnixStream,
     arrivals: Receiver<OwnedFd>,
     doors: Doors<'l>,
@@ -92,7 +92,7 @@ pub(crate) struct Worker<'l> {
 impl<'l> Worker<'l> {
     /// A thread without doors: it serves what arrives from another.
     pub fn new(
-        global: Arc<Global>,
+        global: Arc<ServerState>,
         woken: UnixStream,
         arrivals: Receiver<OwnedFd>,
     ) -> io::Result<Self> {

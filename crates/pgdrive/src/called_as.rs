@@ -28,7 +28,6 @@ impl CalledAs {
         }
     }
 
-    /// The name itself.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

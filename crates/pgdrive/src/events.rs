@@ -9,13 +9,13 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer as _, V2DeflateSerializer};
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::interval::{Consequence, ErrorNote, Merged, Phase};
-use pgdyno_engine::lull::Stretch;
-use pgdyno_engine::recorder::{Latencies, Moments, ScriptRecord};
+use pgdyno_engine::recorder::{Latencies, ScriptRecord};
+use pgdyno_engine::stall::Stretch;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::health;
-use crate::host::Steal;
+use crate::generator_health;
+use crate::host_counters::Steal;
 use crate::options::EventSink;
 
 /// Version of the event stream.
@@ -167,8 +167,8 @@ impl Events {
             "phase_name": merged.planned.and_then(|number| self.phase_names.get(number)),
             "clients": merged.clients,
             "in_flight": merged.in_flight,
-            "workers": health::workers(&merged.workers),
-            "lulls_us": self.lulls(&merged.lulls),
+            "workers": generator_health::workers(&merged.workers),
+            "lulls_us": self.lulls(&merged.stalls),
             "steal_us": self.steal.since_last(),
             "scripts": scripts,
         });
@@ -255,18 +255,8 @@ pub fn counts(record: &ScriptRecord) -> Value {
         "late": record.counts.late,
         "retried": record.counts.retried,
         "retries": record.counts.retries,
-        "lag_ns": lag(&record.lag),
+        "lag_ns": generator_health::lag(&record.lag),
     })
-}
-
-/// Schedule lag; null in a closed loop.
-#[must_use]
-pub fn lag(lag: &Moments) -> Value {
-    if lag.count == 0 {
-        Value::Null
-    } else {
-        json!({ "mean": lag.mean(), "max": lag.max })
-    }
 }
 
 /// Latency of an interval.

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exit {
-    /// As asked.
     Well,
     /// Usage, set-up, a first connection or a script: no load was made.
     NotBegun,

@@ -1,32 +1,68 @@
 //! Options as GNU getopt_long takes them: clusters, abbreviations, operands anywhere.
 //!
 //! A library would have its own rules and wording; scripts and habits made for pgbench rely on
-//! these. The table also makes the help.
+//! these.
 
 use std::fmt;
 use std::iter::Peekable;
 
 /// What begins the description of an argument that may be left out. It is attached with a `=`, as
-/// getopt_long demands, or is the next word if that can be nothing else: see [`Opt::is_argument`].
+/// getopt_long demands, or is the next word if that can be nothing else: see [`Syntax::may_take`].
 pub const OPTIONAL: &str = "[=";
 
-/// One option.
+/// How an option is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Opt {
-    /// Name behind `--`; what the program asks for.
+pub struct Syntax {
+    /// Its name, without `--`.
     pub long: &'static str,
-    /// Letter behind `-`.
+    /// Its letter, without `-`.
     pub short: Option<char>,
     /// What its argument is called in the help; None when it takes none.
     pub argument: Option<&'static str>,
-    /// What it does; lines after the first are indented under it.
-    pub help: &'static str,
-    /// For an argument that may be left out: whether a word that follows is it, rather than the
-    /// name of a database.
-    pub is_argument: fn(&str) -> bool,
+    is_argument: fn(&str) -> bool,
 }
 
-/// [`Opt::is_argument`] of an option whose argument is never left out.
+impl Syntax {
+    /// An option without a letter and without an argument.
+    pub const fn new(long: &'static str) -> Self {
+        Self {
+            long,
+            short: None,
+            argument: None,
+            is_argument: no_word,
+        }
+    }
+
+    pub const fn short(mut self, letter: char) -> Self {
+        self.short = Some(letter);
+        self
+    }
+
+    pub const fn takes(mut self, argument: &'static str) -> Self {
+        self.argument = Some(argument);
+        self
+    }
+
+    /// Takes an argument that may be left out; `is_argument` tells whether a word that follows is
+    /// it, rather than the name of a database.
+    pub const fn may_take(mut self, argument: &'static str, is_argument: fn(&str) -> bool) -> Self {
+        self.argument = Some(argument);
+        self.is_argument = is_argument;
+        self
+    }
+}
+
+impl fmt::Display for Syntax {
+    /// As messages name it: `-c/--client`, `--warmup`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(letter) = self.short {
+            write!(f, "-{letter}/")?;
+        }
+        write!(f, "--{}", self.long)
+    }
+}
+
+/// For [`Syntax::may_take`]: no word that follows is the argument.
 pub const fn no_word(_: &str) -> bool {
     false
 }
@@ -36,7 +72,6 @@ pub const fn no_word(_: &str) -> bool {
 pub enum Found {
     /// An option, by its long name, with its argument.
     Option(&'static str, String),
-    /// Anything else.
     Operand(String),
 }
 
@@ -80,7 +115,7 @@ impl fmt::Display for Complaint {
 /// Reads `args` (without the program's name) by `table`: what is good up to the first complaint,
 /// and the complaint. Operands come last, as getopt_long permutes them.
 pub fn parse(
-    table: &[Opt],
+    table: &[Syntax],
     args: impl IntoIterator<Item = String>,
 ) -> (Vec<Found>, Option<Complaint>) {
     let mut found = Vec::new();
@@ -108,7 +143,7 @@ pub fn parse(
 }
 
 fn read_long(
-    table: &[Opt],
+    table: &[Syntax],
     text: &str,
     rest: &mut Peekable<impl Iterator<Item = String>>,
 ) -> Result<Found, Complaint> {
@@ -131,11 +166,11 @@ fn read_long(
     Ok(Found::Option(option.long, value))
 }
 
-fn find_long<'t>(table: &'t [Opt], name: &str) -> Result<&'t Opt, Complaint> {
+fn find_long<'t>(table: &'t [Syntax], name: &str) -> Result<&'t Syntax, Complaint> {
     if let Some(exact) = table.iter().find(|option| option.long == name) {
         return Ok(exact);
     }
-    let candidates: Vec<&Opt> = table
+    let candidates: Vec<&Syntax> = table
         .iter()
         .filter(|option| option.long.starts_with(name))
         .collect();
@@ -150,7 +185,7 @@ fn find_long<'t>(table: &'t [Opt], name: &str) -> Result<&'t Opt, Complaint> {
 }
 
 fn read_cluster(
-    table: &[Opt],
+    table: &[Syntax],
     cluster: &str,
     rest: &mut impl Iterator<Item = String>,
     found: &mut Vec<Found>,
@@ -180,35 +215,11 @@ fn read_cluster(
 mod tests {
     use super::*;
 
-    const TABLE: &[Opt] = &[
-        Opt {
-            long: "client",
-            short: Some('c'),
-            argument: Some("NUM"),
-            help: "",
-            is_argument: no_word,
-        },
-        Opt {
-            long: "connect",
-            short: Some('C'),
-            argument: None,
-            help: "",
-            is_argument: no_word,
-        },
-        Opt {
-            long: "select-only",
-            short: Some('S'),
-            argument: None,
-            help: "",
-            is_argument: no_word,
-        },
-        Opt {
-            long: "every",
-            short: None,
-            argument: Some("[=SECONDS]"),
-            help: "",
-            is_argument: |word| word.parse::<u32>().is_ok(),
-        },
+    const TABLE: &[Syntax] = &[
+        Syntax::new("client").short('c').takes("NUM"),
+        Syntax::new("connect").short('C'),
+        Syntax::new("select-only").short('S'),
+        Syntax::new("every").may_take("[=SECONDS]", |word| word.parse::<u32>().is_ok()),
     ];
 
     fn read(args: &[&str]) -> (Vec<Found>, Option<String>) {

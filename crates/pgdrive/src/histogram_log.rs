@@ -45,7 +45,6 @@ impl HistogramLog {
         })
     }
 
-    /// The file's name.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path

@@ -1,7 +1,6 @@
 //! `-i`: makes pgbench's tables and says how it goes.
 
-pub mod canceller;
-mod progress;
+pub mod load_progress;
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,16 +10,17 @@ use pgdyno_dataset::{LoadError, Order, Step, Way};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
-use crate::benchmark::{cpu_us, resolve_params};
+use crate::canceller::Canceller;
+use crate::connection_params::resolve_params;
 use crate::events::Events;
 use crate::exit::Exit;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::Initialize;
 use crate::outputs::Outputs;
+use crate::run_events::cpu_us;
 use crate::tpcc;
-use canceller::Canceller;
-use progress::{Cadence, Told, say};
+use load_progress::{Cadence, Told, say};
 
 /// Makes the dataset; every failure is said before this returns.
 pub fn run(options: &Initialize, messages: &Messages) -> Exit {
@@ -79,6 +79,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     };
     let canceller = Canceller::start(&params, &lease.stop);
     canceller.watch(&mut session);
+    end_with_client(&mut session);
     let cadence = match (options.quiet, options.way) {
         (true, _) => Cadence::Quiet,
         (false, Way::OneTransaction) => Cadence::Rows,
@@ -87,6 +88,7 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     let further = || {
         let mut session = Session::connect(&params)?;
         canceller.watch(&mut session);
+        end_with_client(&mut session);
         Ok(session)
     };
     let order = Order {
@@ -146,6 +148,8 @@ fn load(options: &Initialize, messages: &Messages, events: &mut Events) -> Resul
     }
 }
 
+/// First with client_connection_check_interval.
+const CHECKS_CLIENT_FROM_VERSION: i32 = 140_000;
 /// What to do after a load that was broken off.
 const RESUME: &str =
     "What was committed is kept: the same command with --resume goes on behind it.";
@@ -158,6 +162,17 @@ fn connect(params: &Params, messages: &Messages) -> Result<Session, Failure> {
         messages.error("could not create connection for initialization");
         failure
     })
+}
+
+/// Lets the server look every second whether its client is still there, where it can (PostgreSQL 14 and later).
+///
+/// Nobody cancels the statements of a program that was killed by SIGKILL, and a server notices its end only when it
+/// sends the next answer: meanwhile an index is built, or a lock waited for, that the next load waits for in turn.
+fn end_with_client(session: &mut Session) {
+    if session.server_version_num >= CHECKS_CLIENT_FROM_VERSION {
+        // a server on another system may refuse; that is no reason not to load
+        let _ = session.execute("SET client_connection_check_interval = '1s'");
+    }
 }
 
 /// The last line: how long all of it took, and each step.

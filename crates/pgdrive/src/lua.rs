@@ -96,7 +96,7 @@ pub fn open(
 fn find(choice: &LuaChoice) -> Result<Script, ScriptError> {
     match &choice.source {
         LuaSource::File(name) => Script::find(name),
-        LuaSource::Own(name) => Script::workload(name),
+        LuaSource::Workload(name) => Script::workload(name),
     }
 }
 
@@ -138,10 +138,7 @@ pub fn without_server(
     }
     let seeds = Seeds {
         clients: vec![0],
-        choice_of_clients: vec![],
-        choice: vec![],
-        arrivals: vec![],
-        sampling: vec![],
+        ..Seeds::default()
     };
     // no signal is caught here: each ends the process at once
     let opened = open(options, None, &seeds, &Lease::default(), messages);

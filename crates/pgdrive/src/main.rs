@@ -1,24 +1,28 @@
 //! pgdrive: a load engine for PostgreSQL with pgbench's command line.
 
+mod awaited_start;
 mod benchmark;
 mod called_as;
-mod descriptors;
+mod canceller;
+mod commit_ledger;
+mod connection_params;
+mod database_setup;
 mod durations;
 mod events;
 mod exit;
-mod framing;
+mod generator_health;
 mod getopt;
-mod health;
 mod help;
 mod histogram_log;
-mod host;
+mod host_counters;
 mod initialize;
 mod lease;
-mod ledger;
-mod log_options;
+mod load_observer;
 mod lua;
 mod lua_reports;
+mod measurement;
 mod messages;
+mod open_files;
 mod options;
 mod outages;
 mod outputs;
@@ -27,13 +31,12 @@ mod percentiles;
 mod phase_events;
 mod phase_summary;
 mod phases_file;
+mod prepared_load;
 mod progress;
+mod run_events;
 mod scripts;
-mod setup;
-mod start;
 mod summary;
 mod tpcc;
-mod watcher;
 mod workers;
 
 use std::io::{self, Write};
@@ -41,7 +44,7 @@ use std::process::ExitCode;
 
 use exit::Exit;
 use messages::Messages;
-use options::{Request, UsageError};
+use options::{Information, Request, UsageError};
 
 fn main() -> ExitCode {
     let mut args = std::env::args();
@@ -70,10 +73,10 @@ fn main() -> ExitCode {
 
 fn carry_out(request: &Request, messages: &Messages) -> Exit {
     match request {
-        Request::Help => print(&help::text(messages.program())),
-        Request::Version => print(&messages.called_as().version()),
-        Request::ListBuiltins => scripts::list(),
-        Request::ShowScript(name) => scripts::show(name, messages),
+        Request::Information(Information::Help) => print(&help::text(messages.program())),
+        Request::Information(Information::Version) => print(&messages.called_as().version()),
+        Request::Information(Information::Builtins) => scripts::list(),
+        Request::Information(Information::Script(name)) => scripts::show(name, messages),
         Request::Initialize(options) => initialize::run(options, messages),
         Request::TpccCheck(options) => tpcc::check::run(options, messages),
         Request::Benchmark(options) => benchmark::run(options, messages),

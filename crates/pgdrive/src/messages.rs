@@ -1,7 +1,7 @@
 //! What the program says on standard error, in the form of PostgreSQL's own programs.
 
 use std::fmt::Display;
-use std::io::Write;
+use std::io::{self, Write};
 
 use pgdyno_wire::printable;
 
@@ -22,24 +22,20 @@ impl Messages {
         }
     }
 
-    /// What that name decides.
     #[must_use]
     pub fn called_as(&self) -> CalledAs {
         CalledAs::of(&self.program)
     }
 
-    /// The program's name.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.program
     }
 
-    /// Something failed.
     pub fn error(&self, text: impl Display) {
         self.say("error: ", text);
     }
 
-    /// Something is odd.
     pub fn warning(&self, text: impl Display) {
         self.say("warning: ", text);
     }
@@ -63,23 +59,15 @@ impl Messages {
         let text = text.to_string();
         let text = printable(&text);
         // standard error may be closed; there is nowhere else to say so
-        let _ = writeln!(
-            std::io::stderr(),
-            "{}: {level}{}",
-            self.program,
-            text.trim_end()
-        );
+        let _ = writeln!(io::stderr(), "{}: {level}{}", self.program, text.trim_end());
     }
 }
 
 /// An expected failure, in the user's words, with what may be done about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What failed.
     pub message: String,
-    /// More about it.
     pub detail: Option<String>,
-    /// What to do.
     pub hint: Option<String>,
     /// What could not be done because of it, an error of its own.
     pub also: Option<String>,
@@ -127,7 +115,6 @@ impl Failure {
         self
     }
 
-    /// Says it.
     pub fn say(&self, messages: &Messages) {
         messages.error(&self.message);
         if let Some(detail) = &self.detail {
@@ -141,7 +128,13 @@ impl Failure {
         }
         if let Some(listing) = &self.listing {
             // standard error may be closed; there is nowhere else to say so
-            let _ = write!(std::io::stderr(), "{listing}");
+            let _ = write!(io::stderr(), "{listing}");
         }
     }
+}
+
+/// The system's words without Rust's "(os error 2)".
+pub fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }

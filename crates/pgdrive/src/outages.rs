@@ -27,7 +27,6 @@ pub struct OutageTeller {
 }
 
 impl OutageTeller {
-    /// The load begins.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
     }

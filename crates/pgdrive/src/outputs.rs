@@ -5,8 +5,7 @@ use std::io;
 
 use crate::called_as::CalledAs;
 use crate::exit::Exit;
-use crate::messages::Messages;
-use crate::scripts::plain;
+use crate::messages::{Messages, plain};
 
 /// Reports outputs that could not be written, and remembers that there was one.
 pub struct Outputs {

@@ -8,6 +8,7 @@ use pgdyno_engine::report::Report;
 use serde_json::{Value, json};
 
 use crate::events::{self, Events};
+use crate::generator_health;
 
 /// As they are asked for; null for a load that is the same all the time.
 pub fn planned(phases: Option<&Phases>) -> Value {
@@ -69,7 +70,7 @@ fn one(phase: &PhaseReport, events: &mut Events) -> Value {
         "retried": counts.retried,
         "retries": counts.retries,
         "tps": phase.tps(),
-        "lag_ns": events::lag(&phase.lag()),
+        "lag_ns": generator_health::lag(&phase.lag()),
         "latency_ns": events::latency(&latency),
         "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
         "scripts": scripts,

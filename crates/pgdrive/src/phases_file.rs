@@ -38,11 +38,8 @@ pub struct Around {
 /// A script as phases name it.
 #[derive(Debug)]
 pub struct Script {
-    /// On the command line.
     pub name: String,
-    /// In the summary.
     pub title: String,
-    /// Of the command line.
     pub weight: u32,
 }
 

@@ -50,7 +50,6 @@ impl Progress {
         }
     }
 
-    /// The load begins.
     pub fn begin(&mut self, origin: Nanos) {
         self.origin = origin;
         self.origin_s = SystemTime::now()

@@ -7,10 +7,10 @@ use pgdyno_script::{
     Builtin, Program, QueryMode, Source, Symbols, builtin, builtin_list, compile, parse,
 };
 
+use crate::commit_ledger;
 use crate::exit::Exit;
-use crate::ledger;
 use crate::lua;
-use crate::messages::{Failure, Messages};
+use crate::messages::{Failure, Messages, plain};
 use crate::options::{Benchmark, Origin, ScriptChoice};
 
 /// Compiles `choices`; variables get their slots in `symbols`. With a ledger, built-in scripts write
@@ -30,7 +30,7 @@ pub fn load(
             let program = match source(&choice.origin)? {
                 Some(source) => {
                     let source = match &choice.origin {
-                        Origin::Builtin(_) if has_ledger => ledger::in_builtin(source),
+                        Origin::Builtin(_) if has_ledger => commit_ledger::in_builtin(source),
                         _ => source,
                     };
                     let script = parse(&source).map_err(Failure::new)?;
@@ -53,7 +53,7 @@ pub fn load(
 pub fn check(options: &Benchmark) -> Result<(), Failure> {
     let mut symbols = Symbols::new();
     let programs = load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
-    ledger::wanted(options, &programs, &symbols)?;
+    commit_ledger::wanted(options, &programs, &symbols)?;
     options.pacing.resolve(&programs).map(|_| ())
 }
 
@@ -113,12 +113,6 @@ pub fn read(path: &str) -> Result<String, Failure> {
         }
         _ => Failure::new(format!("could not read file \"{path}\": {}", plain(&error))),
     })
-}
-
-/// The system's words without Rust's "(os error 2)".
-pub fn plain(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 fn find(prefix: &str) -> Result<Builtin, Failure> {

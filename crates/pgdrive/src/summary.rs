@@ -9,17 +9,16 @@ use pgdyno_engine::scaling::Scaling;
 use pgdyno_engine::spec::{Limit, OnError, OnLoss, Pipelining, Sessions, Spec, Tries};
 use pgdyno_script::QueryMode;
 
+use crate::database_setup::Partitions;
 use crate::lua;
 use crate::outages;
 use crate::pauses;
 use crate::percentiles::Percentiles;
 use crate::phase_summary;
-use crate::setup::Partitions;
 
 /// What the summary says besides the report.
 #[derive(Debug)]
 pub struct Shown<'a> {
-    /// What was run.
     pub spec: &'a Spec,
     /// Value of `:scale`.
     pub scale: i64,

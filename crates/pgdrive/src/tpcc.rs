@@ -5,10 +5,12 @@ pub mod client_sql;
 pub mod deferred;
 pub mod inputs;
 pub mod mix;
-pub mod prepare;
-pub mod result;
-pub mod server;
+pub mod prepared_statement;
+pub mod server_counts;
 pub mod terminal;
+pub mod tpcc_load;
+pub mod tpcc_result;
+pub mod transaction_kind;
 
 /// How transactions reach the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,7 +26,6 @@ pub enum Variant {
 }
 
 impl Variant {
-    /// All of them.
     pub const ALL: [Self; 4] = [
         Self::Functions,
         Self::Procedures,

@@ -13,14 +13,12 @@ use pgdyno_engine::spec::{Io, Spec};
 use crate::called_as::CalledAs;
 use crate::messages::{Failure, Messages};
 
-/// Threads as asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workers {
     /// -j
     Fixed(usize),
     /// What gives most, or as few as carry the load, up to --max-workers or what suits the host.
     Automatic {
-        /// In the beginning.
         first: usize,
         /// --max-workers
         most: Option<usize>,

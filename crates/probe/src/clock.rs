@@ -18,7 +18,6 @@ pub struct Stamp {
 }
 
 impl Clock {
-    /// Begins now.
     #[must_use]
     pub fn start() -> Self {
         Self {
@@ -26,7 +25,6 @@ impl Clock {
         }
     }
 
-    /// Now.
     #[must_use]
     pub fn now(&self) -> Stamp {
         Stamp {

@@ -6,12 +6,12 @@ mod host;
 mod log;
 mod options;
 mod output;
-mod own;
-mod parent;
+mod parent_process;
+mod probe_cost;
+mod probe_stop;
 mod run;
 mod sample;
 mod server;
-mod stop;
 mod ticks;
 
 use std::fmt::Display;

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use lexopt::{Arg, Parser, ValueExt};
 
-use crate::host::{Choice, Known};
-use crate::log::Choose;
+use crate::host::{Choice, Known, LogChoice};
 
 /// What the command line asks for.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,11 +18,9 @@ pub enum Request {
     Version,
     /// `--describe`
     Describe,
-    /// Everything else.
     Sample(Box<Options>),
 }
 
-/// What to sample.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
     /// The host; None with `--no-host`.
@@ -223,9 +220,9 @@ impl Given {
         };
         let log = match (self.log, self.no_log) {
             (Some(_), true) => return Err(UsageError("give either --log or --no-log".into())),
-            (Some(path), false) => Choose::File(path),
-            (None, true) => Choose::None,
-            (None, false) => Choose::Find,
+            (Some(path), false) => LogChoice::File(path),
+            (None, true) => LogChoice::None,
+            (None, false) => LogChoice::Find,
         };
         let host = Choice {
             server,

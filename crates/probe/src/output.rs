@@ -7,8 +7,8 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use serde_json::{Map, Value};
 
 use crate::clock::{Clock, Stamp};
+use crate::probe_stop::Stop;
 use crate::sample::Sample;
-use crate::stop::Stop;
 
 /// Version of the lines.
 pub const VERSION: u32 = 1;

@@ -13,10 +13,10 @@ use crate::host;
 use crate::log;
 use crate::options::{Options, Server};
 use crate::output::{Output, VERSION};
-use crate::own::{Own, Queries, cpu_us};
-use crate::parent;
+use crate::parent_process;
+use crate::probe_cost::{Own, Queries, cpu_us};
+use crate::probe_stop::Stop;
 use crate::server::{self, Rates};
-use crate::stop::Stop;
 use crate::ticks::Ticks;
 
 /// How often counters are read.
@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<Ended, String> {
     output.write("start", began, start(options));
     if options.parent_lease {
         let output = Arc::clone(&output);
-        parent::watch(io::stdin(), options.lease, &stop, move |line| {
+        parent_process::watch(io::stdin(), options.lease, &stop, move |line| {
             output.answer(line);
         })
         .map_err(|error| format!("could not watch the parent: {error}"))?;

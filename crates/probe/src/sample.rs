@@ -33,13 +33,10 @@ pub struct Row {
 /// A source at one instant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
-    /// Whose it is.
     pub source: &'static Source,
-    /// When it was read.
     pub at: Stamp,
     /// How long the sample before lies back; None for the first one.
     pub span_us: Option<u64>,
-    /// Its rows.
     pub rows: Vec<Row>,
     /// Whether a counter went back: its server was restarted, or its statistics were reset.
     pub reset: bool,
@@ -54,7 +51,6 @@ pub struct Differ {
 }
 
 impl Differ {
-    /// Of a source.
     #[must_use]
     pub fn new(source: &'static Source) -> Self {
         Self {

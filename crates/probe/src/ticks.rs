@@ -10,12 +10,10 @@ pub struct Ticks {
     next: u32,
 }
 
-/// One of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tick {
     /// Its number from 0.
     pub number: u32,
-    /// When it is due.
     pub due: Instant,
     /// How many before it were left out, because their time had passed.
     pub missed: u32,

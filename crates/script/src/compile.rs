@@ -3,12 +3,12 @@
 use crate::ast::{self, CommandKind, Script, SleepText};
 use crate::error::CompileError;
 use crate::expr::Expr;
-use crate::lower::lower;
-use crate::program::{Command, Op, Program, QueryMode, SleepAmount, Statement, Target};
-use crate::sequel::Sequel;
+use crate::lowering::lower;
+use crate::program::{Command, Op, Program, QueryMode, SleepAmount, Statement};
 use crate::shell::ShellArg;
+use crate::statement_effect::Sequel;
 use crate::substitute::substitute;
-use crate::vars::{Symbols, valid_name};
+use crate::vars::{Symbols, Target, valid_name};
 
 /// Compiles a script for a query mode. All programs of a run share `symbols`.
 ///

@@ -3,10 +3,10 @@
 use crate::error::EvalError;
 use crate::expr::{Env, Expr};
 use crate::random::Rng;
-use crate::sequel::Sequel;
 use crate::shell::ShellArg;
+use crate::statement_effect::Sequel;
 use crate::value::{Fault, Value, leading_int};
-use crate::vars::{SlotId, Vars};
+use crate::vars::{SlotId, Target, Vars};
 
 /// How statements reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,15 +34,6 @@ pub enum Capture {
         /// Put before the columns' names.
         prefix: Box<str>,
     },
-}
-
-/// Where `\set` and `\setshell` store.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A variable.
-    Slot(SlotId),
-    /// A name that no variable can have: an error, but only when it is reached.
-    Invalid(Box<str>),
 }
 
 /// How long to sleep, before the unit.

@@ -4,8 +4,16 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{EvalError, InvalidName};
-use crate::program::Target;
 use crate::value::{Fault, TextFault, Value};
+
+/// Where `\set` and `\setshell` store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A variable.
+    Slot(SlotId),
+    /// A name that no variable can have: an error, but only when it is reached.
+    Invalid(Box<str>),
+}
 
 /// Where a variable's value is in every client's [`Vars`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -135,36 +135,6 @@ pub fn bind<'a>(
     })
 }
 
-/// Bind whose values are written in place: `write(i, out)` appends the text of parameter `i` (from
-/// 0) and gives true, or appends nothing and gives false for NULL.
-///
-/// # Errors
-/// A name holds a zero byte, or a value is too long.
-pub fn bind_with(
-    out: &mut Vec<u8>,
-    portal: &str,
-    statement: &str,
-    count: u16,
-    mut write: impl FnMut(u16, &mut Vec<u8>) -> bool,
-) -> Encoded {
-    framed(out, Some(b'B'), |out| {
-        bind_start(out, portal, statement)?;
-        out.extend_from_slice(&count.to_be_bytes());
-        for index in 0..count {
-            let at = out.len();
-            out.extend_from_slice(&(-1i32).to_be_bytes());
-            if write(index, out) {
-                let length = length(out.len() - at - 4)?;
-                out[at..at + 4].copy_from_slice(&length);
-            } else {
-                out.truncate(at + 4);
-            }
-        }
-        out.extend_from_slice(&[0, 0]);
-        Ok(())
-    })
-}
-
 /// A value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param<'a> {
@@ -413,21 +383,13 @@ mod tests {
     }
 
     #[test]
-    fn both_binds_give_the_same_bytes() {
+    fn a_bind_lists_its_parameters() {
         let params = [Some(&b"12"[..]), None, Some(b"")];
         let listed = encoded(|o| bind(o, "p", "s", params));
-        let written = encoded(|o| {
-            bind_with(o, "p", "s", 3, |index, out| {
-                let param = params[usize::from(index)];
-                out.extend_from_slice(param.unwrap_or_default());
-                param.is_some()
-            })
-        });
         assert_eq!(
             listed,
             b"B\0\0\0\x1cp\0s\0\0\0\0\x03\0\0\0\x0212\xff\xff\xff\xff\0\0\0\0\0\0"
         );
-        assert_eq!(listed, written);
     }
 
     #[test]
@@ -437,17 +399,6 @@ mod tests {
             encoded(|o| bind_params(o, "", "s", &params)),
             b"B\0\0\0\x22\0s\0\0\x03\0\0\0\x01\0\0\0\x03\0\0\0\x017\0\0\0\x02\0\x07\xff\xff\xff\xff\0\0"
         );
-    }
-
-    #[test]
-    fn null_leaves_nothing_that_was_written() {
-        let written = encoded(|o| {
-            bind_with(o, "", "", 1, |_, out| {
-                out.extend_from_slice(b"scratch");
-                false
-            })
-        });
-        assert_eq!(written, encoded(|o| bind(o, "", "", [None])));
     }
 
     #[test]

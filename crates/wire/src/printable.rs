@@ -20,9 +20,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Control characters of ASCII and of Latin 1, whose 0x9b begins a sequence as ESC [ does.
+/// Control characters of ASCII and of Latin 1, whose 0x9b begins a sequence as ESC [ does; Unicode's bidirectional
+/// controls, which change the order in which a line is read, and its line separators.
 fn steers(c: char) -> bool {
-    c.is_control() && c != '\n' && c != '\t'
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && c != '\n' && c != '\t')
 }
 
 #[cfg(test)]
@@ -35,6 +37,14 @@ mod tests {
         assert_eq!(
             printable("\x1b]0;owned\x07\r\u{9b}2J\u{7f}\0"),
             "\\u{1b}]0;owned\\u{7}\\r\\u{9b}2J\\u{7f}\\u{0}"
+        );
+    }
+
+    #[test]
+    fn nothing_turns_the_direction_of_reading() {
+        assert_eq!(
+            printable("\u{5d0} a\u{202e}b\u{2069}\u{2028}"),
+            "\u{5d0} a\\u{202e}b\\u{2069}\\u{2028}"
         );
     }
 }

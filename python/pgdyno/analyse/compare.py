@@ -19,6 +19,7 @@ from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.interval import Interval, paired_interval, t_quantile, unpaired_interval
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import Arms, Confounder, PointPairs
+from pgdyno.messages import Message
 
 FEWEST_PAIRS = 6
 """For a claim."""
@@ -28,6 +29,10 @@ POWER = 0.8
 """With which `detectable` would have been found."""
 MOST_PAIRS = 1_000
 """More are not worth proposing."""
+
+
+ALL_POINTS = Message("all-points", "all points")
+"""Label of the comparison over all points."""
 
 
 class Verdict(StrEnum):
@@ -43,7 +48,7 @@ class Verdict(StrEnum):
 class PointComparison:
     """One point, or all of them together."""
 
-    label: str
+    label: Message
     pairs: int
     """Pairs; of arms that were not paired, trials of the arm that has fewer."""
     base: float
@@ -83,8 +88,8 @@ class Comparison:
     points: tuple[PointComparison, ...]
     overall: PointComparison | None
     """Geometric mean over the points, a figure a repeat; None where no two repeats have all points."""
-    unmatched: tuple[str, ...]
-    warnings: tuple[str, ...]
+    unmatched: tuple[Message, ...]
+    warnings: tuple[Message, ...]
     confounders: tuple[Confounder, ...] = ()
 
     @property
@@ -239,7 +244,7 @@ def _of_point(pairs: PointPairs, judged: _Judged, arms: Arms, delta: float) -> P
     return replace(found, removed=sum(pairs.removed), reason=reason)
 
 
-def _compared(label: str, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
+def _compared(label: Message, judged: _Judged, arms: Arms, delta: float) -> PointComparison:
     logs, interval = judged.logs, judged.interval
     settled = judged.verdict is not Verdict.INCONCLUSIVE
     return PointComparison(
@@ -265,10 +270,10 @@ def _overall(arms: Arms, delta: float) -> PointComparison | None:
         return None
     base = _means([pairs.base for pairs in points])
     other = _means([pairs.other for pairs in points])
-    logs = _logs(PointPairs("", arms.points[0].point, base, other), arms.paired)
+    logs = _logs(PointPairs(ALL_POINTS, arms.points[0].point, base, other), arms.paired)
     if logs.pairs < 2:
         return None
-    return _compared("all points", _judge(logs, CONFIDENCE, delta, arms.metric.sign), arms, delta)
+    return _compared(ALL_POINTS, _judge(logs, CONFIDENCE, delta, arms.metric.sign), arms, delta)
 
 
 def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
@@ -277,19 +282,39 @@ def _means(points: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {repeat: _geometric([math.log(point[repeat]) for point in points]) for repeat in sorted(repeats)}
 
 
-def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[str]:
+def _warnings(arms: Arms, points: Sequence[PointComparison]) -> list[Message]:
     """What to know before believing it."""
     found = []
     if not arms.paired:
         found.append(
-            "the two runs were made at different times: what changed on the machine between them is in the difference"
+            Message(
+                "different-times",
+                "the two runs were made at different times: what changed on the machine between them is in the "
+                "difference",
+            )
         )
     judged = [point for point in points if point.reason is None]
-    few = [point.label for point in judged if point.pairs < FEWEST_PAIRS]
+    few = [str(point.label) for point in judged if point.pairs < FEWEST_PAIRS]
     if few:
-        where = "" if len(few) == len(judged) else f" at {', '.join(few)}"
-        what = "pairs" if arms.paired else "trials a run"
-        found.append(f"fewer than {FEWEST_PAIRS} {what}{where}: no claim is made")
+        found.append(few_pairs([] if len(few) == len(judged) else few, paired=arms.paired))
     if arms.unmatched:
-        found.append(f"only one of the two has {', '.join(arms.unmatched)}")
+        there = ", ".join(map(str, arms.unmatched))
+        found.append(Message("only-one-has", "only one of the two has {points}", points=there))
     return found
+
+
+def few_pairs(points: Sequence[str], *, paired: bool) -> Message:
+    """Too few for a claim, at `points`; at all of them where none is named."""
+    least, at = FEWEST_PAIRS, ", ".join(points)
+    if paired and points:
+        return Message("few-pairs", "fewer than {least} pairs at {points}: no claim is made", least=least, points=at)
+    if paired:
+        return Message("few-pairs", "fewer than {least} pairs: no claim is made", least=least, points=at)
+    if points:
+        return Message(
+            "few-trials-a-run",
+            "fewer than {least} trials a run at {points}: no claim is made",
+            least=least,
+            points=at,
+        )
+    return Message("few-trials-a-run", "fewer than {least} trials a run: no claim is made", least=least, points=at)

@@ -8,6 +8,7 @@ transactions; percentiles of parts are never averaged, for the mean of two p99 i
 from __future__ import annotations
 
 import base64
+import struct
 import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +25,14 @@ class HistogramError(StoreError):
     """A histogram that cannot be decoded: the file that holds it was changed or damaged."""
 
 
+DIGITS = 3
+MOST_NS = 1 << 62
+MOST_BYTES = 512 << 10
+"""Of a histogram that is inflated: 54,272 counts of 9 bytes at most."""
+_COMPRESSED = struct.Struct(">ii")
+"""Cookie and length before what is compressed."""
+_HEADER = struct.Struct(">iiiiqqd")
+"""Cookie, length, offset, digits, least and largest value, and a factor."""
 _DECODING_ERRORS = (
     ValueError,
     TypeError,
@@ -95,13 +104,28 @@ def merge(blobs: Iterable[bytes | str]) -> LatencyHistogram | None:
     return LatencyHistogram(highest, total)
 
 
+def _check_size(content: bytes) -> None:
+    """Raises ValueError for what would become larger than a histogram of three digits is: 54,272 counts."""
+    inflated = zlib.decompressobj().decompress(content[_COMPRESSED.size :], MOST_BYTES + 1)
+    if len(inflated) > MOST_BYTES:
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes")
+    if len(inflated) < _HEADER.size:
+        raise ValueError("it is cut off")
+    _, _, _, digits, least, most, _ = _HEADER.unpack_from(inflated)
+    if not (1 <= digits <= DIGITS and least >= 1 and 2 * least <= most <= MOST_NS):
+        raise ValueError(f"it is of {digits} digits, from {least} to {most}")
+
+
 def _decode(blob: bytes | str) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Used buckets of one blob: the highest latency equivalent to each, and its count."""
     wrapped = blob if isinstance(blob, str) or blob[:4] == b"HIST" else base64.b64encode(blob)
     try:
+        _check_size(base64.b64decode(wrapped))
         histogram = HdrHistogram.decode(wrapped)
     except _DECODING_ERRORS as error:
         raise HistogramError(f"cannot read a latency histogram: {str(error) or 'it is not HDR V2'}") from error
+    if histogram is None:
+        raise HistogramError("cannot read a latency histogram: it is not HDR V2")
     counts = np.frombuffer(histogram.encoder.payload.counts, dtype=f"i{histogram.word_size}").astype(np.int64)
     # the two hold each other: half a megabyte would wait for the collector
     histogram.encoder = None

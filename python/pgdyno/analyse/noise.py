@@ -12,6 +12,7 @@ from pgdyno.analyse.compare import FEWEST_PAIRS, LEAST_DELTA, POWER, compare
 from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.interval import Interval, paired_interval
 from pgdyno.analyse.pairs import Arms
+from pgdyno.messages import Message
 
 WIDEST_FLOOR = 0.10
 """Relative. With a wider one, differences that users feel would count as none."""
@@ -23,7 +24,7 @@ EFFECTS = (0.01, 0.02, 0.05, 0.10)
 class PointNoise:
     """One point of an A/A run."""
 
-    label: str
+    label: Message
     pairs: int
     interval: Interval
     """95 % interval of the log ratio of the two equal arms."""
@@ -51,9 +52,9 @@ class NoiseFloor:
     base: str
     other: str
     points: tuple[PointNoise, ...]
-    few: tuple[tuple[str, int], ...]
+    few: tuple[tuple[Message, int], ...]
     """Points with fewer than six pairs, each with its number of them."""
-    warnings: tuple[str, ...]
+    warnings: tuple[Message, ...]
 
     @property
     def floor(self) -> float:
@@ -106,19 +107,31 @@ def noise_floor(arms: Arms) -> NoiseFloor:
     for point, pairs in zip(comparison.points, arms.points, strict=True):
         noise = _noise(pairs.label, [math.log(pairs.other[each] / pairs.base[each]) for each in pairs.repeats])
         if noise is None:
-            warnings.append(f"fewer than two pairs at {point.label}: it says nothing of the noise")
+            warnings.append(
+                Message(
+                    "noise-few-pairs",
+                    "fewer than two pairs at {point}: it says nothing of the noise",
+                    point=str(point.label),
+                )
+            )
             continue
         found.append(noise)
         if noise.differs and noise.pairs >= FEWEST_PAIRS:
             warnings.append(
-                f"{arms.base} and {arms.other} differ at {point.label} although they should be the same: "
-                "find out what favours one before comparing anything"
+                Message(
+                    "noise-arms-differ",
+                    "{base} and {other} differ at {point} although they should be the same: "
+                    "find out what favours one before comparing anything",
+                    base=arms.base,
+                    other=arms.other,
+                    point=str(point.label),
+                )
             )
     few = tuple((point.label, point.pairs) for point in comparison.points if point.pairs < FEWEST_PAIRS)
     return NoiseFloor(arms.base, arms.other, tuple(found), few, tuple(warnings))
 
 
-def _noise(label: str, differences: Sequence[float]) -> PointNoise | None:
+def _noise(label: Message, differences: Sequence[float]) -> PointNoise | None:
     interval = paired_interval(differences, CONFIDENCE)
     if interval is None:
         return None

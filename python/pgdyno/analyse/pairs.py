@@ -10,6 +10,7 @@ from pgdyno.analyse.metric import Metric, value_of
 from pgdyno.analyse.series import Series, following, label, text, varying
 from pgdyno.analyse.source import RunSource
 from pgdyno.errors import UsageError
+from pgdyno.messages import Message
 from pgdyno.records import Point, TrialRecord
 
 VERSION = "version"
@@ -26,7 +27,7 @@ PointKey = tuple[Series, int]
 class PointPairs:
     """One point under two arms: a figure for each repeat that is a result."""
 
-    label: str
+    label: Message
     """`pg18, 8 clients`: what tells the points apart, the arm left out."""
     point: Point
     base: Mapping[int, float]
@@ -63,11 +64,11 @@ class Arms:
     paired: bool
     """Whether repeats of one number were run as a pair: within a run they were, between two runs they were not."""
     points: tuple[PointPairs, ...]
-    unmatched: tuple[str, ...] = ()
+    unmatched: tuple[Message, ...] = ()
     """Points that only one arm has."""
     confounders: tuple[Confounder, ...] = ()
     """What else differs between the arms, and may be the cause of the difference."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Message, ...] = ()
     """What to know of the arms, before what the comparison finds itself."""
 
     @property
@@ -264,10 +265,19 @@ def _varying_hint(run: RunSource) -> str:
     return f"its trials differ in {', '.join(names)}" if names else "its trials differ in clients alone"
 
 
-def _labels(keys: Sequence[PointKey]) -> dict[PointKey, str]:
+def _labels(keys: Sequence[PointKey]) -> dict[PointKey, Message]:
     names = varying([series for series, _ in keys])
     labels = {}
     for series, clients in keys:
-        parts = [label(series, names)] if names else []
-        labels[series, clients] = ", ".join([*parts, f"{clients:,} client{'' if clients == 1 else 's'}"])
+        labels[series, clients] = (
+            Message(
+                "point",
+                "{series}, {count:,} client",
+                "{series}, {count:,} clients",
+                series=label(series, names),
+                count=clients,
+            )
+            if names
+            else Message("point", "{count:,} client", "{count:,} clients", count=clients)
+        )
     return labels

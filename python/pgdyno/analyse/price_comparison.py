@@ -68,7 +68,7 @@ def _priced(
     low, high = totals - interval.high, totals - interval.low
     mirrored = replace(interval, low=low, high=high)
     return PriceComparison(
-        label=point.label,
+        label=str(point.label),
         base_per_tps=base_total / point.base,
         other_per_tps=other_total / point.other,
         change=math.expm1(totals - interval.mean),

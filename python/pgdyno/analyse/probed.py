@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +10,7 @@ from functools import cached_property
 from typing import Protocol
 
 from pgdyno.analyse.source import RunSource
+from pgdyno.store.bounded import whole_of
 from pgdyno.store.tables import EventRow, SeriesRow, WaitRow
 
 CLIENT = "client backend"
@@ -150,4 +150,4 @@ def trial_probed(run: ProbedSource, trial: int) -> Probed | None:
 def origin_us(events: Sequence[EventRow]) -> int | None:
     """Where intervals count from, on the clock of events: `origin_us` of `connected` (docs/reference/events.md)."""
     said = next((row for row in events if row.kind == "connected"), None)
-    return None if said is None else int(json.loads(said.detail)["origin_us"])
+    return None if said is None else whole_of(said.kind, said.detail, "origin_us")

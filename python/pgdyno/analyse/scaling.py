@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pgdyno.analyse import warning
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.analyse.knee import knee
 from pgdyno.analyse.series import Series
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.analyse.warning import AnalysisWarning, WarningCode
+from pgdyno.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class ScalingCurve:
     """Highest mean throughput; the fewer clients of two alike."""
     knee: ScalingPoint | None
     """Fewest clients whose throughput is shown to be at least 95 % of the peak's; None: not determined."""
-    warnings: tuple[AnalysisWarning, ...]
+    warnings: tuple[Message, ...]
 
 
 def scaling(points: Sequence[PointSummary]) -> list[ScalingCurve]:
@@ -61,16 +62,9 @@ def _curve(series: Series, points: Sequence[ScalingPoint]) -> ScalingCurve:
     # in open loop throughput is what the plan asks for, whatever the clients
     is_open = any(point.summary.point.rate is not None for point in points)
     if len(points) > 1 and peak is points[-1] and not is_open:
-        warnings.append(
-            AnalysisWarning(
-                WarningCode.PEAK_AT_EDGE,
-                f"peak not reached: the highest throughput is at the most clients measured ({peak.clients:,})",
-            )
-        )
+        warnings.append(warning.peak_at_edge(peak.clients))
     if place is None and all(point.tps.half is None for point in points):
-        message = "the knee is not determined: that needs more than one trial of a point"
-        warnings.append(AnalysisWarning(WarningCode.KNEE_WITHOUT_INTERVALS, message))
+        warnings.append(warning.KNEE_WITHOUT_INTERVALS)
     elif place is None:
-        message = "the knee is not determined: trials scatter too much to show which points are within 5 % of the peak"
-        warnings.append(AnalysisWarning(WarningCode.KNEE_NOT_DETERMINED, message))
+        warnings.append(warning.KNEE_NOT_DETERMINED)
     return ScalingCurve(series, tuple(points), peak, None if place is None else points[place], tuple(warnings))

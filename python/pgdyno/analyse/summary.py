@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from pgdyno.analyse import warning
 from pgdyno.analyse.estimate import Estimate, mean_interval
 from pgdyno.analyse.histogram import HistogramError, LatencyHistogram, merge
 from pgdyno.analyse.series import Series, following, series_in_order
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import trial_timeline
-from pgdyno.analyse.warning import AnalysisWarning, WarningCode
+from pgdyno.messages import Message
 from pgdyno.records import ErrorCount, Latency, Outcome, Point, Summary, TrialRecord
 
 
@@ -75,7 +76,7 @@ class PointSummary:
     """By count, most first."""
     seconds: tuple[float, ...]
     """Transactions a second in each second of the measured part: means over the trials."""
-    warnings: tuple[AnalysisWarning, ...]
+    warnings: tuple[Message, ...]
 
 
 def summarise(run: RunSource) -> list[PointSummary]:
@@ -230,25 +231,21 @@ def _seconds(run: RunSource, numbers: Sequence[int]) -> tuple[float, ...]:
     return tuple(means)
 
 
-def _of_trials(trials: Sequence[TrialRecord], *, finished: int) -> Iterator[AnalysisWarning]:
+def _of_trials(trials: Sequence[TrialRecord], *, finished: int) -> Iterator[Message]:
     """What to know of the trials as such."""
     planned = len(trials)
     interrupted = sum(trial.outcome is Outcome.INTERRUPTED for trial in trials)
     failed = planned - finished - interrupted
     if failed:
-        text = f"{_share(failed, planned)} failed and {_counts_for_nothing(failed)}"
-        yield AnalysisWarning(WarningCode.FAILED_TRIALS, text)
+        yield warning.failed_trials(failed, planned)
     if interrupted:
-        was = "was" if interrupted == 1 else "were"
-        text = f"{_share(interrupted, planned)} {was} interrupted and {_counts_for_nothing(interrupted)}"
-        yield AnalysisWarning(WarningCode.INTERRUPTED_TRIALS, text)
+        yield warning.interrupted_trials(interrupted, planned)
     if finished == 0:
-        yield AnalysisWarning(WarningCode.NO_TRIALS, "no trial finished: no figures")
+        yield warning.NO_TRIALS
     elif finished == 1:
-        yield AnalysisWarning(WarningCode.ONE_TRIAL, "one trial only: no interval")
+        yield warning.ONE_TRIAL
     elif finished == 2:
-        text = "two trials only: the interval reaches 12.7 standard errors to each side"
-        yield AnalysisWarning(WarningCode.FEW_TRIALS, text)
+        yield warning.FEW_TRIALS
 
 
 def _of_figures(
@@ -258,28 +255,16 @@ def _of_figures(
     losses: Losses,
     *,
     printed: bool,
-) -> Iterator[AnalysisWarning]:
+) -> Iterator[Message]:
     """What to know of what was measured."""
     if printed:
         # what a document does not print is a dash, not a fault
         pass
     elif any(summary.latency_ns is None for summary in summaries):
-        text = "a trial in which no transaction succeeded: it has no latency"
-        yield AnalysisWarning(WarningCode.NO_LATENCY, text)
+        yield warning.NO_LATENCY
     elif broken is not None:
-        yield AnalysisWarning(WarningCode.HISTOGRAM_BROKEN, f"{broken}: no percentiles")
+        yield Message("histogram-broken", "{error}: no percentiles", error=broken)
     elif summaries and histogram is None:
-        yield AnalysisWarning(WarningCode.HISTOGRAM_MISSING, "no histogram was kept: no percentiles")
+        yield warning.HISTOGRAM_MISSING
     if losses.errors:
-        gave_up = "client gave up" if losses.clients_aborted == 1 else "clients gave up"
-        parts = ((losses.failed, "failed"), (losses.skipped, "skipped"), (losses.clients_aborted, gave_up))
-        text = "errors: " + ", ".join(f"{count:,} {word}" for count, word in parts if count)
-        yield AnalysisWarning(WarningCode.ERRORS, text)
-
-
-def _share(count: int, planned: int) -> str:
-    return "the only trial" if planned == 1 else f"{count} of {planned} trials"
-
-
-def _counts_for_nothing(count: int) -> str:
-    return "counts for nothing" if count == 1 else "count for nothing"
+        yield warning.errors(losses.failed, losses.skipped, losses.clients_aborted)

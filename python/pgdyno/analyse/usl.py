@@ -17,6 +17,7 @@ from pgdyno.analyse.correlation import Array
 from pgdyno.analyse.estimate import CONFIDENCE
 from pgdyno.analyse.interval import t_quantile
 from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.messages import Message
 
 FEWEST_COUNTS = 6
 
@@ -56,7 +57,7 @@ class UslFit:
 class NotFitted:
     """Why there is no fit."""
 
-    reason: str
+    reason: Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +87,22 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
     ordered = sorted((clients, [each for each in tps if each > 0]) for clients, tps in points)
     ordered = [(clients, tps) for clients, tps in ordered if tps]
     if len(ordered) < FEWEST_COUNTS:
-        return NotFitted(f"{len(ordered)} numbers of clients, and the law needs {FEWEST_COUNTS}")
+        return NotFitted(
+            Message(
+                "usl-few-clients",
+                "{count} numbers of clients, and the law needs {least}",
+                count=len(ordered),
+                least=FEWEST_COUNTS,
+            )
+        )
     means = np.array([np.mean(tps) for _, tps in ordered])
     if int(np.argmax(means)) == len(means) - 1:
-        return NotFitted("peak not reached: the highest throughput is at the most clients measured")
+        return NotFitted(
+            Message("usl-peak-not-reached", "peak not reached: the highest throughput is at the most clients measured")
+        )
     solution = _solve([(clients, each) for clients, tps in ordered for each in tps])
     if solution is None:
-        return NotFitted("peak not reached: the fitted curve never falls")
+        return NotFitted(Message("usl-never-falls", "peak not reached: the fitted curve never falls"))
     rate, contention, coherency, peak, top = (solution.interval(at) for at in range(5))
     clients = np.array([each for each, _ in ordered], dtype=np.float64)
     errors = np.abs(usl(clients, rate.fitted, contention.fitted, coherency.fitted) / means - 1)
@@ -102,7 +112,7 @@ def fit_usl(points: Sequence[tuple[int, Sequence[float]]]) -> UslFit | NotFitted
 def fit_curve(curve: ScalingCurve) -> UslFit | NotFitted:
     """The law fitted to a curve of a run."""
     if any(point.summary.point.rate is not None for point in curve.points):
-        return NotFitted("in open loop throughput is what the plan asks for")
+        return NotFitted(Message("usl-open-loop", "in open loop throughput is what the plan asks for"))
     return fit_usl([(point.clients, point.summary.tps_by_trial) for point in curve.points])
 
 

@@ -9,6 +9,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message, Parameter
 from pgdyno.records import Record
 
 
@@ -36,11 +37,15 @@ class Finding(Record):
     """One thing that a rule found, or why it could not look."""
 
     rule: str
+    id: str = ""
+    """Of the message: the rule's, or one that begins with it where the rule has several. Stable, for programs."""
     severity: Severity
     trials: list[int]
     """Numbers of the trials that it is about; empty when it is about the run."""
     message: str
-    """`not checked: why` where the rule lacks its input."""
+    """In English; `not checked: why` where the rule lacks its input."""
+    parameters: dict[str, Parameter] = Field(default_factory=dict)
+    """What the message is filled with."""
     evidence: list[Evidence]
     advice: str
     source: str
@@ -49,10 +54,11 @@ class Finding(Record):
     @property
     def checked(self) -> bool:
         """Whether the rule had its input."""
-        return not self.message.startswith(NOT_CHECKED)
+        return self.id != f"{self.rule}{NOT_CHECKED}"
 
 
-NOT_CHECKED = "not checked: "
+NOT_CHECKED = "-not-checked"
+"""After the rule's id: the id of the message of a rule that lacks its input."""
 
 
 class MissingError(Exception):
@@ -64,7 +70,8 @@ class Said:
     """A finding without what the rule says of itself."""
 
     severity: Severity
-    message: str
+    message: Message
+    """Its id is the rule's, or begins with it."""
     trials: Sequence[int] = ()
     evidence: Sequence[Evidence] = ()
     advice: str = ""
@@ -87,13 +94,19 @@ class Rule:
         try:
             said = list(self.check(subject))
         except MissingError as missing:
-            said = [Said(Severity.NOTE, f"{NOT_CHECKED}{missing}")]
+            unchecked = Message(f"{self.id}{NOT_CHECKED}", "not checked: {reason}", reason=str(missing))
+            said = [Said(Severity.NOTE, unchecked)]
+        for each in said:
+            if not each.message.id.startswith(self.id):
+                raise ValueError(f"rule {self.id}: the id {each.message.id} does not begin with the rule's")
         return [
             Finding(
                 rule=self.id,
+                id=each.message.id,
                 severity=each.severity,
                 trials=list(each.trials),
-                message=each.message,
+                message=str(each.message),
+                parameters=each.message.parameters,
                 evidence=list(each.evidence),
                 advice=each.advice,
                 source=self.source,

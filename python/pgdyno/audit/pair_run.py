@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from pgdyno.audit.subject import AuditRun
 from pgdyno.records import Manifest, TargetRecord, TrialRecord
 from pgdyno.store.tables import EventRow, IntervalRow, SeriesRow, SettingRow, StatementRow, WaitRow
 from pgdyno.store.within import Metric, Stretches
+
+_Row = TypeVar("_Row", IntervalRow, EventRow, SeriesRow)
 
 
 @dataclass(frozen=True)
@@ -84,37 +87,53 @@ class PairRun:
         return base.model_copy(update=changes)
 
     def events(self) -> Sequence[EventRow]:
-        """None: nor at what the engine said."""
-        return ()
-
-    # the protocol names what it asks for; nothing of it is looked at here
+        """What the engine said at the trials of both arms."""
+        return [row for at, side in enumerate(self._sides) for row in self._renumbered(at, side.run.events())]
 
     def amounts_within(
-        self,
-        stretches: Stretches,  # noqa: ARG002
-        wanted: Sequence[Metric],  # noqa: ARG002
+        self, stretches: Stretches, wanted: Sequence[Metric]
     ) -> Mapping[tuple[int, int], Mapping[Metric, float]]:
-        """None: nor at what the probe saw."""
-        return {}
+        """What counters of the probe gained at the trials of both arms."""
+        return {
+            (self._number(at, trial), stretch): amounts
+            for at, own in self._own(stretches)
+            for (trial, stretch), amounts in self._sides[at].run.amounts_within(own, wanted).items()
+        }
 
-    def series_within(
-        self,
-        stretches: Stretches,  # noqa: ARG002
-        wanted: Sequence[Metric],  # noqa: ARG002
-    ) -> Sequence[SeriesRow]:
-        """None, likewise."""
-        return ()
+    def series_within(self, stretches: Stretches, wanted: Sequence[Metric]) -> Sequence[SeriesRow]:
+        """The probe's figures of both arms."""
+        return [
+            row
+            for at, own in self._own(stretches)
+            for row in self._renumbered(at, self._sides[at].run.series_within(own, wanted))
+        ]
+
+    # the protocol names what it asks for; nothing of it is looked at here
 
     def sessions_within(
         self,
         stretches: Stretches,  # noqa: ARG002
     ) -> Mapping[tuple[int, int], tuple[int, Sequence[WaitRow]]]:
-        """None, likewise."""
+        """None: no rule about pairs looks at waits."""
         return {}
 
     def intervals(self) -> Sequence[IntervalRow]:
-        """None: no rule about pairs looks at seconds."""
-        return ()
+        """Seconds of both arms."""
+        return [row for at, side in enumerate(self._sides) for row in self._renumbered(at, side.run.intervals())]
+
+    def _own(self, stretches: Stretches) -> Iterator[tuple[int, Stretches]]:
+        """`stretches` of each side that has some, by its own numbers of trials."""
+        for at in range(len(self._sides)):
+            own = {
+                number - at * self._shift: spans
+                for number, spans in stretches.items()
+                if (number >= self._shift) == bool(at)
+            }
+            if own:
+                yield at, own
+
+    def _renumbered(self, side: int, rows: Sequence[_Row]) -> Sequence[_Row]:
+        return [replace(row, trial=self._number(side, row.trial)) for row in rows] if side else rows
 
     def statements(self) -> Sequence[StatementRow]:
         """Statements of both arms."""

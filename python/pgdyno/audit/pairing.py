@@ -14,6 +14,8 @@ from pgdyno.analyse.series import named
 from pgdyno.audit.finding import Finding, Severity
 from pgdyno.audit.pair_run import PairRun, Side
 from pgdyno.audit.rules import (
+    cache_differs,
+    dataset_differs,
     drift,
     durability,
     hardware_differs,
@@ -22,11 +24,13 @@ from pgdyno.audit.rules import (
     settings_differ,
     version_differs,
 )
+from pgdyno.audit.setting_values import alike, values_at
 from pgdyno.audit.subject import AuditRun, Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint.compare import HEAVY_SETTINGS, UNKNOWN, Difference, comparable, topic_of
 from pgdyno.fingerprint.compare import Severity as Weight
 from pgdyno.fingerprint.stored import print_of, unknown_of
+from pgdyno.messages import Message
 from pgdyno.records import Fingerprint, Manifest
 
 TOPICS = {
@@ -36,6 +40,8 @@ TOPICS = {
     placement_differs.RULE.id: "placement",
     hardware_differs.RULE.id: "hardware",
     version_differs.RULE.id: VERSION,
+    cache_differs.RULE.id: "cache contents",
+    dataset_differs.RULE.id: "dataset size",
 }
 """Rules about pairs, whose findings concern the comparison and no single trial, with what each is about."""
 ABOUT_ARMS = frozenset([*TOPICS, drift.RULE.id])
@@ -47,11 +53,13 @@ PAIR_RULES = (
     placement_differs.RULE,
     hardware_differs.RULE,
     version_differs.RULE,
+    cache_differs.RULE,
+    dataset_differs.RULE,
 )
 GROUPS = {
     "hardware": frozenset(["processor", "memory", "hypervisor", "storage"]),
     "placement": frozenset(["network path"]),
-    "scale": frozenset(["dataset"]),
+    "scale": frozenset(["dataset", "dataset size"]),
 }
 """Topics that belong to what `--by` names."""
 FACTORS = (VERSION, "hardware", "storage", "kernel", "placement", "settings", "protocol", "scale", "rate", "workers")
@@ -68,6 +76,8 @@ class Pairing:
     """What two arms differ in, besides what is compared."""
 
     refused: list[Difference] = field(default_factory=list)
+    invalid: list[Finding] = field(default_factory=list)
+    """What the audit's rules about pairs call invalid: it refuses a comparison of two runs as it does within one."""
     confounders: list[Confounder] = field(default_factory=list)
     cautions: list[str] = field(default_factory=list)
     """Lesser differences, and what is not known, in words."""
@@ -80,12 +90,13 @@ def pairing_between(base: AuditRun, other: AuditRun, by: str | None = None) -> P
     """
     factor = _factor(by)
     found = Pairing()
-    sides = [(Side(base, a), Side(other, b)) for a, b in _matched(base, other)]
+    sides = sides_of(base, other)
     differences = [*_of_points(base, other), *_of_plans(base.manifest, other.manifest)]
     prints = [print_of(run.manifest) for run in (base, other)]
     if prints[0] is not None and prints[1] is not None:
         # points say what scale they have: the plan's is another where the sweep gives it
-        differences += [each for each in comparable(prints[0], prints[1]) if topic_of(each.field) != "scale"]
+        of_prints = without_alike(comparable(prints[0], prints[1]), sides)
+        differences += [each for each in of_prints if topic_of(each.field) != "scale"]
     _sort(differences, factor, found)
     for pair in sides:
         _add_findings(pair, factor, found)
@@ -110,7 +121,7 @@ def pairing_within(run: AuditRun, by: str, base: Iterable[str], other: Iterable[
             factor = "settings"
         prints = [_of_target(print_of(run.manifest), name) for name in (a, b)]
         if prints[0] is not None and prints[1] is not None:
-            _sort(comparable(prints[0], prints[1]), factor, found)
+            _sort(without_alike(comparable(prints[0], prints[1]), [sides]), factor, found)
         _add_findings(sides, factor, found)
     # lesser differences within one run are the plan's, and the audit names them
     found.cautions.clear()
@@ -144,7 +155,7 @@ def _factor(by: str | None) -> str:
 def _covers(factor: str, topic: str, where: str) -> bool:
     """Whether `factor`, the thing compared, is what differs: `topic`, found at `where`."""
     if factor == "settings" or factor.startswith("settings."):
-        is_setting = ".settings_changed." in where or where.startswith("settings.") or where in _OF_SETTINGS
+        is_setting = _CHANGED in where or where.startswith("settings.") or where in _OF_SETTINGS
         return is_setting and factor in ("settings", f"settings.{topic}")
     return topic == factor or topic in GROUPS.get(factor, ())
 
@@ -168,6 +179,33 @@ def _sort(differences: Iterable[Difference], factor: str, found: Pairing) -> Non
             found.cautions.append(words)
 
 
+def sides_of(base: AuditRun, other: AuditRun) -> list[tuple[Side, Side]]:
+    """Targets of two runs that are matched."""
+    return [(Side(base, a), Side(other, b)) for a, b in _matched(base, other)]
+
+
+def without_alike(differences: Sequence[Difference], sides: Sequence[tuple[Side, Side]]) -> list[Difference]:
+    """`differences` but those of settings whose values are the same: a default and its value, 1GB and 1024MB.
+
+    `sides` are the targets that are matched; the first of a pair gives its name to the fields.
+    """
+    names = {topic_of(each.field) for each in differences if _CHANGED in each.field}
+    kept = [[values_at(side.run, names).get(side.target, {}) for side in pair] for pair in sides]
+
+    def is_alike(each: Difference) -> bool:
+        target, changed, name = each.field.removeprefix("servers.").partition(_CHANGED)
+        return bool(changed) and any(
+            alike([each.a, each.b], [values.get(name) for values in of])
+            for pair, of in zip(sides, kept, strict=True)
+            if pair[0].target == target
+        )
+
+    return [each for each in differences if not is_alike(each)]
+
+
+_CHANGED = ".settings_changed."
+
+
 def words_of(difference: Difference) -> str:
     """A difference in a sentence."""
     absent = "default" if "settings" in difference.field else "none"
@@ -188,13 +226,28 @@ def _add_findings(sides: tuple[Side, Side], factor: str, found: Pairing) -> None
     subject = Subject(PairRun(*sides))
     for rule in PAIR_RULES:
         for finding in rule.findings(subject):
-            topic = _topic(finding)
-            if not finding.checked or not _is_of_pair(finding) or topic in known or _covers(factor, topic, rule.id):
+            topic = topic_of_pair(finding)
+            if not finding.checked or not _is_of_pair(finding) or _covers(factor, topic, rule.id):
                 continue
-            _add(found, Confounder(topic, rule.id, finding.message))
+            if finding.severity is Severity.INVALID:
+                found.invalid.append(finding.model_copy(update={"trials": [], "advice": _advice(finding, topic)}))
+                found.confounders[:] = [each for each in found.confounders if each.topic != topic]
+            elif topic not in known:
+                _add(found, Confounder(topic, rule.id, finding.message))
 
 
-def _topic(finding: Finding) -> str:
+def _advice(finding: Finding, topic: str) -> str:
+    """What to do about a finding that refuses two runs: its rule's advice, or to name what is compared."""
+    by = f"settings.{topic}" if finding.rule in _OF_SETTINGS else _factor_of(topic)
+    return finding.advice + (f"; where this is what you compare, say so: --by {by}" if by is not None else "")
+
+
+def _factor_of(topic: str) -> str | None:
+    return topic if topic in FACTORS else next((factor for factor, of in GROUPS.items() if topic in of), None)
+
+
+def topic_of_pair(finding: Finding) -> str:
+    """What a finding of a rule about pairs is about, in a word or two."""
     figures = finding.evidence[0].figures if finding.evidence else {}
     if finding.rule == settings_differ.RULE.id:
         return str(figures.get("setting", "settings"))
@@ -213,6 +266,10 @@ def _is_of_pair(finding: Finding) -> bool:
         return True
     if finding.rule in (network_floor.RULE.id, placement_differs.RULE.id):
         named = {str(each.figures["target"]) for each in finding.evidence if "target" in each.figures}
+        return len(named) > 1
+    if finding.rule in (cache_differs.RULE.id, dataset_differs.RULE.id):
+        # arms of one target that a run sweeps are no matter of the pair
+        named = {str(each.figures["arm"]).partition(",")[0] for each in finding.evidence}
         return len(named) > 1
     return finding.severity is not Severity.NOTE
 
@@ -319,11 +376,15 @@ def trials_of(findings: Iterable[Finding]) -> set[int]:
     return {number for finding in findings for number in finding.trials}
 
 
-def left_out(run: AuditRun, findings: Sequence[Finding]) -> str:
+def left_out(run: AuditRun, findings: Sequence[Finding]) -> Message:
     """How many trials of a run are left out for `findings`, and why."""
-    return (
-        f"{len(trials_of(findings))} of {len(run.trials)} trials of {run.manifest.run} left out, as the audit says "
-        "invalid: " + "; ".join(f"{each.rule} (trials {_numbers(each.trials)})" for each in findings)
+    return Message(
+        "trials-left-out",
+        "{trials} of {all} trials of {run} left out, as the audit says invalid: {rules}",
+        trials=len(trials_of(findings)),
+        all=len(run.trials),
+        run=run.manifest.run,
+        rules="; ".join(f"{each.rule} (trials {_numbers(each.trials)})" for each in findings),
     )
 
 

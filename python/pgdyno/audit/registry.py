@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pgdyno.analyse.price import PriceList
 from pgdyno.audit.finding import Finding, Rule, Severity
 from pgdyno.audit.rules import (
     arithmetic,
@@ -98,9 +99,12 @@ RULES: Sequence[Rule] = (
 """`docs/reference/audit.md` lists them; a test compares the two."""
 
 
-def audit(run: AuditRun, rules: Sequence[Rule] = RULES) -> list[Finding]:
-    """What `rules` find in `run`, the heaviest first; rules that lack their input at the end."""
-    return judged(Subject(run), rules)
+def audit(run: AuditRun, rules: Sequence[Rule] = RULES, prices: PriceList | None = None) -> list[Finding]:
+    """What `rules` find in `run`, the heaviest first; rules that lack their input at the end.
+
+    `prices` are those that the command was given; None: the plan's.
+    """
+    return judged(Subject(run, given_prices=prices), rules)
 
 
 def judged(subject: Subject, rules: Sequence[Rule] = RULES) -> list[Finding]:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from pgdyno.analyse.dips import Dip, dips_of
 from pgdyno.analyse.evidence import METRICS, ExplainedDip, explained, joined, spans_needed, worker_shares
+from pgdyno.analyse.price import PriceList, prices_of
 from pgdyno.analyse.probed import Span, SummedProbe, origin_us
 from pgdyno.analyse.timeline import Timeline, timeline_of
 from pgdyno.records import GeneratorHost, ImportedLine, Latency, Manifest, Outcome, Summary, TrialRecord
@@ -61,7 +62,8 @@ ASKED_SETTINGS = ("autovacuum", "checkpoint_timeout", "fsync", "full_page_writes
 ASKED_AMOUNTS: Sequence[Metric] = (
     ("processes", "cpu"), ("probe", "cpu"),
     ("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done"),
-    ("tables", "vacuums"), ("tables", "autovacuums"), ("tables", "autoanalyzes"), ("vacuum", "blocks"),
+    ("tables", "vacuums"), ("tables", "autovacuums"), ("tables", "analyzes"),
+    ("tables", "autoanalyzes"), ("vacuum", "blocks"),
     ("database", "blocks_read"), ("database", "blocks_hit"),
 )  # fmt: skip
 """Counters of the probe that rules ask for, over the measured part of each trial: one query for all of them."""
@@ -183,6 +185,8 @@ class Subject:
     run: AuditRun
     known_courses: Mapping[int, Timeline] | None = None
     """Every finished trial second by second, where somebody has them already."""
+    given_prices: PriceList | None = None
+    """Those of `--price`; None: the plan's count."""
 
     @property
     def manifest(self) -> Manifest:
@@ -193,6 +197,11 @@ class Subject:
     def imported(self) -> bool:
         """Whether another tool measured it."""
         return self.manifest.imported is not None
+
+    @property
+    def prices(self) -> PriceList | None:
+        """What its targets cost; None where neither the command nor the plan names prices."""
+        return self.given_prices or prices_of(self.manifest)
 
     @cached_property
     def samples(self) -> list[Sample]:

@@ -65,19 +65,19 @@ class Cluster:
         count: int,
         known: Callable[[], Known],
         mend: Callable[[], None],
-        say: Callable[[str], None],
+        notify: Callable[[str], None],
         *,
         by_first_clock: bool = False,
     ) -> None:
         """`count` of those that `known` tells make load; `mend` brings back those of ours that have ended.
 
-        `say` is told who is waited for. Times of a load are this machine's, or `by_first_clock` those of the first
+        `notify` is told who is waited for. Times of a load are this machine's, or `by_first_clock` those of the first
         generator.
         """
         self._count = count
         self._known = known
         self._mend = mend
-        self._say = say
+        self._notify = notify
         self._by_first_clock = by_first_clock
         self.generators: list[Standing] = []
 
@@ -88,7 +88,7 @@ class Cluster:
             if time.monotonic() > began + GATHER_S:
                 raise why
             if not is_said and time.monotonic() > began + SILENT_S:
-                self._say(f"{why.message}; waiting {GATHER_S:g} s for the others")
+                self._notify(f"{why.message}; waiting {GATHER_S:g} s for the others")
                 is_said = True
             # a node that has just died is not yet known to be dead
             time.sleep(0.5)
@@ -184,18 +184,18 @@ def _answers(generator: Standing) -> bool:
 
 
 @contextmanager
-def opened(places: Places, say: Callable[[str], None]) -> Iterator[Cluster]:
-    """The generators at `places`; `say` is told what is being done. Raises EngineError."""
+def opened(places: Places, notify: Callable[[str], None]) -> Iterator[Cluster]:
+    """The generators at `places`; `notify` is told what is being done. Raises EngineError."""
     if places.ray is not None:
         with ray_generators.joined(places.ray, is_ours=False):
             found = len(ray_generators.nodes())
             if not found:
                 hint = """start nodes with: ray start --address=... --resources='{"loadgen": 1}'"""
                 raise EngineError(f"no node of {places.ray} makes load", hint=hint)
-            with gathered(Cluster(found, _on_ray, lambda: None, say)) as cluster:
+            with gathered(Cluster(found, _on_ray, lambda: None, notify)) as cluster:
                 yield cluster
         return
-    with own_nodes(places, say) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend, say)) as cluster:
+    with own_nodes(places, notify) as nodes, gathered(Cluster(nodes.count, _on_ray, nodes.mend, notify)) as cluster:
         yield cluster
 
 
@@ -204,14 +204,14 @@ def _on_ray() -> Known:
 
 
 @contextmanager
-def own_nodes(places: Places, say: Callable[[str], None], *, for_tasks: bool = False) -> Iterator[_OwnNodes]:
+def own_nodes(places: Places, notify: Callable[[str], None], *, for_tasks: bool = False) -> Iterator[_OwnNodes]:
     """Nodes that have joined, and this process with them; for tasks in place of loads. Raises EngineError."""
     for start in range(1, MOST_STARTS + 1):
         with ExitStack() as stack:
             # they end behind our own leaving
-            nodes = _OwnNodes(places, stack.enter_context(ExitStack()), say, for_tasks=for_tasks)
+            nodes = _OwnNodes(places, stack.enter_context(ExitStack()), notify, for_tasks=for_tasks)
             what = f"{'node' if for_tasks else 'generator'}{'' if nodes.count == 1 else 's'}"
-            say(f"starting {nodes.count} {what}{', again' if start > 1 else ''}")
+            notify(f"starting {nodes.count} {what}{', again' if start > 1 else ''}")
             try:
                 nodes.start_head()
                 stack.enter_context(ray_generators.joined(nodes.address, is_ours=True))
@@ -243,9 +243,9 @@ def _tasks(node: Node) -> int | None:
 class _OwnNodes:
     """Nodes that we start."""
 
-    def __init__(self, places: Places, stack: ExitStack, say: Callable[[str], None], *, for_tasks: bool) -> None:
+    def __init__(self, places: Places, stack: ExitStack, notify: Callable[[str], None], *, for_tasks: bool) -> None:
         """All of them end with `stack`."""
-        self._stack, self._say = stack, say
+        self._stack, self._notify = stack, notify
         self.count = places.local + len(places.ssh)
         self.token = ray_generators.own_token()
         self._logs = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="pgdyno-ray-log-")))
@@ -348,5 +348,5 @@ class _OwnNodes:
                 raise EngineError("the head of the generators' cluster has ended", hint="begin a new run")
             # two of one name would be one too many
             if node.name not in there:
-                self._say(f"starting {node.name} again")
+                self._notify(f"starting {node.name} again")
                 self._start(node)

@@ -10,6 +10,7 @@ from typing import Any
 from hdrh.histogram import HdrHistogram
 
 from pgdyno.analyse.histogram import merge
+from pgdyno.errors import EngineError
 
 Event = dict[str, Any]
 
@@ -73,7 +74,8 @@ def one_histogram(blobs: Sequence[str]) -> str:
     total = HdrHistogram(1, highest, DIGITS)
     for each in decoded:
         # one that cannot be added would be a hole in the figures
-        assert total.add(each) is not False
+        if total.add(each) is False:
+            raise EngineError("cannot add up the latencies of the generators: one is above the highest of all")
     encoded: bytes = total.encode()
     return encoded.decode()
 

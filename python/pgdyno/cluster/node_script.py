@@ -74,7 +74,7 @@ def address_of(node: SshNode) -> str:
     """Where `ssh` goes for it: files of OpenSSH may give a host another name. Raises EngineError."""
     try:
         command = ["ssh", "-G", *_way(node)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", check=False)
     except FileNotFoundError as error:
         hint = "install OpenSSH's client (openssh-client)"
         raise EngineError(f"cannot reach {node.host}: there is no ssh here", hint=hint) from error

@@ -42,7 +42,7 @@ def _all(proc: Path) -> dict[int, _Process]:
     found = {}
     for folder in proc.glob("[0-9]*"):
         try:
-            text = (folder / "stat").read_text()
+            text = (folder / "stat").read_text(errors="replace")
         except OSError:
             # it has just ended
             continue

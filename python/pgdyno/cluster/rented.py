@@ -15,10 +15,12 @@ from pgdyno.remote.there import There, through
 
 
 @contextmanager
-def ssh_cluster(engine: Engine, hosts: Sequence[There], folder: Path, say: Callable[[str], None]) -> Iterator[Cluster]:
+def ssh_cluster(
+    engine: Engine, hosts: Sequence[There], folder: Path, notify: Callable[[str], None]
+) -> Iterator[Cluster]:
     """`engine` on each of `hosts`, as one; what is kept about them for other programs lies in `folder`.
 
-    `say` is told who is waited for. Times of a load are the first host's: what else runs there beside it has them,
+    `notify` is told who is waited for. Times of a load are the first host's: what else runs there beside it has them,
     too. Raises EngineError.
     """
     known = []
@@ -28,5 +30,5 @@ def ssh_cluster(engine: Engine, hosts: Sequence[There], folder: Path, say: Calla
         name = f"generator-{number}"
         known.append((name, partial(SshGenerator, name, each, replace(engine, through=through(file)))))
     # one that is lost is connected to anew; nobody else brings it back
-    with gathered(Cluster(len(known), lambda: known, lambda: None, say, by_first_clock=True)) as cluster:
+    with gathered(Cluster(len(known), lambda: known, lambda: None, notify, by_first_clock=True)) as cluster:
         yield cluster

@@ -14,9 +14,6 @@ from contextlib import AsyncExitStack, suppress
 from itertools import count
 from typing import Any, TypeVar
 
-import asyncssh
-from asyncssh.process import SSHClientProcess
-
 from pgdyno import __version__
 from pgdyno.cluster.heard import AWAITING, GONE_S, RENEWAL, Heard, Lines
 from pgdyno.cluster.load import SILENCE_S, LostError
@@ -28,6 +25,7 @@ from pgdyno.remote.baggage import pack
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import install, put
 from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.ssh import DEVNULL, Process, Reader, SshError
 from pgdyno.remote.started import Started, command_line, start
 from pgdyno.remote.there import There
 
@@ -139,7 +137,7 @@ class SshGenerator:
             if error.passing:
                 raise LostError(error.message) from error
             raise EngineError(f"{self.name}: {error.message}", hint=error.hint) from error
-        except (asyncssh.Error, OSError) as error:
+        except (SshError, OSError) as error:
             raise LostError(f"the connection broke: {error}") from error
 
     async def _up(self) -> dict[str, Any]:
@@ -147,11 +145,9 @@ class SshGenerator:
         self._connection = await self._stack.enter_async_context(connected(spec))
         installed = await install(self._connection, self._alone.path, spec.folder, spec.host)
         self._engine = installed.command
-        found = await self._connection.run(f"{self._engine} --version; {_LOOK}", stdin=asyncssh.DEVNULL, check=True)
+        found = await self._connection.run(f"{self._engine} --version; {_LOOK}", stdin=DEVNULL, check=True)
         version, node, boot, cores, *cpuinfo = str(found.stdout).splitlines()
-        self._clock: SSHClientProcess[str] = await self._connection.create_process(
-            f"exec bash -c {shlex.quote(_CLOCK)}"
-        )
+        self._clock: Process[str] = await self._connection.create_process(f"exec bash -c {shlex.quote(_CLOCK)}")
         self._stack.callback(self._clock.close)
         self._one_question = asyncio.Lock()
         return {
@@ -198,7 +194,7 @@ class SshGenerator:
         self._reading = asyncio.create_task(self._read(self._started, self._lines))
 
     async def _read(self, started: Started, lines: Lines) -> None:
-        with suppress(OSError, asyncssh.Error):
+        with suppress(OSError, SshError):
             said = asyncio.create_task(_all(started.process.stderr))
             rest = b""
             while chunk := await started.process.stdout.read(_CHUNK):
@@ -223,5 +219,5 @@ class SshGenerator:
         await started.forget()
 
 
-async def _all(stream: asyncssh.SSHReader[bytes]) -> bytes:
+async def _all(stream: Reader[bytes]) -> bytes:
     return await stream.read()

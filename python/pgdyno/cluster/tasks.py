@@ -43,7 +43,7 @@ def in_line(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[R
 
 
 @contextmanager
-def spread(places: Places, say: Callable[[str], None]) -> Iterator[Over]:
+def spread(places: Places, notify: Callable[[str], None]) -> Iterator[Over]:
     """Over Ray's tasks on the hosts of `places`; those of ours end behind the block. Raises EngineError."""
     # read when Ray is loaded; its own number for what was ended for want of memory has no end
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))
@@ -56,7 +56,7 @@ def spread(places: Places, say: Callable[[str], None]) -> Iterator[Over]:
         with joined(places.ray, is_ours=False):
             yield ray_tasks.Tasks(lambda: None)
         return
-    with own_nodes(places, say, for_tasks=True) as nodes:
+    with own_nodes(places, notify, for_tasks=True) as nodes:
         yield ray_tasks.Tasks(nodes.mend)
 
 

@@ -9,12 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from pgdyno.analyse.price import PriceList
 from pgdyno.cluster.tasks import Lost
 from pgdyno.commands.price_file import read_prices
 from pgdyno.commands.spread import Unread, each_run, over, say_unread
+from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, UsageError
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
@@ -79,14 +78,14 @@ def analysed(asked: Asked, place: str) -> Any:  # noqa: ANN401 - a JSON value, o
 
 
 def _print(lines: Sequence[str], indent: str = "") -> None:
-    console = Console(highlight=False)
+    console = Console()
     for line in lines:
-        console.print(f"{indent}{line}", markup=False)
+        console.print(f"{indent}{line}")
 
 
 def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
     """Prints each as it comes: of thousands, not all are ever in memory."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(soft_wrap=True)
     unread: list[Unread] = []
     count = 0
     if json:
@@ -100,7 +99,7 @@ def _print_all(found: Iterator[tuple[str, Any]], *, json: bool) -> ExitCode:
             one = json_module.dumps({"run": place, "analysis": said})
             print(",\n" if count > 1 else "\n", one, sep="", end="")
             continue
-        console.print(place, style="bold", markup=False)
+        console.print(place, style="bold")
         _print(said, "  ")
     if json:
         left_out = [{"run": each.place, "reason": each.message, "hint": each.hint} for each in unread]

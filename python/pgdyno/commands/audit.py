@@ -6,10 +6,10 @@ import json as json_module
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
 from pgdyno.audit import Finding, Severity, audit, worst
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode
 from pgdyno.report import numbers
 from pgdyno.store import find_run, load_run
@@ -28,7 +28,7 @@ def audit_run(run: str, runs: Path, *, json: bool) -> ExitCode:
         )
     else:
         imported = data.manifest.imported is not None
-        _print(data.manifest.run, findings, Console(highlight=False, soft_wrap=True), imported=imported)
+        _print(data.manifest.run, findings, Console(soft_wrap=True), imported=imported)
     return ExitCode.INVALID if worst(findings) is Severity.INVALID else ExitCode.OK
 
 
@@ -47,7 +47,7 @@ def _print(run: str, findings: Sequence[Finding], console: Console, *, imported:
         if len(finding.evidence) > EVIDENCE_SHOWN:
             console.print(Text(f"    and {len(finding.evidence) - EVIDENCE_SHOWN} more; --json has all", "dim"))
         if finding.advice:
-            console.print(f"    advice: {finding.advice}", markup=False)
+            console.print(f"    advice: {finding.advice}")
     unchecked = [finding for finding in findings if not finding.checked]
     if unchecked:
         console.print()

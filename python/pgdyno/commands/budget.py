@@ -21,7 +21,7 @@ def within_budget(loaded: LoadedPlan, budget: str | None) -> LoadedPlan:
     except ValueError as error:
         raise UsageError(f"cannot use --budget {budget}: {error}") from error
     # most plans are looked at without a budget, and so without servers
-    from pgdyno.target import Home
+    from pgdyno.targets import Home
 
     root = Home.locate().root
     there = next(folder for folder in (root, *root.parents) if folder.exists())

@@ -8,14 +8,16 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from rich.console import Console
+from rich.cells import cell_len
 
 from pgdyno.analyse.compare import Comparison, compare
 from pgdyno.analyse.gate import Gate, GateVerdict, gate
 from pgdyno.analyse.noise import NoiseFloor, noise_floor
 from pgdyno.commands.compared_runs import Compared, ComparedRuns
 from pgdyno.commands.output import write_report_file
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
+from pgdyno.messages import Message
 from pgdyno.report.comparison import comparison_lines, confounded_line, noise_lines
 from pgdyno.report.comparison_export import (
     comparison_json,
@@ -36,6 +38,7 @@ from pgdyno.report.refusal import (
     refused_junit,
     refused_markdown,
 )
+from pgdyno.report.wrapping import wrapped
 
 _PERCENT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")
 NARROWEST, WIDEST = 60, 120
@@ -64,12 +67,12 @@ def compare_runs(what: Compared, *, noise: bool, json: bool) -> ExitCode:
         }
         print(json_module.dumps({"invalid": reasons_json(reasons), **found}, indent=2))
         return ExitCode.OK
-    console = Console(highlight=False)
+    console = Console()
     _print_reasons(reasons, console)
     for at, comparison in enumerate(comparisons):
         _print_comparison(comparison, console, first=at == 0, struck=bool(reasons))
         for line in price_comparison_lines(comparison.base, comparison.other, runs.prices(comparison)):
-            console.print(line, markup=False, soft_wrap=True)
+            console.print(line, soft_wrap=True)
     _print_notes([*_warnings(comparisons), *notes], console, _confounders(comparisons))
     return ExitCode.OK
 
@@ -86,7 +89,8 @@ def run_gate(what: Compared, limit: str, *, junit: Path | None, md: Path | None,
         _print_refusal(reasons, json=json)
         return ExitCode.INVALID
     # what is forced says so in every form
-    all_arms = [replace(arms, notes=(*reason_lines(reasons), *arms.notes)) for arms in runs.arms()]
+    forced = [Message("forced", "{reason}", reason=line) for line in reason_lines(reasons)]
+    all_arms = [replace(arms, notes=(*forced, *arms.notes)) for arms in runs.arms()]
     notes = runs.notes()
     if len(all_arms) != 1:
         names = ", ".join([all_arms[0].base, *(arms.other for arms in all_arms)])
@@ -130,15 +134,15 @@ def _print_refusal(reasons: Sequence[Reason], *, json: bool) -> None:
     if json:
         print(json_module.dumps({"invalid": reasons_json(reasons), "comparisons": []}, indent=2))
         return
-    console = Console(highlight=False)
+    console = Console()
     for at, line in enumerate(refusal_lines(reasons)):
-        console.print(line, markup=False, style="bold red" if at == 0 else "", soft_wrap=True)
+        console.print(line, style="bold red" if at == 0 else "", soft_wrap=True)
 
 
 def _print_reasons(reasons: Sequence[Reason], console: Console) -> None:
     """On the face of a comparison that is shown nevertheless."""
     for line in [f"not a claim: {refusal_headline(reasons)}:", *reason_lines(reasons), ""] if reasons else []:
-        console.print(line, markup=False, style="bold red", soft_wrap=True)
+        console.print(line, style="bold red", soft_wrap=True)
 
 
 def _print_comparison(comparison: Comparison, console: Console, *, first: bool, struck: bool) -> None:
@@ -147,36 +151,36 @@ def _print_comparison(comparison: Comparison, console: Console, *, first: bool, 
     width = min(max(console.width, NARROWEST), WIDEST)
     confounded = confounded_line(comparison)
     if confounded is not None:
-        console.print(confounded, markup=False, style="bold yellow", soft_wrap=len(confounded) <= width)
+        _print_wrapped(confounded, console, "bold yellow", width)
     for at, line in enumerate(comparison_lines(comparison, width, unicode=_unicode(console))):
         style = ("strike" if struck else "bold") if at == 0 else ""
         # where a terminal cannot strike through, the lines above say it
-        console.print(line, markup=False, style=style, soft_wrap=len(line) <= width)
+        _print_wrapped(line, console, style, width)
 
 
 def _warnings(comparisons: Sequence[Comparison]) -> list[str]:
-    return list(dict.fromkeys(warning for each in comparisons for warning in each.warnings))
+    return list(dict.fromkeys(str(warning) for each in comparisons for warning in each.warnings))
 
 
 def _print_noise(floors: Sequence[NoiseFloor], reasons: Sequence[Reason], *, json: bool) -> None:
     if json:
         print(json_module.dumps([noise_json(each) for each in floors], indent=2))
         return
-    console = Console(highlight=False)
+    console = Console()
     _print_reasons(reasons, console)
     for each in floors:
         for at, line in enumerate(noise_lines(each)):
-            console.print(line, markup=False, style="bold" if at == 0 else "")
-    _print_notes(list(dict.fromkeys(warning for each in floors for warning in each.warnings)), console)
+            console.print(line, style="bold" if at == 0 else "")
+    _print_notes(list(dict.fromkeys(str(warning) for each in floors for warning in each.warnings)), console)
 
 
 def _print_gate(judged: Gate, notes: Sequence[str]) -> None:
-    console = Console(highlight=False)
+    console = Console()
     style = {GateVerdict.OK: "green", GateVerdict.REGRESSION: "red", GateVerdict.INCONCLUSIVE: "yellow"}
-    console.print(f"gate: {gate_verdict_words(judged)}", markup=False, style=style[judged.verdict])
+    console.print(f"gate: {gate_verdict_words(judged)}", style=style[judged.verdict])
     for point in judged.points:
-        console.print(f"{point.verdict.value}: {gate_words(judged, point)}", markup=False)
-    _print_notes([*judged.comparison.warnings, *notes], console, _confounders([judged.comparison]))
+        _print_wrapped(f"{point.verdict.value}: {gate_words(judged, point)}", console)
+    _print_notes([*map(str, judged.comparison.warnings), *notes], console, _confounders([judged.comparison]))
 
 
 def _confounders(comparisons: Sequence[Comparison]) -> list[str]:
@@ -187,9 +191,16 @@ def _print_notes(notes: Sequence[str], console: Console, confounders: Sequence[s
     if notes or confounders:
         console.print()
     for confounder in confounders:
-        console.print(f"confounder: {confounder}", markup=False, style="yellow")
+        _print_wrapped(f"confounder: {confounder}", console, "yellow")
     for note in notes:
-        console.print(f"note: {note}", markup=False, style="yellow")
+        _print_wrapped(f"note: {note}", console, "yellow")
+
+
+def _print_wrapped(text: str, console: Console, style: str = "", width: int | None = None) -> None:
+    """`text` in lines that fit, whole words and figures with their percent sign; a table's line fits already."""
+    room = width or console.width
+    for line in wrapped(text, room) if cell_len(text) > room else [text]:
+        console.print(line, style=style, soft_wrap=True)
 
 
 def _unicode(console: Console) -> bool:

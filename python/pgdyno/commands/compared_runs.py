@@ -9,7 +9,7 @@ from typing import Literal
 
 from pgdyno.analyse.compare import Comparison
 from pgdyno.analyse.metric import Metric, usual_metric
-from pgdyno.analyse.noise import NoiseFloor, noise_floor
+from pgdyno.analyse.noise import FloorRefusal, NoiseFloor, noise_floor
 from pgdyno.analyse.pairs import Arms, between, usual_split, within
 from pgdyno.analyse.price_comparison import PriceComparison, compare_prices
 from pgdyno.analyse.series import Series, varying
@@ -25,8 +25,10 @@ from pgdyno.audit.pairing import (
     words_of,
 )
 from pgdyno.commands.arm_prices import alike, alone, arm_prices, total_of
+from pgdyno.commands.price_file import read_prices
 from pgdyno.errors import UsageError
-from pgdyno.fingerprint.compare import topic_of
+from pgdyno.fingerprint.compare import Difference, topic_of
+from pgdyno.messages import Message
 from pgdyno.report.refusal import Grounds, Reason
 from pgdyno.store import RunData, find_run, load_run
 
@@ -141,7 +143,8 @@ class ComparedRuns:
 
     @cached_property
     def _audited(self) -> dict[str, tuple[list[Finding], list[Finding]]]:
-        return {run.manifest.run: of_single_trials(audit(run)) for run in self._taking_part}
+        prices = None if self.what.price is None else read_prices(self.what.price)
+        return {run.manifest.run: of_single_trials(audit(run, prices=prices)) for run in self._taking_part}
 
     def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
         """Findings that say invalid: of the whole run, and of some of its trials."""
@@ -154,7 +157,7 @@ class ComparedRuns:
     def _invalid(self, run: str) -> set[int]:
         return trials_of(self._invalid_trials.get(run, ()))
 
-    def _removed_notes(self) -> list[str]:
+    def _removed_notes(self) -> list[Message]:
         if self.what.force:
             return []
         runs = {run.manifest.run: run for run in self._taking_part}
@@ -174,17 +177,17 @@ class ComparedRuns:
         if self.second is None:
             return []
         names = f"{self.first.manifest.run} and {self.second.manifest.run}"
-        return [
-            Reason(names, _finding("pair", words_of(each), _remedy(topic_of(each.field))), Grounds.PAIR)
-            for each in self._pairing.refused
+        differences = [
+            _finding("pair", _difference(each), _remedy(topic_of(each.field))) for each in self._pairing.refused
         ]
+        return [Reason(names, each, Grounds.PAIR) for each in [*differences, *self._pairing.invalid]]
 
     def _floor_reasons(self) -> list[Reason]:
         if self.floor is None:
             return []
         name = self.floor.manifest.run
         refusals = dict.fromkeys(each.refusal for each in self._floors if each.refusal is not None)
-        return [Reason(name, _finding("noise-floor", each.why, each.remedy), Grounds.FLOOR) for each in refusals]
+        return [Reason(name, _finding("noise-floor", _floor(each), each.remedy), Grounds.FLOOR) for each in refusals]
 
     @cached_property
     def _floors(self) -> list[NoiseFloor]:
@@ -200,13 +203,23 @@ def _remedy(topic: str) -> str:
     return ", or, where this is what you compare, say so: ".join(["compare runs of the same plan", *named])
 
 
-def _finding(rule: str, message: str, remedy: str) -> Finding:
+def _difference(of: Difference) -> Message:
+    return Message("pair", "{what}", what=words_of(of), field=of.field)
+
+
+def _floor(of: FloorRefusal) -> Message:
+    return Message("noise-floor", "{why}", why=of.why)
+
+
+def _finding(rule: str, message: Message, remedy: str) -> Finding:
     """What the command itself finds, in the form of the audit's."""
     return Finding(
         rule=rule,
+        id=message.id,
         severity=Severity.INVALID,
         trials=[],
-        message=message,
+        message=str(message),
+        parameters=message.parameters,
         evidence=[],
         advice=remedy,
         source="docs/design/method.md, Verdict",

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from pgdyno.cluster.tasks import in_line
 from pgdyno.commands.spread import Unread, each_run, say_unread
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.records import Outcome
 from pgdyno.store import RunFolder
@@ -31,13 +30,13 @@ def copy_runs(named: Sequence[str], to: str, runs: Path) -> ExitCode:
     found = named_runs(named, runs)
     if not is_remote(to) and not all(is_remote(place) for place in found.places):
         raise UsageError("the runs and the place are both on this machine", hint="cp -r copies there")
-    console = Console(highlight=False)
+    console = Console()
     unread: list[Unread] = []
     for _, where in each_run(in_line, partial(_copied, to), found.places):
         if isinstance(where, Unread):
             unread.append(where)
         else:
-            console.print(where, markup=False, soft_wrap=True)
+            console.print(where, soft_wrap=True)
     say_unread(unread)
     return unread[0].exit_code if unread else ExitCode.OK
 

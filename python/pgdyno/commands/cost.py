@@ -8,18 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import typer
-from rich.console import Console
 
+from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.plan import Plan, load_plan
 from pgdyno.records.price import PriceList
-from pgdyno.target import Home
-from pgdyno.target.aws.cloud import Cloud
-from pgdyno.target.aws.cost import Estimate, estimate, price_list
-from pgdyno.target.aws.item import Item
-from pgdyno.target.aws.life import is_standing, rented_targets
-from pgdyno.target.aws.prices import CURRENCY, Prices
-from pgdyno.target.aws.rate import Origin
+from pgdyno.targets import Home
+from pgdyno.targets.estimate import CURRENCY, Estimate, Item, Origin, price_list
+from pgdyno.targets.provider import provider_of, providers
 from pgdyno.units import format_duration
 
 
@@ -35,18 +31,21 @@ class Consent:
 def cost(source: str, overrides: Sequence[str], *, json: bool, on: str | None = None) -> None:
     """Prints what a plan's rented servers cost. Raises PgdynoError."""
     plan = load_plan(source, overrides, on).plan
-    is_rented = bool(rented_targets(plan))
-    if not is_rented and not json:
+    provider = provider_of(plan)
+    if provider is None and not json:
         print("the plan rents no servers: pgdyno knows no price of it")
         return
-    prices = Prices(Home.locate().root)
-    found = estimate(plan, prices, configured_region(plan)) if is_rented else Estimate((), 0.0, ())
+    found = provider.price(plan, Home.locate().root) if provider is not None else _nothing()
     if json:
         print(json_module.dumps(as_json(found)))
         return
-    console = Console(highlight=False, soft_wrap=True)
-    for line in lines(found, prices):
-        console.print(line, markup=False)
+    console = Console(soft_wrap=True)
+    for line in lines(found):
+        console.print(line)
+
+
+def _nothing() -> Estimate:
+    return Estimate((), 0.0, (), provider=next((each.title for each in providers()), ""))
 
 
 def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
@@ -54,15 +53,17 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
 
     `hours` are those for which they are rented; None: as long as the plan's trials take.
     """
-    prices = Prices(Home.locate().root)
-    found = estimate(plan, prices, configured_region(plan), hours)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    for line in lines(found, prices):
-        console.print(line, markup=False)
+    provider = provider_of(plan)
+    assert provider is not None
+    found = provider.price(plan, Home.locate().root, hours)
+    console = Console(stderr=True, soft_wrap=True)
+    for line in lines(found):
+        console.print(line)
     if consent.max_cost is not None:
         _check_most(found, consent.max_cost)
         if found.is_listed:
-            console.print(f"--max-cost is held against {found.source}: Amazon may ask for more today", markup=False)
+            may_differ = f"{found.provider} may ask for more today"
+            console.print(f"--max-cost is held against {found.source}: {may_differ}")
     if consent.yes:
         return found
     if not console.is_terminal:
@@ -74,11 +75,12 @@ def agree(plan: Plan, consent: Consent, hours: float | None = None) -> Estimate:
 
 def agree_for_run(plan: Plan, consent: Consent) -> PriceList | None:
     """Likewise, unless there are none, or they are up; what they cost, for the run's reports. Raises PgdynoError."""
-    if not rented_targets(plan):
+    provider = provider_of(plan)
+    if provider is None:
         return None
     root = Home.locate().root
-    if is_standing(plan, root):
-        return price_list(plan, estimate(plan, Prices(root), configured_region(plan)))
+    if provider.is_standing(plan, root):
+        return price_list(plan, provider.price(plan, root))
     return price_list(plan, agree(plan, consent))
 
 
@@ -90,14 +92,7 @@ def _check_most(found: Estimate, most: float) -> None:
         raise UsageError(message, hint="shorten the plan, take smaller servers, or allow more")
 
 
-def configured_region(plan: Plan) -> str:
-    """That of targets which name none. Raises AwsError when nothing says it."""
-    if all(spec.region is not None for spec in rented_targets(plan).values()):
-        return ""
-    return Cloud().region
-
-
-def lines(found: Estimate, prices: Prices) -> list[str]:
+def lines(found: Estimate) -> list[str]:
     """The estimate in words: what is paid for, the sum, and where its prices are from."""
     said = _table(found.items)
     lasts = None if found.hours is None else format_duration(found.hours * 3600)
@@ -107,9 +102,9 @@ def lines(found: Estimate, prices: Prices) -> list[str]:
     else:
         said.append(f"{least} {found.hours * found.hourly:.2f} {CURRENCY} for {lasts}, {found.hourly:.4f} an hour")
     if found.unknown:
-        said.append(f"the rest is unknown: {prices.why_not or 'the price list of Amazon has no such line'}")
+        said.append(f"the rest is unknown: {found.why_not or f'the price list of {found.provider} has no such line'}")
     if found.asked is not None:
-        said += _sources(found, prices)
+        said += _sources(found)
     return said
 
 
@@ -132,10 +127,10 @@ def _row(each: Item) -> tuple[str, str, str, str]:
     return each.target, each.words, f"{each.hourly:.4f}", known
 
 
-def _sources(found: Estimate, prices: Prices) -> list[str]:
+def _sources(found: Estimate) -> list[str]:
     told = [f"prices are {found.source if found.is_listed else f'those of {found.source} on {found.asked}'}"]
-    if found.is_listed and not found.unknown and prices.why_not is not None:
-        told.append(f"Amazon was not asked: {prices.why_not}")
+    if found.is_listed and not found.unknown and found.why_not is not None:
+        told.append(f"{found.provider} was not asked: {found.why_not}")
     return [*told, f"without {', '.join(found.left_out)}"]
 
 
@@ -148,12 +143,12 @@ def as_json(found: Estimate) -> dict[str, Any]:
         "hours": found.hours,
         "hourly": found.hourly,
         "total": found.total,
-        "items": [_item_json(each) for each in found.items],
+        "items": [_item_json(each, found.provider) for each in found.items],
         "left_out": list(found.left_out),
     }
 
 
-def _item_json(each: Item) -> dict[str, object]:
+def _item_json(each: Item, provider: str) -> dict[str, object]:
     rate = each.rate
     return {
         "target": each.target,
@@ -162,5 +157,5 @@ def _item_json(each: Item) -> dict[str, object]:
         "unit": each.unit,
         "hourly": each.hourly,
         "asked": None if rate is None else rate.asked.isoformat(),
-        "origin": None if rate is None else rate.origin.value.lower(),
+        "origin": None if rate is None else (provider if rate.origin is Origin.PROVIDER else rate.origin.value).lower(),
     }

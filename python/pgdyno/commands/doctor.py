@@ -6,9 +6,10 @@ import json as json_module
 import os
 from collections.abc import Sequence
 
-from rich.console import Console
+from rich.text import Text
 
 from pgdyno.commands.budget import within_budget
+from pgdyno.console import Console
 from pgdyno.doctor import THOROUGH, examine, needs_of_machine, needs_of_plan, worst
 from pgdyno.doctor.remote import reach_servers
 from pgdyno.errors import ExitCode, UsageError
@@ -18,7 +19,7 @@ from pgdyno.plan import load_plan
 from pgdyno.records import Check, CheckVerdict
 from pgdyno.report.checks import check_lines
 from pgdyno.run import find_engine
-from pgdyno.target import Home
+from pgdyno.targets import Home
 
 FORMAT = 1
 """Of the JSON."""
@@ -44,17 +45,21 @@ def doctor(
         needs = needs_of_machine(home, CLIENTS_A_CORE * len(os.sched_getaffinity(0)))
     else:
         needs = needs_of_plan(loaded, home, scripts_of(loaded))
-    with Console(stderr=True, highlight=False).status("looking") as status:
-        servers, away = reach_servers(loaded.plan, status.update) if loaded else ({}, [])
-        checks = [*examine(needs, engine, THOROUGH, status.update, servers=servers), *away]
+    with Console(stderr=True).status("looking") as status:
+
+        def say(text: str) -> None:
+            status.update(Text(text))
+
+        servers, away = reach_servers(loaded.plan, say) if loaded else ({}, [])
+        checks = [*examine(needs, engine, THOROUGH, say, servers=servers), *away]
         if loaded is not None:
-            checks += generator_checks(loaded.plan, engine, needs, servers, status.update)
+            checks += generator_checks(loaded.plan, engine, needs, servers, say)
     if json:
         print(_document(source, gave_up, checks))
     else:
-        console = Console(highlight=False)
+        console = Console()
         for less in gave_up:
-            console.print(f"for the budget: {less}", markup=False, soft_wrap=True)
+            console.print(f"for the budget: {less}", soft_wrap=True)
         for line in check_lines(checks, console.width if console.is_terminal else None):
             console.print(line, soft_wrap=True)
     return ExitCode.PREFLIGHT if worst(checks) is CheckVerdict.STOP else ExitCode.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from pgdyno.commands.output import write_pieces
@@ -10,6 +9,7 @@ from pgdyno.errors import UsageError
 from pgdyno.metrics import openmetrics as openmetrics_of
 from pgdyno.metrics import read_catalogue
 from pgdyno.store import find_run, load_run
+from pgdyno.terminal import print_utf8
 
 
 def export_run(run: str, runs: Path, *, openmetrics: bool, trial: int | None, output: Path | None) -> None:
@@ -20,8 +20,6 @@ def export_run(run: str, runs: Path, *, openmetrics: bool, trial: int | None, ou
         )
     pieces = openmetrics_of(load_run(find_run(run, runs)), trial, read_catalogue())
     if output is None:
-        for piece in pieces:
-            sys.stdout.buffer.write(piece)
-        sys.stdout.buffer.flush()
+        print_utf8(pieces)
     else:
         write_pieces(output, pieces)

@@ -6,10 +6,9 @@ import json as json_module
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
-
 from pgdyno.analyse.history import History, HistoryPoint, histories
 from pgdyno.analyse.metric import Metric
+from pgdyno.console import Console
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.report.history import differing, history_lines
 from pgdyno.store import RunData, load_run
@@ -30,11 +29,11 @@ def show_history(folder: Path, metric: Metric, target: str | None, workload: str
         raise UsageError(
             f"{folder} has no point that two runs measured", hint="a history is of the same workload, point and length"
         )
-    console = Console(highlight=False)
+    console = Console()
     for each in found:
         differences = {change.at: _differences(each, change.at, runs) for change in each.changes or ()}
         for at, line in enumerate(history_lines(each, metric, differences)):
-            console.print(line, markup=False, style="bold" if at == 0 else "", soft_wrap=True)
+            console.print(line, style="bold" if at == 0 else "", soft_wrap=True)
 
 
 class _OfTarget:

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from rich.console import Console
-
 from pgdyno.commands.spread import certain, over
+from pgdyno.console import Console
 from pgdyno.importers.tabular import mapping_of
 from pgdyno.importers.write import import_files
 from pgdyno.store import RunFolder
@@ -33,7 +32,7 @@ def import_(
     """Imports `files` as one run and says where it is. Raises PgdynoError."""
     places = [place for file in files for place in (matching_objects(file) if is_remote(file) else [file])]
     with over(cluster) as way, stored_at(into) as (folder, brought):
-        with Console(stderr=True, highlight=False).status("reading"):
+        with Console(stderr=True).status("reading"):
             result = import_files(places, folder, target=target, mapping=mapping_of(mapping), over=certain(way))
         run = brought(result.run)
     if json:
@@ -46,19 +45,19 @@ def import_(
         }
         print(json_module.dumps(said, ensure_ascii=False))
         return
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{result.trials} trials are in {run}", markup=False)
+    console = Console(soft_wrap=True)
+    console.print(f"{result.trials} trials are in {run}")
     for note in result.notes:
         if "manifest.json lists them" not in note:
-            console.print(f"note: {note}", markup=False)
+            console.print(f"note: {note}")
     for line in result.left_out:
-        console.print(f"  {line.file}:{line.line}: left out: {line.text}", markup=False)
+        console.print(f"  {line.file}:{line.line}: left out: {line.text}")
     if result.unread:
-        console.print(f"lines with figures that were not understood: {len(result.unread)}", markup=False)
+        console.print(f"lines with figures that were not understood: {len(result.unread)}")
     for line in result.unread[:UNREAD_SHOWN]:
-        console.print(f"  {line.file}:{line.line}: {line.text}", markup=False)
+        console.print(f"  {line.file}:{line.line}: {line.text}")
     if len(result.unread) > UNREAD_SHOWN:
-        console.print(f"  and {len(result.unread) - UNREAD_SHOWN} more; --json lists all", markup=False)
+        console.print(f"  and {len(result.unread) - UNREAD_SHOWN} more; --json lists all")
 
 
 @contextmanager

@@ -7,11 +7,18 @@ from pathlib import Path
 
 from pgdyno.errors import StoreError
 from pgdyno.store.remote.address import Address, is_remote
+from pgdyno.store.storing import open_new
+from pgdyno.terminal import visible
 
 
 def write_report_file(path: Path, content: str | bytes) -> None:
     """Writes `content` to `path`, whole or not at all. Raises StoreError with the reason."""
-    write_pieces(path, [content.encode() if isinstance(content, str) else content])
+    write_pieces(path, [_bytes(content)])
+
+
+def _bytes(content: str | bytes) -> bytes:
+    """Text goes out as it goes to a terminal: whoever prints the file is not steered by it."""
+    return visible(content).encode() if isinstance(content, str) else content
 
 
 def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
@@ -21,7 +28,7 @@ def write_pieces(path: Path, pieces: Iterable[bytes]) -> None:
     """
     partial = path.with_name(f".{path.name}.partial")
     try:
-        with partial.open("wb") as file:
+        with open_new(partial) as file:
             file.writelines(pieces)
         partial.replace(path)
     except OSError as error:
@@ -39,7 +46,7 @@ def write_report_at(place: str, content: str | bytes) -> None:
         return
     from pgdyno.store.remote.objects import write
 
-    write(content.encode() if isinstance(content, str) else content, Address.of(place))
+    write(_bytes(content), Address.of(place))
 
 
 def below(place: str, name: str) -> str:

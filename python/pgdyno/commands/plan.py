@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
 from pgdyno.commands.budget import within_budget
+from pgdyno.console import Console
 from pgdyno.plan import BUILTIN_SCRIPTS, catalogue, load_plan
 from pgdyno.plan.executed import executed_lines
 from pgdyno.plan.new import write_new_plan
@@ -26,14 +26,14 @@ def check(source: str, overrides: Sequence[str], *, budget: str | None = None, o
     loaded = within_budget(load_plan(source, overrides, on), budget)
     scripts = workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
     check_scripts(find_engine(), scripts, loaded.source, loaded.folder)
-    console = Console(highlight=False)
-    console.print(f"{loaded.source}: the plan can be run", markup=False, soft_wrap=True)
+    console = Console()
+    console.print(f"{loaded.source}: the plan can be run", soft_wrap=True)
     for line in (total(loaded.plan), *(f"for the budget: {each}" for each in loaded.gave_up)):
-        console.print(line, markup=False)
+        console.print(line)
     for line in warning_lines(loaded):
-        console.print(line, markup=False, style="yellow", soft_wrap=True)
+        console.print(line, style="yellow", soft_wrap=True)
     for line in executed_lines(loaded):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def show(
@@ -44,15 +44,15 @@ def show(
     if json:
         print(show_json(loaded))
     else:
-        Console(highlight=False).print(show_lines(loaded))
+        Console().print(show_lines(loaded))
 
 
 def new(file: Path, kind: str) -> None:
     """Writes a plan to begin with. Raises UsageError when the file is there already."""
     write_new_plan(file, kind)
-    console = Console(highlight=False)
-    console.print(f"{file} is written; change it, then:", markup=False, soft_wrap=True)
-    console.print(f"  pgdyno plan show {file}\n  pgdyno run {file}", markup=False, soft_wrap=True)
+    console = Console()
+    console.print(f"{file} is written; change it, then:", soft_wrap=True)
+    console.print(f"  pgdyno plan show {file}\n  pgdyno run {file}", soft_wrap=True)
 
 
 def schema() -> None:
@@ -67,4 +67,4 @@ def list_catalogue() -> None:
     table.add_column("what it measures")
     for entry in catalogue():
         table.add_row(entry.name, entry.description)
-    Console(highlight=False).print(table)
+    Console().print(table)

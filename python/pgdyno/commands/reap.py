@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from rich.console import Console
-
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
-from pgdyno.target import Home
-from pgdyno.target.aws.cost import hourly_lines
-from pgdyno.target.aws.kinds import Resource
-from pgdyno.target.aws.prices import Prices
-from pgdyno.target.aws.reaper import Reaper, Wanted, left_lines, run_named
-from pgdyno.target.aws.tags import stamp
+from pgdyno.targets import Home
+from pgdyno.targets.provider import Provider, Wanted, needed_providers
+from pgdyno.targets.rental import Resource, stamp
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,28 +26,32 @@ def reap(asked: Asked, *, look: bool) -> ExitCode:
     """Removes it, or with `look` lists it; says what is left. Raises PgdynoError."""
     if (asked.run is not None) + asked.all + asked.expired != 1:
         raise UsageError("say what is to be removed", hint="one of --run RUN, --all and --expired")
+    codes = [_of(provider, asked, look=look) for provider in needed_providers()]
+    return max(codes)
+
+
+def _of(provider: Provider, asked: Asked, *, look: bool) -> ExitCode:
     root = Home.locate().root
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
-    reaper = Reaper(root, asked.regions)
-    wanted = Wanted(None if asked.run is None else run_named(root, asked.run), asked.expired)
+    console = Console(stderr=True, soft_wrap=True)
+    reaper = provider.reaper(root, asked.regions)
+    wanted = Wanted(None if asked.run is None else provider.run_named(root, asked.run), asked.expired)
     for journal in reaper.strangers():
-        console.print(f"run {journal.run} is of account {journal.account}: nothing of it can be seen", markup=False)
+        console.print(f"run {journal.run} is of account {journal.account}: nothing of it can be seen")
     if look:
         there = reaper.find(wanted)
-        for line in _listed(there):
-            print(line)
-        for line in hourly_lines(there, Prices(root)):
+        for line in [*_listed(there), *provider.hourly_lines(there, root)]:
             print(line)
         return ExitCode.OK
-    done = reaper.reap(wanted, lambda text: console.print(text, markup=False))
+    done = reaper.reap(wanted, console.print)
     left = {each.resource.id for each in done.left}
-    removed = [each for each in done.found if each.id not in left]
-    for each in removed:
-        print(f"removed: {each.words}")
-    for line in [*left_lines(done.left), *hourly_lines([each.resource for each in done.left], Prices(root))]:
+    for each in done.found:
+        if each.id not in left:
+            print(f"removed: {each.words}")
+    costs = provider.hourly_lines([each.resource for each in done.left], root)
+    for line in [*(each.line for each in done.left), *costs]:
         print(line)
     if not done.found:
-        print(f"nothing of pgdyno's is there ({', '.join(reaper.clouds)})")
+        print(f"nothing of pgdyno's is there ({', '.join(reaper.places)})")
     return ExitCode.TARGET if done.left else ExitCode.OK
 
 

@@ -9,12 +9,11 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from rich.console import Console
-
 from pgdyno.analyse.price import PriceList
 from pgdyno.commands.output import below, write_pieces, write_report_at, write_report_file
 from pgdyno.commands.price_file import read_prices
 from pgdyno.commands.spread import Unread, each_run, over, say_unread
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, StoreError, UsageError
 from pgdyno.report.export import csv_head, to_csv
 from pgdyno.report.paper.typeset import need_typst
@@ -60,8 +59,8 @@ def write_report(
     page = forms.html or below(folders[0].location, PAGE)
     report = whole_report(data, prices, language)
     write_report_at(page, report.html())
-    console = Console(highlight=False)
-    console.print(page, markup=False, soft_wrap=True)
+    console = Console()
+    console.print(page, soft_wrap=True)
     further: list[tuple[Path | None, Callable[[], str | bytes]]] = [
         (forms.pdf, lambda: _on_paper(report)),
         (forms.md, report.markdown),
@@ -71,7 +70,7 @@ def write_report(
         if path is None:
             continue
         write_report_file(path, made())
-        console.print(str(path), markup=False, soft_wrap=True)
+        console.print(str(path), soft_wrap=True)
 
 
 def _on_paper(report: WholeReport) -> bytes:
@@ -80,7 +79,7 @@ def _on_paper(report: WholeReport) -> bytes:
     if paper.missing:
         shown = f"{paper.missing[:20]}{'…' if len(paper.missing) > 20 else ''}"
         said = f"no font of this system has {shown}: the PDF has their numbers; Debian's fonts-noto-cjk may help"
-        Console(stderr=True, highlight=False).print(said, markup=False, soft_wrap=True)
+        Console(stderr=True).print(said, soft_wrap=True)
     return paper.pdf
 
 
@@ -145,14 +144,14 @@ def write_each(
 
 def _written(pages: Iterator[tuple[str, Page | Unread]], unread: list[Unread]) -> Iterator[bytes]:
     """Writes the pages and says where; gives the rows of their trials."""
-    console = Console(highlight=False)
+    console = Console()
     for _, page in pages:
         if isinstance(page, Unread):
             unread.append(page)
             continue
         if page.content is not None:
             write_report_file(Path(page.place), page.content)
-        console.print(page.place, markup=False, soft_wrap=True)
+        console.print(page.place, soft_wrap=True)
         yield page.rows
 
 

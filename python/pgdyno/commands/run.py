@@ -7,12 +7,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from pgdyno.commands.budget import within_budget
 from pgdyno.commands.cost import Consent, agree_for_run
 from pgdyno.commands.output import write_report_file
 from pgdyno.commands.places import checked_places
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, UsageError
 from pgdyno.experiment import Finished, resume_experiment, run_experiment
 from pgdyno.experiment.renting import Renting
@@ -21,6 +20,7 @@ from pgdyno.live.journal import JournalView
 from pgdyno.live.lingering import serve_beside
 from pgdyno.plan import LoadedPlan, Plan, load_plan
 from pgdyno.plan.executed import executed
+from pgdyno.plan.rented import rented_targets
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.live import LiveView, live_view
@@ -28,8 +28,7 @@ from pgdyno.report.terminal import print_report
 from pgdyno.report.whole import whole_report
 from pgdyno.store import find_run, load_run
 from pgdyno.store.remote.address import is_remote
-from pgdyno.target import SilentProgress, Use, WhenBusy, host_in_use
-from pgdyno.target.aws.life import rented_targets
+from pgdyno.targets import SilentProgress, Use, WhenBusy, host_in_use
 from pgdyno.units import parse_duration_s
 
 
@@ -128,9 +127,9 @@ def _show_inherited(loaded: LoadedPlan) -> None:
     inherited = [each for each in executed(loaded) if each.inherited]
     if not inherited:
         return
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True)
     for line in ("the plans that this one extends run on this host:", *(f"  {each.text()}" for each in inherited)):
-        console.print(line, markup=False, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def resume_run(
@@ -176,13 +175,13 @@ def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finish
         last = {"run": str(finished.folder.path), "trials": len(finished.records), "failed": len(finished.failed)}
         print(json_module.dumps(last))
     else:
-        print_report(report.of, Console(highlight=False), report.extras, [f"report: {page}"])
+        print_report(report.of, Console(), report.extras, [f"report: {page}"])
     return _exit_code(finished)
 
 
 def _view(output: Output) -> LiveView:
     """What suits the terminal, and a journal for browsers; with --live a server, too, that says where it is."""
-    shown = live_view(Console(stderr=True, highlight=False), quiet=output.quiet)
+    shown = live_view(Console(stderr=True), quiet=output.quiet)
 
     def began(folder: Path) -> None:
         if output.live:

@@ -6,10 +6,10 @@ import json as json_module
 from pathlib import Path
 from typing import Literal
 
-from rich.console import Console
 from rich.table import Table
 
 from pgdyno.analyse.source import RunSource
+from pgdyno.console import Console
 from pgdyno.errors import UsageError
 from pgdyno.report.digest import digest
 from pgdyno.report.export import to_csv, to_json
@@ -30,9 +30,9 @@ def list_runs(runs: Path, *, json: bool) -> None:
     if json:
         print(json_module.dumps([_as_json(entry) for entry in entries], indent=2))
         return
-    console = Console(highlight=False)
+    console = Console()
     if not entries:
-        console.print(f"no runs in {runs}", markup=False)
+        console.print(f"no runs in {runs}")
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("run", "workload", "targets"):
@@ -73,17 +73,17 @@ def show_run(run: str, runs: Path, *, json: bool, csv: bool, layout: Layout = "p
     if layout == "sysbench":
         _show_sweep(data)
     elif json:
-        print(to_json(data))
+        print(to_json(*judged_run(data)))
     elif csv:
         print(to_csv(data), end="")
     else:
         of, extras = judged_run(data)
-        print_report(of, Console(highlight=False), extras, limit_lines(seen_beside(data)))
+        print_report(of, Console(), extras, limit_lines(seen_beside(data)))
 
 
 def show_trial(run: str, runs: Path, number: int | None) -> None:
     """Draws one trial over time: `number`, or the median one of the highest peak. Raises StoreError and UsageError."""
-    console = Console(highlight=False)
+    console = Console()
     is_plain = not console.is_terminal or not console.encoding.lower().startswith("utf")
     width = None if is_plain else console.width
     trial, cores = one_trial(load_run(find_run(run, runs)), number, steps_for(width))

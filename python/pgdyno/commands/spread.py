@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-from rich.console import Console
-
 from pgdyno.cluster.tasks import Lost, Over, in_line, spread
 from pgdyno.commands.places import checked_places
+from pgdyno.console import Console
 from pgdyno.errors import EngineError, ExitCode, PgdynoError
 
 Result = TypeVar("Result")
@@ -33,8 +32,8 @@ def over(cluster: Sequence[str]) -> Iterator[Over]:
     if not cluster:
         yield in_line
         return
-    console = Console(stderr=True, highlight=False)
-    with spread(checked_places("--cluster", cluster), lambda text: console.print(text, markup=False)) as tasks:
+    console = Console(stderr=True)
+    with spread(checked_places("--cluster", cluster), console.print) as tasks:
         yield tasks
 
 
@@ -71,9 +70,10 @@ def _attempt(work: Callable[[str], Result], place: str) -> Result | Unread:
 
 def say_unread(found: Sequence[Unread]) -> None:
     """Names the runs that were left out, on standard error."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = Console(stderr=True, soft_wrap=True)
     for each in found:
-        console.print(f"[red]error:[/red] {'' if each.place in each.message else f'{each.place}: '}", end="")
-        console.print(each.message, markup=False)
+        console.print("error: ", style="red", end="")
+        console.print("" if each.place in each.message else f"{each.place}: ", end="")
+        console.print(each.message)
         if each.hint:
-            console.print(f"hint: {each.hint}", markup=False)
+            console.print(f"hint: {each.hint}")

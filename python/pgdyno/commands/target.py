@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from rich.console import Console
-
 from pgdyno.commands.cost import Consent, agree
+from pgdyno.console import Console
 from pgdyno.errors import ExitCode, TargetError, UsageError
 from pgdyno.plan import Plan, load_plan
-from pgdyno.target import Home
-from pgdyno.target.aws.cost import hourly_lines
-from pgdyno.target.aws.journal import is_generator
-from pgdyno.target.aws.kinds import Resource
-from pgdyno.target.aws.life import Rental, begin, left_of, rented_targets, standing
-from pgdyno.target.aws.policy import policy
-from pgdyno.target.aws.prices import Prices
-from pgdyno.target.aws.tags import stamp
-from pgdyno.target.aws.take_down import removed, take_down
+from pgdyno.plan.kinds import TARGET_KINDS
+from pgdyno.plan.rented import RentedTarget
+from pgdyno.targets import Home
+from pgdyno.targets.provider import Provider, needed_providers, provider_of
+from pgdyno.targets.rental import Rental, Resource, is_generator, removed, stamp, take_down
 from pgdyno.units import parse_duration_s
 
 NOTHING = "nothing of it is up, as far as this machine rented it; pgdyno reap --all --look lists what others did, too"
@@ -28,54 +22,54 @@ NOTHING = "nothing of it is up, as far as this machine rented it; pgdyno reap --
 
 def up(source: str, overrides: Sequence[str], lasts: str, consent: Consent) -> None:
     """Makes the plan's servers and says where they are. Raises PgdynoError; then what was made is gone, or is named."""
-    plan, lasts_s = _rented_plan(source, overrides), _lasts_s(lasts)
+    (plan, provider), lasts_s = _rented_plan(source, overrides), _lasts_s(lasts)
     root = Home.locate().root
     console = _progress()
-    found = standing(plan, root, console.print)
+    found = provider.standing(plan, root, console.print)
     if found is not None:
-        console.print(f"they are up already (run {found.journal.run})", markup=False)
+        console.print(f"they are up already (run {found.journal.run})")
         _say_where(found)
         return
     agree(plan, consent, lasts_s / 3600)
-    rental = begin(plan, root, lambda text: console.print(text, markup=False), lasts_s)
+    rental = provider.preflight(plan, root, console.print, lasts_s)
     try:
         rental.up()
     except BaseException:
-        console.print("removing what was made", markup=False)
-        take_down(rental, lambda text: console.print(text, markup=False))
+        console.print("removing what was made")
+        take_down(rental, console.print)
         raise
     _say_where(rental)
 
 
 def status(source: str, overrides: Sequence[str], *, json: bool) -> None:
     """Prints all that there is of the plan's runs. Raises PgdynoError."""
-    plan = _rented_plan(source, overrides)
+    plan, provider = _rented_plan(source, overrides)
     root = Home.locate().root
-    rentals = [(rental, rental.there()) for rental in left_of(plan, root, lambda _text: None)]
+    rentals = [(rental, rental.there()) for rental in provider.left_of(plan, root, lambda _text: None)]
     rows = [_row(*each) for each in rentals]
     if json:
         print(json_module.dumps(rows))
         return
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(soft_wrap=True)
     if not rows:
         console.print(NOTHING)
     for row in rows:
-        console.print(f"run {row['run']}, until {row['expires']}", markup=False)
+        console.print(f"run {row['run']}, until {row['expires']}")
         for name, place in row["ready"].items():
             shown = name.removeprefix("@")
-            console.print(f"  {shown}: {place['instance']} at {place['host']}, {place['zone']}", markup=False)
+            console.print(f"  {shown}: {place['instance']} at {place['host']}, {place['zone']}")
         for words in row["there"]:
-            console.print(f"  {words}", markup=False)
-    for line in hourly_lines([each for _, there in rentals for each in there], Prices(root)):
-        console.print(line, markup=False)
+            console.print(f"  {words}")
+    for line in provider.hourly_lines([each for _, there in rentals for each in there], root):
+        console.print(line)
 
 
 def down(source: str, overrides: Sequence[str]) -> ExitCode:
     """Removes what all runs of the plan made; says what is left. Raises PgdynoError."""
-    plan = _rented_plan(source, overrides)
+    plan, provider = _rented_plan(source, overrides)
     console = _progress()
-    say = partial(console.print, markup=False)
-    rentals = left_of(plan, Home.locate().root, say)
+    say = console.print
+    rentals = provider.left_of(plan, Home.locate().root, say)
     if not rentals:
         console.print(NOTHING)
     left = 0
@@ -90,16 +84,18 @@ def down(source: str, overrides: Sequence[str]) -> ExitCode:
 
 def print_policy() -> None:
     """Prints it as JSON."""
-    print(json_module.dumps(policy(), indent=2))
+    for provider in needed_providers():
+        print(json_module.dumps(provider.policy(), indent=2))
 
 
-def _rented_plan(source: str, overrides: Sequence[str]) -> Plan:
+def _rented_plan(source: str, overrides: Sequence[str]) -> tuple[Plan, Provider]:
     loaded = load_plan(source, overrides)
-    if not rented_targets(loaded.plan):
-        raise UsageError(
-            f"plan {loaded.source} rents no servers", hint='targets of kind "ec2", "rds" and "aurora" are rented'
-        )
-    return loaded.plan
+    provider = provider_of(loaded.plan)
+    if provider is None:
+        kinds = [f'"{kind}"' for kind, schema in TARGET_KINDS.items() if issubclass(schema, RentedTarget)]
+        hint = f"targets of kind {', '.join(kinds[:-1])} and {kinds[-1]} are rented" if kinds else None
+        raise UsageError(f"plan {loaded.source} rents no servers", hint=hint)
+    return loaded.plan, provider
 
 
 def _lasts_s(text: str) -> float:
@@ -110,22 +106,20 @@ def _lasts_s(text: str) -> float:
 
 
 def _progress() -> Console:
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return Console(stderr=True, soft_wrap=True)
 
 
 def _say_where(rental: Rental) -> None:
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(soft_wrap=True)
     journal = rental.journal
     for name, place in journal.ready.items():
         if is_generator(name):
-            console.print(
-                f"the generator: {place['instance']} in {place['zone']}, {_login(rental, place)}", markup=False
-            )
+            console.print(f"the generator: {place['instance']} in {place['zone']}, {_login(rental, place)}")
             continue
-        console.print(f"{name}: {rental.connection(name).dsn}", markup=False)
+        console.print(f"{name}: {rental.connection(name).dsn}")
         over_ssh = f", {_login(rental, place)}" if place["login"] else ""
-        console.print(f"  {place['instance']} in {place['zone']}, version {place['version']}{over_ssh}", markup=False)
-    console.print(f"up until {stamp(journal.expires)}; pgdyno target down removes them", markup=False)
+        console.print(f"  {place['instance']} in {place['zone']}, version {place['version']}{over_ssh}")
+    console.print(f"up until {stamp(journal.expires)}; pgdyno target down removes them")
 
 
 def _login(rental: Rental, place: dict[str, Any]) -> str:

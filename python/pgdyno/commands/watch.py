@@ -8,8 +8,7 @@ import shutil
 import sys
 from dataclasses import dataclass
 
-from rich.console import Console
-
+from pgdyno.console import Console
 from pgdyno.errors import TargetError, UsageError
 from pgdyno.watch import INTERVALS, History, JsonView, LineView, PageView, ScreenView, View, Watcher, find
 
@@ -50,7 +49,7 @@ def _view(wanted: Wanted) -> View:
         return JsonView(wanted.interval, once=wanted.once)
     if wanted.once:
         return PageView(wanted.interval, shutil.get_terminal_size((100, 24)).columns)
-    console = Console(highlight=False)
+    console = Console()
     if console.is_terminal and not console.is_dumb_terminal:
         return ScreenView(console, wanted.interval)
     return LineView(wanted.interval)

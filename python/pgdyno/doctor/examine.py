@@ -40,26 +40,26 @@ def examine(
     needs: Needs,
     engine: Engine,
     patience: Patience,
-    say: Callable[[str], None],
+    notify: Callable[[str], None],
     *,
     servers: Servers | None = None,
     system: System | None = None,
 ) -> list[Check]:
-    """Looks at everything and changes nothing; `say` is told what is being measured. Checks are in CHECKS' order.
+    """Looks at everything and changes nothing; `notify` is told what is being measured. Checks are in CHECKS' order.
 
     `servers` are asked how far away they are; without any, pgnull is. Files are written and removed again where
     data and WAL will lie; a pgnull and a pgdrive run for a moment, and on hosts over SSH a pgprobe, which stays there.
     """
-    checks = list(_all(needs, engine, patience, say, servers or {}, system or System()))
+    checks = list(_all(needs, engine, patience, notify, servers or {}, system or System()))
     order = list(CHECKS)
     return sorted(checks, key=lambda check: order.index(check.id))
 
 
 def _all(
-    needs: Needs, engine: Engine, patience: Patience, say: Callable[[str], None], servers: Servers, system: System
+    needs: Needs, engine: Engine, patience: Patience, notify: Callable[[str], None], servers: Servers, system: System
 ) -> Iterator[Check]:
     # before anything of ours makes load
-    say("watching the idle machine")
+    notify("watching the idle machine")
     before = cpu.cpu_times(system)
     time.sleep(patience.idle_s)
     yield machine.load(system, before, cpu.cpu_times(system))
@@ -74,17 +74,17 @@ def _all(
     yield memory.huge_pages(system, needs)
     yield memory.transparent(system)
     yield clock.source(system)
-    say("reading the clock")
+    notify("reading the clock")
     yield clock.cost(clock.measure_cost())
     for place in needs.places:
-        say(f"syncing {place.path}")
+        notify(f"syncing {place.path}")
         yield from _storage(system, place, needs, patience)
-    say("driving a server that answers at once")
+    notify("driving a server that answers at once")
     yield from _generator(system, needs, engine, patience)
-    say("going to the server and back")
+    notify("going to the server and back")
     yield from _round_trips(needs, engine, servers)
     for target, host in needs.hosts.items():
-        say(f"reaching {host.host} over SSH")
+        notify(f"reaching {host.host} over SSH")
         yield ssh.reach_host(target, host)
 
 

@@ -13,20 +13,20 @@ from pgdyno.records import Check, CheckVerdict
 
 
 def preflight(
-    needs: Needs, engine: Engine, servers: Servers, say: Callable[[str], None], step: Callable[[str], None]
+    needs: Needs, engine: Engine, servers: Servers, notify: Callable[[str], None], step: Callable[[str], None]
 ) -> list[Check]:
     """Every check, for the manifest.
 
-    `servers` are up already; `say` is told what is not fine, `step` what is being measured. Raises
+    `servers` are up already; `notify` is told what is not fine, `step` what is being measured. Raises
     PreflightError when the plan cannot be run on this machine.
     """
-    return judged(needs, examine(needs, engine, BRIEF, step, servers=servers), say)
+    return judged(needs, examine(needs, engine, BRIEF, step, servers=servers), notify)
 
 
-def judged(needs: Needs, checks: list[Check], say: Callable[[str], None]) -> list[Check]:
+def judged(needs: Needs, checks: list[Check], notify: Callable[[str], None]) -> list[Check]:
     """`checks`, of which what is not fine has been said. Raises PreflightError when one says stop."""
     for check in not_fine(checks):
-        say(f"{check.verdict.value}: {check.id}: {check.found}: {check.means}")
+        notify(f"{check.verdict.value}: {check.id}: {check.found}: {check.means}")
     stops = [check for check in checks if check.verdict is CheckVerdict.STOP]
     if stops:
         reasons = "; ".join(f"{check.id}: {check.found}: {check.means}" for check in stops)

@@ -9,15 +9,15 @@ from pathlib import Path
 
 from pgdyno.plan import LoadedPlan, Plan
 from pgdyno.plan.costs import BYTES_A_SCALE, dataset_bytes
+from pgdyno.plan.own_checks import TMPFS
 from pgdyno.plan.phases import ends
 from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.plan.snapshot_words import SnapshotWay
 from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.plan.target_checks import TMPFS
-from pgdyno.plan.targets import DsnTarget, OwnTarget
+from pgdyno.plan.targets import OwnTarget
 from pgdyno.records import Point
-from pgdyno.target import Home
-from pgdyno.target.places import SHARED_MEMORY
+from pgdyno.targets import Home
+from pgdyno.targets.places import SHARED_MEMORY
 from pgdyno.units import parse_bytes
 
 MIB = 1 << 20
@@ -171,8 +171,8 @@ def needs_of_plan(loaded: LoadedPlan, home: Home, scripts: Sequence[str]) -> Nee
 def _hosts(plan: Plan) -> dict[str, SshSpec]:
     if not (plan.probe.enabled and plan.probe.host):
         return {}
-    targets = {name: spec for name, spec in plan.target.items() if isinstance(spec, DsnTarget)}
-    return {name: spec.ssh for name, spec in targets.items() if spec.ssh is not None}
+    hosts = {name: spec.probed_host for name, spec in plan.target.items()}
+    return {name: host for name, host in hosts.items() if host is not None}
 
 
 def size_of(settings: Mapping[str, str], name: str) -> int:

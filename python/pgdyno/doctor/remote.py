@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from pgdyno.doctor.check import stop
 from pgdyno.errors import TargetError
 from pgdyno.plan import Plan
-from pgdyno.plan.targets import DsnTarget
+from pgdyno.plan.network_target import NetworkTarget
+from pgdyno.plan.rented import RentedTarget
 from pgdyno.records import Check
-from pgdyno.target import Found, Use, WhenBusy
-from pgdyno.target.reach import Reached, reach
+from pgdyno.targets import Found, Home, SilentProgress, Use, WhenBusy
+from pgdyno.targets.kind import kind_of
+from pgdyno.targets.reach import Reached
 
 
 def environments(found: Mapping[str, Found]) -> dict[str, dict[str, str]]:
@@ -25,11 +27,13 @@ def reach_servers(plan: Plan, say: Callable[[str], None]) -> tuple[dict[str, dic
     found: dict[str, Found] = {}
     checks: list[Check] = []
     for name, spec in plan.target.items():
-        if isinstance(spec, DsnTarget):
+        # a rented server is not there yet
+        if isinstance(spec, NetworkTarget) and not isinstance(spec, RentedTarget):
             say(f"reaching {name}")
             try:
                 # nothing is measured there: another's run is not disturbed by a look
-                found[name] = reach(spec, Use(when_busy=WhenBusy.ALONGSIDE))
+                use = Use(when_busy=WhenBusy.ALONGSIDE)
+                found[name] = kind_of(spec).fetch(spec, Home.locate(), SilentProgress(), use)
             except TargetError as error:
                 means = "the plan cannot be run before the server can be reached"
                 checks.append(stop("network.round-trip", f"{name}: {error.message}", means, error.hint or ""))

@@ -7,7 +7,7 @@ from pgdyno.doctor.needs import Place
 from pgdyno.plan.snapshot_checks import folder_refusal
 from pgdyno.plan.snapshot_words import SnapshotWay
 from pgdyno.records import Check
-from pgdyno.target.cluster_copy import WORDS, best_way, refusal_of
+from pgdyno.targets.cluster_copy import WORDS, best_way, refusal_of
 
 NAME = "storage.snapshot"
 

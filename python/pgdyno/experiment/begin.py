@@ -18,10 +18,11 @@ from pgdyno.experiment.state import RunState
 from pgdyno.plan import LoadedPlan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, TargetRecord
+from pgdyno.records.masking import masked_plan
 from pgdyno.records.price import PriceList
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder
-from pgdyno.target import Use
+from pgdyno.targets import Use
 from pgdyno.units import format_duration
 
 
@@ -84,7 +85,7 @@ def _manifest(
         workload=", ".join(plan.workload.scripts),
         host=attempt.host,
         targets=[
-            TargetRecord(name=name, kind=spec.kind, asked=spec.model_dump(mode="json"))
+            TargetRecord(name=name, kind=spec.kind, asked=masked_plan(spec.model_dump(mode="json")))
             for name, spec in plan.target.items()
         ],
         trials_planned=len(trials),

@@ -14,7 +14,7 @@ from pgdyno.plan import LoadedPlan
 from pgdyno.prepare import Dataset
 from pgdyno.records import Fingerprint, Host, ServerFacts
 from pgdyno.report.live import LiveView
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 
 def look_first(

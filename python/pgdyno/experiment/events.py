@@ -10,7 +10,7 @@ from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import LedgerRecord, Stage
 from pgdyno.run import Injector, TrialResult, check_ledger, pages
-from pgdyno.target import Acts, Server, wait_accepting
+from pgdyno.targets import Acts, Server, wait_accepting
 
 
 def injector_for(state: RunState, server: Server, log: Path) -> Injector:

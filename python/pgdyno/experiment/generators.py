@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pgdyno.doctor.needs import Needs
     from pgdyno.programs import Engine
     from pgdyno.records import Check
-    from pgdyno.target.aws.life import Rental
+    from pgdyno.targets.rental import Rental
 
 
 @contextmanager

@@ -12,11 +12,11 @@ from pgdyno.experiment.generators import brought_up, check_copies
 from pgdyno.experiment.renting import Renting, connected, rented
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
-from pgdyno.plan.targets import DsnTarget, OwnTarget
+from pgdyno.plan.targets import TargetSpec
 from pgdyno.report.live import LiveView
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
-from pgdyno.target import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
-from pgdyno.target.aws.life import Rental
+from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
+from pgdyno.targets.rental import Rental
 
 if TYPE_CHECKING:
     from pgdyno.cluster.cluster import Cluster
@@ -55,7 +55,7 @@ class Ground:
 
     engine: Engine
     home: Home
-    targets: dict[str, OwnTarget | DsnTarget]
+    targets: dict[str, TargetSpec]
     """How each is opened, by its name: a rented one by the address that it has now."""
     found: dict[str, Found]
     """Programs of each target, or its server that was reached, by its name."""

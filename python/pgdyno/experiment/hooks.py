@@ -9,7 +9,7 @@ from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.run import Hook, run_hook
 from pgdyno.store.storing import storing
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 
 def run_level_hook(state: RunState, name: str, outcome: str | None = None) -> None:

@@ -18,7 +18,7 @@ from pgdyno.errors import TargetError
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Leftovers
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 WAIT_S = 5.0
 """How long they may take to end by themselves, then after they were canceled, then after they were terminated."""

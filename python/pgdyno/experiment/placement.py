@@ -11,9 +11,10 @@ from pgdyno.experiment.stage import stage
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Stage, WayRecord
-from pgdyno.target import Server
-from pgdyno.target.aws.journal import GENERATOR
-from pgdyno.target.way import measure_way
+from pgdyno.targets import Server
+from pgdyno.targets.provider import own_zone
+from pgdyno.targets.rental import GENERATOR
+from pgdyno.targets.way import measure_way
 
 if TYPE_CHECKING:
     from pgdyno.cluster.cluster import Cluster
@@ -38,9 +39,6 @@ def way_of(state: RunState, trial: PlannedTrial, server: Server) -> WayRecord:
     elif generator is not None:
         there |= _from_generator(state, trial, server) | {"generator_zone": generator["zone"]}
     elif place is not None or server.machine is None:
-        # boto3's room takes a while to load, this part of it does not
-        from pgdyno.target.aws.here import own_zone
-
         there["generator_zone"] = own_zone()
     if generator is not None:
         there |= _clock(state, way)

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING
 
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
-from pgdyno.plan.targets import DsnTarget
 from pgdyno.probe import Beside, Said, StandbyProbes, read_lines
 from pgdyno.probe.far import with_far
 from pgdyno.records import OverSshRecord
 from pgdyno.run.stream import Event
 from pgdyno.store import TrialWriter
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 if TYPE_CHECKING:
     from pgdyno.probe.over_ssh import OverSsh
@@ -44,13 +43,13 @@ class Probing:
             spec, names, server.replica_environments() if names else [], self._lines, writer.log
         )
         self._far: OverSsh | None = None
-        if isinstance(target, DsnTarget) and target.ssh is not None and spec.enabled and spec.host:
+        if (host := target.probed_host) is not None and spec.enabled and spec.host:
             # SSH takes a while to load
             from pgdyno.probe.over_ssh import OverSsh
 
-            places = _places(target.ssh.data, {name: value for name, value, _, _ in settings})
+            places = _places(host.data, {name: value for name, value, _, _ in settings})
             options = ["--no-server", *places, *map(shlex.quote, spec.log_options())]
-            self._far = OverSsh(target.ssh, options, self._lines, writer.log / "probe-ssh.log")
+            self._far = OverSsh(host, options, self._lines, writer.log / "probe-ssh.log")
         self._both = ExitStack()
 
     def __enter__(self) -> Probing:

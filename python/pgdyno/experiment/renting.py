@@ -10,13 +10,12 @@ from pathlib import Path
 
 from pgdyno.errors import TargetError
 from pgdyno.plan import Plan
-from pgdyno.plan.aws_targets import AwsTarget
 from pgdyno.plan.costs import needed_s
-from pgdyno.plan.targets import DsnTarget, OwnTarget, TargetSpec
+from pgdyno.plan.rented import RentedTarget
+from pgdyno.plan.targets import TargetSpec
 from pgdyno.records.price import PriceList
-from pgdyno.target.aws.life import Rental, begin, rented_targets, standing
-from pgdyno.target.aws.tags import stamp
-from pgdyno.target.aws.take_down import take_down
+from pgdyno.targets.provider import provider_of
+from pgdyno.targets.rental import Rental, stamp, take_down
 from pgdyno.units import format_duration
 
 AROUND_S = 4 * 3600.0
@@ -42,10 +41,11 @@ def rented(plan: Plan, root: Path, step: Say, note: Say, renting: Renting) -> It
 
     Those that `pgdyno target up` left up are taken, and stay. `root` is pgdyno's home. Raises TargetError.
     """
-    if not rented_targets(plan):
+    provider = provider_of(plan)
+    if provider is None:
         yield None
         return
-    found = standing(plan, root, step)
+    found = provider.standing(plan, root, step)
     if found is not None:
         note(f"taking the servers that are up (run {found.journal.run}); pgdyno target down removes them")
         try:
@@ -53,7 +53,7 @@ def rented(plan: Plan, root: Path, step: Say, note: Say, renting: Renting) -> It
         finally:
             found.journal.release()
         return
-    rental = begin(plan, root, step, lasts_s(plan))
+    rental = provider.preflight(plan, root, step, lasts_s(plan))
     keep = False
     try:
         rental.up()
@@ -85,9 +85,9 @@ def _end(rental: Rental, note: Say, keep_s: float | None) -> None:
     rental.journal.release()
 
 
-def connected(rental: Rental | None, name: str, spec: TargetSpec) -> OwnTarget | DsnTarget:
+def connected(rental: Rental | None, name: str, spec: TargetSpec) -> TargetSpec:
     """How target `name` is opened: as the plan has it, or where its rented server is. Raises TargetError."""
-    if isinstance(spec, AwsTarget):
+    if isinstance(spec, RentedTarget):
         assert rental is not None
         return rental.connection(name)
     return spec

@@ -15,7 +15,7 @@ from pgdyno.records import ReplicaFigures, ReplicaLag
 from pgdyno.run import BesideLoad, TrialResult, failed_with, script_options
 from pgdyno.run.engine import replica_options
 from pgdyno.store import TrialWriter
-from pgdyno.target import LagWatch, Server
+from pgdyno.targets import LagWatch, Server
 
 SEED_STEP = 1_000_003
 """From the seed of a trial to those of the loads on its standbys: trials have neighbouring ones."""

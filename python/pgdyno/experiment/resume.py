@@ -16,12 +16,12 @@ from pgdyno.experiment.renting import Renting
 from pgdyno.experiment.search.course import search_trials, trials_so_far
 from pgdyno.experiment.servers import known_facts, note_rented
 from pgdyno.experiment.state import RunState
-from pgdyno.plan import EmbeddedTarget, LoadedPlan, Plan, PlannedTrial, planned_trials
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials
 from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder, changed_script
-from pgdyno.target import Use
+from pgdyno.targets import Use
 
 
 def resume_experiment(
@@ -81,12 +81,7 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
 def _pinned(plan: Plan, manifest: Manifest) -> Plan:
     """`plan` with the very versions that the run has had: what "18" means today may be a later one."""
     known = known_facts(manifest.targets)
-    targets = {
-        name: spec.model_copy(update={"version": known[name].version})
-        if isinstance(spec, EmbeddedTarget) and name in known
-        else spec
-        for name, spec in plan.target.items()
-    }
+    targets = {name: spec.pinned(known[name].version) if name in known else spec for name, spec in plan.target.items()}
     return plan.model_copy(update={"target": targets})
 
 
@@ -106,8 +101,9 @@ def _left(
     failed = [record for record in done.values() if record.outcome is not Outcome.FINISHED]
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]
-    # one that was killed behind its last trial is still to be closed
-    ended = bool(folder.manifest.search) if searches else folder.manifest.ended_at is not None
+    # one that was killed or interrupted after its last trial, while its servers stopped, is still to be closed
+    closed = folder.manifest.ended_at is not None and folder.manifest.outcome is not Outcome.INTERRUPTED
+    ended = bool(folder.manifest.search) if searches else closed
     if not todo and ended:
         raise StoreError(_nothing_left(folder.name, len(trials), len(failed)), hint=_how_to_redo(failed))
     return todo, failed if redo_failed else []

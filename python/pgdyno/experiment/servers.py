@@ -16,8 +16,8 @@ from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
 from pgdyno.records import Preparation, ServerFacts, TargetRecord
-from pgdyno.target import Server, fetch_target, open_target
-from pgdyno.target.aws.journal import is_generator
+from pgdyno.targets import Server, fetch_target, open_target
+from pgdyno.targets.rental import is_generator
 from pgdyno.units import parse_bytes
 
 

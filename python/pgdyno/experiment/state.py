@@ -14,7 +14,7 @@ from pgdyno.prepare import Preparer
 from pgdyno.probe.ahead_of import HERE, Ahead
 from pgdyno.report.live import LiveView
 from pgdyno.store import RunFolder
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 
 @dataclass(slots=True)

@@ -38,9 +38,9 @@ from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
 from pgdyno.run.stream import among
 from pgdyno.store import TrialWriter
-from pgdyno.target import Server
-from pgdyno.target.log_parts import LogParts
-from pgdyno.target.signals import signals_deferred
+from pgdyno.targets import Server
+from pgdyno.targets.log_parts import LogParts
+from pgdyno.targets.signals import signals_deferred
 
 SHORTEST_SHOWN_S = 0.5
 Setting = tuple[str, str, str | None, str]
@@ -238,8 +238,10 @@ def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialW
 
 
 def _settings(server: Server) -> list[Setting]:
-    with server.connect() as connection:
-        return connection.execute("SELECT name, setting, unit, source FROM pg_settings ORDER BY name").fetchall()
+    query = "SELECT name, setting, unit, source FROM pg_catalog.pg_settings"
+    # sorted here, not by an operator of whatever schema comes first
+    rows = server.read_as_is(lambda connection: connection.execute(query).fetchall())
+    return sorted(rows, key=lambda row: row[0])
 
 
 def _record(state: RunState, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pgdyno.records import Fingerprint, HostPrint, Manifest, ServerPrint
+from pgdyno.registry import kinds_that_are
 
 
 def print_of(manifest: Manifest) -> Fingerprint | None:
@@ -38,5 +39,5 @@ def unknown_of(manifest: Manifest) -> list[str]:
     if manifest.imported is not None:
         return ["hardware", "settings", "storage", "placement of the load"]
     found = [] if manifest.fingerprint is not None else ["storage", "tuning of the kernel", "limits of the machine"]
-    elsewhere = [target.name for target in manifest.targets if target.kind == "dsn"]
+    elsewhere = [target.name for target in manifest.targets if target.kind in kinds_that_are("elsewhere")]
     return [*found, *([f"hardware and storage of {', '.join(elsewhere)}"] if elsewhere else [])]

@@ -15,7 +15,7 @@ from pgdyno.plan.scripts import script_files
 from pgdyno.prepare.mark import Dataset, read_comment, read_mark
 from pgdyno.programs import Engine
 from pgdyno.records import Fingerprint, ServerFacts, ServerPrint
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 HERE, ELSEWHERE = "the same machine", "another machine"
 """Where the load comes from, seen from the servers."""

@@ -50,7 +50,12 @@ def read_document(text: str) -> Document:
     reader = _Reader(lines)
     line = 0
     while line < len(lines):
-        line += reader.take(line)
+        try:
+            line += reader.take(line)
+        except (ValueError, IndexError, OverflowError) as error:
+            # a number that is none, where a tool prints one
+            reader.leave(line, error)
+            line += 1
     return reader.done()
 
 
@@ -84,6 +89,10 @@ class _Reader:
             self._context.add(text)
             return 1
         return self._table(at) or self._heading(at) or self._line(at)
+
+    def leave(self, at: int, why: Exception) -> None:
+        """Lists the line at index `at` as unread."""
+        self._document.unread.append(Unread(at + 1, f"{self._lines[at].strip()[:LONGEST_SHOWN]} ({why})"))
 
     def _table(self, at: int) -> int:
         """A table that begins at index `at`, or a row of a sweep: how many lines, 0 where there is none."""

@@ -316,18 +316,10 @@ class PgbenchParser:
             return True
         if not output.scripts:
             return False
-        part = output.scripts[-1]
-        weight, share = _WEIGHT.match(stripped), _SHARE.match(stripped)
-        key, value = _split(stripped)
-        if weight is not None:
-            part.weight = int(weight["weight"])
-        elif share is not None:
-            part.transactions = int(share["count"])
-        elif key in ("number of failed transactions", "number of transactions skipped"):
-            setattr(part, "failed" if "failed" in key else "skipped", _share(value))
-        elif key in ("latency average", "latency stddev"):
-            setattr(part, "latency_mean_ms" if "average" in key else "latency_stddev_ms", _milliseconds(value))
-        else:
+        try:
+            if not _takes_part(output.scripts[-1], stripped):
+                return False
+        except (ValueError, IndexError):
             return False
         output.last_line = line
         return True
@@ -349,6 +341,23 @@ class PgbenchParser:
         )
         output.last_line = line
         return True
+
+
+def _takes_part(part: ScriptPart, stripped: str) -> bool:
+    """A figure of one script. Raises ValueError and IndexError for one that cannot be read."""
+    weight, share = _WEIGHT.match(stripped), _SHARE.match(stripped)
+    key, value = _split(stripped)
+    if weight is not None:
+        part.weight = int(weight["weight"])
+    elif share is not None:
+        part.transactions = int(share["count"])
+    elif key in ("number of failed transactions", "number of transactions skipped"):
+        setattr(part, "failed" if "failed" in key else "skipped", _share(value))
+    elif key in ("latency average", "latency stddev"):
+        setattr(part, "latency_mean_ms" if "average" in key else "latency_stddev_ms", _milliseconds(value))
+    else:
+        return False
+    return True
 
 
 def _bare(text: str) -> str:

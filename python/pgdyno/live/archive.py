@@ -94,7 +94,7 @@ class Archive:
             "entry": entry,
             "running": not entry.ended and is_running(run.folder.path),
             "facts": [*shown.facts(run.manifest), ("Trials", f"{entry.trials} of {entry.planned}")],
-            "notes": run.manifest.notes,
+            "notes": run.manifest.shown_notes,
             "trials": shown.trial_rows(run),
             "others": sorted(others, key=lambda each: each.fingerprint != entry.fingerprint),
             "files": [(path, format_bytes(size)) for path, size in files],
@@ -176,7 +176,7 @@ def _heading(found: int, every: int) -> str:
 
 
 def _by_number(version: str) -> tuple[list[int], str]:
-    return [int(part) for part in version.split(".") if part.isdigit()], version
+    return [int(part[:9]) for part in version.split(".") if part.isdecimal()], version
 
 
 def _download(name: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ import os
 import secrets
 import shutil
 import signal
+import stat
 import threading
 import time
 from collections.abc import Callable
@@ -40,10 +41,10 @@ class Ask(StrEnum):
 def can_ask(run: Path) -> bool:
     """Whether the run goes on, was started with `--live`, and by this user."""
     try:
-        owner = (run / CONTROL).lstat().st_uid
+        found = (run / CONTROL).lstat()
     except OSError:
         return False
-    return owner == os.geteuid() and is_running(run)
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and is_running(run)
 
 
 def ask(run: Path, what: Ask, text: str = "") -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from pathlib import Path
 
+from pgdyno.store.bounded import files_below
 from pgdyno.store.storing import storing
 
 MOST = 2_000
@@ -14,7 +15,7 @@ MOST = 2_000
 def listed(run: Path) -> tuple[list[tuple[str, int]], bool]:
     """Path within `run` and bytes of its files, by path; and whether there are more. Raises StoreError."""
     with storing("list", run):
-        found = ((path, path.stat().st_size) for path in _files(run))
+        found = ((path, path.stat().st_size) for path in files_below(run))
         rows = list(islice(found, MOST + 1))
     return [(str(path.relative_to(run)), size) for path, size in rows[:MOST]], len(rows) > MOST
 
@@ -30,16 +31,3 @@ def file_of(run: Path, path: str) -> Path | None:
     except (OSError, ValueError):
         return None
     return whole if inside and whole.is_file() else None
-
-
-def _files(folder: Path) -> list[Path]:
-    """Files below `folder`, hidden ones and links left out."""
-    found = []
-    for each in sorted(folder.iterdir()):
-        if each.name.startswith(".") or each.is_symlink():
-            continue
-        if each.is_dir():
-            found += _files(each)
-        elif each.is_file():
-            found.append(each)
-    return found

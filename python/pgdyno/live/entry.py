@@ -66,7 +66,7 @@ class Entry:
 def key_of(run: str) -> Key | None:
     """The key of the run at the path `run`; None where there is none. Raises OSError for other troubles."""
     try:
-        manifest = os.stat(f"{run}/{MANIFEST}")  # noqa: PTH116 - of thousands, and a Path takes as long again
+        manifest = os.lstat(f"{run}/{MANIFEST}")  # of thousands, and a Path takes as long again
     except (FileNotFoundError, NotADirectoryError):
         return None
     try:
@@ -112,7 +112,7 @@ def _entry(name: str, key: Key, manifest: Manifest, trials: list[TrialRecord]) -
 
 
 def _words(manifest: Manifest) -> str:
-    said: list[object] = [manifest.plan_source, *manifest.notes]
+    said: list[object] = [manifest.plan_source, *manifest.shown_notes]
     if manifest.host is not None:
         said += [manifest.host.cpu_model, manifest.host.os, manifest.host.kernel, manifest.host.architecture]
     for target in manifest.targets:

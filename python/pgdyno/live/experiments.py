@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from urllib.parse import quote
 
 from sse_starlette import EventSourceResponse
@@ -24,6 +23,7 @@ from pgdyno.live.pages import page
 from pgdyno.live.peer import may_ask
 from pgdyno.live.watched import Watched
 from pgdyno.store import RunFolder
+from pgdyno.store.bounded import parsed
 
 PING_S = 15
 STRIPS = [
@@ -73,7 +73,10 @@ class Experiments:
     async def stream(self, request: Request) -> Response:
         """What the page shows, as it changes."""
         name = await run_in_threadpool(self._name, request)
-        return EventSourceResponse(self.hub.messages(self._index.path(name)), ping=PING_S)
+        who = request.client.host if request.client else ""
+        if self.hub.is_full(who):
+            raise HTTPException(503, "Too many pages watch already: close some of them.")
+        return EventSourceResponse(self.hub.messages(self._index.path(name), who), ping=PING_S)
 
     async def ask(self, request: Request) -> Response:
         """A mark, or a stop."""
@@ -82,7 +85,7 @@ class Experiments:
             raise HTTPException(403, "Only the user who serves this page may ask that.")
         name = await run_in_threadpool(self._name, request)
         try:
-            asked = json.loads(await body_of(request))
+            asked = parsed(await body_of(request))
             what, text = Ask(asked["what"]), str(asked.get("text") or "")
         except (ValueError, KeyError, TypeError) as error:
             raise HTTPException(400, "That is nothing that can be asked.") from error

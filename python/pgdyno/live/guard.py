@@ -87,7 +87,7 @@ class Guard:
             return None
         if not _same_origin(headers, host):
             return _refused(403, "This request does not come from a page of this server.")
-        if path != ENTER and not hmac.compare_digest(headers.get(FORM_TOKEN, ""), self._form_token):
+        if path != ENTER and not token_fits(headers.get(FORM_TOKEN, ""), self._form_token):
             return _refused(403, "The page is of another server: load it again.")
         return None
 
@@ -111,7 +111,7 @@ class Guard:
 
 def token_fits(given: str, token: str) -> bool:
     """Whether `given` is the token, compared in constant time."""
-    return hmac.compare_digest(given.encode(), token.encode())
+    return hmac.compare_digest(given.encode("utf-8", "replace"), token.encode())
 
 
 def new_token() -> str:
@@ -132,7 +132,11 @@ def _same_origin(headers: Headers, host: str) -> bool:
     origin = headers.get("origin")
     if origin is None or headers.get("sec-fetch-site", "same-origin") != "same-origin":
         return False
-    return urlsplit(origin).netloc.lower() == host.lower() and urlsplit(origin).scheme in ("http", "https")
+    try:
+        sent_from = urlsplit(origin)
+    except ValueError:
+        return False
+    return sent_from.netloc.lower() == host.lower() and sent_from.scheme in ("http", "https")
 
 
 def _refused(status: int, why: str) -> Response:

@@ -11,10 +11,13 @@ from pathlib import Path
 
 from pgdyno.live.running import is_running
 from pgdyno.live.watched import Json, Watched
+from pgdyno.terminal import visible
 
 EVERY_S = 1.0
 QUEUED = 30
 """Messages that wait for one who is slow; then the line is cut, and the browser comes back for all of it."""
+MOST_STREAMS, MOST_STREAMS_EACH = 64, 16
+"""Streams in all, and of one address."""
 KEPT_S = 60.0
 """So long a run is read on when nobody watches: what the probe said of a trial that ended meanwhile is in no file."""
 
@@ -32,13 +35,16 @@ class Hub:
         """How many watch."""
         return sum(len(each.queues) for each in self._channels.values())
 
-    async def messages(self, run: Path) -> AsyncIterator[bytes]:
-        """All of the run first, then what changes; ends behind the run's end."""
-        channel = self._channels.get(run)
-        if channel is None:
-            channel = self._channels[run] = _Channel(self._make(run), lambda: self._forget(run))
+    def is_full(self, who: str) -> bool:
+        """Whether another stream would be too many, of the address `who` or in all."""
+        watching = [each for channel in self._channels.values() for each in channel.queues.values()]
+        return len(watching) >= MOST_STREAMS or watching.count(who) >= MOST_STREAMS_EACH
+
+    async def messages(self, run: Path, who: str = "") -> AsyncIterator[bytes]:
+        """All of the run first, then what changes; ends behind the run's end. `who` is the address of who watches."""
+        channel = self._channels.get(run) or self._begin(run)
         queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUED)
-        channel.queues.add(queue)
+        channel.queues[queue] = who
         try:
             if channel.task is None or channel.task.done():
                 channel.task = asyncio.create_task(channel.read())
@@ -46,11 +52,21 @@ class Hub:
             while (message := await queue.get()) is not None:
                 yield message
         finally:
-            channel.queues.discard(queue)
+            channel.queues.pop(queue, None)
             channel.left_at = time.monotonic()
 
-    def _forget(self, run: Path) -> None:
-        self._channels.pop(run, None)
+    def _begin(self, run: Path) -> _Channel:
+        idle = [each for each in self._channels.values() if not each.queues]
+        # what is only kept makes room: else one who opens a stream of every run would fill the memory
+        if idle and len(self._channels) >= MOST_STREAMS:
+            min(idle, key=lambda each: each.left_at).end()
+        channel = self._channels[run] = _Channel(self._make(run), lambda: self._forget(channel))
+        return channel
+
+    def _forget(self, channel: _Channel) -> None:
+        run = channel.watched.run
+        if self._channels.get(run) is channel:
+            del self._channels[run]
 
 
 class _Channel:
@@ -58,10 +74,16 @@ class _Channel:
 
     def __init__(self, watched: Watched, forget: Callable[[], None]) -> None:
         self.watched = watched
-        self.queues: set[asyncio.Queue[bytes | None]] = set()
+        self.queues: dict[asyncio.Queue[bytes | None], str] = {}
         self.task: asyncio.Task[None] | None = None
         self.left_at = time.monotonic()
         self._forget = forget
+
+    def end(self) -> None:
+        """Reads no further."""
+        if self.task is not None:
+            self.task.cancel()
+        self._forget()
 
     async def read(self) -> None:
         """Reads once a second until the run has ended, or nobody has watched for a while."""
@@ -92,4 +114,4 @@ class _Channel:
 
 def encoded(kind: str, what: Json) -> bytes:
     """A server-sent event."""
-    return f"event: {kind}\ndata: {json.dumps(what, separators=(',', ':'))}\n\n".encode()
+    return f"event: {kind}\ndata: {visible(json.dumps(what, separators=(',', ':'), ensure_ascii=False))}\n\n".encode()

@@ -16,7 +16,9 @@ from pgdyno import __version__
 from pgdyno.live.entry import Entry, as_json, from_json, key_of, read_entry
 from pgdyno.store.storing import storing
 
-FORMAT = 1
+FORMAT = 2
+UNREADABLE = (0, 0, 0)
+"""Key of what cannot be looked at."""
 
 
 class Index:
@@ -54,9 +56,14 @@ class Index:
             if not self.parent.exists():
                 return {}
             with os.scandir(self.parent) as found:
-                folders = [each for each in found if not each.name.startswith(".") and each.is_dir()]
+                folders = [each for each in found if not each.name.startswith(".")]
             for each in folders:
-                key = key_of(each.path)
+                try:
+                    key = key_of(each.path) if each.is_dir() else None
+                except OSError as error:
+                    # links that run in circles, a folder of another user: one row, not the whole list
+                    now[each.name] = Entry(each.name, UNREADABLE, problem=f"cannot read it: {error.strerror}")
+                    continue
                 if key is not None:
                     known = before.get(each.name)
                     now[each.name] = known if known and known.key == key else read_entry(Path(each.path), key)

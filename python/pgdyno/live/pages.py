@@ -18,6 +18,7 @@ from pgdyno.live.entry import Entry
 from pgdyno.report import numbers, palette
 from pgdyno.report.palette import Theme
 from pgdyno.report.together import short_name
+from pgdyno.terminal import visible
 
 STATIC = {
     "app.js": "text/javascript",
@@ -65,7 +66,7 @@ def _environment() -> Environment:
 
 def page(name: str, /, **context: object) -> str:
     """The page `name` with what it shows."""
-    return _environment().get_template(f"{name}.html.j2").render(context)
+    return visible(_environment().get_template(f"{name}.html.j2").render(context))
 
 
 @lru_cache(maxsize=8_192)

@@ -22,6 +22,8 @@ SESSIONS = (None, "client backend", "parallel worker")
 OTHER, WAL = "other", "WAL"
 SHARES = ("user", "system", "iowait", "steal")
 MIB = 1 << 20
+MOST_SECONDS = 3_600
+"""That are kept; of a longer trial, the last."""
 
 
 def wait_class(wait_type: str | None, wait: str | None) -> str:
@@ -48,14 +50,18 @@ class Sampled:
         self._sessions: Counter[str] = Counter()
         self._waits: Counter[str] = Counter()
 
-    def add(self, lines: Sequence[Mapping[str, Any]]) -> None:
-        """Takes further lines; what is not known is left out."""
+    def add(self, lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Takes further lines, and gives back the seconds that they end; what is not known is left out."""
+        before = len(self.rows)
         for line in lines:
             try:
                 self._take(line)
-            except (KeyError, TypeError, ValueError, AttributeError):
+            except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
                 # of a later version, or none of the probe's
                 continue
+        new = self.rows[before:]
+        del self.rows[:-MOST_SECONDS]
+        return new
 
     def _take(self, line: Mapping[str, Any]) -> None:
         second = int(line["wall_us"]) // 1_000_000

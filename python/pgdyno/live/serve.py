@@ -13,21 +13,22 @@ from starlette.applications import Starlette
 
 from pgdyno.live.address import Address, url_of
 from pgdyno.live.app import LOOPBACK_NAMES, Access, make_app
+from pgdyno.live.connections import BoundedProtocol
 from pgdyno.live.guard import ENTER, new_token
 
 CLOSE_S = 2
 """How long answers may take that are on their way at the end."""
 
 
-def serve(runs: Path, address: Address, say: Callable[[str], None]) -> None:
-    """Serves the folder `runs` on `address` until Ctrl-C or SIGTERM; `say` hears where.
+def serve(runs: Path, address: Address, notify: Callable[[str], None]) -> None:
+    """Serves the folder `runs` on `address` until Ctrl-C or SIGTERM; `notify` gets the address.
 
     Raises UsageError when the address cannot be had.
     """
     with address.listen() as listening:
         access = access_of(address)
         url = url_of(listening)
-        say(url if access.token is None else f"{url}{ENTER}#{access.token}")
+        notify(url if access.token is None else f"{url}{ENTER}#{access.token}")
         app = make_app(runs, access)
         threading.Thread(target=app.state.archive.read_ahead, daemon=True).start()
         server = uvicorn.Server(config_of(app))
@@ -55,4 +56,5 @@ def config_of(app: Starlette) -> uvicorn.Config:
         proxy_headers=False,
         timeout_graceful_shutdown=CLOSE_S,
         ws="none",
+        http=BoundedProtocol,
     )

@@ -117,9 +117,9 @@ def compared(base: RunData, other: RunData, metric: Metric) -> Compared:
     confounded = confounded_line(found)
     sentences = [] if confounded is None else [f"{confounded}."]
     sentences += [] if known else ["What the runs ran on is not on record: nobody can say whether it was the same."]
-    sentences += [f"{each[:1].upper()}{each[1:]}." for each in found.warnings]
+    sentences += [f"{each[:1].upper()}{each[1:]}." for each in map(str, found.warnings)]
     if found.unmatched:
-        sentences.append(f"In one of the runs only: {', '.join(found.unmatched)}.")
+        sentences.append(f"In one of the runs only: {', '.join(map(str, found.unmatched))}.")
     return Compared(
         headline=sentence(found),
         sentences=sentences,
@@ -137,7 +137,7 @@ def _rows(of: Comparison) -> list[ComparedRow]:
     reach = max([1.5 * edge, *(max(abs(each.low), abs(each.high)) for each in intervals)])
     return [
         ComparedRow(
-            label=point.label,
+            label=str(point.label),
             base=show(point.base),
             other=show(point.other),
             change=percent(point.change) if math.isfinite(point.change) else NOTHING,

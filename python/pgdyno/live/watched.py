@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,10 @@ FEED = 200
 SECONDS = 3_600
 """Of a trial that are kept for the charts; of a longer one, the last."""
 FED = {"note", "mark", "engine"}
+MOST_TRIALS, MOST_ARMS, MOST_CLIENTS = 10_000, 100, 100
+"""Trials of a run that are watched, and rows and columns of its grid."""
+LONGEST_TEXT = 1_000
+"""Characters of a message or a name."""
 
 Json = dict[str, Any]
 Baseline = Callable[[str, str, int], Json | None]
@@ -78,14 +82,12 @@ class Watched:
         for line in self._journal.lines():
             try:
                 self._take(line)
-            except (KeyError, TypeError, ValueError):
+            except (LookupError, TypeError, ValueError, ArithmeticError):
                 # of another version
                 continue
-        before = len(self._sampled.rows)
-        if self._probe is not None:
-            self._sampled.add(self._probe.lines())
+        samples = self._sampled.add(self._probe.lines()) if self._probe is not None else []
         new, self._new = self._new, _nothing()
-        new["samples"] += self._sampled.rows[before:]
+        new["samples"] += samples
         if not (new.pop("changed") or new["samples"]):
             return None
         new["now"] = self._moment()
@@ -96,9 +98,9 @@ class Watched:
     def _take(self, line: Mapping[str, Any]) -> None:
         kind = line["e"]
         self._new["changed"] = True
-        self._ran.heard(kind, line["t"])
+        self._ran.heard(kind, _known(line["t"]))
         if kind in FED:
-            self._say(line["t"], *_worded(str(line.get("what", kind)), str(line["text"])))
+            self._say(line["t"], *_worded(_text(line.get("what", kind)), _text(line["text"])))
         elif kind in _TAKEN:
             _TAKEN[kind](self, line)
 
@@ -109,22 +111,24 @@ class Watched:
         self._new["feed"].append(said)
 
     def _run(self, line: Mapping[str, Any]) -> None:
-        self._planned = {number: (slug, arm, clients) for number, slug, arm, clients in line["trials"]}
+        every = line["trials"][:MOST_TRIALS]
+        self._planned = {int(number): (_slug(slug), _text(arm), int(clients)) for number, slug, arm, clients in every}
         self._now |= {"trial": None, "end": None}
         self._new["grid"] = True
 
     def _prepare(self, line: Mapping[str, Any]) -> None:
-        self._now |= {"prepare": str(line["text"]), "progress": None}
+        self._now |= {"prepare": _text(line["text"]), "progress": None}
         if self._now["trial"]:
             self._now["trial"]["over"] = True
 
     def _progress(self, line: Mapping[str, Any]) -> None:
-        self._now["progress"] = {name: line.get(name) for name in ("done", "total", "per_s", "left_s")}
+        self._now["progress"] = {name: _figure(line.get(name)) for name in ("done", "total", "per_s", "left_s")}
 
     def _trial(self, line: Mapping[str, Any]) -> None:
         number = int(line["n"])
-        slug, arm, clients = self._planned.get(number) or (None, str(line["label"]), 0)
-        fields = {name: line[name] for name in ("n", "total", "label", "seconds", "left_s", "t")}
+        slug, arm, clients = self._planned.get(number) or (None, _text(line["label"]), 0)
+        fields: Json = {name: _figure(line[name]) for name in ("n", "total", "seconds", "left_s", "t")}
+        fields["label"] = _text(line["label"])
         self._now |= {"trial": {**fields, "over": False}, "prepare": None, "progress": None, "health": None}
         self._seconds.clear()
         self._sampled = Sampled()
@@ -133,24 +137,25 @@ class Watched:
         self._new |= {"reset": True, "grid": True, "seconds": [], "samples": []}
 
     def _second(self, line: Mapping[str, Any]) -> None:
-        second = {name: line[name] for name in ("t", "tps", "p99", "phase")}
+        second = {name: _figure(line[name]) for name in ("t", "tps", "p99")} | {"phase": _text(line["phase"])}
         self._seconds.append(second)
         self._new["seconds"].append(second)
 
     def _health(self, line: Mapping[str, Any]) -> None:
-        self._now["health"] = {name: value for name, value in line.items() if name not in ("e", "t")}
+        self._now["health"] = {name: _figure(value) for name, value in line.items() if name not in ("e", "t")}
 
     def _ended(self, line: Mapping[str, Any]) -> None:
         trial = self._now["trial"]
         if trial:
-            self._results[trial["n"]] = {name: line[name] for name in ("outcome", "tps", "p99")}
+            outcome, tps, p99 = Outcome(line["outcome"]), _figure(line["tps"]), _figure(line["p99"])
+            self._results[trial["n"]] = {"outcome": outcome.value, "tps": tps, "p99": p99}
             trial["over"] = True
-            came_to = result(Outcome(line["outcome"]), line["tps"], line["p99"])
+            came_to = result(outcome, tps, p99)
             self._say(line["t"], "trial", f"{trial['n']}: {trial['label']}  {came_to}")
         self._new["grid"] = True
 
     def _end(self, line: Mapping[str, Any]) -> None:
-        self._now |= {"end": {"how": str(line["how"]), "outcome": str(line["outcome"])}, "prepare": None}
+        self._now |= {"end": {"how": _text(line["how"]), "outcome": _text(line["outcome"])}, "prepare": None}
 
     def _moment(self) -> Json:
         top = {"wait": self._sampled.wait, "blocker": self._sampled.blocker, "process": self._sampled.process}
@@ -168,19 +173,22 @@ class Watched:
 
     def _grid(self) -> Json:
         """Arms, clients, and a cell for each pair: trials planned, those that came to something, their mean."""
-        arms = list(dict.fromkeys(arm for _, arm, _ in self._planned.values()))
-        clients = sorted({each for _, _, each in self._planned.values()})
-        planned = Counter((arm, each) for _, arm, each in self._planned.values())
+        arms = list(dict.fromkeys(arm for _, arm, _ in self._planned.values()))[:MOST_ARMS]
+        clients = sorted({each for _, _, each in self._planned.values()})[:MOST_CLIENTS]
+        rows, columns = ({name: place for place, name in enumerate(names)} for names in (arms, clients))
+        planned: dict[tuple[str, int], list[int]] = {}
+        for n, (_, arm, each) in self._planned.items():
+            if arm in rows and each in columns:
+                planned.setdefault((arm, each), []).append(n)
         now = self._now["trial"]
         cells = []
-        for (arm, each), number in planned.items():
-            at = [n for n, trial in self._planned.items() if trial[1:] == (arm, each)]
+        for (arm, each), at in planned.items():
             done = [self._results[n] for n in at if n in self._results]
             cells.append(
                 {
-                    "arm": arms.index(arm),
-                    "x": clients.index(each),
-                    "planned": number,
+                    "arm": rows[arm],
+                    "x": columns[each],
+                    "planned": len(at),
                     "done": len(done),
                     "failed": sum(each["outcome"] != "finished" for each in done),
                     "running": bool(now and not now["over"] and now["n"] in at),
@@ -215,6 +223,29 @@ def mean_of(results: Sequence[Mapping[str, Any]]) -> Json | None:
     if not rates:
         return None
     return {"tps": sum(rates) / len(rates), "p99": tails[(len(tails) - 1) // 2] if tails else None, "n": len(rates)}
+
+
+def _figure(value: object) -> float | None:
+    """A number of a line, or none. Raises TypeError for what is neither."""
+    return None if value is None else _known(value)
+
+
+def _known(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("no number")
+    return value
+
+
+def _text(value: object) -> str:
+    return str(value)[:LONGEST_TEXT]
+
+
+def _slug(value: object) -> str:
+    """The name of a trial's folder. Raises ValueError for a path."""
+    slug = str(value)
+    if "/" in slug or "\0" in slug or len(slug) > LONGEST_TEXT:
+        raise ValueError("no name of a folder")
+    return slug
 
 
 def _nothing() -> Json:

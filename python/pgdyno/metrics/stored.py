@@ -18,6 +18,7 @@ from pgdyno.metrics.latency import Buckets
 from pgdyno.metrics.text import Labels, Sample, text_of, with_samples
 from pgdyno.records import TrialRecord
 from pgdyno.store import IntervalRow, RunData
+from pgdyno.store.bounded import whole_of
 from pgdyno.store.limits import has_probe_tables
 
 PHASES = ("warm-up", "measure", "drain")
@@ -57,15 +58,15 @@ def openmetrics(run: RunData, trial: int | None, catalogue: Catalogue) -> Iterat
 
 
 def _trial(run: RunData, record: TrialRecord) -> _Trial:
-    details = {row.kind: json.loads(row.detail) for row in run.events(record.number) if row.kind in _TIMES}
+    events = {row.kind: row.detail for row in run.events(record.number) if row.kind in _TIMES}
     started = record.started_at.timestamp() if record.started_at else None
-    epoch_us = details.get("start", {}).get("epoch_us")
+    epoch_us = whole_of("start", events.get("start", "{}"), "epoch_us")
     epoch_s = epoch_us / 1e6 if epoch_us is not None else started
     if epoch_s is None:
         raise StoreError(
             f"trial {record.number} does not say when it was", hint="imported results have no times to export by"
         )
-    origin_us = details.get("connected", {}).get("origin_us", 0)
+    origin_us = whole_of("connected", events.get("connected", "{}"), "origin_us") or 0
     labels = {"run": run.folder.name, "trial": str(record.number), "target": record.target}
     return _Trial(record, labels, epoch_s, epoch_s + origin_us / 1e6, run.intervals(record.number))
 

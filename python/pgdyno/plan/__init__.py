@@ -2,7 +2,7 @@
 
 from pgdyno.plan.files import CatalogueEntry, catalogue
 from pgdyno.plan.load import LoadedPlan, load_plan
-from pgdyno.plan.model import BUILTIN_SCRIPTS, EmbeddedTarget, LocalTarget, Plan, TargetSpec
+from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan, TargetSpec
 from pgdyno.plan.reserved import RESERVED_SETTINGS
 from pgdyno.plan.scripts import ScriptChoice, parse_script
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
@@ -11,9 +11,7 @@ __all__ = [
     "BUILTIN_SCRIPTS",
     "RESERVED_SETTINGS",
     "CatalogueEntry",
-    "EmbeddedTarget",
     "LoadedPlan",
-    "LocalTarget",
     "Plan",
     "PlannedTrial",
     "ScriptChoice",

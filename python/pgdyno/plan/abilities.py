@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
 from pgdyno.plan.model import Plan
-from pgdyno.plan.problems import Document
 
 
 @dataclass(frozen=True, slots=True)

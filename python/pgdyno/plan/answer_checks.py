@@ -7,16 +7,16 @@ latency at a rate, what phases do; it needs points to find a peak among, and rep
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document, in_order
 from pgdyno.plan.load import LoadedPlan
 from pgdyno.plan.model import BUILTIN_SCRIPTS, Plan
 from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.phases import phases_s
 from pgdyno.plan.points import is_computed
-from pgdyno.plan.problems import Document, in_order
 from pgdyno.plan.scripts import scripts_that_run
 from pgdyno.plan.setting_versions import why_unknown
 from pgdyno.plan.trials import varying
@@ -48,8 +48,7 @@ def answer_warnings(loaded: LoadedPlan) -> list[Problem]:
 
 def _warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]:
     points = plan.points()
-    several = len(plan.target) > 1 or bool(_compared(plan, points))
-    if several:
+    if compares_arms(plan, points):
         yield from _pairs(plan, document)
     elif plan.search is None:
         yield from _one_arm(plan, points, document)
@@ -57,7 +56,12 @@ def _warnings(plan: Plan, document: Document, folder: Path) -> Iterator[Problem]
     yield from _checkpoints(plan, points, document, folder)
 
 
-def _compared(plan: Plan, points: list[Point]) -> list[str]:
+def compares_arms(plan: Plan, points: Sequence[Point]) -> bool:
+    """Whether `plan` at `points` has several arms, and so asks for a verdict between them."""
+    return len(plan.target) > 1 or bool(_compared(plan, points))
+
+
+def _compared(plan: Plan, points: Sequence[Point]) -> list[str]:
     """Parameters by which arms of one target would be compared, as `pgdyno compare` chooses them."""
     names = [name for name in varying(points) if name not in ("rate", "scale", "workers")]
     return [name for name in names if not _follows(plan, name)]
@@ -78,18 +82,10 @@ def _pairs(plan: Plan, document: Document) -> Iterator[Problem]:
     if plan.search is None and repeats < FEWEST_PAIRS:
         pairs = "1 pair is" if repeats == 1 else f"{repeats} pairs are"
         message = f"{pairs} too few for a verdict, which needs at least {FEWEST_PAIRS}"
-        yield document.problem(("trial", "repeats"), message, _more_repeats(document, FEWEST_PAIRS))
+        yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_PAIRS} or more")
     if plan.trial.order == "as-listed":
         message = "runs all points of an arm before the next arm: drift of the machine looks like a difference"
         yield document.problem(("trial", "order"), message, 'leave it out, or set trial.order = "interleaved"')
-
-
-def _more_repeats(document: Document, needed: int) -> str:
-    """How to get as many repeats as are `needed`: where the plan asks for them, its budget took some."""
-    asked = document.at(("trial", "repeats"))
-    if isinstance(asked, int) and asked >= needed:
-        return "give a longer --budget"
-    return f"set trial.repeats = {needed} or more"
 
 
 def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Problem]:
@@ -98,7 +94,7 @@ def _one_arm(plan: Plan, points: list[Point], document: Document) -> Iterator[Pr
             "1 trial a point has no interval" if plan.trial.repeats == 1 else "2 trials a point have a wide interval"
         )
         message += ": noise and effect cannot be told apart"
-        yield document.problem(("trial", "repeats"), message, _more_repeats(document, FEWEST_TRIALS))
+        yield document.problem(("trial", "repeats"), message, f"set trial.repeats = {FEWEST_TRIALS} or more")
     # at a rate, in phases, with events, and next to published figures, one arm is an answer
     asks_more = plan.phase or plan.event or plan.published or all(point.rate is not None for point in points)
     clients = len({point.clients for point in points})

@@ -1,7 +1,8 @@
 """Makes a plan fit into a time, a memory and a disk, and says what that cost.
 
-What is given up comes in an order of care: first how long a trial is, then how often it is repeated, then
-points of the sweep, and the size of the dataset last, unless it does not fit on the machine at all.
+What is given up comes in an order of care: first how long a trial is, then how often it is repeated, but never below
+what an answer needs (six pairs of arms that are compared, else three trials), then points of the sweep, and the size
+of the dataset last, unless it does not fit on the machine at all.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pgdyno.errors import UsageError
+from pgdyno.plan.answer_checks import FEWEST_PAIRS, FEWEST_TRIALS, compares_arms
 from pgdyno.plan.costs import around_s, dataset_bytes, loading_s, needed_s, standbys, trial_count
 from pgdyno.plan.memory import fit_settings, fit_wal
-from pgdyno.plan.model import CAPACITY_REPEATS, Plan
+from pgdyno.plan.model import Plan
 from pgdyno.plan.phases import trial_s
 from pgdyno.plan.points import is_computed
 from pgdyno.plan.sweep import PointSpec, Sweep
@@ -21,7 +23,6 @@ from pgdyno.records import Point
 from pgdyno.units import format_bytes, format_duration
 
 SHORTEST_TRIAL_S = 5.0
-FEWEST_REPEATS = 2
 LOADING_SHARE = 0.25
 """Of the time that loading may take before the dataset is made smaller."""
 DISK_SHARE = 0.7
@@ -62,13 +63,20 @@ def fit(plan: Plan, room: Room) -> Fitted:
         fitted = _fit_time(at_scale, room.seconds)
         if fitted is not None:
             return Fitted(fitted, [*said, *_differences(smaller, fitted), *_about_search(fitted)])
-    shortest = format_duration(_least_s(_with_scales(smaller, 1)))
-    few = min(plan.trial.repeats, _fewest(plan))
-    trials = f"{few} trials at {'every step' if plan.search is not None else 'one point'}"
     raise UsageError(
         f"a budget of {format_duration(room.seconds)} is too small for {plan.name}",
-        hint=f"{trials.replace('1 trials', 'one trial')} of each target need{'s' if few == 1 else ''} about {shortest}",
+        hint=_what_would_do(plan, _least_s(_with_scales(smaller, 1))),
     )
+
+
+def _what_would_do(plan: Plan, least_s: float) -> str:
+    few = _fewest(plan)
+    where = "every step" if plan.search is not None else "one point of each arm"
+    trials = f"{few} trials at {where} need" if few > 1 else f"1 trial at {where} needs"
+    if not _compares(plan):
+        return f"{trials} about {format_duration(least_s)}: give a longer --budget"
+    why = ", and a verdict needs as many" if few == FEWEST_PAIRS else ""
+    return f"{trials} about {format_duration(least_s)}{why}: give a longer --budget, or leave arms out"
 
 
 # ---- the size of the dataset ----
@@ -134,9 +142,13 @@ def _with_scales(plan: Plan, most: int) -> Plan:
 # ---- time ----
 
 
+def _compares(plan: Plan) -> bool:
+    return plan.search is None and compares_arms(plan, plan.points())
+
+
 def _fewest(plan: Plan) -> int:
-    is_capacity = plan.search is not None and plan.search.find == "capacity"
-    return CAPACITY_REPEATS if is_capacity else FEWEST_REPEATS
+    """Repeats below which no answer would be left; a plan that asks for fewer keeps what it asks for."""
+    return min(plan.trial.repeats, FEWEST_PAIRS if _compares(plan) else FEWEST_TRIALS)
 
 
 def _fit_time(plan: Plan, seconds: float) -> Plan | None:
@@ -145,7 +157,7 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
     as_it_is = needed_s(plan, points)
     if as_it_is is not None and as_it_is <= seconds:
         return plan
-    few = min(plan.trial.repeats, _fewest(plan))
+    few = _fewest(plan)
     for repeats in range(plan.trial.repeats, few - 1, -1):
         fitted = _with_duration(plan, points, repeats, seconds)
         if fitted is not None:
@@ -158,13 +170,14 @@ def _fit_time(plan: Plan, seconds: float) -> Plan | None:
     low, high = 1, len(points) - 1
     while low <= high:
         count = (low + high) // 2
-        kept = thin(points, count)
+        kept = _thinned(plan, count)
         fitted = _with_duration(plan, kept, few, seconds)
         if fitted is None:
             high = count - 1
         else:
             found, low = _with_points(fitted, kept), count + 1
-    return found
+    # a single arm would answer another question
+    return None if found is not None and _compares(plan) and not _compares(found) else found
 
 
 def _with_duration(plan: Plan, points: Sequence[Point], repeats: int, seconds: float) -> Plan | None:
@@ -222,13 +235,27 @@ def _computed(sweep: Sweep) -> dict[str, object]:
 
 
 def _least_s(plan: Plan) -> float:
-    """Seconds of as few and as short trials as there can be, at one point of each target; of a search, at all steps."""
-    trial = plan.trial.model_copy(update={"repeats": min(plan.trial.repeats, _fewest(plan))})
+    """Seconds of as few and as short trials as there can be, at one point of each arm; of a search, at all steps."""
+    trial = plan.trial.model_copy(update={"repeats": _fewest(plan)})
     one = plan.model_copy(update={"trial": trial})
-    points = plan.points() if plan.search is not None else plan.points()[:1]
+    points = plan.points() if plan.search is not None else _fewest_points(plan)
     is_cut = not plan.phase and not plan.event
     each_s = SHORTEST_TRIAL_S if is_cut else trial_s(plan) or SHORTEST_TRIAL_S
     return around_s(one, points) + trial_count(one, points) * each_s
+
+
+def _fewest_points(plan: Plan) -> list[Point]:
+    """As few points as still compare what the plan compares."""
+    points = plan.points()
+    counts = range(1, len(points) + 1) if _compares(plan) else range(1, 2)
+    return next((kept for count in counts if compares_arms(plan, kept := _thinned(plan, count))), points[:1])
+
+
+def _thinned(plan: Plan, count: int) -> list[Point]:
+    """`count` points at most: where the usual choice would leave one arm, arms are kept rather than clients."""
+    points = plan.points()
+    kept = thin(points, count)
+    return kept if compares_arms(plan, kept) or not _compares(plan) else thin(points, count, fewest_clients=1)
 
 
 # ---- what it came to ----

@@ -15,10 +15,9 @@ from pydantic import TypeAdapter, ValidationError
 from pgdyno.errors import Problem
 from pgdyno.plan.cluster_checks import check_generators
 from pgdyno.plan.dataset_checks import check_size
-from pgdyno.plan.ec2_target import Ec2Generator
+from pgdyno.plan.document import Document
 from pgdyno.plan.event_checks import check_events, check_ledger
-from pgdyno.plan.generator_checks import SECTION as GENERATOR
-from pgdyno.plan.generator_checks import check_generator
+from pgdyno.plan.kinds import GENERATOR_KINDS, AnyTarget
 from pgdyno.plan.model import (
     BUILTIN_SCRIPTS,
     EventSpec,
@@ -26,14 +25,13 @@ from pgdyno.plan.model import (
     ReplicaLoad,
     Reset,
     SearchSpec,
-    TargetSpec,
     TrialSpec,
     Workload,
 )
 from pgdyno.plan.near import near
 from pgdyno.plan.phases import check_phases, together_s
 from pgdyno.plan.points import Space, expand
-from pgdyno.plan.problems import Document
+from pgdyno.plan.rented import RentedHosts
 from pgdyno.plan.replica_load_checks import SECTION as REPLICA_LOAD
 from pgdyno.plan.replica_load_checks import check_replica_load
 from pgdyno.plan.reset_checks import check_reset
@@ -42,11 +40,13 @@ from pgdyno.plan.search_checks import check_search
 from pgdyno.plan.sweep import Sweep
 from pgdyno.plan.sweep_checks import check_sweep, check_variables
 from pgdyno.plan.target_checks import check_targets
+from pgdyno.plan.targets import TargetSpec
 from pgdyno.published import published_names
 
 _M = TypeVar("_M")
 _L = TypeVar("_L", PhaseSpec, EventSpec)
-_TARGET: TypeAdapter[TargetSpec] = TypeAdapter(TargetSpec)
+_TARGET: TypeAdapter[TargetSpec] = TypeAdapter(AnyTarget)
+GENERATOR = "generator"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Sections:
     reset: Reset | None = None
     search: SearchSpec | None = None
     replica_load: ReplicaLoad | None = None
-    generator: Ec2Generator | None = None
+    generator: RentedHosts | None = None
 
 
 def read_sections(document: Document) -> Sections:
@@ -90,7 +90,7 @@ def read_sections(document: Document) -> Sections:
         _readable(Reset.model_validate, document.data.get("reset", {})),
         _readable(SearchSpec.model_validate, document.data.get("search")),
         _readable(ReplicaLoad.model_validate, document.data.get(REPLICA_LOAD)),
-        _readable(Ec2Generator.model_validate, document.data.get(GENERATOR)),
+        _readable_generator(document.data.get(GENERATOR)),
     )
 
 
@@ -105,6 +105,12 @@ def _space(sweep: Sweep, workload: Workload | None, document: Document) -> Space
 def _readable_target(table: object) -> TargetSpec | None:
     # errors begin with the kind; without its settings, a target would be judged by what they would have said
     return _readable(_TARGET.validate_python, table, at=1, needed="settings")
+
+
+def _readable_generator(table: object) -> RentedHosts | None:
+    kind = table.get("kind") if isinstance(table, dict) else None
+    model = GENERATOR_KINDS.get(kind) if isinstance(kind, str) else None
+    return None if model is None else _readable(model.model_validate, table)
 
 
 def _readable_list(model: type[_L], tables: object) -> list[_L]:
@@ -170,7 +176,7 @@ def _beside_the_load(sections: Sections, document: Document, folder: Path) -> It
         yield from _scripts(REPLICA_LOAD, sections.replica_load.scripts, on, document, folder)
         yield from check_replica_load(sections.replica_load, sections.targets, document)
     if sections.generator is not None:
-        yield from check_generator(sections.generator, sections.targets, document)
+        yield from sections.generator.check(sections.targets, document)
 
 
 def _price(document: Document) -> Iterator[Problem]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.errors import Problem
-from pgdyno.plan.problems import Document
+from pgdyno.plan.document import Document
 
 KEY, RENTED = "generators", "generator"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
 from pgdyno.plan.model import MOST_ROWS, Workload
 from pgdyno.plan.points import Space
-from pgdyno.plan.problems import Document
 
 
 def check_size(workload: Workload, space: Space | None, document: Document) -> Iterator[Problem]:

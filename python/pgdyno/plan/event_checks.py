@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
 from pgdyno.plan.event_words import DROPPING, ON_PROCESSES
-from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, TargetSpec, TrialSpec, Workload
-from pgdyno.plan.problems import Document
+from pgdyno.plan.model import BUILTIN_SCRIPTS, EventSpec, TrialSpec, Workload
 from pgdyno.plan.scripts import parse_script
+from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.units import format_duration
 
 LEDGER_VARIABLE = ":ledger_seq"
@@ -71,18 +72,15 @@ def _possible(
     event: EventSpec, name: str, target: TargetSpec, path: tuple[str | int, ...], document: Document
 ) -> Iterator[Problem]:
     where = (*path, "do")
-    if event.name in ON_PROCESSES and target.kind not in _OWN_PROCESSES:
+    if event.name in ON_PROCESSES and not isinstance(target, OwnTarget):
         message = f"is not possible at target {name}: pgdyno does not run that server"
         yield document.problem(where, message, 'use a command of your own: do = { command = "..." }')
-    elif event.name == "promote" and target.kind not in _OWN_PROCESSES:
+    elif event.name == "promote" and not isinstance(target, OwnTarget):
         message = f"is not possible at target {name}: pgdyno does not run that server, nor its replicas"
         yield document.problem(where, message, 'use a command of your own: do = { command = "..." }')
     elif event.name == "promote" and _replicas(target) == 0:
         message = f"is not possible at target {name}: it has no replica"
         yield document.problem(where, message, f"give it one: [target.{name}.replicas] with count = 1")
-
-
-_OWN_PROCESSES = ("embedded", "local", "build")
 
 
 def _replicas(target: TargetSpec) -> int:

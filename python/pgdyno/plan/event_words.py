@@ -17,11 +17,13 @@ ON_PROCESSES = frozenset({"restart", "kill", "pause"})
 
 def action(value: object) -> object:
     """Checks `do` of an event. Raises ValueError."""
-    if isinstance(value, dict) and value.keys() == {"command"}:
+    if isinstance(value, dict) and "command" in value and value.keys() <= {"command", "password"}:
         command = value["command"]
-        if isinstance(command, str) and command.strip():
-            return value
-        raise ValueError('write the command as text: do = { command = "sync" }')
+        if not isinstance(command, str) or not command.strip():
+            raise ValueError('write the command as text: do = { command = "sync" }')
+        if not isinstance(value.get("password", False), bool):
+            raise ValueError('write password = true, and PGPASSWORD is set: do = { command = "...", password = true }')
+        return value
     if value in ACTIONS:
         return value
     near = get_close_matches(value.lower(), ACTIONS, n=1) if isinstance(value, str) else []

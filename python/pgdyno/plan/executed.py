@@ -11,8 +11,8 @@ from typing import Any
 
 from pgdyno.plan.lines import Path
 from pgdyno.plan.load import LoadedPlan
-from pgdyno.plan.model import BuildTarget, LocalTarget, OwnTarget
 from pgdyno.plan.scripts import parse_script
+from pgdyno.plan.targets import TargetSpec
 
 _HOOKS = ("before_run", "after_run", "before_trial", "after_trial")
 _SETTINGS = re.compile(
@@ -22,8 +22,6 @@ _SETTINGS = re.compile(
     re.IGNORECASE,
 )
 """Settings of PostgreSQL that name commands or libraries."""
-_LOADER = re.compile(r"LD_\w+|PATH|BASH_ENV|ENV")
-"""Environment variables that choose what a program runs."""
 _META_COMMAND = re.compile(r"^[ \t]*\\(?:set)?shell\b.*", re.MULTILINE)
 _PROGRAM = re.compile(r"\bPROGRAM\s*(?:E?'|\$)[^\n]*", re.IGNORECASE)
 
@@ -87,24 +85,10 @@ def _all(loaded: LoadedPlan) -> Iterator[tuple[Path, str]]:
             yield ("hooks", name), _shell(command) if isinstance(command, str) else shlex.join(command)
 
 
-def _target(path: Path, target: object) -> Iterator[tuple[Path, str]]:
-    if isinstance(target, BuildTarget):
-        variables = [f"{name}={value}" for name, value in target.build_variables.items()]
-        flags = [f"CFLAGS={target.cflags}"] if target.cflags is not None else []
-        words = shlex.join([*variables, *flags, target.build_system or "configure", *target.configure])
-        yield (*path, "source"), f"builds the sources in {target.source} with {words}, and runs what is built"
-    elif isinstance(target, LocalTarget) and target.bin is not None:
-        yield (*path, "bin"), f"programs in {target.bin}"
-    if isinstance(target, OwnTarget):
-        if target.initdb:
-            yield (*path, "initdb"), shlex.join(["initdb", *target.initdb])
-        for name, value in target.environment.variables.items():
-            if _LOADER.fullmatch(name):
-                yield (*path, "environment", "variables", name), f"the server starts with {name}={value}"
-    ssh = getattr(target, "ssh", None)
-    if ssh is not None and ssh.config is not None:
-        yield (*path, "ssh", "config"), f"commands that {ssh.config} names (ProxyCommand, Match exec)"
-    yield from _settings((*path, "settings"), getattr(target, "settings", {}))
+def _target(path: Path, target: TargetSpec) -> Iterator[tuple[Path, str]]:
+    for key, text in target.executes():
+        yield (*path, *key), text
+    yield from _settings((*path, "settings"), target.settings)
 
 
 def _points(loaded: LoadedPlan, key: str) -> Iterator[Path]:

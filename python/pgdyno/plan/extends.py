@@ -10,11 +10,11 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pgdyno.errors import PlanError, Problem, UsageError
+from pgdyno.plan.document import Document
 from pgdyno.plan.files import PlanFile, decode, find_plan, parse
 from pgdyno.plan.lines import Path, key_lines
 from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.plan.one_form import moved_in_plan, one_form
-from pgdyno.plan.problems import Document
 
 EXTENDS = "extends"
 LONGEST_CHAIN = 20

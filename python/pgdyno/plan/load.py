@@ -10,13 +10,14 @@ from pydantic import ValidationError
 
 from pgdyno.errors import PlanError, Problem, UsageError
 from pgdyno.plan.checks import check_sections, read_sections
+from pgdyno.plan.document import Document, in_order
 from pgdyno.plan.extends import EXTENDS, read_with_bases
 from pgdyno.plan.files import find_plan
 from pgdyno.plan.model import Plan
 from pgdyno.plan.one_form import moved_in_plan, one_form
 from pgdyno.plan.other_targets import on_others
 from pgdyno.plan.overrides import apply_overrides
-from pgdyno.plan.problems import Document, in_order, schema_problems
+from pgdyno.plan.problems import schema_problems
 
 
 @dataclass(frozen=True, slots=True)

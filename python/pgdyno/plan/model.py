@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_v
 from pgdyno.plan.base import Model, Name, Positive, Setting, Size
 from pgdyno.plan.event_words import DROPPING, action, patience
 from pgdyno.plan.generators import Generators
+from pgdyno.plan.kinds import AnyGenerator, AnyTarget
 from pgdyno.plan.order import Order, resolved_order
 from pgdyno.plan.points import Space, expand
 from pgdyno.plan.probe_words import ProbeSpec
@@ -21,26 +22,14 @@ from pgdyno.plan.replica_load import ReplicaLoad
 from pgdyno.plan.search_words import latency_targets, percent
 from pgdyno.plan.snapshot_words import SnapshotWay, snapshot_way
 from pgdyno.plan.sweep import Sweep
-from pgdyno.plan.targets import (
-    BuildTarget,
-    DsnTarget,
-    EmbeddedTarget,
-    GeneratorSpec,
-    LocalTarget,
-    OwnTarget,
-    TargetSpec,
-)
+from pgdyno.plan.targets import OwnTarget, TargetSpec
 from pgdyno.plan.values import RESOLVED, Command, Count, Rate, Seconds, lasting
 from pgdyno.records import Point
 from pgdyno.records.price import PriceList
 
 __all__ = [
     "BUILTIN_SCRIPTS",
-    "BuildTarget",
-    "DsnTarget",
-    "EmbeddedTarget",
     "Hooks",
-    "LocalTarget",
     "Model",
     "OwnTarget",
     "PhaseSpec",
@@ -189,15 +178,20 @@ class EventSpec(Model):
 
     at: Annotated[Seconds, Field(ge=0)]
     """From the start of measuring; with phases, from the begin of the first."""
-    do: Annotated[str | dict[str, str], BeforeValidator(action)]
-    """One of `ACTIONS`, or a table with a command for the shell."""
+    do: Annotated[str | dict[str, str | bool], BeforeValidator(action)]
+    """One of `ACTIONS`, or a table with a command for the shell and whether it gets the server's password."""
     lasts: Annotated[Seconds, Field(gt=0)] | None = Field(default=None, alias="for")
     """Of a pause only; `for` in the file."""
 
     @property
     def command(self) -> str | None:
         """The command for the shell; None for one of `ACTIONS`."""
-        return None if isinstance(self.do, str) else self.do["command"]
+        return None if isinstance(self.do, str) else str(self.do["command"])
+
+    @property
+    def wants_password(self) -> bool:
+        """Whether the command finds the server's password in PGPASSWORD."""
+        return not isinstance(self.do, str) and self.do.get("password") is True
 
     @property
     def name(self) -> str:
@@ -275,8 +269,8 @@ class Plan(Model):
     """A plan that this one takes over from; what it says is in here already."""
     name: Name
     description: str = ""
-    target: Annotated[dict[Name, TargetSpec], Field(min_length=1)]
-    generator: GeneratorSpec = None
+    target: Annotated[dict[Name, AnyTarget], Field(min_length=1)]
+    generator: AnyGenerator = None
     """A host that is rented for the load to come from; None ("here"): this machine."""
     on: dict[Name, dict[Name, dict[str, Any]]] = Field(default_factory=dict)
     """Other targets, by the name that `--on` gives them: [on.embedded.here] is a target of the plan on embedded."""

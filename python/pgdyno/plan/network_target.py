@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, model_validator
 
-from pgdyno.plan.base import Model, Setting
+from pgdyno.plan.base import Setting
+from pgdyno.plan.targets import TargetSpec
 
 DATABASE = "pgdyno"
 """Where workloads live unless a plan says otherwise."""
@@ -14,8 +15,11 @@ LONGEST_IDENTIFIER = 63
 """Bytes of a name in PostgreSQL, as it is built by default."""
 
 
-class NetworkTarget(Model):
+class NetworkTarget(TargetSpec):
     """A server over the network: pgdyno has one database on it, and neither its files nor its process."""
+
+    setting_remedy: ClassVar[str] = "remove it"
+    """What to do with a setting that a database cannot have."""
 
     database: Annotated[str, Field(min_length=1)] = DATABASE
     """Where the workload lives; made if it is not there."""

@@ -10,7 +10,7 @@ from pathlib import Path
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.plan.base import LONGEST_NAME, NAME
 from pgdyno.plan.near import near
-from pgdyno.plan.target_checks import PROGRAMS
+from pgdyno.plan.own_checks import PROGRAMS
 
 _EMBEDDED = """\
 # What is measured, a table each; its name is what reports call it. With two of them, every point is

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from pgdyno.errors import UsageError
+from pgdyno.plan.document import Document
 from pgdyno.plan.lines import Path
-from pgdyno.plan.problems import Document
 
 ON, TARGET = "on", "target"
 ANYWHERE: dict[str, dict[str, Any]] = {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
 from pgdyno.plan.model import TPCC_SCRIPTS, PhaseSpec, Plan, Workload
-from pgdyno.plan.problems import Document
 from pgdyno.plan.scripts import parse_script
 from pgdyno.records import Point
 from pgdyno.units import parse_duration_s

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
 from pgdyno.errors import Problem
-from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
-from pgdyno.plan.ec2_target import DataVolume, Ec2Generator, Ec2Target, Volume
-from pgdyno.plan.lines import Path, dotted, nearest
+from pgdyno.plan.document import Document
+from pgdyno.plan.kinds import GENERATOR_KINDS, TARGET_KINDS, kinds_in_words, listed
+from pgdyno.plan.lines import Path
 from pgdyno.plan.model import (
     EventSpec,
     Hooks,
@@ -25,21 +24,13 @@ from pgdyno.plan.model import (
 )
 from pgdyno.plan.near import near
 from pgdyno.plan.probe_words import ProbeSpec
-from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.plan.sweep import GROUPS, PointSpec, Sweep
-from pgdyno.plan.targets import (
-    BuildTarget,
-    DsnTarget,
-    EmbeddedTarget,
-    Environment,
-    LocalTarget,
-    Replicas,
-)
 from pgdyno.records.price import PriceList
+from pgdyno.registry import KINDS
 from pgdyno.units import format_duration
 
 SECTIONS: dict[str, type[BaseModel]] = {
-    "generator": Ec2Generator,
+    **({"generator": next(iter(GENERATOR_KINDS.values()))} if GENERATOR_KINDS else {}),
     "workload": Workload,
     "sweep": Sweep,
     "trial": TrialSpec,
@@ -52,30 +43,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "replica_load": ReplicaLoad,
     "price": PriceList,
 }
-TARGET_KINDS: dict[str, type[BaseModel]] = {
-    "embedded": EmbeddedTarget,
-    "local": LocalTarget,
-    "build": BuildTarget,
-    "dsn": DsnTarget,
-    "ec2": Ec2Target,
-    "rds": RdsTarget,
-    "aurora": AuroraTarget,
-}
-TARGET_TABLES: dict[str, type[BaseModel]] = {
-    "environment": Environment,
-    "replicas": Replicas,
-    "ssh": SshSpec,
-    "root": Volume,
-    "data": DataVolume,
-    "wal": DataVolume,
-}
-"""Tables inside of a target's."""
 
 _EXAMPLES = {
     "name": 'such as name = "quick"',
     "target": 'such as [target.pg18] with kind = "embedded" and version = "18"',
-    "kind": 'kind = "embedded" (fetched by pgdyno), "local" (installed on this machine), "build" (from a source tree),'
-    ' "dsn" (reached over the network), "ec2", "rds" or "aurora" (rented from Amazon)',
+    "kind": kinds_in_words(),
     "source": 'such as source = "/src/postgres"',
     "dsn": 'such as dsn = "host=db.example.net user=bench"',
     "count": "such as count = 1",
@@ -91,61 +63,9 @@ _EXAMPLES = {
 _DURATIONS = {"warmup", "duration", "pause", "timeout"}
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
-    """A plan as it was read: what it holds, and where."""
-
-    data: Mapping[str, Any]
-    lines: Mapping[Path, int]
-    overridden: frozenset[Path] = frozenset()
-    """What `--set` put there; it stands in no line."""
-    sources: Mapping[Path, str] = field(default_factory=dict)
-    """Files that those of `lines` are from which a plan took over from others."""
-
-    def problem(self, path: Path, message: str, hint: str | None = None) -> Problem:
-        """A problem of the field `path`, with its line or that of the table around it."""
-        if self._by_override(path):
-            given = "given by --set"
-            return Problem(dotted(path), message, None, f"{given}; {hint}" if hint else given)
-        where = nearest(self.lines, path)
-        return Problem(dotted(path), message, self.lines.get(where), hint, self.sources.get(where))
-
-    def _by_override(self, path: Path) -> bool:
-        """Whether `path`, or the table that it is missing from, was put there by `--set`."""
-        if any(path[: len(set_)] == set_ for set_ in self.overridden):
-            return True
-        around = next((path[:n] for n in range(len(path) - 1, 0, -1) if self.at(path[:n]) is not None), ())
-        return around not in self.lines and any(set_[: len(around)] == around for set_ in self.overridden if around)
-
-    def at(self, path: Path) -> object:
-        """What stands at `path`; None when nothing does."""
-        node: Any = self.data
-        for key in path:
-            try:
-                node = node[key]
-            except (KeyError, IndexError, TypeError):
-                return None
-        found: object = node
-        return found
-
-
 def schema_problems(error: ValidationError, document: Document) -> list[Problem]:
     """Every mistake that pydantic found, a Problem each."""
     return [_translate(dict(each), document) for each in error.errors(include_url=False)]
-
-
-def in_order(problems: Iterable[Problem]) -> list[Problem]:
-    """`problems` as the file goes, each once; those without a line last.
-
-    What stands in plans that were taken over comes behind the plan's own.
-    """
-    distinct = dict.fromkeys(problems)
-
-    def place(problem: Problem) -> tuple[bool, str, bool, int, str]:
-        inherited = problem.source is not None
-        return inherited, problem.source or "", problem.line is None, problem.line or 0, problem.path
-
-    return sorted(distinct, key=place)
 
 
 def _translate(error: dict[str, Any], document: Document) -> Problem:
@@ -223,7 +143,7 @@ def _known_keys(table: Path, document: Document) -> list[str]:
     if not table:
         model: type[BaseModel] = Plan
     elif table[0] == "target" and len(table) > 2:
-        model = TARGET_TABLES[str(table[2])]
+        model = _table(TARGET_KINDS[str(document.at((*table[:2], "kind")))], str(table[2]))
     elif table[0] == "target":
         model = TARGET_KINDS[str(document.at((*table, "kind")))]
     elif table[:2] == ("sweep", "points"):
@@ -231,6 +151,12 @@ def _known_keys(table: Path, document: Document) -> list[str]:
     else:
         model = SECTIONS[str(table[0])]
     return _keys(model)
+
+
+def _table(model: type[BaseModel], key: str) -> type[BaseModel]:
+    """The model of the table `key` of `model`, whose field may also be without one."""
+    kinds = (model.model_fields[key].annotation, *get_args(model.model_fields[key].annotation))
+    return next(each for each in kinds if isinstance(each, type) and issubclass(each, BaseModel))
 
 
 def _keys(model: type[BaseModel]) -> list[str]:
@@ -243,6 +169,9 @@ def _kind_of_target(path: Path, document: Document) -> Problem:
     if value is None:
         return document.problem(path, "is missing", _EXAMPLES["kind"])
     meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
+    if value in KINDS:
+        message = f"{_shown(value)} is a kind of target whose package is missing here"
+        return document.problem(path, message, f"there are {_listing(TARGET_KINDS)}; install pgdyno with all of it")
     message = f"{_shown(value)} is no kind of target; there are {_listing(TARGET_KINDS)}"
     return document.problem(path, message, f'did you mean "{meant}"?' if meant else _EXAMPLES["kind"])
 
@@ -326,8 +255,7 @@ def _shown(value: object) -> str:
 
 
 def _listing(words: Iterable[str]) -> str:
-    quoted = [f'"{word}"' for word in words]
-    return " or ".join([", ".join(quoted[:-1]), quoted[-1]]) if len(quoted) > 1 else quoted[0]
+    return listed([f'"{word}"' for word in words])
 
 
 def _first_lower(text: str) -> str:

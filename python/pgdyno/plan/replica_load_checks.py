@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from pgdyno.errors import Problem
-from pgdyno.plan.network_target import NetworkTarget
-from pgdyno.plan.problems import Document
+from pgdyno.plan.document import Document
 from pgdyno.plan.replica_load import ReplicaLoad
-from pgdyno.plan.targets import TargetSpec
+from pgdyno.plan.targets import OwnTarget, TargetSpec
 
 SECTION = "replica_load"
 
@@ -16,7 +15,7 @@ SECTION = "replica_load"
 def check_replica_load(load: ReplicaLoad, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
     """What is wrong with `load` at `targets`; its scripts are checked with the workload's."""
     for name, target in targets.items():
-        if isinstance(target, NetworkTarget):
+        if not isinstance(target, OwnTarget):
             message = f"is not possible at target {name}: pgdyno does not know its standbys"
             yield document.problem((SECTION,), message, "measure a standby of it with a plan of its own")
         elif target.replicas is None:

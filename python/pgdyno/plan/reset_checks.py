@@ -8,12 +8,12 @@ from pathlib import Path
 
 from pgdyno.errors import PlanError, Problem
 from pgdyno.plan.abilities import Abilities, check_abilities
+from pgdyno.plan.document import Document, in_order
 from pgdyno.plan.model import Plan, Reset
 from pgdyno.plan.network_target import NetworkTarget
-from pgdyno.plan.problems import Document, in_order
+from pgdyno.plan.own_checks import TMPFS
 from pgdyno.plan.snapshot_checks import check_snapshot
-from pgdyno.plan.target_checks import TMPFS
-from pgdyno.plan.targets import EmbeddedTarget, OwnTarget, TargetSpec
+from pgdyno.plan.targets import OwnTarget, TargetSpec
 
 STRATEGY_MAJOR = 15
 """First with STRATEGY of CREATE DATABASE."""
@@ -21,11 +21,6 @@ FILE_COPY_METHOD_MAJOR = 18
 """First with the setting file_copy_method."""
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 """Where root tells the kernel to forget its page cache."""
-
-
-def planned_major(target: TargetSpec) -> int | None:
-    """The major version of `target` as far as the plan alone tells; a local one is known when it is looked at."""
-    return int(target.version.partition(".")[0]) if isinstance(target, EmbeddedTarget) else None
 
 
 def check_reset(
@@ -39,12 +34,12 @@ def check_reset(
         yield from _without_dataset(reset, document)
     yield from _misplaced(reset, document)
     yield from check_snapshot(reset, targets, document)
-    majors = {name: planned_major(target) for name, target in targets.items()}
+    majors = {name: target.major for name, target in targets.items()}
     yield from check_versions(reset, majors, document)
     for name, target in targets.items():
         if isinstance(target, NetworkTarget):
             yield from _over_network(reset, name, target, document)
-        else:
+        elif isinstance(target, OwnTarget):
             yield from _with_places(reset, name, target, document)
     if reset.drop_cache == "machine" and not os.access(DROP_CACHES, os.W_OK):
         message = f"the page cache of this machine cannot be dropped: {DROP_CACHES} is not ours to write"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
 from pgdyno.plan.model import CAPACITY_REPEATS, SearchSpec, TrialSpec, Workload
-from pgdyno.plan.problems import Document
 from pgdyno.plan.scripts import parse_script
 from pgdyno.records import Point
 

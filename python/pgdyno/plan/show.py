@@ -22,9 +22,9 @@ from pgdyno.plan.model import Plan, TargetSpec
 from pgdyno.plan.order import by_chance
 from pgdyno.plan.reset_words import around_each_trial, before_each_trial
 from pgdyno.plan.search_show import search_lines
-from pgdyno.plan.target_words import describe_target
 from pgdyno.plan.trial_table import same_for_all, trial_length, trial_table
 from pgdyno.plan.trials import PlannedTrial, planned_trials, time_needed_s
+from pgdyno.records.masking import masked_plan
 from pgdyno.units import format_duration
 
 WIDTH = 80
@@ -118,7 +118,7 @@ def show_json(loaded: LoadedPlan) -> str:
     ]
     whole = {
         "source": loaded.source,
-        "plan": plan.as_resolved(),
+        "plan": masked_plan(plan.as_resolved()),
         "measuring_s": time_needed_s(plan),
         "around_s": around_s(plan, plan.points()),
         "order": plan.order(),
@@ -132,7 +132,7 @@ def show_json(loaded: LoadedPlan) -> str:
 
 def _target(target: TargetSpec) -> str:
     changed = len(target.settings)
-    what = describe_target(target)
+    what = target.describe()
     return what + (f", {changed} setting{'s' if changed > 1 else ''} changed" if changed else "")
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 
 from pgdyno.errors import Problem
 from pgdyno.mounts import mounted_at
+from pgdyno.plan.document import Document
 from pgdyno.plan.model import Reset
-from pgdyno.plan.network_target import NetworkTarget
-from pgdyno.plan.problems import Document
+from pgdyno.plan.own_checks import TMPFS
 from pgdyno.plan.snapshot_words import FILE_SYSTEMS, NO_REFLINK, PROGRAMS, SnapshotWay
-from pgdyno.plan.target_checks import TMPFS
 from pgdyno.plan.targets import OwnTarget, TargetSpec
 
 _PATH = ("reset", "snapshot")
@@ -30,7 +29,7 @@ def check_snapshot(reset: Reset, targets: Mapping[str, TargetSpec], document: Do
     if program is not None and shutil.which(program) is None:
         yield document.problem(_PATH, f"there is no program {program} on the PATH", "install it, or leave this out")
     for name, target in targets.items():
-        reason = None if isinstance(target, NetworkTarget) else _refusal(way, target)
+        reason = _refusal(way, target) if isinstance(target, OwnTarget) else None
         if reason is not None:
             yield document.problem(_PATH, f'"{way}" cannot be had for target {name}: {reason}', "leave it out")
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pgdyno.errors import Problem
-from pgdyno.plan.problems import Document
+from pgdyno.plan.document import Document
 from pgdyno.plan.ssh_words import SshSpec
 
 _HOST = re.compile(r"[^\s@/-][^\s@/]*")

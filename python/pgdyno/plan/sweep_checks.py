@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
 from pgdyno.plan.lines import Path
 from pgdyno.plan.model import TargetSpec
 from pgdyno.plan.network_target import NetworkTarget
 from pgdyno.plan.points import Space
-from pgdyno.plan.problems import Document
 from pgdyno.plan.ranges import expand_range, is_range
 from pgdyno.plan.reserved import refusal
 from pgdyno.plan.setting_contexts import network_refusal

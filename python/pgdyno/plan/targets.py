@@ -1,17 +1,70 @@
-"""The plan's targets: servers that pgdyno makes itself, and those that are reached over the network."""
+"""What all kinds of targets have in common. Each kind has a class of its own, in its package in `pgdyno.targets`."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 
-from pgdyno.plan.aws_targets import AuroraTarget, RdsTarget
+from pgdyno.errors import Problem
 from pgdyno.plan.base import Model, Positive, Setting, Size
-from pgdyno.plan.ec2_target import Ec2Generator, Ec2Target
-from pgdyno.plan.network_target import NetworkTarget
-from pgdyno.plan.ssh_words import SshSpec
-from pgdyno.plan.version_words import Version
+from pgdyno.plan.document import Document
+
+if TYPE_CHECKING:
+    from pgdyno.plan.ssh_words import SshSpec
+
+Path = tuple[str | int, ...]
+"""Where something stands in a plan file."""
+_LOADER = re.compile(r"LD_\w+|PATH|BASH_ENV|ENV")
+"""Environment variables that choose what a program runs."""
+
+
+class TargetSpec(Model):
+    """What a plan says of one target: the half of a kind that plans know.
+
+    The other half, how its servers are obtained, is `pgdyno.targets.kind.TargetKind`.
+    """
+
+    summary: ClassVar[str] = ""
+    """The kind in a few words, for errors that list all kinds: `fetched by pgdyno`."""
+
+    if TYPE_CHECKING:
+        # fields of every kind; each says them itself, as their order is that of manifests
+        kind: str
+        settings: dict[str, Setting]
+
+    @property
+    def major(self) -> int | None:
+        """PostgreSQL's major version; None where only the server can tell."""
+        return None
+
+    @property
+    def probed_host(self) -> SshSpec | None:
+        """How to reach the server's host for the probe; None: that is this machine, or it cannot be reached."""
+        return None
+
+    def describe(self) -> str:
+        """The target in words: `PostgreSQL 18, embedded, data in tmpfs, 2 replicas`."""
+        raise NotImplementedError
+
+    def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        """Everything of this target, called `name` among `targets`, that is wrong as far as the plan alone tells.
+
+        Settings are checked for all kinds alike.
+        """
+        raise NotImplementedError
+
+    def executes(self) -> Iterator[tuple[Path, str]]:
+        """What it runs on this machine: the key, and what is run."""
+        yield from ()
+
+    def pinned(self, version: str) -> Self:
+        """The same with the exact version that it turned out to have, for a run that is resumed."""
+        del version
+        return self
 
 
 class Environment(Model):
@@ -35,7 +88,7 @@ class Replicas(Model):
     """How far a commit waits for all of them: synchronous_commit; `off`: not at all."""
 
 
-class ServerSpec(Model):
+class OwnTarget(TargetSpec):
     """What every server that pgdyno starts itself has."""
 
     settings: dict[str, Setting] = Field(default_factory=dict)
@@ -48,61 +101,32 @@ class ServerSpec(Model):
     environment: Environment = Field(default_factory=Environment)
     replicas: Replicas | None = None
 
+    def programs(self) -> str:
+        """Where its programs come from, in words."""
+        raise NotImplementedError
 
-class EmbeddedTarget(ServerSpec):
-    """A PostgreSQL that pgdyno fetches."""
+    def describe(self) -> str:
+        """The target in words."""
+        where, parts = self.environment, [self.programs()]
+        parts += [f"{key} in {place}" for key, place in (("data", where.data), ("WAL", where.wal)) if place is not None]
+        if self.replicas is not None:
+            count, synchronous = self.replicas.count, self.replicas.synchronous
+            waits = "" if synchronous == "off" else f", commits wait for {synchronous}"
+            parts.append(f"{count} replica{'s' if count > 1 else ''}{waits}")
+        return ", ".join(parts)
 
-    kind: Literal["embedded"]
-    version: Version
+    def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        """Folders, variables and replicas."""
+        del targets
+        # it imports this module
+        from pgdyno.plan.own_checks import check_own
 
+        yield from check_own(("target", name), self, document)
 
-class LocalTarget(ServerSpec):
-    """An installation on this machine; pgdyno makes a cluster of its own with it."""
-
-    kind: Literal["local"]
-    bin: str | None = None
-    """Folder with `initdb` and `postgres`; None asks pg_config on the PATH."""
-
-
-class BuildTarget(ServerSpec):
-    """A source tree that pgdyno builds; it makes a cluster of its own with that."""
-
-    kind: Literal["build"]
-    source: str
-    """A git checkout or an unpacked archive of PostgreSQL's source."""
-    configure: list[str] = Field(default_factory=list)
-    """Arguments of configure, or of meson setup."""
-    build_system: Literal["configure", "meson"] | None = None
-    """What builds it; None: configure where there is one, else meson."""
-    cflags: str | None = None
-    """CFLAGS; None leaves them to configure."""
-    build_variables: dict[str, Setting] = Field(default_factory=dict)
-    """Further environment variables of the build."""
-
-
-class DsnTarget(NetworkTarget):
-    """A server that is there already and is reached over the network."""
-
-    kind: Literal["dsn"]
-    dsn: str
-    """libpq connection string or URI, without a password."""
-    password_env: Annotated[str, Field(min_length=1)] | None = None
-    """Environment variable with the password; None: PGPASSWORD, the password file or the service file."""
-    ssh: SshSpec | None = None
-    """How to get to its host, for the probe; None: it is sampled over SQL alone."""
-
-
-def _generator(value: object) -> object:
-    if value is None or value == "here":
-        return None
-    if isinstance(value, (dict, Ec2Generator)):
-        return value
-    raise ValueError('write "here", or a table with kind = "ec2" and an instance')
-
-
-OwnTarget = EmbeddedTarget | LocalTarget | BuildTarget
-"""Targets whose servers pgdyno makes, starts and stops itself."""
-TargetSpec = Annotated[OwnTarget | DsnTarget | Ec2Target | RdsTarget | AuroraTarget, Field(discriminator="kind")]
-GeneratorSpec = Annotated[
-    Ec2Generator | None, BeforeValidator(_generator, json_schema_input_type=Literal["here"] | Ec2Generator)
-]
+    def executes(self) -> Iterator[tuple[Path, str]]:
+        """Arguments of initdb and variables that choose what is run."""
+        if self.initdb:
+            yield ("initdb",), shlex.join(["initdb", *self.initdb])
+        for name, value in self.environment.variables.items():
+            if _LOADER.fullmatch(name):
+                yield ("environment", "variables", name), f"the server starts with {name}={value}"

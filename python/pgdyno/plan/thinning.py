@@ -16,17 +16,17 @@ Curve = tuple[Level, ...]
 T = TypeVar("T")
 
 
-def thin(points: Sequence[Point], count: int) -> list[Point]:
+def thin(points: Sequence[Point], count: int, fewest_clients: int = FEWEST_CLIENTS) -> list[Point]:
     """`count` of `points` at most, in their order.
 
     Every curve keeps its ends and what lies evenly between them on a logarithmic axis. When there would be
-    fewer than `FEWEST_CLIENTS` on each, levels of the axis with the most levels go first, so that the axes
+    fewer than `fewest_clients` on each, levels of the axis with the most levels go first, so that the axes
     stay crossed: what is kept of one is measured at all that is kept of the others.
     """
     curves: dict[Curve, list[Point]] = {}
     for point, key in zip(points, _curves(points), strict=True):
         curves.setdefault(key, []).append(point)
-    least = min(FEWEST_CLIENTS, max(len(curve) for curve in curves.values()))
+    least = min(fewest_clients, max(len(curve) for curve in curves.values()))
     kept_curves = _crossed(list(curves), max(1, count // least))
     each, more = divmod(count, len(kept_curves))
     kept: list[Point] = []

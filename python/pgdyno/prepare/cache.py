@@ -15,10 +15,10 @@ import psycopg
 from pgdyno.errors import TargetError
 from pgdyno.plan.reset_checks import DROP_CACHES
 from pgdyno.prepare.relations import Relation
-from pgdyno.target import Server
-from pgdyno.target.cluster_copy import files_below
-from pgdyno.target.copying import sync_files
-from pgdyno.target.storage import storing
+from pgdyno.targets import Server
+from pgdyno.targets.cluster_copy import files_below
+from pgdyno.targets.copying import sync_files
+from pgdyno.targets.storage import storing
 
 _WINDOW_BYTES = 1 << 30
 """A file is looked at in parts: a part needs a byte for each of its pages."""

@@ -17,7 +17,7 @@ from typing import Literal
 from pgdyno.plan.model import BUILTIN_SCRIPTS
 from pgdyno.prepare.mark import Dataset
 from pgdyno.records import Consistency
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 FULL_UP_TO_SCALE = 1000
 """`auto` sums up to here: 100 million accounts, 13 GB, are read in the order of ten seconds from memory."""

@@ -11,7 +11,7 @@ from pgdyno.prepare.mark import Dataset, marked_dataset
 from pgdyno.programs import Engine
 from pgdyno.run.process import running_engine
 from pgdyno.run.stream import Event
-from pgdyno.target import Progress, Server
+from pgdyno.targets import Progress, Server
 
 
 def load_dataset(dataset: Dataset, server: Server, engine: Engine, progress: Progress, *, anew: bool = False) -> bool:

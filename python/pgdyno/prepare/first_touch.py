@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from pgdyno.prepare.relations import list_relations
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 SESSIONS = 8
 """That read at once: a block that is fetched from far takes long, and many do at the same time."""

@@ -1,6 +1,6 @@
 """The mark: what a database's comment says of the dataset in it. The only place that reads it.
 
-The engine writes it when a load has come to its end; docs/reference/dataset-mark.md is the contract.
+The engine writes it when a load has come to its end; docs/reference/dataset-stamp.md is the contract.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from psycopg import sql
 
 from pgdyno.plan.model import Workload
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 FORMAT = 1
 """Newest format of the mark that this code reads."""

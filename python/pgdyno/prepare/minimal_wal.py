@@ -16,7 +16,7 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.costs import BYTES_A_SCALE, pgbench_scale
 from pgdyno.prepare.mark import Dataset
 from pgdyno.prepare.steps import Steps
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 FROM_BYTES = 500_000_000
 """Size of a dataset from which two restarts take less time than they save."""

@@ -8,7 +8,7 @@ from psycopg import sql
 from pgdyno.errors import TargetError
 from pgdyno.plan.model import Reset
 from pgdyno.prepare.relations import list_relations
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 INSTALL = 'install PostgreSQL\'s contrib modules for this server, or set reset.prewarm to "read"'
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 SEGMENT_BYTES = 1 << 30
 """Size of a relation's files but the last, as servers are built by default."""

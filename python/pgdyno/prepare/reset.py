@@ -33,7 +33,7 @@ from pgdyno.prepare.vacuum import vacuum_as_pgbench
 from pgdyno.prepare.verify import DatasetCheck
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency, Preparation
-from pgdyno.target import Progress, Server
+from pgdyno.targets import Progress, Server
 
 BRING_BACK = 'set reset.method to "reload", "template" or "snapshot": those bring it back'
 

@@ -13,7 +13,7 @@ from psycopg import sql
 from pgdyno.prepare.consistency import wait_for_quiet
 from pgdyno.prepare.mark import Dataset
 from pgdyno.records import Consistency
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 NAME = "sbtest"
 RULE = "every table has the rows that were loaded, numbered from 1"

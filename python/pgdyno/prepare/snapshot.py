@@ -5,7 +5,7 @@ from __future__ import annotations
 from pgdyno.plan.snapshot_words import SnapshotWay
 from pgdyno.prepare.mark import Dataset, read_comment, read_mark
 from pgdyno.prepare.steps import Steps
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 
 def holds_snapshot(server: Server, dataset: Dataset, wanted: SnapshotWay | None) -> bool:

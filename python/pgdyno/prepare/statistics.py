@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 ALL_AT_ONCE_VERSION = 170000
 """From here on pg_stat_reset_shared without a name means all of them."""

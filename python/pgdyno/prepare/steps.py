@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pgdyno.records import PrepareStep
-from pgdyno.target import Progress
+from pgdyno.targets import Progress
 
 T = TypeVar("T")
 

@@ -19,9 +19,9 @@ from pgdyno.errors import TargetError
 from pgdyno.plan.costs import BYTES_A_SCALE, pgbench_scale
 from pgdyno.plan.model import Reset
 from pgdyno.prepare.mark import Dataset, read_comment, read_mark, write_comment
-from pgdyno.target import Server
-from pgdyno.target.cluster_copy import check_room
-from pgdyno.target.storage import storing
+from pgdyno.targets import Server
+from pgdyno.targets.cluster_copy import check_room
+from pgdyno.targets.storage import storing
 from pgdyno.units import format_bytes
 
 SPARE_BYTES = 4 << 30

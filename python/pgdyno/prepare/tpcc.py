@@ -12,7 +12,7 @@ from pgdyno.prepare.mark import Dataset
 from pgdyno.programs import Engine
 from pgdyno.records import Consistency
 from pgdyno.run.process import running_engine
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 NAME = "tpcc"
 """As the mark has it."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import psycopg
 
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 STATEMENTS = ("VACUUM pgbench_branches", "VACUUM pgbench_tellers", "TRUNCATE pgbench_history")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pgdyno.errors import TargetError
 from pgdyno.prepare.consistency import Books, Scope, read_books, read_small_counts
-from pgdyno.target import Server
+from pgdyno.targets import Server
 
 _SIZE = """
     SELECT coalesce(sum(pg_relation_size(c.oid)), 0)

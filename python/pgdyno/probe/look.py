@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncssh
-
 from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.probe.beside import ENVIRONMENT, PROGRAM
 from pgdyno.probe.clock import Alignment, align
@@ -18,6 +16,7 @@ from pgdyno.programs import locate
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import install
 from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.ssh import SshError
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,7 @@ def look(spec: SshSpec) -> Looked:
     """
     try:
         return asyncio.run(_look(spec))
-    except (asyncssh.Error, OSError) as error:
+    except (SshError, OSError) as error:
         raise RemoteError(f"the connection to {spec.host} broke: {error}", passing=True) from error
 
 

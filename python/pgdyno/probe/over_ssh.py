@@ -9,8 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
-import asyncssh
-
 from pgdyno.errors import EngineError, PgdynoError
 from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.probe.beside import ENVIRONMENT, PROGRAM
@@ -19,6 +17,7 @@ from pgdyno.programs import locate
 from pgdyno.remote.connect import connected
 from pgdyno.remote.install import install
 from pgdyno.remote.problem import RemoteError
+from pgdyno.remote.ssh import SshError
 
 READY_S = 30.0
 """How long the block waits for its beginning: a host that does not answer is one that is not sampled yet."""
@@ -101,7 +100,7 @@ class OverSsh:
                 self.problem = error.message if error.hint is None else f"{error.message} ({error.hint})"
                 if not (isinstance(error, RemoteError) and error.passing):
                     return
-            except (asyncssh.Error, OSError) as error:
+            except (SshError, OSError) as error:
                 self.problem = f"the connection to {self.spec.host} was cut: {error}"
             else:
                 last = self.sessions[-1]

@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-import asyncssh
-from asyncssh.process import SSHClientProcess
-
 from pgdyno.probe.clock import Round
 from pgdyno.probe.lines import parsed
+from pgdyno.remote.ssh import Connection, Process, SshError
 
 LEASE_S = 60
 """The probe ends by itself when it has heard nothing for so long."""
@@ -57,7 +55,7 @@ class Session:
 class Talk:
     """A probe that runs, and what is said with it."""
 
-    def __init__(self, process: SSHClientProcess[bytes], session: Session, clock: LocalClock) -> None:
+    def __init__(self, process: Process[bytes], session: Session, clock: LocalClock) -> None:
         """With `process`, for `session`."""
         self._process, self._session, self._clock = process, session, clock
         self._asked = 0
@@ -85,7 +83,7 @@ class Talk:
         """In words why it ended, and whether the connection did."""
         if not reading.done():
             return "the probe did not answer", True
-        with suppress(asyncssh.Error, OSError, TimeoutError):
+        with suppress(SshError, OSError, TimeoutError):
             await asyncio.wait_for(self._process.wait_closed(), STOP_S)
         code = self._process.exit_status
         if code is not None:
@@ -137,7 +135,7 @@ class Talk:
 
 
 async def talk(
-    connection: asyncssh.SSHClientConnection,
+    connection: Connection,
     command: str,
     options: Sequence[str],
     session: Session,
@@ -146,8 +144,8 @@ async def talk(
     stop: asyncio.Event,
     started: asyncio.Event,
 ) -> None:
-    """Runs the probe `command` until `stop` is set. Raises asyncssh.Error and OSError when it cannot be started."""
-    process: SSHClientProcess[bytes] = await connection.create_process(
+    """Runs the probe `command` until `stop` is set. Raises SshError and OSError when it cannot be started."""
+    process: Process[bytes] = await connection.create_process(
         " ".join(["exec", command, f"--lease={LEASE_S}", *options]), encoding=None, request_pty=False, stderr=log
     )
     try:

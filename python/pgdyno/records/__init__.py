@@ -47,7 +47,7 @@ from pgdyno.records.probe import (
     StandbyProbeRecord,
 )
 from pgdyno.records.rent import RentRecord
-from pgdyno.records.run import Attempt, KeptScript, Manifest, SearchRecord
+from pgdyno.records.run import Attempt, KeptMessage, KeptScript, Manifest, SearchRecord
 from pgdyno.records.trial import TrialRecord
 from pgdyno.records.way import WayRecord
 from pgdyno.records.workloads import StatementCounts, TpccFigures, TpccType
@@ -79,6 +79,7 @@ __all__ = [
     "ImportedClaim",
     "ImportedFile",
     "ImportedLine",
+    "KeptMessage",
     "KeptScript",
     "Latency",
     "LedgerRange",

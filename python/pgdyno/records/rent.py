@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import date
 
 from pydantic import Field
 
-from pgdyno.records.base import Record
+from pgdyno.records.base import Instant, Record
 
 
 class RentRecord(Record):
@@ -16,9 +16,9 @@ class RentRecord(Record):
     instance: str
     """The class that was rented: of `instead`, perhaps."""
     zone: str
-    since: datetime
+    since: Instant
     """When it was asked for; of a server that was up before, when the attempt began."""
-    until: datetime
+    until: Instant
     """When the attempt ended, and its removal began; of one that stays, likewise."""
     hourly: float | None = Field(default=None, ge=0)
     """What it costs an hour with its storage, by the run's prices; None: nobody says."""

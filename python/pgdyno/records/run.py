@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from pydantic import Field
 
-from pgdyno.records.base import FORMAT, Outcome, Record
+from pgdyno.messages import Message, Parameter
+from pgdyno.records.base import FORMAT, Instant, Outcome, Record
 from pgdyno.records.imported import ImportRecord
 from pgdyno.records.machine import Check, Fingerprint, Host, TargetRecord
 from pgdyno.records.measured import Point
 from pgdyno.records.rent import RentRecord
+
+MOST_NOTES = 200
+"""Notes that are shown; the file has all."""
+LONGEST_NOTE = 2_000
+"""Characters, likewise."""
+
+
+class KeptMessage(Record):
+    """A message as a record keeps it: with its templates, so that a later version shows what this one said."""
+
+    id: str
+    template: str
+    plural: str | None = None
+    parameters: dict[str, Parameter]
+
+    @classmethod
+    def of(cls, message: Message) -> KeptMessage:
+        """`message`, to be kept."""
+        return cls(id=message.id, template=message.template, plural=message.plural, parameters=message.parameters)
+
+    @property
+    def message(self) -> Message:
+        """What was kept."""
+        return Message(self.id, self.template, self.plural, **self.parameters)
 
 
 class SearchRecord(Record):
@@ -25,7 +49,9 @@ class SearchRecord(Record):
     trials: int
     """How many it took."""
     words: str
-    """The result in a sentence."""
+    """The result in a sentence, which is English."""
+    messages: list[KeptMessage] = Field(default_factory=list)
+    """The parts of that sentence; none in older records."""
     end: str | None = None
     """Of a peak: fell, limit or failed; see the guide."""
     tps: float | None = None
@@ -64,8 +90,8 @@ class KeptScript(Record):
 class Attempt(Record):
     """One go at a run: the first, and one for each time that it was resumed."""
 
-    started_at: datetime
-    ended_at: datetime | None = None
+    started_at: Instant
+    ended_at: Instant | None = None
     """None while it goes on, and for ever when it was killed."""
     ended: str | None = None
     """How it ended, in words that go on from "it": came to its end, was interrupted, was stopped: ...; of one that
@@ -86,9 +112,9 @@ class Manifest(Record):
     """Name of the folder."""
     pgdyno: str
     pgdrive: str | None
-    started_at: datetime
+    started_at: Instant
     """Of an imported run, when it was imported."""
-    ended_at: datetime | None = None
+    ended_at: Instant | None = None
     plan_source: str
     plan_folder: str | None = None
     """Where its script files are found from, and hooks run; None in manifests of earlier versions."""
@@ -120,3 +146,10 @@ class Manifest(Record):
     """What its rented servers were paid for, by attempt; empty without any, and in folders of earlier versions."""
     imported: ImportRecord | None = None
     """None of a run of our own."""
+
+    @property
+    def shown_notes(self) -> list[str]:
+        """The notes as reports and pages have them: of very many, the first; of a very long one, its beginning."""
+        shown = [f"{each[:LONGEST_NOTE]}…" if len(each) > LONGEST_NOTE else each for each in self.notes[:MOST_NOTES]]
+        left = len(self.notes) - len(shown)
+        return [*shown, f"and {left:,} more notes in manifest.json"] if left else shown

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from pydantic import Field
 
 from pgdyno.records.around import Consistency, Leftovers, Preparation
-from pgdyno.records.base import FORMAT, Outcome, Record
+from pgdyno.records.base import FORMAT, Instant, Outcome, Record
 from pgdyno.records.beside import EventRecord, LedgerRecord, ReplicaFigures, ReplicaLag
 from pgdyno.records.imported import Imported
 from pgdyno.records.measured import Failure, Generator, Point, Summary
@@ -26,9 +24,9 @@ class TrialRecord(Record):
     point: Point
     repeat: int
     """From 1."""
-    started_at: datetime | None
+    started_at: Instant | None
     """None in an imported trial whose source does not tell it; likewise the end."""
-    ended_at: datetime | None
+    ended_at: Instant | None
     warmup_s: float
     duration_s: float | None
     transactions: int | None

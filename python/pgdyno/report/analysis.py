@@ -14,14 +14,14 @@ from pgdyno.analyse.price import Price, PriceList, price_of, prices_of
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.steady import SHORTEST, SteadyClass, SteadyState, trial_steady_state
 from pgdyno.analyse.usl import NotFitted, Range, UslFit, fit_curve
+from pgdyno.messages import message_json
 from pgdyno.records import Outcome, TrialRecord
 from pgdyno.records.price import LatencyLimit, latency_limit
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest, digest
-from pgdyno.report.heard import heard
 from pgdyno.report.prices import capacity_of, price_lines, priced_curves
 from pgdyno.report.rent import rent_lines, rents
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext, translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _steady_lines(found: RunAnalysis) -> Iterator[str]:
     known = [(each.trial, each.steady) for each in found.trials if each.steady is not None]
     short = len(found.trials) - len(known)
     if short:
-        yield f"steady state: {numbers.count(short, 'trial')} measured less than {SHORTEST} s: nothing can be said"
+        yield f"steady state: {numbers.trials(short)} measured less than {SHORTEST} s: nothing can be said"
     counts = Counter(steady.kind for _, steady in known)
     if counts:
         yield "steady state: " + ", ".join(f"{counts[kind]} {kind.value}" for kind in SteadyClass if counts[kind])
@@ -128,14 +128,14 @@ def _dip_lines(found: RunAnalysis) -> Iterator[str]:
 
 
 def _name(found: RunAnalysis, trial: TrialRecord) -> str:
-    return f"trial {trial.number}, {found.of.trial_name(trial)}, {numbers.count(trial.point.clients, 'client')}"
+    return f"trial {trial.number}, {found.of.trial_name(trial)}, {numbers.clients(trial.point.clients)}"
 
 
 def usl_words(usl: UslFit | NotFitted) -> str:
     """A fit, or why there is none, in a line."""
     if isinstance(usl, NotFitted):
-        return say("scalability law not fitted: {reason}", reason=heard(usl.reason))
-    return say(
+        return gettext("scalability law not fitted: {reason}", reason=translated(usl.reason))
+    return gettext(
         "scalability law: contention {contention}, coherency {coherency}, peak at {clients} clients with {tps} tps; no "
         "point further off than {error} %",
         contention=_range(usl.contention),
@@ -164,7 +164,7 @@ def _capacity_lines(found: RunAnalysis) -> Iterator[str]:
         loop = "closed loop: users would see more" if of.closed_loop else "open loop"
         yield (
             f"{curve.name}: {numbers.rounded(tps.mean)} tps{half} at {found.latency.text}, with "
-            f"{numbers.count(of.point.clients, 'client')} and {numbers.ms(of.latency_ns)} ms ({loop})"
+            f"{numbers.clients(of.point.clients)} and {numbers.ms(of.latency_ns)} ms ({loop})"
         )
 
 
@@ -223,6 +223,9 @@ def _capacity_json(of: Capacity) -> dict[str, Any]:
 
 
 def _usl_json(usl: UslFit | NotFitted) -> dict[str, Any]:
+    if isinstance(usl, NotFitted):
+        told = message_json(usl.reason)
+        return {"reason": told["message"], "id": told["id"], "parameters": told["parameters"]}
     fields = asdict(usl)
     return {name: _finite(value) if isinstance(value, dict) else value for name, value in fields.items()}
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from pgdyno.analyse.compare import Comparison, Verdict
 from pgdyno.analyse.scaling import ScalingCurve
+from pgdyno.audit import Finding
 from pgdyno.audit.pairing import of_single_trials
 from pgdyno.report import numbers, words
 from pgdyno.report.comparison import confounded_line, point_counts, sentence
@@ -18,17 +20,31 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Extras
 from pgdyno.report.peaks import edges, peaks_text, spread
 from pgdyno.report.phases import phase_table, phases_text
-from pgdyno.report.rates import has_rates, rate_table, rates_text, unserved
+from pgdyno.report.rates import has_rates, kept_up, rate_table, rates_text, unserved
 from pgdyno.report.searches import search_lines
 from pgdyno.report.sections.compared import settling
 from pgdyno.report.sections.four import curve_price
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import listed, say, say_count
+from pgdyno.report.texts import gettext, listed, ngettext
 
 MOST_OTHERS = 8
 """Comparisons that are told besides the chief one."""
 MOST_REASONS = 3
 """Failures that are named where nothing else can be said."""
+
+
+class Kind(StrEnum):
+    """What an answer is about."""
+
+    NOTHING = "nothing"
+    """No trial finished."""
+    COMPARISON = "comparison"
+    INCOMPARABLE = "incomparable"
+    """The plan has several arms, and they could not be compared."""
+    SEARCH = "search"
+    PHASES = "phases"
+    RATES = "rates"
+    PEAK = "peak"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +53,7 @@ class Answer:
 
     text: str
     """One sentence, without its full stop."""
+    kind: Kind
     details: tuple[str, ...] = ()
     """Further ones: what would settle it, the other arms, how far trials lie apart."""
     table: Table | None = None
@@ -58,38 +75,42 @@ def shows_peak(of: Digest, said: Answer) -> bool:
 
 def answer(of: Digest, extras: Extras) -> Answer:
     """The answer of a run, or of several that are compared."""
+    return replace(_answer(of, extras), invalid=tuple(each.message for each in refusing(extras)))
+
+
+def refusing(extras: Extras) -> list[Finding]:
+    """Findings by which an answer does not hold."""
     whole, single = of_single_trials(extras.findings or ())
-    invalid = [each.message for each in (*whole, *([] if extras.left_out else single)) if each.checked]
-    return replace(_answer(of, extras), invalid=tuple(invalid))
+    return [each for each in (*whole, *([] if extras.left_out else single)) if each.checked]
 
 
 def _answer(of: Digest, extras: Extras) -> Answer:
     if all(point.tps is None for point in of.points):
-        return Answer(words.nothing_finished(of), tuple(_reasons(of)))
+        return Answer(words.nothing_finished(of), Kind.NOTHING, tuple(_reasons(of)))
     table = phase_table(of) or rate_table(of)
     if extras.comparisons:
         return replace(_compared(of, extras), table=table)
     missing = _incomparable(of, extras)
     if missing is not None:
-        return Answer(missing, tuple(_reasons(of)), table)
+        return Answer(missing, Kind.INCOMPARABLE, tuple(_reasons(of)), table)
     return _of_one_arm(of, extras, table)
 
 
 def _of_one_arm(of: Digest, extras: Extras, table: Table | None) -> Answer:
     found = search_lines(of.manifest)
     if len(found) == 1:
-        return Answer(f"{of.server_name(next(iter(of.named)))}: {found[0]}")
+        return Answer(f"{of.server_name(next(iter(of.named)))}: {found[0]}", Kind.SEARCH)
     if found:
-        return Answer(found[0], tuple(found[1:]))
+        return Answer(found[0], Kind.SEARCH, tuple(found[1:]))
     phases = phases_text(of)
     if phases is not None:
-        return Answer(phases, (), table)
+        return Answer(phases, Kind.PHASES, (), table)
     rates = rates_text(of)
     if rates is not None:
-        return Answer(rates, tuple(unserved(of)), table)
+        return Answer(rates, Kind.RATES, tuple(unserved(of)), table)
     price = _million(of.best, extras) if of.best is not None else None
     text = _priced(peaks_text(of), extras, price)
-    return Answer(text, (*edges(of), *spread(of)))
+    return Answer(text, Kind.PEAK, (*edges(of), *spread(of)))
 
 
 # ---- several arms ----
@@ -104,22 +125,22 @@ def _compared(of: Digest, extras: Extras) -> Answer:
     settle = settling(chief)
     confounded = confounded_line(chief)
     details = [*([confounded] if confounded else []), *_left_out(of, extras)]
-    details += [*point_counts(chief), *([settle] if settle else [])]
+    details += [*point_counts(chief), *([settle] if settle else []), *kept_up(of)]
     others = [each for each in extras.comparisons if each is not chief]
     told = [sentence(each) for each in others if _has_interval(each)]
     details += told[:MOST_OTHERS]
     if len(told) > MOST_OTHERS:
-        details.append(say("and {count} more", count=len(told) - MOST_OTHERS))
+        details.append(gettext("and {count} more", count=len(told) - MOST_OTHERS))
     without = [each.other for each in others if not _has_interval(each)]
     if without:
-        details.append(say("{arms}: too few results for an interval", arms=listed(without)))
-    return Answer(text, (*details, *search_lines(of.manifest)), chief=chief)
+        details.append(gettext("{arms}: too few results for an interval", arms=listed(without)))
+    return Answer(text, Kind.COMPARISON, (*details, *search_lines(of.manifest)), chief=chief)
 
 
 def _left_out(of: Digest, extras: Extras) -> Iterator[str]:
     """How many trials the comparison goes without."""
     if extras.left_out:
-        yield say(
+        yield gettext(
             "Of {total} trials {count} are left out: the audit calls them invalid",
             total=len(of.run.trials),
             count=len(extras.left_out),
@@ -149,19 +170,19 @@ def _incomparable(of: Digest, extras: Extras) -> str | None:
     finished = {extras.arms.get(point.series) for point in of.points if point.finished}
     without = [arm for arm in every if arm not in finished]
     if without:
-        return say_count(
-            len(without),
+        return ngettext(
             "Nothing to compare: {arms} has no finished trial",
             "Nothing to compare: {arms} have no finished trial",
+            len(without),
             arms=listed(without),
         )
-    return say("Nothing to compare: {arms} have no point in common", arms=listed(every))
+    return gettext("Nothing to compare: {arms} have no point in common", arms=listed(every))
 
 
 def _priced(text: str, extras: Extras, price: str | None) -> str:
     if price is None or extras.prices is None:
         return text
-    return say(
+    return gettext(
         "{claim}; a million transactions cost {price} {currency}",
         claim=text,
         price=price,
@@ -174,7 +195,7 @@ def _priced_arms(text: str, of: Digest, chief: Comparison, extras: Extras) -> st
     base, other = (_arm_price(of, arm, extras) for arm in (chief.base, chief.other))
     if base is None or other is None or extras.prices is None:
         return text
-    return say(
+    return gettext(
         "{claim}; a million transactions cost {price} {currency} ({other}), {base_price} {currency} ({base})",
         claim=text,
         price=other,
@@ -206,4 +227,4 @@ def _reasons(of: Digest) -> Iterator[str]:
         if trial.failure is not None:
             first.setdefault(trial.failure.message, trial.number)
     for message, number in list(first.items())[:MOST_REASONS]:
-        yield say("trial {number}: {message}", number=number, message=message)
+        yield gettext("trial {number}: {message}", number=number, message=message)

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 
 from rich.cells import cell_len, set_cell_size
 
-from pgdyno.analyse.compare import FEWEST_PAIRS, Comparison, PointComparison, Verdict
+from pgdyno.analyse.compare import Comparison, PointComparison, Verdict, few_pairs
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.noise import EFFECTS, NoiseFloor, pairs_for
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable
 from pgdyno.report.forest import ASCII, UNICODE, Forest
-from pgdyno.report.heard import heard, heard_label
-from pgdyno.report.texts import later, listed, said, say, say_count
+from pgdyno.report.texts import gettext, gettext_each, gettext_noop, listed, ngettext, translated
 
 LABEL = 22
 WITH_FIGURES = 100
@@ -29,28 +28,29 @@ def comparison_lines(of: Comparison, width: int, *, unicode: bool = True) -> lis
     """The comparison in lines that are not wrapped yet where they are sentences, and fit `width` where a table."""
     sentences = [sentence(of), *point_counts(of), *_unsettled(of)]
     table = comparison_table(of, width, unicode=unicode)
-    return [sentences[0], *sentences[1:2], "", *table, "", *sentences[2:]] if table else sentences
+    after = ["", *sentences[2:]] if sentences[2:] else []
+    return [sentences[0], *sentences[1:2], "", *table, *after] if table else sentences
 
 
 def sentence(of: Comparison) -> str:
     """What is to be said in one sentence: the verdict, the difference and its interval."""
     chief = of.chief
     base, other = printable(of.base), printable(of.other)
-    told = {"other": other, "base": base, "metric": say(of.metric.words)}
+    told = {"other": other, "base": base, "metric": gettext(of.metric.words)}
     if chief is None or chief.interval is None:
-        return say("{other} beside {base}, by {metric}: too few results for an interval", **told)
-    verdict = say(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **told)
+        return gettext("{other} vs {base} by {metric}: too few results for an interval", **told)
+    verdict = gettext(_VERDICTS[chief.verdict], delta=percent(of.delta, plus=False), **told)
     change = percent(chief.change)
-    level = say(
+    level = gettext(
         "{level} % interval {interval}", level=f"{100 * chief.interval.level:.3g}", interval=low_to_high(chief.interval)
     )
-    over = say("at {point}", point=heard_label(printable(chief.label)))
+    over = gettext("at {point}", point=printable(translated(chief.label)))
     if len(of.judged) > 1:
-        over = say("over {count} points", count=len(of.judged))
-    pairs = numbers.count(chief.pairs, "pair")
+        over = gettext("over {count} points", count=len(of.judged))
+    pairs = ngettext("{count:,} pair", "{count:,} pairs", chief.pairs)
     if not of.paired:
-        pairs = say_count(chief.pairs, "{count} trial a run", "{count} trials a run")
-    return say(
+        pairs = ngettext("{count:,} trial a run", "{count:,} trials a run", chief.pairs)
+    return gettext(
         "{verdict}: {change} ({interval}) {over}, {pairs}",
         verdict=verdict,
         change=change,
@@ -64,36 +64,38 @@ def confounded_line(of: Comparison) -> str | None:
     """What stands before the sentence where more differs than what is compared; None where nothing is known to."""
     if not of.confounders:
         return None
-    return say("Confounded by {causes}: the difference may come from that", causes=confounding(of))
+    return gettext("Confounded by {causes}: the difference may come from that", causes=confounding(of))
 
 
 def confounding(of: Comparison) -> str:
     """What confounds it, each thing once."""
-    return listed([say(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
+    return listed([gettext(each) for each in dict.fromkeys(each.topic for each in of.confounders)])
 
 
 _TOPICS = (
-    later("data checksums"),
-    later("dataset"),
-    later("hardware"),
-    later("hypervisor"),
-    later("kernel"),
-    later("memory"),
-    later("network path"),
-    later("placement"),
-    later("processor"),
-    later("storage"),
-    later("trial length"),
-    later("version"),
-    later("workers"),
+    gettext_noop("cache contents"),
+    gettext_noop("data checksums"),
+    gettext_noop("dataset"),
+    gettext_noop("dataset size"),
+    gettext_noop("hardware"),
+    gettext_noop("hypervisor"),
+    gettext_noop("kernel"),
+    gettext_noop("memory"),
+    gettext_noop("network path"),
+    gettext_noop("placement"),
+    gettext_noop("processor"),
+    gettext_noop("storage"),
+    gettext_noop("trial length"),
+    gettext_noop("version"),
+    gettext_noop("workers"),
 )
 """Topics of confounders that are no names of settings."""
 
 _VERDICTS = {
-    Verdict.FASTER: later("{other} is faster than {base} by {metric}"),
-    Verdict.SLOWER: later("{other} is slower than {base} by {metric}"),
-    Verdict.SAME: later("{other} is the same as {base} by {metric}, within ±{delta}"),
-    Verdict.INCONCLUSIVE: later("Inconclusive: {other} beside {base} by {metric}"),
+    Verdict.FASTER: gettext_noop("{other} is faster than {base} by {metric}"),
+    Verdict.SLOWER: gettext_noop("{other} is slower than {base} by {metric}"),
+    Verdict.SAME: gettext_noop("{other} is the same as {base} by {metric}, within ±{delta}"),
+    Verdict.INCONCLUSIVE: gettext_noop("Inconclusive: {other} vs {base} by {metric}"),
 }
 
 
@@ -102,11 +104,11 @@ def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> lis
     figures = width >= WITH_FIGURES
     rows = [_cells(point, of, figures=figures) for point in of.points]
     names = (_cut(of.base, 14), _cut(of.other, 14)) if figures else ()
-    headings = [say("point"), *names, *said("change", "interval"), "n"]
+    headings = [gettext("point"), *names, *gettext_each("change", "interval"), "n"]
     if figures and of.metric is not Metric.TPS:
         headings[1:3] = [f"{heading} ms" for heading in headings[1:3]]
     widths = [max(cell_len(row[at]) for row in [headings, *rows]) for at in range(len(headings))]
-    verdicts = max(cell_len(say(point.verdict.value)) for point in of.points) if of.points else 0
+    verdicts = max(cell_len(gettext(point.verdict.value)) for point in of.points) if of.points else 0
     room = width - sum(widths) - 2 * len(widths) - 2 - verdicts
     intervals = [point.interval for point in of.points if point.interval is not None]
     forest = None
@@ -116,9 +118,9 @@ def comparison_table(of: Comparison, width: int, *, unicode: bool = True) -> lis
     lines = [_line(headings, widths)]
     for point, row in zip(of.points, rows, strict=True):
         plot = [forest.line(point.interval)] if forest else []
-        lines.append("  ".join([_line(row, widths), *plot, say(point.verdict.value)]))
+        lines.append("  ".join([_line(row, widths), *plot, gettext(point.verdict.value)]))
     if forest:
-        edges = say(
+        edges = gettext(
             "{zero} no difference, {edge} ±{delta}",
             zero=glyphs.zero,
             edge=glyphs.edge,
@@ -144,7 +146,7 @@ def noise_lines(of: NoiseFloor) -> list[str]:
     for point in of.points:
         spread = f"{percent(point.spread, plus=False)} ({_to(point.spread_low, point.spread_high)})"
         change = percent(math.expm1(point.interval.mean))
-        rows.append([_cut(point.label, LABEL), change, low_to_high(point.interval), spread, str(point.pairs)])
+        rows.append([_cut(str(point.label), LABEL), change, low_to_high(point.interval), spread, str(point.pairs)])
     widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
     lines += [_line(row, widths) for row in rows]
     worst = max(of.points, key=lambda point: point.spread)
@@ -177,25 +179,25 @@ def point_counts(of: Comparison) -> list[str]:
         return []
     counts = Counter(point.verdict for point in of.judged)
     words = [
-        say("{verdict} at {count}", verdict=say(verdict.value), count=counts[verdict])
+        gettext("{verdict} at {count}", verdict=gettext(verdict.value), count=counts[verdict])
         for verdict in Verdict
         if counts[verdict]
     ]
-    return [say("Of {count} points: {verdicts}", count=len(of.judged), verdicts=say(", ").join(words))]
+    return [gettext("Of {count} points: {verdicts}", count=len(of.judged), verdicts=gettext(", ").join(words))]
 
 
 def _unsettled(of: Comparison) -> list[str]:
     """What the pairs could have shown, and how many a new run takes, for each point that is inconclusive."""
     unsettled = [point for point in of.judged if point.verdict is Verdict.INCONCLUSIVE]
-    lines = [f"{printable(point.label)}: no verdict: {printable(point.reason)}" for point in of.points if point.reason]
+    lines = [
+        f"{printable(str(point.label))}: no verdict: {printable(point.reason)}" for point in of.points if point.reason
+    ]
     for point in unsettled[:UNSETTLED_SHOWN]:
         could = ""
         if point.detectable is not None:
-            what = "pairs" if of.paired else "trials"
-            could = f"these {what} could have shown {percent(point.detectable, plus=False)}; "
-        lines.append(
-            f"{printable(point.label)}: {could}{new_run_words(point.interval, point.new_run_pairs, paired=of.paired)}"
-        )
+            could = f"smallest detectable difference: {percent(point.detectable, plus=False)}; "
+        needed = new_run_words(point.interval, point.new_run_pairs, paired=of.paired)
+        lines.append(f"{printable(str(point.label))}: {could}{needed}")
     if len(unsettled) > UNSETTLED_SHOWN:
         lines.append(f"and {len(unsettled) - UNSETTLED_SHOWN} more points that are inconclusive")
     return lines
@@ -204,20 +206,19 @@ def _unsettled(of: Comparison) -> list[str]:
 def new_run_words(interval: Interval | None, pairs: int | None, *, paired: bool) -> str:
     """What new run would settle it, in words: pairs that are added to those of now would not do."""
     if interval is None:
-        what = "pairs" if paired else "trials a run"
-        return heard(f"fewer than {FEWEST_PAIRS} {what}: no claim is made")
+        return translated(few_pairs((), paired=paired))
     if paired and pairs is None:
-        return say("even a new run of 1,000 pairs would not settle it: the difference is about what counts as none")
+        return gettext("even a new run of 1,000 pairs would not settle it: the difference is about what counts as none")
     if pairs is None:
-        return say(
+        return gettext(
             "even two new runs of 1,000 trials a point would not settle it: the difference is about what counts as none"
         )
     if paired:
-        return say(
+        return gettext(
             "a new run of about {count} pairs, analysed without these, would settle it with a chance of 80 %",
             count=f"{pairs:,}",
         )
-    return say(
+    return gettext(
         "two new runs of about {count} trials a point, analysed without these, would settle it with a chance of 80 %",
         count=f"{pairs:,}",
     )
@@ -226,7 +227,7 @@ def new_run_words(interval: Interval | None, pairs: int | None, *, paired: bool)
 def _cells(point: PointComparison, of: Comparison, *, figures: bool) -> list[str]:
     interval = low_to_high(point.interval) if point.interval is not None else numbers.NOTHING
     change = percent(point.change) if math.isfinite(point.change) else numbers.NOTHING
-    cells = [_cut(heard_label(point.label), LABEL)]
+    cells = [_cut(translated(point.label), LABEL)]
     if figures:
         show = numbers.ms if of.metric is not Metric.TPS else numbers.rounded
         cells += [show(point.base), show(point.other)]

@@ -12,6 +12,7 @@ from pgdyno.analyse.compare import Comparison, PointComparison
 from pgdyno.analyse.gate import Gate, GatePoint, GateVerdict
 from pgdyno.analyse.interval import Interval
 from pgdyno.analyse.noise import NoiseFloor
+from pgdyno.messages import message_json
 from pgdyno.report.blocks import printable
 from pgdyno.report.comparison import confounding, low_to_high, new_run_words, percent, sentence
 
@@ -26,16 +27,17 @@ def comparison_json(of: Comparison) -> dict[str, Any]:
         "delta": of.delta,
         "overall": None if of.overall is None else point_json(of.overall),
         "points": [point_json(point) for point in of.points],
-        "unmatched": list(of.unmatched),
+        "unmatched": [str(label) for label in of.unmatched],
         "confounders": [asdict(each) for each in of.confounders],
-        "warnings": list(of.warnings),
+        "warnings": [str(each) for each in of.warnings],
+        "warning_details": [message_json(each) for each in of.warnings],
     }
 
 
 def point_json(point: PointComparison) -> dict[str, Any]:
     """One point."""
     return {
-        "label": point.label,
+        "label": str(point.label),
         "verdict": point.verdict.value,
         "pairs": point.pairs,
         "base": _number(point.base),
@@ -63,7 +65,7 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
     """A noise floor."""
     points = [
         {
-            "label": point.label,
+            "label": str(point.label),
             "pairs": point.pairs,
             "floor": point.floor,
             "interval": interval_json(point.interval),
@@ -79,7 +81,8 @@ def noise_json(of: NoiseFloor) -> dict[str, Any]:
         "delta": of.delta,
         "refused": None if of.refusal is None else asdict(of.refusal),
         "points": points,
-        "warnings": list(of.warnings),
+        "warnings": [str(each) for each in of.warnings],
+        "warning_details": [message_json(each) for each in of.warnings],
     }
 
 
@@ -106,14 +109,17 @@ def gate_junit(of: Gate) -> str:
         failures=str(sum(point.verdict is GateVerdict.REGRESSION for point in of.points)),
         errors=str(sum(point.verdict is GateVerdict.INCONCLUSIVE for point in of.points)),
     )
-    said = [*(f"confounder: {each.message}" for each in of.comparison.confounders), *of.comparison.warnings]
+    said = [*(f"confounder: {each.message}" for each in of.comparison.confounders), *map(str, of.comparison.warnings)]
     if of.comparison.confounders:
         properties = ElementTree.SubElement(suite, "properties")
         for each in of.comparison.confounders:
             ElementTree.SubElement(properties, "property", name="confounder", value=printable(each.message))
     for point in of.points:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=f"pgdyno.{of.comparison.metric.value}", name=printable(point.compared.label)
+            suite,
+            "testcase",
+            classname=f"pgdyno.{of.comparison.metric.value}",
+            name=printable(str(point.compared.label)),
         )
         if point.verdict is not GateVerdict.OK:
             tag = "failure" if point.verdict is GateVerdict.REGRESSION else "error"
@@ -127,16 +133,17 @@ def gate_junit(of: Gate) -> str:
 def gate_markdown(of: Gate) -> str:
     """A heading with the verdict, a sentence and a table, as for a comment on a change."""
     lines = [f"### pgdyno gate: {_escaped(gate_verdict_words(of))}", "", f"{_escaped(sentence(of.comparison))}.", ""]
-    lines += [f"Allowed for the worse: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
+    lines += [f"Allowed regression: {percent(of.limit, plus=False)} of {of.comparison.metric.words}.", ""]
     lines += ["| point | change | interval | pairs | gate |", "|---|--:|--:|--:|---|"]
     for point in of.points:
         interval = "–" if point.compared.interval is None else low_to_high(point.compared.interval)  # noqa: RUF001
         change = percent(point.compared.change) if math.isfinite(point.compared.change) else "–"  # noqa: RUF001
-        cells = [_escaped(point.compared.label), change, interval, str(point.compared.pairs)]
+        cells = [_escaped(str(point.compared.label)), change, interval, str(point.compared.pairs)]
         lines.append(f"| {' | '.join([*cells, point.verdict.value])} |")
     notes = [gate_words(of, point) for point in of.points if point.verdict is GateVerdict.INCONCLUSIVE]
     confounders = [f"confounder: {each.message}" for each in of.comparison.confounders]
-    return "\n".join([*lines, *_listed(confounders), *_listed(notes), *_listed(of.comparison.warnings)]) + "\n"
+    warnings = [str(each) for each in of.comparison.warnings]
+    return "\n".join([*lines, *_listed(confounders), *_listed(notes), *_listed(warnings)]) + "\n"
 
 
 def gate_verdict_words(of: Gate) -> str:
@@ -152,11 +159,11 @@ def gate_words(of: Gate, point: GatePoint) -> str:
     """One point of a gate in a sentence."""
     interval = point.compared.interval
     if point.compared.reason is not None:
-        return f"{printable(point.compared.label)}: no verdict: {printable(point.compared.reason)}"
-    seen = f"{printable(point.compared.label)}: {percent(point.compared.change)} of {of.comparison.metric.words}"
+        return f"{printable(str(point.compared.label))}: no verdict: {printable(point.compared.reason)}"
+    seen = f"{printable(str(point.compared.label))}: {percent(point.compared.change)} of {of.comparison.metric.words}"
     if interval is not None:
         seen += f" ({100 * interval.level:.3g} % interval {low_to_high(interval)})"
-    allowed = f"allowed for the worse: {percent(of.limit, plus=False)}"
+    allowed = f"allowed regression: {percent(of.limit, plus=False)}"
     if point.verdict is GateVerdict.INCONCLUSIVE:
         return f"{seen}, {allowed}; {new_run_words(interval, point.new_run_pairs, paired=of.comparison.paired)}"
     return f"{seen}, {allowed}"

@@ -9,11 +9,12 @@ from pgdyno.analyse.scaling import ScalingCurve, scaling
 from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.analyse.source import Remembered, RunSource
 from pgdyno.analyse.summary import PointSummary, summarise
+from pgdyno.messages import Message
 from pgdyno.records import Manifest, Outcome, TargetRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.palette import looks
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext, translated
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +22,11 @@ class Note:
     """A warning, and the points that it is about."""
 
     message: str
+    """In the language of now."""
     points: tuple[str, ...]
     """As people call them; empty when the run as a whole is meant."""
+    warning: Message | None = None
+    """What the message is made of, where the analysis warns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,7 @@ class Digest:
 
     def point_name(self, point: PointSummary) -> str:
         """`16 clients`, with the series before it where there are several."""
-        clients = numbers.count(point.clients, "client") if point.clients else say("clients not told")
+        clients = numbers.clients(point.clients) if point.clients else gettext("clients not told")
         return f"{self.named[point.series].name}, {clients}" if len(self.named) > 1 else clients
 
     def server_name(self, series: Series) -> str:
@@ -98,30 +102,30 @@ def notes(of: Digest) -> list[Note]:
     run_notes = []
     if manifest.outcome is None:
         run_notes.append(
-            say(
+            gettext(
                 "the run has not ended: {count} of {trials} are here",
                 count=len(of.run.trials),
-                trials=numbers.count(manifest.trials_planned, "trial"),
+                trials=numbers.trials(manifest.trials_planned),
             )
         )
     elif len(of.run.trials) < manifest.trials_planned:
         run_notes.append(
-            say(
+            gettext(
                 "{count} of {planned} planned trials were made",
                 count=len(of.run.trials),
                 planned=manifest.trials_planned,
             )
         )
-    run_notes += manifest.notes
-    about: dict[str, list[str]] = {}
+    run_notes += manifest.shown_notes
+    about: dict[Message, list[str]] = {}
     for curve in of.curves:
         for warning in curve.warnings:
-            about.setdefault(warning.message, []).append(of.named[curve.series].name if len(of.curves) > 1 else "")
+            about.setdefault(warning, []).append(of.named[curve.series].name if len(of.curves) > 1 else "")
     for point in of.points:
         for warning in point.warnings:
-            about.setdefault(warning.message, []).append(of.point_name(point))
+            about.setdefault(warning, []).append(of.point_name(point))
     return [Note(message, ()) for message in run_notes] + [
-        Note(message, _where(names, len(of.points))) for message, names in about.items()
+        Note(translated(warning), _where(names, len(of.points)), warning) for warning, names in about.items()
     ]
 
 

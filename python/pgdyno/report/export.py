@@ -13,11 +13,14 @@ from rich.cells import cell_len
 from pgdyno.analyse.scaling import ScalingCurve
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.summary import PointSummary
+from pgdyno.messages import message_json
 from pgdyno.records import Latency, TrialRecord
+from pgdyno.records.masking import masked_plan
+from pgdyno.report.answer_json import answer_json, estimate_json
 from pgdyno.report.digest import Digest, digest, notes
-from pgdyno.report.heard import heard
+from pgdyno.report.extras import Extras
 from pgdyno.report.tables import PointRow, parameter_heading, point_rows
-from pgdyno.report.texts import later, said, say
+from pgdyno.report.texts import gettext, gettext_each, gettext_noop
 from pgdyno.report.wrapping import set_cell, wrapped
 
 FORMAT = 1
@@ -101,16 +104,23 @@ def _cell(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
-def to_json(run: RunSource) -> str:
-    """The run as analysed: manifest, curves, points and trials; latencies in nanoseconds."""
-    of = digest(run)
+def to_json(of: Digest, extras: Extras) -> str:
+    """The run as analysed: answer, manifest, curves, points and trials; latencies in nanoseconds."""
     document = {
         "format": FORMAT,
-        "manifest": of.manifest.model_dump(mode="json"),
-        "notes": [{"message": note.message, "points": note.points} for note in notes(of)],
+        "answer": answer_json(of, extras),
+        "manifest": masked_plan(of.manifest.model_dump(mode="json")),
+        "notes": [
+            {
+                **({} if note.warning is None else message_json(note.warning)),
+                "message": note.message,
+                "points": note.points,
+            }
+            for note in notes(of)
+        ],
         "curves": [_curve(curve) for curve in of.curves],
         "points": [_point(point) for point in of.points],
-        "trials": [trial.model_dump(mode="json") for trial in run.trials],
+        "trials": [trial.model_dump(mode="json") for trial in of.run.trials],
     }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
@@ -121,19 +131,19 @@ def _curve(curve: ScalingCurve) -> dict[str, Any]:
         **curve.series.parameters(),
         "peak_clients": curve.peak.clients,
         "knee_clients": curve.knee.clients if curve.knee is not None else None,
-        "warnings": [{"code": each.code.value, "message": each.message} for each in curve.warnings],
+        "warnings": [{"code": each.id, **message_json(each)} for each in curve.warnings],
     }
 
 
 def _point(point: PointSummary) -> dict[str, Any]:
-    series, tps, latency, losses = point.series, point.tps, point.latency, point.losses
+    series, latency, losses = point.series, point.latency, point.losses
     return {
         "target": series.target,
         "clients": point.clients,
         **point.point.model_dump(mode="json", exclude={"clients"}),
         "finished_trials": point.finished,
         "failed_trials": point.failed,
-        "tps": None if tps is None else {"mean": tps.mean, "half": tps.half, "n": tps.n, "confidence": 0.95},
+        "tps": estimate_json(point.tps),
         "latency_ns": None
         if latency is None
         else {
@@ -152,7 +162,7 @@ def _point(point: PointSummary) -> dict[str, Any]:
         "retried": losses.retried,
         "retries": losses.retries,
         "errors": [error.model_dump(mode="json") for error in point.errors],
-        "warnings": [{"code": each.code.value, "message": each.message} for each in point.warnings],
+        "warnings": [{"code": each.id, **message_json(each)} for each in point.warnings],
     }
 
 
@@ -163,13 +173,13 @@ def to_markdown(run: RunSource) -> str:
 
 def points_markdown(of: Digest) -> str:
     """The same of a run that is analysed already."""
-    headings = [*map(parameter_heading, of.parameters), *said(*_FIGURES)]
+    headings = [*map(parameter_heading, of.parameters), *gettext_each(*_FIGURES)]
     table = [headings, *([escaped(cell) for cell in _cells(row)] for row in point_rows(of))]
     named = len(of.parameters)
     for name in _DISPENSABLE:
         if _width(table, 1) <= COLUMNS:
             break
-        at = table[0].index(say(name), named)
+        at = table[0].index(gettext(name), named)
         table = [[*line[:at], *line[at + 1 :]] for line in table]
     pad = " " if _width(table, 3) <= COLUMNS else ""
     widths = _widths(table)
@@ -180,7 +190,16 @@ def points_markdown(of: Digest) -> str:
     return "\n".join(lines) + "\n" + _footnotes(of)
 
 
-_FIGURES = (later("clients"), "tps", "±", "p50 ms", "p95 ms", "p99 ms", later("max ms"), later("errors"))
+_FIGURES = (
+    gettext_noop("clients"),
+    "tps",
+    "±",
+    "p50 ms",
+    "p95 ms",
+    "p99 ms",
+    gettext_noop("max ms"),
+    gettext_noop("errors"),
+)
 _DISPENSABLE = ("max ms", "p50 ms", "p95 ms", "errors")
 """Columns that go, in this order, where names are long."""
 
@@ -218,5 +237,5 @@ def _footnotes(of: Digest) -> str:
     lines = []
     for note in notes(of):
         where = f" ({escaped('; '.join(note.points))})" if note.points else ""
-        lines += wrapped(f"- {escaped(heard(note.message))}{where}", COLUMNS, "  ")
+        lines += wrapped(f"- {escaped(note.message)}{where}", COLUMNS, "  ")
     return "\n" + "\n".join(lines) + "\n" if lines else ""

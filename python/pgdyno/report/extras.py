@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pgdyno.analyse.compare import Comparison
+from pgdyno.analyse.compare import Comparison, Verdict
 from pgdyno.analyse.dips import Dip
 from pgdyno.analyse.evidence import ExplainedDip
 from pgdyno.analyse.price import PriceList
@@ -45,6 +45,8 @@ class Extras:
     """The arm of the comparisons that each series belongs to."""
     left_out: Collection[int] = ()
     """Trials that the comparisons go without, for the audit calls them invalid."""
+    alike_settings: Collection[str] = ()
+    """Settings that only some targets changed, to what is the default of the others."""
     apart: Sequence[str] = ()
     """Runs that have no point in common with the first: they stand beside it, and are not compared."""
     published: Published | None = None
@@ -66,3 +68,14 @@ class Extras:
     """By finished trial; None: nobody looked yet."""
     unseen: int = 0
     """Trials with a probe whose samples were not read: of a large sweep, what stands for each point is."""
+
+    def ranks(self, best: Series, worst: Series) -> bool:
+        """Whether a title may name `best` as the higher one: of arms only where their comparison is settled so."""
+        names = self.arms.get(best), self.arms.get(worst)
+        verdicts = {(each.base, each.other): each.chief.verdict for each in self.comparisons if each.chief is not None}
+        is_faster = verdicts.get((names[1] or "", names[0] or "")) is Verdict.FASTER
+        is_slower = verdicts.get((names[0] or "", names[1] or "")) is Verdict.SLOWER
+        return not self.comparisons or is_faster or is_slower
+
+
+NO_EXTRAS = Extras()

@@ -24,11 +24,12 @@ from pgdyno.report.charts.scaling import scaling_chart
 from pgdyno.report.charts.spectrum import SpectrumLine, spectrum_chart
 from pgdyno.report.charts.timeline import TrialStrip, timeline_chart
 from pgdyno.report.digest import Digest
+from pgdyno.report.extras import NO_EXTRAS, Extras
 from pgdyno.report.palette import MARKERS, Look
 from pgdyno.report.rates import has_rates
 from pgdyno.report.scale import linear_ticks
 from pgdyno.report.svg import Drawing, element, line
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 
 BOTH_LAYOUTS_UP_TO = 12
 """Strips; with more of them the narrow form is left out of the folded ones, to keep the file small."""
@@ -62,7 +63,9 @@ class Figure:
         return self.drawn(Layout.NARROW) if self.has_narrow else None
 
 
-def curves_figure(of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS) -> Figure | None:
+def curves_figure(
+    of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FITS, extras: Extras = NO_EXTRAS
+) -> Figure | None:
     """Throughput by clients; where only one number of clients was tried, the series beside each other.
 
     None in open loop, where throughput is what the plan asks for.
@@ -70,7 +73,7 @@ def curves_figure(of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FIT
     if has_rates(of):
         return None
     if any(len(curve.points) > 1 for curve in of.curves):
-        title, bands = words.scaling_title(of), usl_bands(of, fits)
+        title, bands = words.scaling_title(of, extras), usl_bands(of, fits)
 
         def draw(layout: Layout) -> Drawing:
             return scaling_chart(of.curves, of.named, title, layout, bands, sides_of(of))
@@ -78,7 +81,7 @@ def curves_figure(of: Digest, fits: Mapping[Series, UslFit | NotFitted] = NO_FIT
         return drawn_figure("scaling", title, draw)
     if len(of.curves) > 1:
         points = [curve.peak for curve in of.curves]
-        title = words.dots_title(of, points)
+        title = words.dots_title(of, points, extras)
         return drawn_figure("throughput", title, lambda layout: dots_chart(points, of.named, title, layout))
     return None
 
@@ -207,7 +210,7 @@ def _strip(
 
 
 def _problem(trial: TrialRecord) -> str | None:
-    return None if trial.outcome is Outcome.FINISHED else say(trial.outcome.value)
+    return None if trial.outcome is Outcome.FINISHED else gettext(trial.outcome.value)
 
 
 def drawn_figure(name: str, title: str, draw: Callable[[Layout], Drawing]) -> Figure:

@@ -18,6 +18,7 @@ from markupsafe import Markup, escape
 
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.usl import fit_curve
+from pgdyno.records.masking import masked_plan
 from pgdyno.report import figures, palette, tables, words
 from pgdyno.report.analysis import usl_words
 from pgdyno.report.answer import answer, shows_peak
@@ -25,7 +26,6 @@ from pgdyno.report.charts.cell import bar, sparkline
 from pgdyno.report.digest import Digest, Note, digest, notes
 from pgdyno.report.disturbances import disturbance_lines
 from pgdyno.report.extras import Extras
-from pgdyno.report.heard import heard
 from pgdyno.report.palette import Theme
 from pgdyno.report.plan_toml import plan_toml
 from pgdyno.report.preparation import preparation_line
@@ -45,7 +45,7 @@ from pgdyno.report.sections.inside import growth_table, server_statement_table
 from pgdyno.report.sections.loops import is_closed, loops_figure
 from pgdyno.report.sections.times import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
-from pgdyno.report.texts import capital, say, say_count, sentence, speaking
+from pgdyno.report.texts import capital, current_language, gettext, ngettext, sentence, sentence_space
 from pgdyno.report.workload_tables import sweep_table, tpcc_table
 
 Content = dict[str, Any]
@@ -72,7 +72,7 @@ def render_content(content: Content) -> str:
     """The page of what `report_content` worked out."""
     style, script = page_style(), page_file("script.js") + page_file("timeline.js")
     context = {
-        "language": speaking().value,
+        "language": current_language().value,
         "policy": policy(style, script),
         "style": Markup(style),  # noqa: S704 - our own file
         "script": Markup(script),  # noqa: S704 - our own file
@@ -90,7 +90,7 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         "manifest": of.manifest,
         "name": of.manifest.plan.get("name") or of.manifest.workload,
         "started": of.manifest.started_at.strftime("%Y-%m-%d %H:%M UTC"),
-        "notes": [*_apart(extras), *(Note(heard(note.message), note.points) for note in notes(of))],
+        "notes": [*_apart(extras), *notes(of)],
         "trials": of.run.trials,
         "unfinished": of.unfinished,
         "failed_table": failed_table(of),
@@ -101,7 +101,7 @@ def report_content(of: Digest, location: str, extras: Extras) -> Content:
         "orders": tpcc_table(of),
         "sweep": sweep_table(of),
         **_claim(of, extras),
-        **_curves(of),
+        **_curves(of, extras),
         **_times(of, extras),
         **_about(of, extras),
     }
@@ -131,12 +131,12 @@ def _claim(of: Digest, extras: Extras) -> dict[str, object]:
     }
 
 
-def _curves(of: Digest) -> dict[str, object]:
+def _curves(of: Digest, extras: Extras) -> dict[str, object]:
     """Scaling and latency."""
     fits = {curve.series: fit_curve(curve) for curve in of.curves[: figures.BANDS_UP_TO]}
     usl = [(of.named[series].name, fit) for series, fit in fits.items()]
     return {
-        "curves": figures.curves_figure(of, fits),
+        "curves": figures.curves_figure(of, fits, extras),
         "latency": figures.latency_figure(of),
         "usl": [f"{name}: {usl_words(fit)}" for name, fit in usl] if any(len(c.points) > 1 for c in of.curves) else [],
         "spectrum": figures.spectrum_figure(of),
@@ -163,7 +163,7 @@ def _times(of: Digest, extras: Extras) -> dict[str, object]:
 
 def _about(of: Digest, extras: Extras) -> dict[str, object]:
     """Statements, processes, price, differences, plan, environment."""
-    differing, settings = settings_tables(of.manifest.targets)
+    differing, settings = settings_tables(of.manifest.targets, extras.alike_settings)
     return {
         "statements": tables.statement_table(of),
         "processes": [process_table(number, sums) for number, sums in extras.processes.items()],
@@ -185,7 +185,7 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
         "description": _described(of.manifest.plan.get("description")),
         "prepared": preparation_line(of.run.trials),
         "disturbances": [*search_lines(of.manifest), *disturbance_lines(of.run.trials)],
-        "plan": plan_toml(of.manifest.plan),
+        "plan": plan_toml(masked_plan(of.manifest.plan)),
         "again": "pgdyno plan check plan.toml\npgdyno run plan.toml",
         "host": host_facts(of),
         "servers": server_table(of.manifest.targets),
@@ -194,7 +194,7 @@ def _about(of: Digest, extras: Extras) -> dict[str, object]:
 
 
 def _apart(extras: Extras) -> list[Note]:
-    told = say("it has no point in common with the first run, and is not compared with it")
+    told = gettext("it has no point in common with the first run, and is not compared with it")
     return [Note(told, (run,)) for run in extras.apart]
 
 
@@ -240,7 +240,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         loader=FunctionLoader(page_file),
     )
-    environment.globals |= {"say": say, "say_count": say_count, "marked": _marked, "code": _code, "link": _link}
+    environment.globals |= {"gettext": gettext, "ngettext": ngettext, "sentence_space": sentence_space}
+    environment.globals |= {"marked": _marked, "code": _code, "link": _link}
     environment.filters["capfirst"] = capital
     environment.filters["sentence"] = sentence
     environment.filters["where"] = where
@@ -250,7 +251,7 @@ def _environment() -> Environment:
 
 def _marked(text: str, **values: object) -> Markup:
     """A text of the page whose placeholders may be markup; everything else is escaped."""
-    return escape(say(text)).format(**values)
+    return escape(gettext(text)).format(**values)
 
 
 def _code(text: str) -> Markup:
@@ -270,7 +271,7 @@ def where(points: Sequence[str]) -> str:
     """Some names, or how many there are."""
     if len(points) <= POINTS_NAMED:
         return "; ".join(points)
-    return say(
+    return gettext(
         "{points} and {count} more points",
         points="; ".join(points[: POINTS_NAMED - 1]),
         count=len(points) - POINTS_NAMED + 1,
@@ -301,23 +302,23 @@ def _query(location: str) -> str:
 def _sections(context: Content) -> list[tuple[str, str]]:
     """Links to what this page has."""
     sections = [
-        ("validity", say("Validity"), context["validity"]),
-        ("comparison", say("Comparison"), context["comparisons"] or context["published"]),
-        ("points", say("Points"), context["rows"]),
+        ("validity", gettext("Validity"), context["validity"]),
+        ("comparison", gettext("Comparison"), context["comparisons"] or context["published"]),
+        ("points", gettext("Points"), context["rows"]),
         (
             "scaling-h",
-            say("Scaling") if context["latency"] else say("Throughput"),
+            gettext("Scaling") if context["latency"] else gettext("Throughput"),
             context["curves"] or context["latency"],
         ),
-        ("spectrum-h", say("Latency"), context["spectrum"]),
-        ("time-h", say("Second by second"), context["trials"]),
-        ("dips", say("Dips"), context["dips"]),
-        ("statements", say("Statements"), context["statements"] or context["processes"] or context["growth"]),
-        ("failed", say("Failed trials"), context["unfinished"]),
-        ("price", say("Price"), True),
-        ("differences", say("Differences"), True),
-        ("plan", say("Plan"), True),
-        ("environment", say("Environment"), True),
-        ("raw", say("Raw data"), True),
+        ("spectrum-h", gettext("Latency"), context["spectrum"]),
+        ("time-h", gettext("Second by second"), context["trials"]),
+        ("dips", gettext("Dips"), context["dips"]),
+        ("statements", gettext("Statements"), context["statements"] or context["processes"] or context["growth"]),
+        ("failed", gettext("Failed trials"), context["unfinished"]),
+        ("price", gettext("Price"), True),
+        ("differences", gettext("Differences"), True),
+        ("plan", gettext("Plan"), True),
+        ("environment", gettext("Environment"), True),
+        ("raw", gettext("Raw data"), True),
     ]
     return [(at, name) for at, name, there in sections if there]

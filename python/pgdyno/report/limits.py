@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pgdyno.report import numbers
 from pgdyno.report.blocks import printable
 from pgdyno.report.numbers import NOTHING
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import gettext, gettext_noop, ngettext
 from pgdyno.store.limits import SeenBeside
 from pgdyno.units import format_bytes
 
@@ -19,7 +19,7 @@ DISK_FULL = 0.9
 MUCH_STEAL = 0.05
 MOST = 0.5
 """Share of active sessions that is called most of them."""
-CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", later("other"))
+CLASSES = ("CPU", "I/O", "WAL", "Lock", "LWLock", "Client", gettext_noop("other"))
 """Classes of waits, in the order in which pictures stack them."""
 MOST_ROWS = 24
 HEADINGS = ("trial", "CPU", "steal", "active", "WAL/s", "disk", "top wait", "limit")
@@ -36,8 +36,8 @@ class Limit:
     """The figures behind it."""
 
 
-NOTHING_ALONE = later("nothing alone")
-NOT_KNOWN = later("not known")
+NOTHING_ALONE = gettext_noop("nothing alone")
+NOT_KNOWN = gettext_noop("not known")
 
 
 def wait_class(wait_type: str, wait: str) -> str:
@@ -50,7 +50,7 @@ def wait_class(wait_type: str, wait: str) -> str:
 def limit_of(seen: SeenBeside | None) -> Limit:
     """What most active sessions of the measured part did, and whether the host had time left."""
     if seen is None:
-        return Limit(say(NOT_KNOWN), say("no probe beside it"))
+        return Limit(gettext(NOT_KNOWN), gettext("no probe"))
     shares = _shares(seen)
     about = []
     if shares:
@@ -58,30 +58,30 @@ def limit_of(seen: SeenBeside | None) -> Limit:
         top = next(wait or kind for kind, wait, _ in seen.waits if wait_class(kind, wait) == chief)
         share = _percent(shares[chief])
         if chief == "CPU":
-            about.append(say("{share} of active sessions on a processor", share=share))
+            about.append(gettext("{share} of active sessions on a processor", share=share))
         else:
-            about.append(say("{share} of active sessions waiting: {wait}", share=share, wait=top))
+            about.append(gettext("{share} of active sessions waiting: {wait}", share=share, wait=top))
     if seen.cpu is not None:
-        about.append(say("host {share} busy", share=_percent(seen.cpu)))
+        about.append(gettext("host {share} busy", share=_percent(seen.cpu)))
     if seen.steal is not None and seen.steal >= MUCH_STEAL:
-        about.append(say("{share} of its time stolen", share=_percent(seen.steal)))
+        about.append(gettext("{share} of its time stolen", share=_percent(seen.steal)))
     if seen.disk_utilisation is not None and seen.disk_utilisation >= MOST:
-        about.append(say("disk {share} busy", share=_percent(seen.disk_utilisation)))
-    return Limit(say(_word(seen, shares)), say(", ").join(about) or say("the probe saw no active session"))
+        about.append(gettext("disk {share} busy", share=_percent(seen.disk_utilisation)))
+    return Limit(gettext(_word(seen, shares)), gettext(", ").join(about) or gettext("the probe saw no active session"))
 
 
 def _word(seen: SeenBeside, shares: Mapping[str, float]) -> str:
     chief = max(shares, key=lambda name: shares[name], default=None)
     if seen.steal is not None and seen.steal >= MUCH_STEAL:
-        return later("steal")
+        return gettext_noop("steal")
     if chief not in (None, "CPU", "Client") and shares[chief or ""] >= MOST:
         return chief or ""
     if seen.cpu is not None and seen.cpu >= BUSY:
         return "CPU"
     if seen.disk_utilisation is not None and seen.disk_utilisation >= DISK_FULL:
-        return later("disk")
+        return gettext_noop("disk")
     if chief == "Client" and shares[chief] >= MOST:
-        return later("clients")
+        return gettext_noop("clients")
     return NOTHING_ALONE if chief is not None else NOT_KNOWN
 
 
@@ -104,7 +104,7 @@ def limit_lines(trials: Sequence[SeenBeside]) -> list[str]:
     widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
     lines = ["as the probe saw the server while it was measured:", *(_line(row, widths) for row in rows)]
     more = len(trials) - MOST_ROWS
-    return [*lines, f"and {numbers.count(more, 'more trial')}"] if more > 0 else lines
+    return [*lines, f"and {ngettext('{count:,} more trial', '{count:,} more trials', more)}"] if more > 0 else lines
 
 
 def _row(seen: SeenBeside) -> tuple[str, ...]:

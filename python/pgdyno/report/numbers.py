@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from pgdyno.analyse.estimate import Estimate
-from pgdyno.report.texts import Language, say, say_count, speaking
+from pgdyno.report.texts import Language, current_language, gettext, ngettext
 from pgdyno.units import format_significant
 
 NOTHING = "\u2013"
@@ -30,14 +30,30 @@ def half(value: Estimate | None) -> str:
 
 
 def low_to_high(value: Estimate) -> str:
-    """The interval's ends, with the digits of the mean: `70,100 to 72,500`."""
-    digits = digits_of(value)
-    return between(rounded(max(value.low, 0.0), digits), rounded(value.high, digits))
+    """The interval's ends, to the place of the mean: `70,100 to 72,500`, and `990 to 1,010` about 1,000."""
+    low, high = max(value.low, 0.0), value.high
+    if value.mean <= 0:
+        return between(rounded(low), rounded(high))
+    decimals = digits_of(value) - 1 - math.floor(math.log10(value.mean))
+    return between(_to_place(low, decimals), _to_place(high, decimals))
+
+
+def _to_place(number: float, decimals: int) -> str:
+    """`number` to so many decimals; to tens, hundreds and so on where they are negative."""
+    return f"{round(number, decimals):,.{max(decimals, 0)}f}"
 
 
 def between(low: str, high: str) -> str:
     """`70,100 to 72,500`."""
-    return say("{low} to {high}", low=low, high=high)
+    return gettext("{low} to {high}", low=low, high=high)
+
+
+def apart(low: float, high: float) -> tuple[str, str]:
+    """Both to one place, which shows two digits of their difference: 995.4 and 1,004.6; six digits at most."""
+    if high <= low:
+        return rounded(low), rounded(high)
+    decimals = min(1 - math.floor(math.log10(high - low)), 5 - math.floor(math.log10(high)))
+    return _to_place(low, decimals), _to_place(high, decimals)
 
 
 def digits_of(value: Estimate) -> int:
@@ -73,17 +89,27 @@ def axis(tick: float) -> str:
     return f"{tick:g}"
 
 
-def count(number: int, one: str, many: str | None = None) -> str:
+def clients(number: int) -> str:
+    """`16 clients`, `1 client`."""
+    return ngettext("{count:,} client", "{count:,} clients", number)
+
+
+def trials(number: int) -> str:
     """`3 trials`, `1 trial`."""
-    return say_count(number, f"{{count}} {one}", f"{{count}} {many or one + 's'}")
+    return ngettext("{count:,} trial", "{count:,} trials", number)
+
+
+def count(number: int, one: str) -> str:
+    """`3 runs`, `1 run`: in English, for the terminal and the pages of the live server."""
+    return f"{number:,} {one}{'' if number == 1 else 's'}"
 
 
 def span_of_years(years: float) -> str:
     """`3 years`, `1 year`, `1.5 years`."""
     number = f"{years:g}"
-    if years == 1 and speaking() is Language.ENGLISH:
+    if years == 1 and current_language() is Language.ENGLISH:
         return f"{number} year"
-    return say("{years} years", years=number)
+    return gettext("{years} years", years=number)
 
 
 def percentile_name(percentile: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgdyno.analyse.metric import Metric
 from pgdyno.analyse.pairs import Arms, Confounder, between
-from pgdyno.audit.pairing import pairing_between, words_of
+from pgdyno.audit.pairing import pairing_between, topic_of_pair, words_of
 from pgdyno.fingerprint.compare import topic_of
 from pgdyno.report.gathered import Gathered
 from pgdyno.store import RunData
@@ -22,4 +22,5 @@ def arms_between(base: StoredRun, other: StoredRun, metric: Metric) -> Arms:
     """
     found = pairing_between(base, other)
     refused = [Confounder(topic_of(each.field), each.field, words_of(each)) for each in found.refused]
+    refused += [Confounder(topic_of_pair(each), each.rule, each.message) for each in found.invalid]
     return replace(between(base, other, metric), confounders=(*refused, *found.confounders))

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from pgdyno.analyse.estimate import Estimate
 from pgdyno.analyse.summary import PointSummary
-from pgdyno.analyse.warning import WarningCode
+from pgdyno.analyse.warning import KNEE_NOT_DETERMINED, PEAK_AT_EDGE
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
-from pgdyno.report.heard import heard
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext, translated
 from pgdyno.report.words import interval
 
 MOST_NAMED = 9
@@ -29,7 +28,7 @@ class Peak:
     @property
     def clients(self) -> str:
         """How many there are, in words: an import may not know."""
-        return numbers.count(self.point.clients, "client") if self.point.clients else say("clients not told")
+        return numbers.clients(self.point.clients) if self.point.clients else gettext("clients not told")
 
 
 def peaks(of: Digest) -> list[Peak]:
@@ -52,13 +51,13 @@ def peaks_text(of: Digest) -> str:
     if len(found) == 1:
         only = found[0]
         if not only.point.clients:
-            return say(
+            return gettext(
                 "{server} reaches {tps} transactions a second ({interval}); clients not told",
                 server=only.name,
                 tps=numbers.estimate(only.tps),
                 interval=interval(only.tps),
             )
-        return say(
+        return gettext(
             "{server} reaches {tps} transactions a second at {clients} ({interval})",
             server=only.name,
             tps=numbers.estimate(only.tps),
@@ -67,7 +66,7 @@ def peaks_text(of: Digest) -> str:
         )
     ordered = sorted(found, key=lambda peak: peak.tps.mean)
     first, last = ordered[0], ordered[-1]
-    return say(
+    return gettext(
         "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
         low=numbers.estimate(first.tps),
         lowest=first.name,
@@ -80,8 +79,8 @@ def edges(of: Digest) -> Iterator[str]:
     """Where the peak was not reached: the answer is then a lower bound."""
     for curve in of.curves:
         for warning in curve.warnings:
-            if warning.code is WarningCode.PEAK_AT_EDGE:
-                said = heard(warning.message)
+            if warning.id == PEAK_AT_EDGE:
+                said = translated(warning)
                 yield said if len(of.named) == 1 else f"{of.named[curve.series].name}: {said}"
 
 
@@ -91,11 +90,10 @@ def _knee(of: Digest) -> Iterator[str]:
         if curve.peak is curve.points[-1] or curve.knee is curve.peak:
             continue
         if curve.knee is not None:
-            clients = numbers.count(curve.knee.clients, "client")
-            yield say("the knee is at {clients}, the fewest shown to reach 95 % of the peak", clients=clients)
+            clients = numbers.clients(curve.knee.clients)
+            yield gettext("the knee is at {clients}, the fewest shown to reach 95 % of the peak", clients=clients)
         else:
-            unknown = [each for each in curve.warnings if each.code is WarningCode.KNEE_NOT_DETERMINED]
-            yield from (heard(each.message) for each in unknown)
+            yield from (translated(each) for each in curve.warnings if each == KNEE_NOT_DETERMINED)
 
 
 def spread(of: Digest) -> Iterator[str]:
@@ -103,7 +101,7 @@ def spread(of: Digest) -> Iterator[str]:
     found = peaks(of)
     if len(found) > 1:
         for peak in found[:MOST_NAMED]:
-            yield say(
+            yield gettext(
                 "{name}: {tps} transactions a second at {clients} ({interval})",
                 name=peak.name,
                 tps=numbers.estimate(peak.tps),
@@ -111,17 +109,18 @@ def spread(of: Digest) -> Iterator[str]:
                 interval=interval(peak.tps),
             )
         if len(found) > MOST_NAMED:
-            yield say("and {count} more", count=len(found) - MOST_NAMED)
+            yield gettext("and {count} more", count=len(found) - MOST_NAMED)
         return
     yield from _knee(of)
     rates = found[0].point.tps_by_trial
     if len(rates) < 2:
-        yield say("one trial does not show how much trials differ")
+        yield gettext("one trial does not show how much trials differ")
         return
     low, high = min(rates), max(rates)
-    yield say(
+    low_text, high_text = numbers.apart(low, high)
+    yield gettext(
         "noise: the trials there lie between {low} and {high}, {percent} % apart",
-        low=numbers.rounded(low, numbers.digits_of(found[0].tps)),
-        high=numbers.rounded(high, numbers.digits_of(found[0].tps)),
+        low=low_text,
+        high=high_text,
         percent=numbers.rounded(100 * (high - low) / found[0].tps.mean, 2) if found[0].tps.mean > 0 else 0,
     )

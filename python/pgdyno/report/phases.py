@@ -11,7 +11,7 @@ from pgdyno.records import PhaseFigures
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each, ngettext
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +61,14 @@ def phases_text(of: Digest) -> str | None:
     rates = [phase.tps.mean for phase in counted]
     told = {
         "name": servers.pop() if len(servers) == 1 else of.manifest.workload,
-        "phases": numbers.count(len({phase.name for phase in counted}), "phase"),
+        "phases": ngettext("{count:,} phase", "{count:,} phases", len({phase.name for phase in counted})),
         "tps": _span([numbers.rounded(rate) for rate in (min(rates), max(rates))]),
     }
     slow = [(phase.percentiles_ns("p99")[-1], phase) for phase in counted if phase.percentiles_ns("p99")]
     if not slow:
-        return say("{name} in {phases}: {tps} transactions a second", **told)
+        return gettext("{name} in {phases}: {tps} transactions a second", **told)
     best, (worst_ns, worst) = min(each[0] for each in slow), max(slow, key=lambda each: each[0])
-    return say(
+    return gettext(
         "{name} in {phases}: {tps} transactions a second; p99 {ms} ms, the highest in {worst}",
         ms=_span([numbers.ms(best), numbers.ms(worst_ns)]),
         worst=worst.name,
@@ -86,7 +86,7 @@ def phase_table(of: Digest) -> Table | None:
     rows = tuple(
         (
             *((of.point_name(phase.point),) if several else ()),
-            phase.name if phase.result else say("{phase} (no result)", phase=phase.name),
+            phase.name if phase.result else gettext("{phase} (no result)", phase=phase.name),
             _asked(asked.get(phase.name, {}).get("rate")),
             numbers.estimate(phase.tps),
             numbers.half(phase.tps),
@@ -95,11 +95,18 @@ def phase_table(of: Digest) -> Table | None:
         )
         for phase in phases
     )
-    headings = (*((say("point"),) if several else ()), *said("phase", "rate"), "tps", "±", "p50, ms", "p99, ms")
-    caption = say(
+    headings = (
+        *((gettext("point"),) if several else ()),
+        *gettext_each("phase", "rate"),
+        "tps",
+        "±",
+        "p50, ms",
+        "p99, ms",
+    )
+    caption = gettext(
         "Phases, by the transactions that were due in each; percentiles: the lowest and highest of the trials"
     )
-    return Table(caption, (*headings, say("not served")), rows, 2 if several else 1)
+    return Table(caption, (*headings, gettext("not served")), rows, 2 if several else 1)
 
 
 def _span(values: Sequence[str]) -> str:

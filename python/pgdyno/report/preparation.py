@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 from pgdyno.units import format_duration
 
 
@@ -17,18 +17,18 @@ def preparation_line(trials: Sequence[TrialRecord]) -> str:
         return ""
     took = [each.seconds for each in known]
     told = {
-        "trials": numbers.count(len(took), "trial"),
+        "trials": numbers.trials(len(took)),
         "seconds": _short(sum(took)),
         "methods": ", ".join(dict.fromkeys(each.method for each in known)),
     }
     if len(took) > 1:
         each = numbers.between(_short(min(took)), _short(max(took)))
-        line = say("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **told)
+        line = gettext("preparing {trials} took {seconds} ({each} each; reset: {methods})", each=each, **told)
     else:
-        line = say("preparing {trials} took {seconds} (reset: {methods})", **told)
+        line = gettext("preparing {trials} took {seconds} (reset: {methods})", **told)
     checks = [trial.consistency.seconds for trial in trials if trial.consistency is not None]
     if any(checks):
-        line += say(", checking consistency {seconds}", seconds=_short(sum(checks)))
+        line += gettext(", checking consistency {seconds}", seconds=_short(sum(checks)))
     return line
 
 

@@ -61,7 +61,7 @@ def price_lines(curves: Sequence[PricedCurve], prices: PriceList) -> Iterator[st
             continue
         yield (
             f"{curve.name}: {price.total:,.2f} {prices.currency} over {numbers.span_of_years(prices.years)}; "
-            f"at the peak ({numbers.count(curve.clients, 'client')}) {_each(price)}"
+            f"at the peak ({numbers.clients(curve.clients)}) {_each(price)}"
         )
         if curve.limit is not None:
             yield _at_limit(curve, curve.limit)
@@ -74,7 +74,7 @@ def _at_limit(curve: PricedCurve, limit: LatencyLimit) -> str:
     if curve.capacity is None or curve.at_capacity is None:
         return f"{curve.name}: no point is known to meet {limit.text}"
     point = curve.capacity.point.point
-    where = numbers.count(point.clients, "client") if point.rate is None else f"rate {point.rate:,.10g}"
+    where = numbers.clients(point.clients) if point.rate is None else f"rate {point.rate:,.10g}"
     loop = ", closed loop" if curve.capacity.closed_loop else ""
     return f"{curve.name}: at {limit.text} ({where}{loop}) {_each(curve.at_capacity)}"
 

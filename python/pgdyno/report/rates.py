@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pgdyno.analyse.series import label, varying
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import listed, said, say
+from pgdyno.report.texts import gettext, gettext_each, listed
 
 NAMED_AT_MOST = 4
 """Rates that one sentence names one by one."""
@@ -23,26 +24,26 @@ def has_rates(of: Digest) -> bool:
 
 def rates_text(of: Digest) -> str | None:
     """Latency at the rate, or p99 at each of several; None where a point has no rate."""
-    points = _with_latency(of)
+    points = rated_points(of)
     if not points:
         return None
     name = _server(of)
     if len(points) == 1:
         latency, n = points[0].latency, len(points[0].finished)
         assert latency is not None
-        return say(
+        return gettext(
             "At {rate} transactions a second {name} answers with a p99 of {p99} ms and a p50 of {p50} ms ({trials})",
             rate=_rate(points[0]),
             name=name,
             p99=numbers.ms(latency.p99_ns),
             p50=numbers.ms(latency.p50_ns),
-            trials=numbers.count(n, "trial"),
+            trials=numbers.trials(n),
         )
     chosen = points if len(points) <= NAMED_AT_MOST else [points[0], points[-1]]
     # several points at one rate differ in something else, which a name says
     by_name = len({point.point.rate for point in points}) < len(points)
     parts = [
-        say(
+        gettext(
             "{ms} ms at {rate}",
             ms=numbers.ms(point.latency.p99_ns if point.latency is not None else None),
             rate=of.point_name(point) if by_name else _rate(point),
@@ -50,21 +51,47 @@ def rates_text(of: Digest) -> str | None:
         for point in chosen
     ]
     if by_name:
-        return say("p99 of {name} is {parts}", name=name, parts=listed(parts))
-    return say("p99 of {name} is {parts} transactions a second", name=name, parts=listed(parts))
+        return gettext("p99 of {name} is {parts}", name=name, parts=listed(parts))
+    return gettext("p99 of {name} is {parts} transactions a second", name=name, parts=listed(parts))
+
+
+def kept_up(of: Digest) -> Iterator[str]:
+    """Of each server or arm the rates that it kept up with, then those that it did not."""
+    if of.manifest.search:
+        # it goes beyond what the server keeps up with, and says up to where that is
+        return
+    names = [name for name in varying(list(of.named)) if name != "rate"]
+    by_name: dict[str, list[PointSummary]] = {}
+    for point in rated_points(of):
+        name = label(point.series, names) if names else of.server_name(point.series)
+        by_name.setdefault(name, []).append(point)
+    for name, points in by_name.items():
+        kept = [point for point in points if served_share(of, point) >= KEPT_UP]
+        if kept:
+            rates = list(dict.fromkeys(_rate(point) for point in kept))
+            yield gettext(
+                "{name} keeps up with {rate} transactions a second: the rate limits throughput, not the server",
+                name=name,
+                rate=listed(rates) if len(rates) <= NAMED_AT_MOST else numbers.between(rates[0], rates[-1]),
+            )
+        behind = [point for point in points if point not in kept]
+        for point in behind[:NAMED_AT_MOST]:
+            yield gettext(
+                "{name} does not keep up with {rate} transactions a second: it serves {tps}, {share} % of those due",
+                name=name,
+                rate=_rate(point),
+                tps=numbers.estimate(point.tps),
+                share=numbers.rounded(100 * served_share(of, point)),
+            )
+        if len(behind) > NAMED_AT_MOST:
+            more = len(behind) - NAMED_AT_MOST
+            yield gettext("{name} does not keep up with {count} further rates", name=name, count=more)
 
 
 def unserved(of: Digest) -> Iterator[str]:
-    """Each rate that the server did not keep up with, and how far p99 of trials lies apart at the only rate."""
-    points = _with_latency(of)
-    for point in points:
-        if point.tps is not None and _share(of, point) < KEPT_UP:
-            yield say(
-                "{name} does not keep up with {rate} transactions a second: it serves {tps}",
-                name=_server(of),
-                rate=_rate(point),
-                tps=numbers.estimate(point.tps),
-            )
+    """Whether the server kept up with each rate, and how far p99 of trials lies apart at the only rate."""
+    yield from kept_up(of)
+    points = rated_points(of)
     if len(points) == 1:
         each = [
             trial.summary.latency_ns.p99
@@ -73,18 +100,18 @@ def unserved(of: Digest) -> Iterator[str]:
         ]
         known = [p99 for p99 in each if p99 is not None]
         if len(known) > 1:
-            yield say(
+            yield gettext(
                 "noise: p99 of the trials lies between {low} and {high} ms",
                 low=numbers.ms(min(known)),
                 high=numbers.ms(max(known)),
             )
         else:
-            yield say("one trial does not show how much trials differ")
+            yield gettext("one trial does not show how much trials differ")
 
 
 def rate_table(of: Digest) -> Table | None:
     """A row a point: what was due, what was served, latency from the intended start. None where a point has no rate."""
-    points = _with_latency(of)
+    points = rated_points(of)
     if len(points) < 2:
         return None
     # points at one rate differ in something else, too
@@ -94,19 +121,19 @@ def rate_table(of: Digest) -> Table | None:
             *((of.point_name(point),) if named else ()),
             _rate(point),
             numbers.estimate(point.tps),
-            numbers.rounded(100 * _share(of, point)),
+            numbers.rounded(100 * served_share(of, point)),
             numbers.ms(point.latency.p50_ns if point.latency is not None else None),
             numbers.ms(point.latency.p99_ns if point.latency is not None else None),
             numbers.ms(point.latency.max_ns if point.latency is not None else None),
         )
         for point in points
     )
-    headings = (*said("rate", "served, tps", "served, %"), "p50, ms", "p99, ms", say("max, ms"))
-    headings = (say("point"), *headings) if named else headings
-    return Table(say("Latency at each rate, from the intended start"), headings, rows)
+    headings = (*gettext_each("rate", "served, tps", "served, %"), "p50, ms", "p99, ms", gettext("max, ms"))
+    headings = (gettext("point"), *headings) if named else headings
+    return Table(gettext("Latency at each rate, from the intended start"), headings, rows)
 
 
-def _with_latency(of: Digest) -> Sequence[PointSummary]:
+def rated_points(of: Digest) -> Sequence[PointSummary]:
     """Points that have a result, by their rates; none where a point has no rate."""
     if not has_rates(of):
         return []
@@ -114,7 +141,7 @@ def _with_latency(of: Digest) -> Sequence[PointSummary]:
     return sorted(there, key=lambda point: point.point.rate or 0.0)
 
 
-def _share(of: Digest, point: PointSummary) -> float:
+def served_share(of: Digest, point: PointSummary) -> float:
     """Of the transactions that were due, those that were served."""
     summaries = [trial.summary for trial in of.run.trials if trial.number in point.finished and trial.summary]
     due = sum((each.scheduled or 0) - (each.in_flight or 0) + each.unstarted for each in summaries)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pgdyno.records import Manifest, Outcome, RentRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 from pgdyno.units import format_duration
 
 
@@ -89,12 +89,12 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
         return None
     currency = next((each.currency for each in found if each.currency), "USD")
     headings = (
-        say("target"),
-        say("instance"),
-        say("rented for"),
-        say("paid, {currency}", currency=currency),
-        say("transactions measured"),
-        say("a million transactions, {currency}", currency=currency),
+        gettext("target"),
+        gettext("instance"),
+        gettext("rented for"),
+        gettext("paid, {currency}", currency=currency),
+        gettext("transactions measured"),
+        gettext("a million transactions, {currency}", currency=currency),
     )
     rows = tuple(
         (
@@ -113,7 +113,7 @@ def rent_table(manifest: Manifest, trials: Sequence[TrialRecord]) -> Table | Non
 def _caption(found: Sequence[Rent]) -> str:
     prices = "; ".join(dict.fromkeys(each.prices for each in found if each.prices))
     if not prices:
-        return say("What this run has really cost, from the first request to the last trial's end")
-    return say(
+        return gettext("What this run has really cost, from the first request to the last trial's end")
+    return gettext(
         "What this run has really cost, from the first request to the last trial's end, by {prices}", prices=prices
     )

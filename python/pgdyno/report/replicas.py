@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pgdyno.records import ReplicaFigures, ReplicaLag, StandbyProbeRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import later, said, say
+from pgdyno.report.texts import gettext, gettext_each, gettext_noop
 
-CAPTION = later("Standbys beside the primary of each trial; behind and lag at their highest")
+CAPTION = gettext_noop("Standbys beside the primary of each trial; behind and lag at their highest")
 TEXT_COLUMNS = 2
 MOST_LINES = 12
 """In a terminal; the HTML report has all."""
@@ -26,11 +26,11 @@ def replica_table(trials: Sequence[TrialRecord]) -> Table | None:
             cells = (*_load(loads.get(name)), *_lag(lags.get(name)), *_activity(probes.get(name)))
             rows.append((str(trial.number), name, *cells))
     headings = (
-        *said("trial", "standby", "clients"),
+        *gettext_each("trial", "standby", "clients"),
         *("tps", "p50, ms", "p99, ms"),
-        *said("failed", "behind, kB", "lag, ms", "active", "top wait"),
+        *gettext_each("failed", "behind, kB", "lag, ms", "active", "top wait"),
     )
-    return Table(say(CAPTION), headings, tuple(rows), TEXT_COLUMNS) if rows else None
+    return Table(gettext(CAPTION), headings, tuple(rows), TEXT_COLUMNS) if rows else None
 
 
 def replica_lines(trials: Sequence[TrialRecord]) -> list[str]:

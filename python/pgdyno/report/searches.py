@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pgdyno.records import Manifest
 from pgdyno.report import numbers
-from pgdyno.report.heard import heard
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext, translated
 
 
 def search_lines(manifest: Manifest) -> list[str]:
@@ -15,7 +14,8 @@ def search_lines(manifest: Manifest) -> list[str]:
     for each in manifest.search:
         point = {name: value for name, value in each.point if name not in ("clients", "rate") and value}
         where = [f"target {each.target}", *(f"{name} {value}" for name, value in point.items())]
-        found = say("; ").join(heard(part) for part in each.words.split("; "))
+        # an older record has the sentence alone
+        found = gettext("; ").join(translated(part.message) for part in each.messages) or each.words
         line = f"{', '.join(where)}: {found}" if several else found
-        lines.append(f"{line} ({numbers.count(each.trials, 'trial')})")
+        lines.append(f"{line} ({numbers.trials(each.trials)})")
     return lines

@@ -9,7 +9,7 @@ from pgdyno.analyse.series import heading, text
 from pgdyno.analyse.summary import PointSummary
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 PERCENTILES = ("p50, ms", "p95, ms", "p99, ms")
 
@@ -55,7 +55,7 @@ def point_rows(of: Digest) -> list[PointRow]:
 def _point_row(of: Digest, point: PointSummary) -> PointRow:
     latency, finished = point.latency, len(point.finished)
     trials = (
-        say("{count} of {all}", count=finished, all=finished + len(point.failed)) if point.failed else str(finished)
+        gettext("{count} of {all}", count=finished, all=finished + len(point.failed)) if point.failed else str(finished)
     )
     return PointRow(
         point=point,
@@ -76,14 +76,14 @@ def _point_row(of: Digest, point: PointSummary) -> PointRow:
 
 def parameter_heading(name: str) -> str:
     """A parameter over its column; names of the plan are the same in every language."""
-    return say("target") if name == "target" else heading(name)
+    return gettext("target") if name == "target" else heading(name)
 
 
 def parameter_cells(point: PointSummary, parameters: Sequence[str]) -> tuple[str, ...]:
     """Values of `parameters` for `point`; `default` where the plan leaves one open, no rate is a closed loop."""
     values = [(name, point.series.target if name == "target" else point.point.parameter(name)) for name in parameters]
-    left_open = {"rate": say("closed loop")}
-    return tuple(left_open.get(name, say("default")) if value is None else text(value) for name, value in values)
+    left_open = {"rate": gettext("closed loop")}
+    return tuple(left_open.get(name, gettext("default")) if value is None else text(value) for name, value in values)
 
 
 def mark(of: Digest, point: PointSummary) -> str:
@@ -92,8 +92,8 @@ def mark(of: Digest, point: PointSummary) -> str:
     # in open loop throughput is what the plan asks for
     if curve is None or len(curve.points) < 2 or point.point.rate is not None:
         return ""
-    marked = ((say("peak"), curve.peak), (say("knee"), curve.knee))
-    return say(", ").join(name for name, at in marked if at is not None and at.summary is point)
+    marked = ((gettext("peak"), curve.peak), (gettext("knee"), curve.knee))
+    return gettext(", ").join(name for name, at in marked if at is not None and at.summary is point)
 
 
 def spectrum_table(of: Digest) -> Table:
@@ -105,8 +105,8 @@ def spectrum_table(of: Digest) -> Table:
             values = [*point.histogram.percentiles_ns(percentiles), point.latency.max_ns]
             rows.append((of.point_name(point), f"{point.histogram.count:,}", *(numbers.ms(value) for value in values)))
     names = tuple(f"{numbers.percentile_name(each)}, ms" for each in percentiles)
-    headings = (*said("point", "transactions"), *names, say("max, ms"))
-    return Table(say("Latency by percentile"), headings, tuple(rows))
+    headings = (*gettext_each("point", "transactions"), *names, gettext("max, ms"))
+    return Table(gettext("Latency by percentile"), headings, tuple(rows))
 
 
 def statement_table(of: Digest) -> Table | None:
@@ -125,11 +125,11 @@ def statement_table(of: Digest) -> Table | None:
         name = scripts.get(each.script, str(each.script))
         line = str(each.line) if each.line else ""
         rows.append((name, line, each.text, *counts, *(numbers.ms(latency) for latency in latencies)))
-    headings = said("script", "line", "statement", "executions", "failures", "mean, ms")
-    caption = say(
+    headings = gettext_each("script", "line", "statement", "executions", "failures", "mean, ms")
+    caption = gettext(
         "Statements of trial {number}: {point}, the median trial of the peak", number=number, point=of.point_name(point)
     )
-    return Table(caption, (*headings, *PERCENTILES, say("max, ms")), tuple(rows), 3) if rows else None
+    return Table(caption, (*headings, *PERCENTILES, gettext("max, ms")), tuple(rows), 3) if rows else None
 
 
 def trial_table(of: Digest) -> Table:
@@ -144,7 +144,7 @@ def trial_table(of: Digest) -> Table:
                 of.trial_name(trial),
                 f"{trial.point.clients:,}",
                 str(trial.repeat),
-                say(trial.outcome.value),
+                gettext(trial.outcome.value),
                 numbers.rounded(summary.tps) if summary is not None else numbers.NOTHING,
                 numbers.ms(latency.p50 if latency is not None else None),
                 numbers.ms(latency.p99 if latency is not None else None),
@@ -155,6 +155,6 @@ def trial_table(of: Digest) -> Table:
                 f"{summary.retries:,}" if summary is not None else numbers.NOTHING,
             )
         )
-    headings = said("trial", "series", "clients", "repeat", "outcome")
-    more = said("max, ms", "errors", "retries")
-    return Table(say("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows), 2)
+    headings = gettext_each("trial", "series", "clients", "repeat", "outcome")
+    more = gettext_each("max, ms", "errors", "retries")
+    return Table(gettext("Trials in their order"), (*headings, "tps", "p50, ms", "p99, ms", *more), tuple(rows), 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -11,13 +12,12 @@ from rich.text import Text
 
 from pgdyno.analyse.price import prices_of
 from pgdyno.analyse.series import heading
-from pgdyno.audit import Finding
 from pgdyno.report import words
 from pgdyno.report.answer import Answer, answer
 from pgdyno.report.blocks import bar, printable, sparkline
 from pgdyno.report.digest import Digest, Note, notes
 from pgdyno.report.disturbances import disturbance_lines
-from pgdyno.report.extras import Extras
+from pgdyno.report.extras import NO_EXTRAS, Extras
 from pgdyno.report.findings import finding_lines
 from pgdyno.report.preparation import preparation_line
 from pgdyno.report.prices import price_lines, priced_curves
@@ -27,7 +27,7 @@ from pgdyno.report.rent import rent_lines
 from pgdyno.report.replicas import replica_lines
 from pgdyno.report.tables import PointRow, Table, point_rows
 from pgdyno.report.terminal_chart import scaling_lines
-from pgdyno.report.texts import say, sentence
+from pgdyno.report.texts import gettext, sentence
 from pgdyno.report.workload_tables import sentences, text_lines, tpcc_table
 
 ACCENT = "cyan"
@@ -67,7 +67,7 @@ def print_report(of: Digest, console: Console, extras: Extras, last: Sequence[st
     `last` are lines of the command that come before the answer, which ends it all.
     """
     width = console.width if console.is_terminal else None
-    body = report_lines(of, width, unicode=_unicode(console), findings=extras.findings or ())
+    body = report_lines(of, width, unicode=_unicode(console), extras=extras)
     for line in (*body, *(Text(each) for each in ("", *last) if last), *answer_lines(answer(of, extras), width)):
         console.print(line, soft_wrap=True, highlight=False)
 
@@ -79,15 +79,15 @@ def answer_lines(of: Answer, width: int | None) -> list[Text]:
     if of.table is not None:
         lines += [*_table_lines(of.table, room), Text("")]
     if of.invalid:
-        more = f"; {say('and {count} more', count=len(of.invalid) - 1)}" if len(of.invalid) > 1 else ""
-        lines += [Text(line, f"bold {RED}") for line in _wrapped(f"{say('Not valid:')} {of.invalid[0]}{more}", room)]
+        more = f"; {gettext('and {count} more', count=len(of.invalid) - 1)}" if len(of.invalid) > 1 else ""
+        lines += [
+            Text(line, f"bold {RED}") for line in _wrapped(f"{gettext('Not valid:')} {of.invalid[0]}{more}", room)
+        ]
     lines += [Text(line, "strike" if of.invalid else "bold") for line in _wrapped(of.text, room)]
     return [*lines, *(Text(line) for each in of.details for line in _wrapped(sentence(each), room))]
 
 
-def report_lines(
-    of: Digest, width: int | None, *, unicode: bool = True, findings: Sequence[Finding] = ()
-) -> list[Text]:
+def report_lines(of: Digest, width: int | None, *, unicode: bool = True, extras: Extras = NO_EXTRAS) -> list[Text]:
     """The report, all but its answer, in lines of at most `width` columns; None: whole lines, no pictures."""
     pictures = width is not None and unicode
     room = width or UNLIMITED
@@ -101,7 +101,7 @@ def report_lines(
     if pictures and not has_rates(of):
         chart = scaling_lines(of.curves, of.named, room)
         if chart:
-            lines += [Text(""), *(Text(line, "bold") for line in _wrapped(words.scaling_title(of), room))]
+            lines += [Text(""), *(Text(line, "bold") for line in _wrapped(words.scaling_title(of, extras), room))]
             lines += [Text(line, ACCENT) for line in chart]
     for block in (
         disturbance_lines(of.run.trials),
@@ -114,7 +114,7 @@ def report_lines(
     prepared = preparation_line(of.run.trials)
     if prepared:
         lines += [Text(""), *(Text(line, "dim") for line in _wrapped(prepared, room))]
-    for style, text in finding_lines(findings):
+    for style, text in finding_lines(extras.findings or ()):
         lines += [Text(line, style) for line in _wrapped(text, room, indent=4)]
     lines += _notes(notes(of), room)
     lines += _failures(of, room)
@@ -262,7 +262,7 @@ def _cut(text: str, width: int) -> str:
 def _wrapped(text: str, room: int, indent: int = 0) -> list[str]:
     """`text` in lines of at most `room` columns, at spaces where there are any; later lines indented."""
     lines, line = [], ""
-    for word in printable(text).split(" "):
+    for word in re.split(" (?!%)", printable(text)):
         rest = word
         while (line and len(line) + 1 + len(rest) > room) or len(rest) > room:
             if line.strip():

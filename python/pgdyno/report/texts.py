@@ -1,21 +1,24 @@
-"""What a report says, in the reader's language: English texts are the keys of one catalogue for each other language.
+"""What a report says, in the reader's language: gettext, whose message ids are the English texts.
 
-A language is spoken within a block (`spoken`); whatever is said in it, `say` translates. Terminal and live page speak
-none, and so English. Names, SQL, settings and messages of servers, of the audit and of the analysis are not texts of
-the report: they stay as they are. A test keeps the catalogues complete.
+A language is in use within a block (`use_language`); `gettext` translates to it and fills placeholders. Terminal and
+live page use none, and so English. Names, SQL, settings and messages of servers and of the audit are not texts of the
+report: they stay as they are. `translations.py` in the root of the source extracts and compiles the texts; a test keeps
+the catalogues complete.
 """
 
 from __future__ import annotations
 
 import re
-import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 from functools import cache
+from gettext import GNUTranslations, NullTranslations
 from importlib.resources import files
-from types import MappingProxyType
+
+from pgdyno.errors import UsageError
+from pgdyno.messages import Message
 
 
 class Language(StrEnum):
@@ -28,51 +31,69 @@ class Language(StrEnum):
 
 
 _A_NAME = re.compile(r"[_/.:\d]")
-_speaking: ContextVar[Language] = ContextVar("_speaking", default=Language.ENGLISH)
+_WITHOUT_SPACES = (Language.JAPANESE, Language.CHINESE)
+_current: ContextVar[Language] = ContextVar("_current", default=Language.ENGLISH)
 
 
 @contextmanager
-def spoken(language: Language) -> Iterator[None]:
-    """What is said within is said in `language`."""
-    token = _speaking.set(language)
+def use_language(language: Language) -> Iterator[None]:
+    """Texts within the block are in `language`."""
+    token = _current.set(language)
     try:
         yield
     finally:
-        _speaking.reset(token)
+        _current.reset(token)
 
 
-def speaking() -> Language:
-    """The language of now."""
-    return _speaking.get()
+def current_language() -> Language:
+    """The language that is in use."""
+    return _current.get()
 
 
-def say(text: str, /, **values: object) -> str:
-    """`text`, which is English, in the language of now, its `{placeholders}` filled with `values`."""
-    found = catalogue(speaking()).get(text, text)
+def gettext(text: str, /, **values: object) -> str:
+    """`text`, which is English, in the language in use, its `{placeholders}` filled with `values`."""
+    found = translations(current_language()).gettext(text)
     return found.format(**values) if values else found
 
 
-def say_count(number: int, one: str, many: str, /, **values: object) -> str:
-    """`one` of 1 in English, else `many`: a text with `{count}`. Catalogues have `many` only."""
-    english = one if number == 1 and speaking() is Language.ENGLISH else many
-    return say(english, count=f"{number:,}", **values)
+def ngettext(one: str, many: str, number: int, /, **values: object) -> str:
+    """`one` or `many`, by the language's rule for `number`, which is the placeholder `count`."""
+    return translations(current_language()).ngettext(one, many, number).format(count=number, **values)
 
 
-def later(text: str) -> str:
-    """`text` itself: marks one that stands in a table of the code and is said with `say` afterwards."""
+def gettext_noop(text: str) -> str:
+    """`text` itself: marks one that stands in a table of the code and goes through `gettext` afterwards."""
     return text
+
+
+def gettext_each(*texts: str) -> tuple[str, ...]:
+    """Each of `texts`, which are English, in the language in use: headings of a table."""
+    return tuple(gettext(text) for text in texts)
+
+
+def translated(message: Message) -> str:
+    """A message that another package made, in the language in use."""
+    known, parameters = translations(current_language()), message.parameters
+    if message.plural is None:
+        return known.gettext(message.template).format(**parameters)
+    return known.ngettext(message.template, message.plural, int(parameters["count"])).format(**parameters)
 
 
 def listed(parts: Sequence[str]) -> str:
     """`a`, `a and b`, `a, b and c`."""
     if len(parts) < 2:
         return "".join(parts)
-    return say("{first} and {last}", first=say(", ").join(parts[:-1]), last=parts[-1])
+    return gettext("{first} and {last}", first=gettext(", ").join(parts[:-1]), last=parts[-1])
 
 
 def sentence(text: str) -> str:
     """`text` with a capital at its beginning and a full stop."""
-    return say("{sentence}.", sentence=capital(text))
+    return gettext("{sentence}.", sentence=capital(text))
+
+
+def sentence_space() -> str:
+    """What stands between two sentences."""
+    return "" if current_language() in _WITHOUT_SPACES else " "
 
 
 def capital(text: str) -> str:
@@ -82,14 +103,13 @@ def capital(text: str) -> str:
 
 
 @cache
-def catalogue(language: Language) -> Mapping[str, str]:
-    """Texts of `language` by the English one; nothing for English."""
+def translations(language: Language) -> NullTranslations:
+    """The compiled catalogue of `language`. Raises UsageError where it was not compiled."""
     if language is Language.ENGLISH:
-        return MappingProxyType({})
-    file = files("pgdyno.report").joinpath("languages", f"{language.value}.toml")
-    return MappingProxyType(tomllib.loads(file.read_text(encoding="utf-8")))
-
-
-def said(*texts: str) -> tuple[str, ...]:
-    """Each of `texts`, which are English, in the language of now: headings of a table."""
-    return tuple(say(text) for text in texts)
+        return NullTranslations()
+    path = files("pgdyno.report").joinpath("languages", language.value, "LC_MESSAGES", "pgdyno.mo")
+    try:
+        with path.open("rb") as file:
+            return GNUTranslations(file)
+    except FileNotFoundError:
+        raise UsageError(f"the report's texts are not compiled: {path} does not exist", hint="make build") from None

@@ -80,7 +80,7 @@ class Together:
             for at, manifest in enumerate(manifests)
             for each in manifest.rented
         ]
-        notes = [f"{manifest.run}: {note}" for manifest in manifests for note in manifest.notes]
+        notes = [f"{manifest.run}: {note}" for manifest in manifests for note in manifest.shown_notes]
         workloads = list(dict.fromkeys(manifest.workload for manifest in manifests))
         ended = [manifest.outcome for manifest in manifests]
         return first.model_copy(

@@ -15,7 +15,8 @@ from pgdyno.analyse.series import Series
 from pgdyno.analyse.source import RunSource
 from pgdyno.analyse.timeline import Timeline, trial_timeline
 from pgdyno.audit import Finding, judged
-from pgdyno.audit.pairing import measures_otherwise
+from pgdyno.audit.pairing import measures_otherwise, sides_of, without_alike
+from pgdyno.audit.setting_values import alike_settings
 from pgdyno.audit.subject import Subject
 from pgdyno.errors import UsageError
 from pgdyno.fingerprint import Difference, comparable
@@ -33,13 +34,14 @@ from pgdyno.report.sections.cloud import rented_count
 from pgdyno.report.sections.dips import MOST_DIPS, costliest
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.sections.times import Steps
-from pgdyno.report.texts import Language, spoken
+from pgdyno.report.texts import Language, use_language
 from pgdyno.report.together import Together, target_names
 from pgdyno.store import RunData
 from pgdyno.store.beside import ProcessSum, SeriesStep, WaitStep, process_sums, series_steps, wait_steps
 from pgdyno.store.cloud import told_of
 from pgdyno.store.inside import ServerStatementSum, TableSum, server_statement_sums, table_sums
 from pgdyno.store.limits import seen_beside
+from pgdyno.terminal import visible
 
 _Sum = TypeVar("_Sum", ProcessSum, TableSum, ServerStatementSum)
 MOST_PROBED = 300
@@ -57,25 +59,25 @@ class WholeReport:
 
     def html(self) -> str:
         """One page that works offline."""
-        with without_collector(), spoken(self.language):
-            return render_content(self.content)
+        with without_collector(), use_language(self.language):
+            return visible(render_content(self.content))
 
     def pdf(self) -> Paper:
         """The same on paper. Raises UsageError without typst, and without a font for the language."""
-        with without_collector(), spoken(self.language):
+        with without_collector(), use_language(self.language):
             return pdf_of(self.content)
 
     def markdown(self) -> str:
         """The same in 80 columns of Markdown."""
-        with spoken(self.language):
-            return markdown_of(self.of, self.extras)
+        with use_language(self.language):
+            return visible(markdown_of(self.of, self.extras))
 
 
 def whole_report(
     runs: Sequence[RunData], prices: PriceList | None = None, language: Language = Language.ENGLISH
 ) -> WholeReport:
     """The report of one run, or of several beside the first. Raises StoreError and UsageError."""
-    with without_collector(), spoken(language):
+    with without_collector(), use_language(language):
         of, extras = everything(runs, prices)
         location = ", ".join(run.folder.location for run in runs)
         return WholeReport(of, extras, report_content(of, location, extras), language)
@@ -99,7 +101,7 @@ def judged_run(run: RunData) -> tuple[Digest, Extras]:
 
 
 def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tuple[Digest, Extras]:
-    """What a report is made of, its texts in the language of now (`spoken`). Raises StoreError and UsageError.
+    """What a report is made of, its texts in the language of now (`use_language`). Raises StoreError and UsageError.
 
     Prices are those of the plan where none are given.
     """
@@ -109,7 +111,8 @@ def everything(runs: Sequence[RunData], prices: PriceList | None = None) -> tupl
     probed = any(trial.probe is not None for trial in source.trials)
     steps = Steps.of(len(source.trials), probed=probed, rented=rented_count(source.trials))
     own = _own_numbers(gathered)
-    subjects = [Subject(run, _courses(of, own, at)) for at, run in enumerate(gathered)]
+    named = target_names(gathered) if isinstance(source, Together) else [{}]
+    subjects = [Subject(run, _courses(of, own, at), _own_prices(prices, named[at])) for at, run in enumerate(gathered)]
     dips = {shown: subjects[at].dips[number] for shown, (at, number) in own.items() if number in subjects[at].dips}
     seen = _seen(of, dips)
     peaks = [median_trial(of, curve.peak.summary).number for curve in of.curves]
@@ -153,9 +156,17 @@ def _extras(
         comparisons=_compared(of, runs, left_out),
         left_out=left_out,
         arms=_arms(of, runs),
+        alike_settings=_alike_settings(runs[0]) if len(runs) == 1 else (),
         apart=[other.manifest.run for other in runs[1:] if _is_apart(runs[0], other)],
         prices=prices or _planned_prices(runs, source),
     )
+
+
+def _alike_settings(run: Gathered) -> set[str]:
+    """Settings that only some targets changed, to what is the default of the others."""
+    told = {each.name: each.facts.settings_changed for each in run.manifest.targets if each.facts is not None}
+    names = {name for settings in told.values() for name in settings}
+    return alike_settings(run, told, {name for name in names if len({each.get(name) for each in told.values()}) > 1})
 
 
 def _own_numbers(runs: Sequence[Gathered]) -> dict[int, tuple[int, int]]:
@@ -189,6 +200,14 @@ def _planned_prices(runs: Sequence[Gathered], source: RunSource) -> PriceList | 
         elif (found.currency, found.years) == (prices.currency, prices.years):
             found = found.model_copy(update={"target": {**renamed, **found.target}})
     return found
+
+
+def _own_prices(prices: PriceList | None, shown: Mapping[str, str]) -> PriceList | None:
+    """`prices` by the names that a run gives its targets; `shown` are those of the report, where they are others."""
+    if prices is None or not shown:
+        return prices
+    own = {name: prices.target[called] for name, called in shown.items() if called in prices.target}
+    return prices.model_copy(update={"target": own})
 
 
 def _seen(of: Digest, dips: Mapping[int, Sequence[Dip]]) -> set[int]:
@@ -282,4 +301,6 @@ def _differences(runs: Sequence[Gathered]) -> list[Difference]:
     if len(runs) < 2:
         return []
     first, other = runs[0].manifest.fingerprint, runs[1].manifest.fingerprint
-    return comparable(first, other) if first is not None and other is not None else []
+    if first is None or other is None:
+        return []
+    return without_alike(comparable(first, other), sides_of(runs[0], runs[1]))

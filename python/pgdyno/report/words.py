@@ -13,7 +13,8 @@ from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.charts.spectrum import SpectrumLine
 from pgdyno.report.digest import Digest
-from pgdyno.report.texts import listed, say, say_count
+from pgdyno.report.extras import NO_EXTRAS, Extras
+from pgdyno.report.texts import gettext, listed, ngettext
 from pgdyno.units import format_duration, format_significant
 
 NAMED_AT_MOST = 3
@@ -31,20 +32,20 @@ def nothing_finished(of: Digest) -> str:
     """Why a run without a result has none."""
     count = len(of.run.trials)
     if not count:
-        return say("No trial has ended yet")
-    return say_count(
+        return gettext("No trial has ended yet")
+    return ngettext(
+        "No trial finished: {count:,} trial failed or was interrupted",
+        "No trial finished: {count:,} trials failed or were interrupted",
         count,
-        "No trial finished: {count} trial failed or was interrupted",
-        "No trial finished: {count} trials failed or were interrupted",
     )
 
 
 def interval(tps: Estimate) -> str:
     """`95 %: 70,100 to 72,500, n = 3`, or that there is none."""
     return (
-        say("one trial, no interval")
+        gettext("one trial, no interval")
         if tps.half is None
-        else say("95 %: {interval}, n = {n}", interval=numbers.low_to_high(tps), n=tps.n)
+        else gettext("95 %: {interval}, n = {n}", interval=numbers.low_to_high(tps), n=tps.n)
     )
 
 
@@ -55,16 +56,20 @@ def conditions(of: Digest) -> str:
     parts += [_length(trial) for trial in of.run.trials[:1] if trial.imported is None]
     repeats = max((trial.repeat for trial in of.run.trials), default=0)
     if repeats:
-        parts.append(say_count(repeats, "one trial a point", "{count} trials a point"))
+        parts.append(ngettext("one trial a point", "{count:,} trials a point", repeats))
     generators = max((len(trial.generator.hosts) for trial in of.run.trials if trial.generator is not None), default=0)
     if generators:
-        parts.append(numbers.count(generators, "generator"))
+        parts.append(ngettext("{count:,} generator", "{count:,} generators", generators))
     host, imported = of.manifest.host, of.manifest.imported
-    where = f"{host.cpu_model}, {numbers.count(host.cores, 'core')}" if host is not None else say("machine not known")
+    where = (
+        f"{host.cpu_model}, {ngettext('{count:,} core', '{count:,} cores', host.cores)}"
+        if host is not None
+        else gettext("machine not known")
+    )
     if imported is not None:
         names = ", ".join(PurePath(file.path).name for file in imported.files)
-        where = say("imported from {files}", files=names)
-    return say(", ").join(parts) + say("; ") + where
+        where = gettext("imported from {files}", files=names)
+    return gettext(", ").join(parts) + gettext("; ") + where
 
 
 def _same_everywhere(of: Digest) -> list[str]:
@@ -78,21 +83,21 @@ def _same_everywhere(of: Digest) -> list[str]:
 
 
 def _parameter(name: str, value: float | str) -> str:
-    return say("{name} protocol", name=value) if name == "protocol" else named(name, value)
+    return gettext("{name} protocol", name=value) if name == "protocol" else named(name, value)
 
 
 def _length(trial: TrialRecord) -> str:
     if trial.duration_s is None:
         many = format_significant(trial.transactions or 0)
-        length = say("trials of {count} transactions a client", count=many)
+        length = gettext("trials of {count} transactions a client", count=many)
     else:
-        length = say("trials of {duration}", duration=format_duration(trial.duration_s))
+        length = gettext("trials of {duration}", duration=format_duration(trial.duration_s))
     warmup = format_duration(trial.warmup_s)
-    return say("{trials} after {duration} of warm-up", trials=length, duration=warmup) if trial.warmup_s else length
+    return gettext("{trials} after {duration} of warm-up", trials=length, duration=warmup) if trial.warmup_s else length
 
 
-def scaling_title(of: Digest) -> str:
-    """What the curve of throughput shows."""
+def scaling_title(of: Digest, extras: Extras = NO_EXTRAS) -> str:
+    """What the curve of throughput shows; of many, the highest by name only where the comparison settles it."""
     curves = of.curves
     if len(curves) == 1:
         return _one_curve(curves[0])
@@ -100,7 +105,10 @@ def scaling_title(of: Digest) -> str:
         return listed([_peak_of(of, curve, whole=curve is curves[0]) for curve in curves])
     ordered = sorted(curves, key=lambda curve: -curve.peak.tps.mean)
     first, last = ordered[0], ordered[-1]
-    return say(
+    if not extras.ranks(first.series, last.series):
+        low, high = numbers.estimate(last.peak.tps), numbers.estimate(first.peak.tps)
+        return gettext("Peaks lie between {low} and {high} transactions a second", low=low, high=high)
+    return gettext(
         "Peaks lie between {low} ({lowest}) and {high} transactions a second ({highest})",
         low=numbers.estimate(last.peak.tps),
         lowest=of.named[last.series].name,
@@ -111,71 +119,81 @@ def scaling_title(of: Digest) -> str:
 
 def _peak_of(of: Digest, curve: ScalingCurve, *, whole: bool) -> str:
     """`pg18 peaks at 71,300 transactions a second with 16 clients`; the unit only in the first of several."""
-    clients = numbers.count(curve.peak.clients, "client")
+    clients = numbers.clients(curve.peak.clients)
     told = {"name": of.named[curve.series].name, "tps": numbers.estimate(curve.peak.tps), "clients": clients}
     if curve.peak is curve.points[-1]:
         if whole:
-            return say("{name} reaches {tps} transactions a second with {clients} (the most measured)", **told)
-        return say("{name} reaches {tps} with {clients} (the most measured)", **told)
+            return gettext("{name} reaches {tps} transactions a second with {clients} (the most measured)", **told)
+        return gettext("{name} reaches {tps} with {clients} (the most measured)", **told)
     if whole:
-        return say("{name} peaks at {tps} transactions a second with {clients}", **told)
-    return say("{name} peaks at {tps} with {clients}", **told)
+        return gettext("{name} peaks at {tps} transactions a second with {clients}", **told)
+    return gettext("{name} peaks at {tps} with {clients}", **told)
 
 
 def _one_curve(curve: ScalingCurve) -> str:
     peak, knee, most = curve.peak, curve.knee, curve.points[-1]
     at = {
         "tps": numbers.estimate(peak.tps),
-        "clients": numbers.count(peak.clients, "client"),
-        "knee": numbers.count(knee.clients, "client") if knee is not None else "",
+        "clients": numbers.clients(peak.clients),
+        "knee": numbers.clients(knee.clients) if knee is not None else "",
     }
     if peak is most:
         if knee is peak:
-            return say("Throughput still rises at {clients}, the most measured: {tps} transactions a second", **at)
+            return gettext("Throughput still rises at {clients}, the most measured: {tps} transactions a second", **at)
         if knee is None:
-            return say(
+            return gettext(
                 "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee is not "
                 "determined",
                 **at,
             )
-        return say(
+        return gettext(
             "Throughput is highest at {clients}, the most measured: {tps} transactions a second; the knee, at 95 % "
             "of it or more, is at {knee}",
             **at,
         )
     if peak is curve.points[0]:
-        return say("Throughput is highest at {clients}, the fewest measured: {tps} transactions a second", **at)
+        return gettext("Throughput is highest at {clients}, the fewest measured: {tps} transactions a second", **at)
     if knee is None:
-        return say("Throughput peaks at {clients} with {tps} transactions a second; the knee is not determined", **at)
+        return gettext(
+            "Throughput peaks at {clients} with {tps} transactions a second; the knee is not determined", **at
+        )
     if knee is not peak:
-        return say(
+        return gettext(
             "Throughput peaks at {clients} with {tps} transactions a second; the knee, at 95 % of it or more, is at "
             "{knee}",
             **at,
         )
-    return say(
+    return gettext(
         "Throughput peaks at {clients} with {tps} transactions a second; no fewer clients are shown to reach 95 % of "
         "it",
         **at,
     )
 
 
-def dots_title(of: Digest, points: Sequence[ScalingPoint]) -> str:
-    """What throughput at the only number of clients shows."""
+def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_EXTRAS) -> str:
+    """What throughput at the only number of clients shows; who has the most only where the comparison settles it."""
     ordered = sorted(points, key=lambda point: -point.tps.mean)
     first, last = ordered[0], ordered[-1]
-    said = say(
+    if not extras.ranks(first.summary.series, last.summary.series):
+        return gettext(
+            "At {clients}, throughput lies between {least} and {most} transactions a second",
+            clients=numbers.count(first.clients, "client"),
+            least=numbers.estimate(last.tps),
+            most=numbers.estimate(first.tps),
+        )
+    said = gettext(
         "At {clients}, {first} has the most with {most} transactions a second, {last} the least with {least}",
-        clients=numbers.count(first.clients, "client"),
+        clients=numbers.clients(first.clients),
         first=of.named[first.summary.series].name,
         most=numbers.estimate(first.tps),
         last=of.named[last.summary.series].name,
         least=numbers.estimate(last.tps),
     )
-    if first.tps.half is None or last.tps.half is None:
+    if extras.comparisons or first.tps.half is None or last.tps.half is None:
+        # pairs are compared by their ratios, whose interval the answer has
         return said
     overlap = first.tps.overlaps(last.tps)
-    return said + (say("; their intervals overlap") if overlap else say("; their intervals do not overlap"))
+    return said + (gettext("; their intervals overlap") if overlap else gettext("; their intervals do not overlap"))
 
 
 def latency_title(of: Digest) -> str:
@@ -186,23 +204,31 @@ def latency_title(of: Digest) -> str:
         for point in (curve.points[0], curve.peak, curve.points[-1]):
             latency = point.summary.latency
             if latency is not None and latency.p99_ns is not None:
-                at = {"ms": numbers.ms(latency.p99_ns), "clients": numbers.count(point.clients, "client")}
+                at = {"ms": numbers.ms(latency.p99_ns), "clients": numbers.clients(point.clients)}
                 at_peak = point is curve.peak
-                said = say("{ms} ms at {clients} (the peak)", **at) if at_peak else say("{ms} ms at {clients}", **at)
+                said = (
+                    gettext("{ms} ms at {clients} (the peak)", **at)
+                    if at_peak
+                    else gettext("{ms} ms at {clients}", **at)
+                )
                 parts.append(said)
-        return say("p99 is {parts}", parts=listed(list(dict.fromkeys(parts)))) if parts else say("Latency by clients")
+        return (
+            gettext("p99 is {parts}", parts=listed(list(dict.fromkeys(parts))))
+            if parts
+            else gettext("Latency by clients")
+        )
     peaks = [
         (of.named[curve.series].name, latency.p99_ns)
         for curve in of.curves
         if (latency := curve.peak.summary.latency) is not None and latency.p99_ns is not None
     ]
     if not peaks:
-        return say("Latency by clients")
+        return gettext("Latency by clients")
     if len(peaks) <= NAMED_AT_MOST:
-        parts = [say("{ms} ms on {name}", ms=numbers.ms(p99), name=name) for name, p99 in peaks]
-        return say("At its own peak, p99 is {parts}", parts=listed(parts))
+        parts = [gettext("{ms} ms on {name}", ms=numbers.ms(p99), name=name) for name, p99 in peaks]
+        return gettext("At its own peak, p99 is {parts}", parts=listed(parts))
     low, high = min(peaks, key=lambda peak: peak[1]), max(peaks, key=lambda peak: peak[1])
-    return say(
+    return gettext(
         "At its own peak, p99 lies between {low} ms ({lowest}) and {high} ms ({highest})",
         low=numbers.ms(low[1]),
         lowest=low[0],
@@ -214,7 +240,7 @@ def latency_title(of: Digest) -> str:
 def spectrum_title(line: SpectrumLine) -> str:
     """What the spectrum of the best point shows."""
     half, rare = line.histogram.percentile_ns(50), line.histogram.percentile_ns(99.9)
-    return say(
+    return gettext(
         "{name}: half of the transactions take {half} ms or less, one in 1,000 more than {rare} ms",
         name=line.name,
         half=numbers.ms(half),
@@ -233,13 +259,13 @@ def timeline_title(name: str, timelines: Sequence[Timeline]) -> str:
             if slowest is None or low.tps < slowest[0]:
                 slowest = (low.tps, timeline.trial)
     if slowest is None:
-        return say("{name}: nothing was measured", name=name)
+        return gettext("{name}: nothing was measured", name=name)
     low_text, high_text = numbers.rounded(min(means)), numbers.rounded(max(means))
     spread = low_text if low_text == high_text else numbers.between(low_text, high_text)
-    return say_count(
-        len(means),
+    return ngettext(
         "{name}: trial at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
         "{name}: trials at {tps} transactions a second; the slowest second has {slowest}, in trial {number}",
+        len(means),
         name=name,
         tps=spread,
         slowest=numbers.rounded(slowest[0]),

@@ -13,7 +13,7 @@ from pgdyno.records import StatementCounts, Summary, TpccFigures, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 from pgdyno.report.wrapping import set_cell, wrapped
 
 SWEEP_HEADINGS = ("thc", "elaptime", "reads", "writes", "others", "tps", "qps", "errs", "min", "avg", "max", "p95")
@@ -29,7 +29,7 @@ def sweep_table(of: Digest) -> Table | None:
             cells = _sweep_cells(trial, trial.summary, trial.summary.statements)
             rows.append((*_names(of, trial), *cells))
     headings = (*_name_headings(of), *SWEEP_HEADINGS)
-    caption = say("sysbench's figures by trial; latencies in milliseconds")
+    caption = gettext("sysbench's figures by trial; latencies in milliseconds")
     return Table(caption, headings, tuple(rows), len(headings) - len(SWEEP_HEADINGS)) if rows else None
 
 
@@ -54,13 +54,13 @@ def tpcc_table(of: Digest) -> Table | None:
     for trial in _in_order(of, of.run.trials):
         figures = trial.summary.tpcc if trial.summary is not None else None
         if figures is not None:
-            names = said("series", "clients", "trial")
-            rates = said("NOPM, server", "NOPM, driver", "TPM, server", "TPM, driver")
+            names = gettext_each("series", "clients", "trial")
+            rates = gettext_each("NOPM, server", "NOPM, driver", "TPM, server", "TPM, driver")
             limits = tuple(f"{one.name} (≤ {one.limit_s:g} s)" for one in figures.types)
             headings = (*names, *rates, *limits)
             name = of.trial_name(trial)
             rows.append((name, f"{trial.point.clients:,}", str(trial.number), *_tpcc_cells(figures)))
-    caption = say(
+    caption = gettext(
         "TPC-C: new orders and transactions a minute, and the 90th percentile of each type, in ms, beside its limit"
     )
     return Table(caption, headings, tuple(rows)) if rows else None
@@ -70,7 +70,7 @@ def _tpcc_cells(figures: TpccFigures) -> Iterable[str]:
     for rate in (figures.server_nopm, figures.nopm, figures.server_tpm, figures.tpm):
         yield numbers.NOTHING if rate is None else f"{rate:,.0f}"
     for one in figures.types:
-        yield numbers.ms(one.p90_ns) + (say(" ABOVE") if one.is_within is False else "")
+        yield numbers.ms(one.p90_ns) + (gettext(" ABOVE") if one.is_within is False else "")
 
 
 def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
@@ -81,7 +81,7 @@ def _in_order(of: Digest, trials: Sequence[TrialRecord]) -> list[TrialRecord]:
 
 def _name_headings(of: Digest) -> tuple[str, ...]:
     several = len({of.trial_name(trial) for trial in of.run.trials}) > 1
-    return (say("series"),) if several else ()
+    return (gettext("series"),) if several else ()
 
 
 def _names(of: Digest, trial: TrialRecord) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ _CLOSING = "\u3001\u3002\uff0c\uff0e\u30fb\uff1a\uff1b\uff1f\uff01\uff09\u300d\u
 """What must not begin a line: full stops, commas, closing brackets and quotes."""
 _OPENING = "\uff08\u300c\u300e\u3010\u201c\u2018([{"
 """What must not end one."""
+_BETWEEN = re.compile(r"\s+(?!%)")
 _IDEOGRAPH = re.compile(r"[\u2e80-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef]")
 """Chinese and Japanese lines may break at these; Korean has spaces."""
 
@@ -37,7 +38,7 @@ def set_cell(text: str, width: int, *, right: bool) -> str:
 
 def _pieces(text: str) -> Iterator[tuple[str, str]]:
     """What may not be broken, each with the space before it: words, and single ideographs with their punctuation."""
-    for at, word in enumerate(text.split()):
+    for at, word in enumerate(words_of(text)):
         space, piece = (" " if at else ""), ""
         for character in word:
             if piece and _may_break(piece[-1], character):
@@ -45,6 +46,11 @@ def _pieces(text: str) -> Iterator[tuple[str, str]]:
                 space, piece = "", ""
             piece += character
         yield space, piece
+
+
+def words_of(text: str) -> list[str]:
+    """Words of `text`, a percent sign with its number: no line begins with it."""
+    return _BETWEEN.split(text.strip()) if text.strip() else []
 
 
 def _may_break(before: str, after: str) -> bool:

@@ -61,7 +61,7 @@ def check_scripts(
     Raises PlanError with the engine's words, which name file, line and column.
     """
     command = [str(engine.path), "--check=execute" if execute else "--check", *options]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, encoding="utf-8", errors="replace", check=False)
     if done.returncode != 0:
         said = "\n".join(line.removeprefix(f"{ENGINE}: error: ") for line in done.stderr.strip().splitlines())
         raise PlanError(source, [Problem(path=field, message=said)])

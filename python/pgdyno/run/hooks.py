@@ -96,7 +96,7 @@ def _is_gone(group: int) -> bool:
     """True when nothing of the group runs any more; the dead may still wait for whom they belong to."""
     for status in Path("/proc").glob("[0-9]*/stat"):
         try:
-            state, _, pgrp = status.read_text().rpartition(")")[2].split()[:3]
+            state, _, pgrp = status.read_text(errors="replace").rpartition(")")[2].split()[:3]
         except (OSError, ValueError):
             continue
         if int(pgrp) == group and state != "Z":

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from pgdyno.errors import EngineError
 
+_RELEASE = "use a pgdrive and a pgdyno of one release"
 VERSION = 1
 """Newest version of the event stream that this code reads; see docs/reference/events.md."""
 
@@ -24,16 +26,28 @@ def read_events(lines: Iterable[bytes]) -> Iterator[Event]:
             return  # cut in the middle: the caller misses the end event
         try:
             event = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise EngineError(f"line {number} of the engine's events is not JSON: {error}") from error
         if not isinstance(event, dict) or "event" not in event:
             raise EngineError(f"line {number} of the engine's events has no kind: {line[:80]!r}")
-        if event["event"] == "start" and event.get("v", 0) > VERSION:
+        version = event.get("v", 0) if event["event"] == "start" else 0
+        if not isinstance(version, int) or version > VERSION:
             raise EngineError(
-                f"the engine writes events of version {event['v']}, and this pgdyno reads up to {VERSION}",
-                hint="use a pgdrive and a pgdyno of one release",
+                f"the engine writes events of version {version!r}, and this pgdyno reads up to {VERSION}", hint=_RELEASE
             )
         yield event
+
+
+@contextmanager
+def understood(doing: str) -> Iterator[None]:
+    """Turns into an EngineError what goes wrong inside because a field of an event is missing or of another type."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        why = f"field {error}" if isinstance(error, KeyError) else str(error).split("\n", 1)[0]
+        raise EngineError(
+            f"cannot {doing}, for the engine's events are not as expected: {why}", hint=_RELEASE
+        ) from error
 
 
 def among(events: Sequence[Event], others: Sequence[Event]) -> list[Event]:

@@ -26,7 +26,7 @@ from pgdyno.records import (
 from pgdyno.run.effects import with_effects
 from pgdyno.run.inject import Injector, failure_of_events
 from pgdyno.run.process import Running, running_engine
-from pgdyno.run.stream import Event
+from pgdyno.run.stream import Event, understood
 from pgdyno.run.workload_figures import statement_counts, tpcc_figures
 
 
@@ -88,10 +88,11 @@ def run_trial(
     ):
         for event in stream:
             events.append(event)
-            injector.heard(event)
+            with understood("follow the trial"):
+                injector.heard(event)
+                interval = _interval(event) if event["event"] == "interval" else None
             heard(event)
-            if event["event"] == "interval":
-                interval = _interval(event)
+            if interval is not None:
                 failed += interval.failed
                 if max_errors is not None and failed > max_errors and not stopped:
                     # not by force: the engine then still says what it measured
@@ -102,9 +103,13 @@ def run_trial(
                     told = True
                 on_interval(interval)
         code = process.wait()
-    result = judge(events, code, log)
-    if stopped:
-        assert max_errors is not None
+    with understood("tell what the trial came to"):
+        return _result(judge(events, code, log), injector, failed, max_errors if stopped else None)
+
+
+def _result(result: TrialResult, injector: Injector, failed: int, max_errors: int | None) -> TrialResult:
+    """`result` with the plan's events; it was stopped for its errors where `max_errors` is given."""
+    if max_errors is not None:
         result = replace(result, outcome=Outcome.FAILED, failure=_too_many_errors(result, failed, max_errors))
     records = with_effects(injector.records, result.events)
     result = replace(result, events=injector.put_among(result.events), plan_events=records)

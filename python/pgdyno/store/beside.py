@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.parquet import connect, fetched_rows, quoted, stored
 from pgdyno.store.read import RunData
 from pgdyno.store.storing import storing
 
@@ -140,7 +140,7 @@ def _of_files(
 ) -> list[tuple[Any, ...]]:
     def files(name: str) -> str:
         paths = [run.folder.trials_path / slug / f"{name}.parquet" for slug in slugs]
-        return f"read_parquet([{', '.join(quoted(str(path)) for path in paths if path.exists())}])"
+        return stored([path for path in paths if path.exists()])
 
     if not any((run.folder.trials_path / slug / f"{table}.parquet").exists() for slug in slugs):
         return []
@@ -151,4 +151,4 @@ def _of_files(
             f"""CREATE TABLE origins AS SELECT trial, max(json_extract(detail, '$.origin_us')::BIGINT) AS origin_us
             FROM {files("events")} WHERE kind = 'connected' GROUP BY trial"""  # noqa: S608 - names of ours
         )
-        return connection.execute(query.replace("{" + table + "}", files(table))).fetchall()
+        return list(fetched_rows(connection.execute(query.replace("{" + table + "}", files(table))), run.folder.path))

@@ -6,14 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pgdyno.errors import StoreError
 from pgdyno.records import CloudRecord, CloudSource
 from pgdyno.store.beside import SeriesStep, WaitStep, rows_of
+from pgdyno.store.bounded import parsed, read_record
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.read import RunData
 from pgdyno.store.storing import replace_durably, storing, sync_tree
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
 
 RECORD = "cloud.json"
+MOST_STEPS = 10_000
+"""Steps that one figure may cover: it is about a minute."""
 LOG = "server.log"
 
 _MINUTES = """
@@ -59,7 +63,16 @@ def stored_cloud(trial: Path) -> CloudRecord | None:
     """What the folder of a trial has of it; None where nobody was asked. Raises StoreError."""
     path = trial / RECORD
     with storing("read", path):
-        return CloudRecord.model_validate_json(path.read_bytes()) if path.exists() else None
+        if not path.exists():
+            return None
+        content = read_record(path)
+    try:
+        parsed(content)
+        return CloudRecord.model_validate_json(content)
+    except ValueError as error:
+        raise StoreError(
+            f"cannot read {path}: {str(error).splitlines()[0]}", hint="the file was changed or damaged"
+        ) from error
 
 
 def write_cloud(
@@ -97,7 +110,10 @@ def minute_steps(run: RunData, widths_us: Mapping[int, int]) -> list[SeriesStep]
         width = widths_us[trial]
         # of the steps whose middles lie in the minute
         first, behind = (max(0, -int(-(at - width / 2) // width)) for at in (begin_us, end_us))
-        found += [SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, volume, value) for at in range(first, behind)]
+        found += [
+            SeriesStep(trial, at, CloudSource.CLOUDWATCH, metric, volume, value)
+            for at in range(first, min(behind, first + MOST_STEPS))
+        ]
     return found
 
 

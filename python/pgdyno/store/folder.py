@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import shutil
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from datetime import UTC
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.records import FORMAT, Manifest, TrialRecord
+from pgdyno.store.bounded import NO_LINKS, parsed, read_record
 from pgdyno.store.lock import run_lock
 from pgdyno.store.scripts import keep_scripts
 from pgdyno.store.storing import replace_durably, storing, sync
@@ -64,7 +65,8 @@ class RunFolder:
             path = _free_name(parent, manifest)
             # nobody lists it before it has a manifest
             partial = partial_path(parent, path.name)
-            partial.mkdir()
+            # logs of servers and commands are not for everybody on the host; whoever shares runs opens them
+            partial.mkdir(0o700)
             try:
                 (partial / TRIALS).mkdir()
                 kept = keep_scripts(partial, Path(manifest.plan_folder or ""), scripts)
@@ -83,7 +85,7 @@ class RunFolder:
         """The run folder at `path`. Raises StoreError when it is none, is broken, or is of a newer format."""
         if not path.is_dir():
             raise StoreError(f"cannot read the run {path}: there is no such folder")
-        if not (path / MANIFEST).is_file():
+        if not (path / MANIFEST).exists() and not (path / MANIFEST).is_symlink():
             raise StoreError(f"cannot read the run {path}: it has no {MANIFEST}", hint="this is not a run folder")
         # "." has no name of its own
         return cls(path.resolve(), _read_record(path / MANIFEST, Manifest))
@@ -109,14 +111,23 @@ class RunFolder:
     def trial_paths(self) -> list[Path]:
         """Folders of the trials that are whole, in the order of their numbers. Raises StoreError."""
         with storing("list", self.trials_path):
+            if self.trials_path.is_symlink():
+                raise StoreError(f"cannot read {self.trials_path}: it is a symbolic link", hint=NO_LINKS)
             if not self.trials_path.exists():
                 return []
-            return sorted(path for path in self.trials_path.iterdir() if path.is_dir() and path.name[0] != ".")
+            return sorted(path for path in self.trials_path.iterdir() if _is_trial(path))
 
     def trials(self) -> list[TrialRecord]:
         """Records of the trials that are whole, by number. Raises StoreError when one cannot be read."""
-        records = [_read_record(path / RECORD, TrialRecord) for path in self.trial_paths()]
-        return sorted(records, key=lambda record: record.number)
+        records = [_read_trial(path) for path in self.trial_paths()]
+        records.sort(key=lambda record: record.number)
+        for first, second in pairwise(records):
+            if first.number == second.number:
+                raise StoreError(
+                    f"cannot read the run {self.path}: {first.slug} and {second.slug} are both trial {first.number}",
+                    hint="remove the one that does not belong to the run",
+                )
+        return records
 
     def partials(self) -> list[str]:
         """Slugs of trials that were begun and never committed: one in flight, or what a killed run left."""
@@ -163,11 +174,21 @@ def _free_name(parent: Path, manifest: Manifest) -> Path:
     raise StoreError(f"cannot make a run folder in {parent}: every name that was tried is taken")
 
 
+def _is_trial(path: Path) -> bool:
+    """Whether `path` is a folder of its own: a link may name any folder of this machine."""
+    return path.name[0] != "." and path.is_dir() and not path.is_symlink()
+
+
+def _read_trial(path: Path) -> TrialRecord:
+    record = _read_record(path / RECORD, TrialRecord)
+    # the folder is where the record was found, whatever it says
+    return record if record.slug == path.name else record.model_copy(update={"slug": path.name})
+
+
 def _read_record(path: Path, model: type[_R]) -> _R:
-    with storing("read", path):
-        content = path.read_bytes()
+    content = read_record(path)
     try:
-        data = json.loads(content)
+        data = parsed(content)
         if not isinstance(data, dict):
             raise ValueError("it is no object")
         _check_format(path, data)
@@ -178,7 +199,7 @@ def _read_record(path: Path, model: type[_R]) -> _R:
         raise StoreError(
             f"cannot read {path}: {at}: {first['msg'].lower()}", hint="the file was changed or damaged"
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise StoreError(
             f"cannot read {path}: it is not JSON: {error}", hint="the file was changed or damaged"
         ) from error

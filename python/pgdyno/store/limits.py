@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.parquet import connect, fetched_rows, stored
 from pgdyno.store.read import RunData
 from pgdyno.store.storing import storing
 
@@ -104,9 +104,10 @@ def seen_beside(run: RunData, trials: Collection[int] | None = None) -> list[See
         return []
     with storing("read", run.folder.path), connect() as connection:
         for name in _TABLES:
-            paths = ", ".join(quoted(str(run.folder.trials_path / slug / f"{name}.parquet")) for slug in there)
-            connection.execute(f"CREATE VIEW {name} AS FROM read_parquet([{paths}])")
-        rows = connection.execute(_QUERY.format(seconds=_COUNTED_S)).fetchall()
+            paths = [run.folder.trials_path / slug / f"{name}.parquet" for slug in there]
+            connection.execute(f"CREATE VIEW {name} AS FROM {stored(paths)}")
+        found = connection.execute(_QUERY.format(seconds=_COUNTED_S))
+        rows = list(fetched_rows(found, run.folder.path, slugs))
     return [
         SeenBeside(number, slugs[number], busy, steal, counted_waits(waits or (), counted, transactions or 0), *rest)
         for number, counted, transactions, busy, steal, waits, *rest in rows

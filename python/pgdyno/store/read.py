@@ -13,7 +13,7 @@ import duckdb
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
 from pgdyno.store.folder import RunFolder
-from pgdyno.store.parquet import connect, quoted, reader
+from pgdyno.store.parquet import connect, fetched_rows, quoted, reader, sound, stored
 from pgdyno.store.storing import storing
 from pgdyno.store.tables import (
     TABLES,
@@ -87,6 +87,11 @@ class RunData:
         by_trial: dict[int, list[SettingRow]] = {number: [] for number in self._paths}
         for numbers, *line in found:
             for number in numbers:
+                if number not in by_trial:
+                    raise StoreError(
+                        f"cannot read {self.folder.path}: settings of trial {number}, which is not there",
+                        hint="the file was changed or damaged",
+                    )
                 by_trial[number].append(SettingRow(number, *line))
         return [row for rows in by_trial.values() for row in rows]
 
@@ -147,10 +152,11 @@ class RunData:
         if not paths:
             return []
         names = ", ".join(columns(row))
+        known = self._paths if trial is None else (trial,)
         # the sort is stable: what came at the same microsecond stays as it came
         sql = f"SELECT {names} FROM {_parquet(paths, row)} WHERE {where} ORDER BY {order}, file_row_number"  # noqa: S608
         with storing("read", paths[0] if trial is not None else self.folder.path), reader() as connection:
-            return [row(*values) for values in connection.execute(sql).fetchall()]
+            return [row(*values) for values in fetched_rows(connection.execute(sql), self.folder.path, known)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,12 +232,11 @@ def _files(trials: Sequence[Path], name: str, row: type[Row]) -> list[Path]:
 
 
 def _parquet(paths: Sequence[Path], row: type[Row]) -> str:
-    # listed by name: a pattern would find what is not whole, too
-    listed = ", ".join(quoted(str(path)) for path in paths)
-    stored = f"read_parquet([{listed}], union_by_name = true, file_row_number = true)"
+    files = stored(paths, ", union_by_name = true, file_row_number = true")
     # earlier versions wrote fewer columns: those are null
     known = ", ".join(f"NULL::{sql_type} AS {column}" for column, sql_type in columns(row).items())
-    return f"(FROM {stored} UNION ALL BY NAME SELECT {known} WHERE false)"
+    every = f"(FROM {files} UNION ALL BY NAME SELECT {known} WHERE false)"
+    return f"(SELECT {sound(row)}, file_row_number FROM {every})"  # noqa: S608 - names of ours
 
 
 _TRIALS = {

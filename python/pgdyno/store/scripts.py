@@ -43,7 +43,9 @@ def changed_script(run: Path, plan_folder: Path, kept: Sequence[KeptScript]) -> 
         except OSError as error:
             return f"the script {path} cannot be read any more: {(error.strerror or str(error)).lower()}"
         if hashlib.sha256(now).hexdigest() != script.sha256:
-            return f"the script {path} is not what the run began with:\n{_difference(run / script.kept, now)}"
+            # the manifest may name a path outside the run folder
+            kept_here = run / FOLDER / Path(script.kept).name
+            return f"the script {path} is not what the run began with:\n{_difference(kept_here, now)}"
     return None
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import duckdb
 
@@ -40,9 +41,18 @@ def _first_line(error: Exception) -> str:
     return str(error).strip().split("\n", 1)[0]
 
 
+def open_new(path: Path) -> BinaryIO:
+    """A file at `path` that is empty and nobody else's, open for writing. Raises OSError.
+
+    A folder from elsewhere may hold a link of that name, to any file of this machine.
+    """
+    path.unlink(missing_ok=True)
+    return path.open("xb")
+
+
 def write_durably(path: Path, content: bytes) -> None:
     """Writes a file that is on disk when this returns. Raises OSError."""
-    with path.open("wb") as file:
+    with open_new(path) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

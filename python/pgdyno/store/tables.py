@@ -238,6 +238,12 @@ def columns(row: type[Row]) -> Mapping[str, str]:
     return MappingProxyType({name: _sql_type(hint) for name, hint in hints.items()})
 
 
+def required(row: type[Row]) -> frozenset[str]:
+    """Columns of `row` that have a value in every row."""
+    hints = get_type_hints(row, include_extras=True)
+    return frozenset(name for name, hint in hints.items() if hasattr(hint, "__metadata__"))
+
+
 def _sql_type(hint: object) -> str:
     # Annotated[int, "BIGINT"], or its union with None
     annotated = hint if hasattr(hint, "__metadata__") else get_args(hint)[0]

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from pgdyno.store.parquet import connect, quoted
+from pgdyno.store.parquet import connect, fetched_rows, stored
 from pgdyno.store.storing import storing
 
 Stretch = tuple[int, int]
@@ -73,8 +73,8 @@ def _rows(files: Mapping[int, Path], stretches: Stretches, wanted: Sequence[Metr
                 connection, "stretches", ("trial INTEGER", "place INTEGER", "begin_us BIGINT", "end_us BIGINT"), places
             )
             _table(connection, "wanted", _WANTED, wanted)
-            listed = ", ".join(quoted(str(files[number])) for number in chosen)
-            yield from connection.execute(query.format(files=f"read_parquet([{listed}])")).fetchall()
+            found = connection.execute(query.format(files=stored([files[number] for number in chosen])))
+            yield from fetched_rows(found, files[chosen[0]].parents[1], chosen)
 
 
 def _table(

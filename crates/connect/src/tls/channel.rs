@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Write};
 
 use rustls::ClientConnection;
 
-use super::error::TlsError;
+use super::tls_error::TlsError;
 
 /// Makes plain bytes of encrypted ones and the other way round; does no I/O.
 ///

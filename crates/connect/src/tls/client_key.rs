@@ -14,11 +14,11 @@ use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 use zeroize::Zeroizing;
 
-use super::error::TlsError;
-use super::files;
-use super::settings::TlsSettings;
-use crate::error::system_message;
+use super::certificate_files;
+use super::tls_error::TlsError;
+use super::tls_settings::TlsSettings;
 use crate::modes::SslCertMode;
+use crate::param_error::system_message;
 
 /// The certificate and the key, if there is a certificate.
 ///
@@ -43,7 +43,7 @@ pub(super) fn load(
         }
         Ok(_) => {}
     }
-    let certificates = files::certificates(path, "certificate file")?;
+    let certificates = certificate_files::certificates(path, "certificate file")?;
     let Some(key_path) = settings.key.path() else {
         return setup("certificate present, but not private key file".to_owned());
     };

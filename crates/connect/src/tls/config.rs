@@ -11,10 +11,10 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ClientConfig, ClientConnection, SignatureScheme, SupportedProtocolVersion};
 
-use super::error::TlsError;
-use super::settings::{TlsSettings, TlsVersion};
+use super::tls_error::TlsError;
+use super::tls_settings::{TlsSettings, TlsVersion};
 use super::verifier::Verifier;
-use super::{client_key, files};
+use super::{certificate_files, client_key};
 use crate::modes::{SslCertMode, SslMode};
 
 /// What ALPN calls the protocol.
@@ -53,7 +53,7 @@ pub(crate) struct TlsConfig {
 impl TlsConfig {
     pub(super) fn new(settings: &TlsSettings, mode: SslMode) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let trust = files::trust(settings, mode)?;
+        let trust = certificate_files::trust(settings, mode)?;
         let certificate = client_key::load(settings, &provider)?;
         let client = client_config(settings, provider, |algorithms| {
             Arc::new(Verifier::new(trust, algorithms))

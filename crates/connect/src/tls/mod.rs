@@ -4,24 +4,24 @@
 //! read; [`negotiate`] makes a connected socket an encrypted one. [`TlsChannel`] is an established
 //! session without its socket, for those who move bytes themselves.
 
-mod chain;
+mod certificate_files;
+mod certificate_hash;
+mod certificate_names;
 mod channel;
 mod client_key;
 mod config;
-mod end_point;
-mod error;
-mod files;
-mod names;
+mod manual_recipes;
 mod negotiation;
-mod settings;
-mod stream;
 #[cfg(test)]
 mod tests;
+mod tls_error;
+mod tls_settings;
+mod tls_stream;
 mod verifier;
 
 pub use channel::TlsChannel;
 pub(crate) use config::{TlsConfig, TlsConfigCell};
-pub use error::TlsError;
 pub(crate) use negotiation::{Negotiated, negotiate};
-pub use settings::{FilePlace, RootSource, TlsSettings, TlsVersion};
-pub use stream::TlsStream;
+pub use tls_error::TlsError;
+pub use tls_settings::{FilePlace, RootSource, TlsSettings, TlsVersion};
+pub use tls_stream::TlsStream;

@@ -7,9 +7,9 @@ use pgdyno_wire::frontend;
 
 use super::channel::TlsChannel;
 use super::config::{PROTOCOL, TlsConfig};
-use super::error::TlsError;
-use super::stream::TlsStream;
-use super::{end_point, names};
+use super::tls_error::TlsError;
+use super::tls_stream::TlsStream;
+use super::{certificate_hash, certificate_names};
 use crate::attempt::{io_cause, receive, send_all};
 use crate::connect_error::Cause;
 use crate::hosts::Host;
@@ -84,10 +84,10 @@ fn shake_hands(
         .and_then(|certificates| certificates.first())
         .ok_or_else(|| TlsError::Setup("certificate could not be obtained".to_owned()))?;
     if config.checks_name() {
-        names::check(certificate, name)?;
+        certificate_names::check(certificate, name)?;
     }
     config.check_asked(&witness)?;
-    let channel = end_point::channel(certificate);
+    let channel = certificate_hash::channel(certificate);
     Ok((stream, channel))
 }
 

@@ -17,7 +17,7 @@ use rustls::{ServerConfig, ServerConnection};
 
 use super::channel::TlsChannel;
 use super::config::TlsConfig;
-use super::settings::{FilePlace, TlsSettings};
+use super::tls_settings::{FilePlace, TlsSettings};
 use super::verifier::{Trust, Verifier};
 use crate::env::Env;
 use crate::keyword::Settings;
@@ -154,6 +154,16 @@ fn a_server_may_have_the_certificate_of_an_authority() {
 }
 
 #[test]
+fn below_another_authority_a_server_s_certificate_is_no_authority() {
+    let top = root(authority_params("r"));
+    let middle = below(authority_params("m"), &top);
+    let server = below(authority_params("s"), &middle);
+    let said = judge(&[&top], &[server.der(), middle.der()]).expect_err("it is refused");
+    assert!(said.contains("is one of an authority"), "{said}");
+    assert!(said.contains("basicConstraints=CA:FALSE"), "{said}");
+}
+
+#[test]
 fn who_is_no_authority_vouches_for_nobody() {
     let top = root(authority_params("r"));
     let mut untitled = params("m");
@@ -245,7 +255,8 @@ fn revoked_certificates_and_those_of_unknown_state() {
     for (name, place) in [("sslcrl", &file), ("sslcrldir", &folder)] {
         let settings = settings(&[("sslrootcert", &root_file), (name, place)]);
         let judge = |server: &CertificateDer<'static>| {
-            let trust = super::files::trust(&settings, SslMode::VerifyCa).expect("files");
+            let trust =
+                super::certificate_files::trust(&settings, SslMode::VerifyCa).expect("files");
             judge_by(trust, &[server])
         };
         assert_eq!(judge(&leaf(&good, &top)), Ok(()));
@@ -257,7 +268,7 @@ fn revoked_certificates_and_those_of_unknown_state() {
     // a file without a list would let everything pass
     for place in [&strange, &format!("{folder}/none")] {
         let none = settings(&[("sslrootcert", &root_file), ("sslcrl", place)]);
-        let error = super::files::trust(&none, SslMode::VerifyCa)
+        let error = super::certificate_files::trust(&none, SslMode::VerifyCa)
             .err()
             .expect("no list");
         let begins = "could not read certificate revocation list file";
@@ -490,7 +501,7 @@ fn roots_are_needed_to_verify_and_not_else() {
     let place = dir.path().join("root.crt");
     let with = settings(&[("sslrootcert", &place.display().to_string())]);
     let trust = |settings: &TlsSettings, mode| {
-        let trust = super::files::trust(settings, mode);
+        let trust = super::certificate_files::trust(settings, mode);
         trust.map(|t| t.is_some()).map_err(|e| e.to_string())
     };
     assert_eq!(trust(&with, SslMode::Require), Ok(false));

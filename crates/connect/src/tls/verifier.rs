@@ -17,7 +17,7 @@ use webpki::{
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-use super::chain::Search;
+use super::manual_recipes;
 
 /// Trusted authorities.
 pub(super) struct Trust {
@@ -69,14 +69,18 @@ impl Trust {
         now: UnixTime,
     ) -> Result<(), Error> {
         match self.verify_by_webpki(server, intermediates, algorithms, now) {
-            Err(webpki::Error::CaUsedAsEndEntity | webpki::Error::UnsupportedCertVersion)
-                if self.crls.is_empty() =>
-            {
-                let others = intermediates.iter().chain(&self.others);
+            Err(
+                refusal
+                @ (webpki::Error::CaUsedAsEndEntity | webpki::Error::UnsupportedCertVersion),
+            ) if self.crls.is_empty() => {
                 let now_s = seconds(now);
-                Search::new(&self.roots, others, algorithms.all, now_s)
-                    .and_then(|search| search.verify(server))
-                    .map_err(Error::InvalidCertificate)
+                match manual_recipes::verify(server, &self.roots, algorithms.all, now_s) {
+                    // why webpki refuses the chain in between
+                    Err(CertificateError::UnknownIssuer) if !intermediates.is_empty() => {
+                        Err(explained(refusal))
+                    }
+                    result => result.map_err(Error::InvalidCertificate),
+                }
             }
             result => result.map_err(explained),
         }
@@ -162,9 +166,31 @@ fn explained(error: webpki::Error) -> Error {
         Why::InvalidCrlSignatureForPublicKey => {
             return Error::InvalidCertRevocationList(CertRevocationListError::BadSignature);
         }
-        other => CertificateError::Other(OtherError(Arc::new(other))),
+        other => CertificateError::Other(OtherError(Arc::new(Refusal(other)))),
     })
 }
+
+/// webpki's refusals that neither rustls nor OpenSSL has words for.
+#[derive(Debug)]
+struct Refusal(webpki::Error);
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            webpki::Error::CaUsedAsEndEntity => f.write_str(
+                "the server's certificate is one of an authority, which must be signed by a root \
+                 itself, without revocation lists; use one with basicConstraints=CA:FALSE",
+            ),
+            webpki::Error::UnsupportedCertVersion => f.write_str(
+                "the server's certificate is of version 1, which must be signed by a root itself, \
+                 without revocation lists; use one of version 3",
+            ),
+            ref other => other.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
 
 /// Trusts the server's certificate by its chain, or whatever it is; its handshake is checked in any
 /// case.

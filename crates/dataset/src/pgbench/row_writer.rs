@@ -1,7 +1,7 @@
 //! Rows in COPY's text format, for about the price of copying them.
 
 use super::Table;
-use crate::draw::push_number;
+use crate::random_values::push_number;
 
 /// Writes the rows of a table in the order of their keys.
 ///

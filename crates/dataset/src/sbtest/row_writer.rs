@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Sbtest;
 use crate::dataset::RowSource;
-use crate::draw::{mix, push_number};
+use crate::random_values::{mix, push_number};
 
 /// Values drawn for a row, at most: a column `k` of 13 and groups of digits.
 const DRAWS_A_ROW: u64 = 32;

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use pgdyno_connect::Session;
 
 use super::Profile;
-use crate::ledger::query;
 use crate::load_error::LoadError;
+use crate::load_ledger::query;
 
 /// How much is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

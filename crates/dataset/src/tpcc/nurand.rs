@@ -1,7 +1,7 @@
 //! The standard's uneven random numbers (clause 2.1.6): `NURand(A, x, y)`.
 
 use super::Profile;
-use crate::draw::mix;
+use crate::random_values::mix;
 
 /// `A` for last names.
 pub const LAST_NAME: u64 = 255;

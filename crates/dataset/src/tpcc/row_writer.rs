@@ -5,9 +5,9 @@ mod text;
 use std::ops::Range;
 
 use super::nurand::{LAST_NAME, c_of_load, nurand};
-use super::{CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, ORDER_LINES, TableName, Tpcc, names};
+use super::{CUSTOMERS, DELIVERED, DISTRICTS, ITEMS, ORDER_LINES, TableName, Tpcc, last_names};
 use crate::dataset::RowSource;
-use crate::draw::{Draws, mix, push_number};
+use crate::random_values::{Draws, mix, push_number};
 use text::{push_cents, push_data, push_digits, push_text, push_zip};
 
 /// The instant that all rows have where the standard wants that of the load: two loads with the
@@ -68,12 +68,12 @@ impl RowWriter {
 
     fn customer(&self, unit: u64, draws: &mut Draws, out: &mut Vec<u8>) {
         let place = Place::of(unit, CUSTOMERS);
-        let name = if place.number <= names::COUNT {
+        let name = if place.number <= last_names::COUNT {
             place.number - 1
         } else {
             let low = draws.between(0, LAST_NAME);
-            let draw = draws.between(0, names::COUNT - 1);
-            nurand(low, draw, self.last_name_c, 0, names::COUNT - 1)
+            let draw = draws.between(0, last_names::COUNT - 1);
+            nurand(low, draw, self.last_name_c, 0, last_names::COUNT - 1)
         };
         out.extend_from_slice(LOADED_AT);
         tab_number(place.number, out);
@@ -82,7 +82,7 @@ impl RowWriter {
         out.extend_from_slice(b"\t1\t0\t");
         push_text(draws, 8, 16, out);
         out.extend_from_slice(b"\tOE\t");
-        for syllable in names::syllables(name) {
+        for syllable in last_names::syllables(name) {
             out.extend_from_slice(syllable.as_bytes());
         }
         address(draws, out);

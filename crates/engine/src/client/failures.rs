@@ -4,47 +4,36 @@ use pgdyno_connect::notice;
 use pgdyno_wire::{ServerError, SqlState, TxStatus};
 
 use crate::abort::{Abort, Form, Place};
-use crate::client::{Client, Failed, State};
+use crate::client::Client;
+use crate::client::state::{Awaited, State};
 use crate::clock::Nanos;
+use crate::commit_ledger::CommitOutcome;
 use crate::interval::{Consequence, ErrorNote};
-use crate::ledger::Fate;
-use crate::message::Parsed;
 use crate::poller::Next;
 use crate::recorder::Ending;
 use crate::shared::Shared;
 use crate::spec::{OnError, Tries};
-
-/// A Query message.
-const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
+use crate::transaction::FailedTry;
 
 impl Client {
     /// The statement under way, or one of the pipeline, has failed and all is answered.
     pub(super) fn statement_failed(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
-        let state = self.error.as_deref().map(ServerError::sqlstate);
+        let state = self.session.error().map(ServerError::sqlstate);
         let ending = match (state, shared.spec.on_error) {
             (Some(SqlState::SERIALIZATION_FAILURE), _) => Ending::SerializationFailure,
             (Some(SqlState::DEADLOCK_DETECTED), _) => Ending::Deadlock,
             (Some(_), OnError::Continue) => Ending::OtherFailure,
             _ => return self.refused(Consequence::ClientAborted, shared),
         };
-        for statement in std::mem::take(&mut self.fresh) {
-            self.prepared[shared.place(self.script, statement)] = Parsed::Perhaps;
-        }
-        self.in_pipeline = false;
+        self.session.doubt_prepared();
+        self.transaction.mode.close_pipeline();
         // the note is written when it is known whether there is another try
-        let words = self.error_in_words(shared);
-        self.failed = self
-            .error
-            .take()
-            .map(|error| Box::new(Failed { error, words }));
+        let message = self.describe_error(shared);
+        self.transaction.failed = self
+            .session
+            .take_error()
+            .map(|error| Box::new(FailedTry { error, message }));
         self.roll_back(ending, now, shared)
-    }
-
-    /// What was prepared has been answered; the memory is freed, since most clients prepare but once.
-    pub(super) fn forget_fresh(&mut self) {
-        if !self.fresh.is_empty() {
-            self.fresh = Vec::new();
-        }
     }
 
     /// Ends the block that is open, if one is, before the next try or transaction.
@@ -54,13 +43,11 @@ impl Client {
         now: Nanos,
         shared: &mut Shared<'_>,
     ) -> Next {
-        if self.tx_status == TxStatus::Idle {
+        if self.session.tx_status() == TxStatus::Idle {
             return self.after_failure(ending, now, shared);
         }
-        self.out.clear();
-        self.out.extend_from_slice(ROLLBACK);
-        self.awaited = 1;
-        self.state = State::RollingBack(ending);
+        self.session.roll_back();
+        self.enter(State::Running(Awaited::Rollback(ending)));
         Next::Send
     }
 
@@ -68,7 +55,11 @@ impl Client {
         let late = shared
             .latency_limit
             .is_some_and(|limit| now.saturating_sub(self.transaction.intended) > limit);
-        (ending != Ending::OtherFailure || self.ignores_error())
+        (ending != Ending::OtherFailure
+            || self
+                .transaction
+                .driver()
+                .is_some_and(|driver| driver.ignores_error))
             && shared.spec.tries.allows_another(self.transaction.tries)
             && !late
             && !shared.stops(now)
@@ -87,18 +78,18 @@ impl Client {
         } else {
             Consequence::Failed
         };
-        if let Some(failed) = self.failed.take() {
-            let Failed { error, words } = *failed;
-            let lines = self.tries_in_words(&words, retry, now, shared);
-            self.error = Some(error);
+        if let Some(failed) = self.transaction.failed.take() {
+            let FailedTry { error, message } = *failed;
+            let lines = self.describe_try(&message, retry, now, shared);
+            self.session.set_error(Some(error));
             self.note(String::new(), lines, consequence, now, shared);
-            self.error = None;
+            self.session.take_error();
         }
-        let number = shared.spec.programs[self.script]
+        let number = shared.spec.programs[self.transaction.script]
             .program
-            .command_number(self.command);
-        let counts = shared.counts(self.record);
-        if let Some(record) = &mut shared.recorder.commands[self.script][number]
+            .command_number(self.transaction.command);
+        let counts = shared.counts(self.transaction.record);
+        if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number]
             && counts
         {
             if retry {
@@ -112,24 +103,24 @@ impl Client {
         }
         self.transaction.tries += 1;
         if let Some(rng) = self.transaction.rng {
-            self.rng = rng;
+            self.random.functions = rng;
         }
-        self.at = 0;
+        self.transaction.next_op = 0;
         self.run(now, shared)
     }
 
-    /// What pgbench says of a failed try with --verbose-errors.
-    fn tries_in_words(
+    /// What pgbench prints of a failed try with --verbose-errors.
+    fn describe_try(
         &self,
         error: &str,
         retry: bool,
         now: Nanos,
         shared: &Shared<'_>,
     ) -> Vec<String> {
-        let Self { id, script, .. } = self;
-        let command = shared.spec.programs[self.script]
+        let (id, script) = (self.id, self.transaction.script);
+        let command = shared.spec.programs[self.transaction.script]
             .program
-            .command_number(self.command);
+            .command_number(self.transaction.command);
         let what = if retry {
             "repeats the transaction after the error"
         } else {
@@ -155,15 +146,15 @@ impl Client {
     }
 
     /// The server's error as libpq shows it, with its place in the statement.
-    fn error_in_words(&self, shared: &Shared<'_>) -> String {
-        match self.error.as_deref() {
-            Some(error) => self.in_words(error, self.error_query, shared),
+    fn describe_error(&self, shared: &Shared<'_>) -> String {
+        match self.session.error() {
+            Some(error) => self.describe(error, self.session.error_query(), shared),
             None => String::new(),
         }
     }
 
     /// An error or a notice that came in result number `query`, likewise.
-    pub(super) fn in_words(
+    pub(super) fn describe(
         &self,
         error: &ServerError,
         query: usize,
@@ -171,17 +162,16 @@ impl Client {
     ) -> String {
         let under_way = match self.state {
             // each has a Sync of its own
-            State::Preparing => {
-                let answered = self.fresh.len().saturating_sub(self.awaited);
-                self.fresh.get(answered)
-            }
-            // of those in a pipeline it is the one after all that were completed
-            _ => self.statement.as_ref().or(self.piped.get(query)),
+            State::Running(Awaited::Preparation) => self
+                .session
+                .being_prepared()
+                .map(|number| shared.statement_in(self.transaction.script, number)),
+            _ => self.transaction.mode.statement_of_result(query),
         };
-        match under_way.copied() {
-            Some(statement) => {
-                error.display_with_query(&shared.templates[self.script][statement].sql(&self.out))
-            }
+        match under_way {
+            Some(statement) => error.display_with_query(
+                &shared.templates[self.transaction.script][statement].sql(self.session.outgoing()),
+            ),
             None => error.to_string(),
         }
     }
@@ -193,9 +183,9 @@ impl Client {
         if !shared.prints_notices || is_of_outage {
             return;
         }
-        let is_placed = notice.position.is_some() && !self.batch.is_sent();
+        let is_placed = notice.position.is_some() && !self.transaction.mode.awaits_batch();
         notice::print(&if is_placed {
-            self.in_words(notice, self.rows.query(), shared)
+            self.describe(notice, self.session.rows().query(), shared)
         } else {
             notice.to_string()
         });
@@ -203,9 +193,9 @@ impl Client {
 
     /// Number of the result in which the error came; a statement of a pipeline has one result.
     fn query_of_error(&self) -> usize {
-        match self.statement {
-            Some(_) if self.error.is_some() => self.error_query,
-            Some(_) => self.rows.query(),
+        match self.transaction.mode.statement() {
+            Some(_) if self.session.error().is_some() => self.session.error_query(),
+            Some(_) => self.session.rows().query(),
             None => 0,
         }
     }
@@ -220,47 +210,47 @@ impl Client {
 
     /// Gives up because of the server's error.
     pub(super) fn refused(&mut self, consequence: Consequence, shared: &mut Shared<'_>) -> Next {
-        let (id, script) = (self.id, self.script);
+        let (id, script) = (self.id, self.transaction.script);
         let command = shared.spec.programs[script]
             .program
-            .command_number(self.command);
+            .command_number(self.transaction.command);
         let query = self.query_of_error();
-        let words = self.error_in_words(shared);
+        let words = self.describe_error(shared);
         let line = format!(
             "client {id} script {script} aborted in command {command} query {query}: {words}"
         );
-        self.give_up(String::new(), vec![line], consequence, shared)
+        self.abort_with_note(String::new(), vec![line], consequence, shared)
     }
 
-    /// Gives up; the server's error, if there is one, says more than `why`.
+    /// Gives up; the server's error, if there is one, is reported in place of `why`.
     pub(super) fn abort(
         &mut self,
         why: &Abort,
         consequence: Consequence,
         shared: &mut Shared<'_>,
     ) -> Next {
-        if self.error.is_some() && why.form != Form::While {
+        if self.session.error().is_some() && why.form != Form::While {
             return self.refused(consequence, shared);
         }
-        let program = &shared.spec.programs[self.script].program;
+        let program = &shared.spec.programs[self.transaction.script].program;
         // a client that could not connect has not come to a command yet
-        let command = program.clamp_step(self.command);
+        let command = program.clamp_step(self.transaction.command);
         let query = match why.form {
-            Form::Rows => self.rows.unfit_query(),
-            _ => self.rows.query(),
+            Form::Rows => self.session.rows().unfit_query(),
+            _ => self.session.rows().query(),
         };
         let place = Place {
             client: self.id,
-            script: self.script,
+            script: self.transaction.script,
             command: program.command_number(command),
             query,
             word: &program.command(command).word,
         };
         let lines = why.lines(&place);
-        self.give_up(why.reason().to_owned(), lines, consequence, shared)
+        self.abort_with_note(why.reason().to_owned(), lines, consequence, shared)
     }
 
-    pub(super) fn give_up(
+    pub(super) fn abort_with_note(
         &mut self,
         message: String,
         lines: Vec<String>,
@@ -270,13 +260,15 @@ impl Client {
         let now = shared.clock.now();
         self.note(message, lines, consequence, now, shared);
         if self.transaction.begun {
-            self.settle(Fate::Unknown);
-            shared.recorder.transaction(self.record, Ending::Aborted, 0);
+            self.settle(CommitOutcome::Unknown);
+            shared
+                .recorder
+                .transaction(self.transaction.record, Ending::Aborted, 0);
             self.transaction.begun = false;
-            shared.ended(self.record, now);
+            shared.ended(self.transaction.record, now);
         }
         self.leave_turn(now, shared);
-        self.state = State::Aborted;
+        self.enter(State::Aborted);
         shared.client_aborted();
         Next::Close
     }
@@ -301,14 +293,14 @@ impl Client {
         now: Nanos,
         shared: &Shared<'_>,
     ) -> ErrorNote {
-        let program = &shared.spec.programs[self.script].program;
-        let op = program.clamp_step(self.command);
+        let program = &shared.spec.programs[self.transaction.script].program;
+        let op = program.clamp_step(self.transaction.command);
         let command = program.command(op);
-        let error = self.error.as_deref();
+        let error = self.session.error();
         ErrorNote {
             at: now,
             client: self.id,
-            script: self.script,
+            script: self.transaction.script,
             command: program.command_number(op),
             line: command.line as usize,
             kind: command.word.to_string(),
@@ -318,9 +310,9 @@ impl Client {
             message: error.map_or(message, |error| error.message.clone()),
             lines,
             planned: shared
-                .roster
+                .phase_state
                 .as_ref()
-                .map(|roster| roster.phase_of_record(self.record)),
+                .map(|phase_state| phase_state.phase_of_record(self.transaction.record)),
             detail: error.and_then(|error| error.detail.clone()),
             hint: error.and_then(|error| error.hint.clone()),
             consequence,

@@ -1,6 +1,7 @@
 //! How a client keys and thinks: [`crate::pacing`].
 
-use crate::client::{Client, State};
+use crate::client::Client;
+use crate::client::state::{Pause, State};
 use crate::clock::Nanos;
 use crate::poller::Next;
 use crate::shared::Shared;
@@ -9,21 +10,21 @@ impl Client {
     /// Keys in the transaction that was chosen; None when that takes no time. Its intended start
     /// is the end of it.
     pub(super) fn key(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let pause = shared.spec.pacing[self.script].keying;
-        let length = pause.draw(&mut self.pacing_rng);
-        self.pause(State::Keying, length, now, shared)
+        let pause = shared.spec.pacing[self.transaction.script].keying;
+        let length = pause.draw(&mut self.random.pacing);
+        self.pause(Pause::Keying, length, now, shared)
     }
 
     /// Thinks about the transaction that has ended; None when that takes no time.
     pub(super) fn think(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
-        let pause = shared.spec.pacing[self.script].think;
-        let length = pause.draw(&mut self.pacing_rng);
-        self.pause(State::Thinking, length, now, shared)
+        let pause = shared.spec.pacing[self.transaction.script].think;
+        let length = pause.draw(&mut self.random.pacing);
+        self.pause(Pause::Thinking, length, now, shared)
     }
 
     fn pause(
         &mut self,
-        state: State,
+        pause: Pause,
         length: Nanos,
         now: Nanos,
         shared: &mut Shared<'_>,
@@ -31,7 +32,7 @@ impl Client {
         if length == 0 {
             return None;
         }
-        self.state = state;
+        self.enter(State::Paused(pause));
         let end = now.saturating_add(length);
         self.transaction.started = now;
         self.transaction.intended = end;
@@ -41,17 +42,24 @@ impl Client {
         Some(Next::Wait)
     }
 
-    /// The keying or thinking is over.
-    pub(super) fn paused(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    /// The keying is over.
+    pub(super) fn end_keying(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if shared.stops(now) {
             return self.finish(shared);
         }
         let paused = now.saturating_sub(self.transaction.started);
-        let record = &mut shared.recorder.scripts[self.record];
-        if self.state == State::Keying {
-            record.keying.record(paused);
-            return self.begin_transaction(now, shared);
+        let record = &mut shared.recorder.scripts[self.transaction.record];
+        record.keying.record(paused);
+        self.begin_transaction(now, shared)
+    }
+
+    /// The thinking is over.
+    pub(super) fn end_thinking(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.stops(now) {
+            return self.finish(shared);
         }
+        let paused = now.saturating_sub(self.transaction.started);
+        let record = &mut shared.recorder.scripts[self.transaction.record];
         record.think.record(paused);
         self.choose(now, shared)
     }

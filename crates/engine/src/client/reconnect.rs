@@ -1,35 +1,21 @@
 //! What a client does whose connection is lost, when it is to come back.
 
-use pgdyno_wire::{self as wire, Exchange, TxStatus};
+use pgdyno_wire::ServerError;
 
 use crate::abort::{Abort, Form};
-use crate::client::{Client, State};
+use crate::client::Client;
+use crate::client::state::{Connection, Pause, State};
 use crate::clock::Nanos;
+use crate::commit_ledger::CommitOutcome;
 use crate::interval::Consequence;
-use crate::ledger::Fate;
-use crate::message::Parsed;
 use crate::poller::Next;
-use crate::reconnect::{Backoff, Refusal};
+use crate::reconnect::{Absence, Backoff, Refusal};
 use crate::recorder::Ending;
 use crate::shared::Shared;
 use crate::spec::{OnLoss, Sessions};
 
 /// Makes the seeds of waits differ from those of scripts.
 const SEED_OF_WAITS: u64 = 0x7265_636f_6e6e_6563;
-
-/// From a lost connection to the first success after it.
-#[derive(Debug)]
-pub(super) struct Absence {
-    is_back: bool,
-    backoff: Backoff,
-    since: Nanos,
-    /// The end of its patience, or of the run.
-    gives_up_at: Nanos,
-    /// Whether the next transaction was drawn before: it keeps its intended start.
-    has_chosen: bool,
-    /// Why the last attempt failed.
-    refusal: Option<String>,
-}
 
 impl Client {
     /// Whether it lost its connection and has no other yet.
@@ -54,14 +40,14 @@ impl Client {
     }
 
     /// The connection is gone: a transaction in flight is lost, and another connection is sought.
-    /// What the server said last, if it did, says more than `message`.
+    /// The server's last error, if there was one, is reported in place of `message`.
     pub(super) fn lost(&mut self, message: &str, shared: &mut Shared<'_>) -> Next {
         if self.needs_no_connection(shared) {
             return Next::Close;
         }
         let now = shared.clock.now();
         let in_transaction = self.transaction.begun;
-        let sqlstate = self.error.as_deref().map(|error| error.sqlstate());
+        let sqlstate = self.session.error().map(ServerError::sqlstate);
         if let Some(outages) = &shared.outages {
             let note = || {
                 let line = format!("client {} lost its connection", self.id);
@@ -73,13 +59,14 @@ impl Client {
             shared.has_losses = true;
         }
         self.lose_turn(now, shared);
-        let has_chosen =
-            !in_transaction && self.state == State::Scheduled && shared.roster.is_none();
+        let has_chosen = !in_transaction
+            && self.state == State::Paused(Pause::Schedule)
+            && shared.phase_state.is_none();
         if in_transaction {
             self.count_lost(now, shared);
         }
         self.forget_session();
-        self.go_away(now, has_chosen, shared);
+        self.begin_absence(now, has_chosen, shared);
         if self.limit_reached(shared) || shared.stops(now) {
             self.finish(shared);
         } else {
@@ -90,43 +77,29 @@ impl Client {
 
     /// The transaction may have been committed or not: it is not tried again.
     fn count_lost(&mut self, now: Nanos, shared: &mut Shared<'_>) {
-        self.settle(Fate::Unknown);
+        self.settle(CommitOutcome::Unknown);
         let latency = now.saturating_sub(self.transaction.intended);
         self.count(Ending::ConnectionLost, latency, now, shared);
-        let counts = &mut shared.recorder.scripts[self.record].counts;
+        let counts = &mut shared.recorder.scripts[self.transaction.record].counts;
         counts.tried(self.transaction.tries);
-        let number = shared.spec.programs[self.script]
+        let number = shared.spec.programs[self.transaction.script]
             .program
-            .command_number(self.command);
-        if let Some(record) = &mut shared.recorder.commands[self.script][number] {
+            .command_number(self.transaction.command);
+        if let Some(record) = &mut shared.recorder.commands[self.transaction.script][number] {
             record.failures += 1;
         }
-        shared.ended(self.record, now);
+        shared.ended(self.transaction.record, now);
         self.transaction.begun = false;
     }
 
     /// Nothing of one session is true of the next.
     pub(super) fn forget_session(&mut self) {
-        self.prepared.fill(Parsed::No);
-        self.exchange = Exchange::new(wire::Capture::None, false);
-        self.captures = false;
-        self.completions = false;
-        self.out.clear();
-        self.forget_fresh();
-        self.piped.clear();
-        self.statement = None;
-        self.batch.clear();
-        self.in_pipeline = false;
-        self.awaited = 0;
-        self.tx_status = TxStatus::Idle;
-        self.error = None;
-        self.failed = None;
-        if let Some(driven) = &mut self.driven {
-            driven.forget_session();
-        }
+        self.session.reset();
+        self.transaction.mode.forget_session();
+        self.transaction.failed = None;
     }
 
-    fn go_away(&mut self, now: Nanos, has_chosen: bool, shared: &mut Shared<'_>) {
+    fn begin_absence(&mut self, now: Nanos, has_chosen: bool, shared: &mut Shared<'_>) {
         let patience = match shared.spec.on_loss {
             OnLoss::Reconnect {
                 patience: Some(patience),
@@ -154,7 +127,7 @@ impl Client {
     }
 
     fn wait_to_connect(&mut self, now: Nanos, shared: &mut Shared<'_>) {
-        self.state = State::Disconnected;
+        self.enter(State::Unconnected(Connection::BackingOff));
         if let Some(absence) = &mut self.absence {
             let instant = now + absence.backoff.next_wait();
             self.wake_at(instant, shared);
@@ -180,13 +153,13 @@ impl Client {
             why.cause = absence.refusal.clone();
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
-        if self.state != State::Disconnected || now < self.wakes_at {
+        if self.state != State::Unconnected(Connection::BackingOff) || now < self.wakes_at {
             return Next::Wait;
         }
         if shared.spec.sessions == Sessions::PerTransaction && !absence.has_chosen {
             return self.choose(now, shared);
         }
-        self.state = State::Connecting;
+        self.enter(State::Unconnected(Connection::Requested));
         shared.connect(self.id);
         Next::Wait
     }
@@ -200,9 +173,9 @@ impl Client {
     ) -> Next {
         let now = shared.clock.now();
         match result {
-            Err(refusal) => self.not_reconnected(refusal, now, shared),
+            Err(refusal) => self.reconnect_failed(refusal, now, shared),
             Ok(()) => {
-                let has_chosen = self.come_back(now, shared);
+                let has_chosen = self.reconnect_succeeded(now, shared);
                 if shared.stops(now) {
                     return self.finish(shared);
                 }
@@ -214,27 +187,27 @@ impl Client {
         }
     }
 
-    fn not_reconnected(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
+    fn reconnect_failed(&mut self, refusal: &Refusal, now: Nanos, shared: &mut Shared<'_>) -> Next {
         if let Some(outages) = &shared.outages {
             outages.attempt_failed(now, self.is_away());
         }
         if !self.is_away() {
-            self.go_away(now, true, shared);
+            self.begin_absence(now, true, shared);
         }
-        if !refusal.may_heal {
+        if !refusal.is_transient {
             let why = Abort::new(Form::While, "establishing connection").because(refusal);
             return self.abort(&why, Consequence::ConnectionLost, shared);
         }
         if let Some(absence) = &mut self.absence {
             absence.has_chosen |= shared.spec.sessions == Sessions::PerTransaction;
-            absence.refusal = Some(refusal.words.clone());
+            absence.refusal = Some(refusal.message.clone());
         }
         self.wait_to_connect(now, shared);
         Next::Wait
     }
 
     /// It has a connection again; whether its next transaction was drawn before it was lost.
-    fn come_back(&mut self, now: Nanos, shared: &Shared<'_>) -> bool {
+    fn reconnect_succeeded(&mut self, now: Nanos, shared: &Shared<'_>) -> bool {
         let Some(absence) = self.absence.as_mut().filter(|absence| !absence.is_back) else {
             return false;
         };
@@ -258,7 +231,7 @@ impl Client {
             return self.choose(now, shared);
         }
         if intended > now {
-            self.state = State::Scheduled;
+            self.enter(State::Paused(Pause::Schedule));
             self.wake_at(intended, shared);
             return Next::Wait;
         }

@@ -63,8 +63,8 @@ impl<'a> Crowd<'a> {
         let origin = shared.clock.now();
         shared.schedule.begin(origin);
         shared.deadline = spec.phases.as_ref().map(|phases| origin + phases.end());
-        if let Some(roster) = &mut shared.roster {
-            roster.begin(origin);
+        if let Some(phase_state) = &mut shared.phase_state {
+            phase_state.begin(origin);
         }
         let mut crowd = Self {
             clients: (0..spec.clients)

@@ -20,10 +20,10 @@ fn fatal(sqlstate: &str) -> Vec<u8> {
     message
 }
 
-fn refusal(may_heal: bool) -> Refusal {
+fn refusal(is_transient: bool) -> Refusal {
     Refusal {
-        words: "no way in".to_owned(),
-        may_heal,
+        message: "no way in".to_owned(),
+        is_transient,
     }
 }
 

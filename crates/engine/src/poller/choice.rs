@@ -3,16 +3,18 @@
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use super::{Handler, Next, Poller, Released, Uring, setup};
+use super::handler::{Handler, Next, Poller, Released};
+use super::setup;
+use super::uring::Uring;
 use crate::clock::{Clock, Nanos, SECOND};
 use crate::spec::Io;
 
 /// A poller that works here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// [`super::Epoll`]
+    /// By readiness.
     Epoll,
-    /// [`super::Uring`]
+    /// By completions.
     IoUring,
 }
 

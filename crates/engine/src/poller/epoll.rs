@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use super::alarm::Alarm;
-use super::{Handler, MAX_BEHIND_BYTES, Next, Poller, Released, does_not_read};
+use super::handler::{Handler, MAX_QUEUED_BYTES, Next, Poller, Released, does_not_read};
 use crate::clock::{Clock, Nanos};
 
 const READ_BYTES: usize = 64 * 1024;
@@ -53,7 +53,7 @@ impl Socket {
     }
 }
 
-/// How far a message went.
+/// How much of a message was sent.
 enum Sent {
     /// The kernel took this much; then there was no room.
     Bytes(usize),
@@ -190,7 +190,7 @@ impl Poller for Epoll {
         let message = handler.outgoing(token);
         if !socket.rest.is_empty() {
             socket.behind_bytes += message.len();
-            if socket.behind_bytes > MAX_BEHIND_BYTES {
+            if socket.behind_bytes > MAX_QUEUED_BYTES {
                 self.sockets[token] = None;
                 return handler.closed(token, Some(does_not_read()));
             }

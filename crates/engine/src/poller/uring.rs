@@ -16,8 +16,9 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, shutdown};
 
 use super::buffers::{Buffers, GROUP};
+use super::handler::{Handler, MAX_QUEUED_BYTES, Next, Poller, Released, does_not_read};
 use super::request::{GENERATIONS, Request, RequestKind};
-use super::{Handler, MAX_BEHIND_BYTES, Next, Poller, Released, does_not_read, setup};
+use super::setup;
 use crate::clock::{Clock, Nanos, SECOND};
 
 /// Rounds in which no request ends before the memory of those that are left is given up.
@@ -63,7 +64,7 @@ struct Connection {
     /// Whether the kernel has a receive for it.
     is_armed: bool,
     /// Whether it gets no other, because it is being released.
-    is_leaving: bool,
+    is_stopping: bool,
     /// Nothing has come from it since the last look for ends.
     is_quiet: bool,
     outgoing: Outgoing,
@@ -78,8 +79,8 @@ enum Outgoing {
     Message,
     /// A copy, which goes with the next batch.
     Copy(Vec<u8>),
-    /// The kernel has a copy and waits for room; behind it this comes.
-    Behind(Vec<u8>),
+    /// The kernel has a copy and waits for room; these bytes come after it.
+    Queued(Vec<u8>),
 }
 
 impl Uring {
@@ -136,7 +137,7 @@ impl Uring {
             let Some(Some(connection)) = self.connections.get_mut(token) else {
                 continue;
             };
-            if connection.is_armed || connection.is_leaving {
+            if connection.is_armed || connection.is_stopping {
                 continue;
             }
             let request = Request {
@@ -180,7 +181,7 @@ impl Uring {
                     .user_data(request(RequestKind::Send).user_data()),
                 Outgoing::Copy(bytes) => {
                     let data = request(RequestKind::SendCopy).user_data();
-                    connection.outgoing = Outgoing::Behind(Vec::new());
+                    connection.outgoing = Outgoing::Queued(Vec::new());
                     let entry = send(token, &bytes, SendFlags::empty()).user_data(data);
                     self.copies.insert(data, bytes);
                     entry
@@ -290,10 +291,10 @@ impl Uring {
         let Some(connection) = self.connection(request) else {
             return;
         };
-        let behind = std::mem::take(&mut connection.outgoing);
+        let queued = std::mem::take(&mut connection.outgoing);
         copy.drain(..sent.min(copy.len()));
-        if let Outgoing::Behind(behind) = behind {
-            copy.extend_from_slice(&behind);
+        if let Outgoing::Queued(queued) = queued {
+            copy.extend_from_slice(&queued);
         }
         if !copy.is_empty() {
             self.send_copy(request, copy);
@@ -356,7 +357,7 @@ impl Uring {
                 (Err(_), _) => match Errno::from_raw_os_error(-completion.result()) {
                     // all buffers were in use; it goes on with the next batch
                     Errno::NOBUFS | Errno::INTR | Errno::AGAIN => {}
-                    Errno::CANCELED if connection.is_leaving => {}
+                    Errno::CANCELED if connection.is_stopping => {}
                     error => {
                         self.close(token);
                         handler.closed(token, Some(error.into()));
@@ -519,7 +520,7 @@ impl Poller for Uring {
             socket,
             generation: self.generation,
             is_armed: false,
-            is_leaving: false,
+            is_stopping: false,
             is_quiet: false,
             outgoing: Outgoing::Nothing,
         });
@@ -537,11 +538,11 @@ impl Poller for Uring {
                 self.unsent.push(token);
             }
             Outgoing::Message => {}
-            Outgoing::Behind(bytes) if bytes.len() > MAX_BEHIND_BYTES => {
+            Outgoing::Queued(bytes) if bytes.len() > MAX_QUEUED_BYTES => {
                 self.close(token);
                 handler.closed(token, Some(does_not_read()));
             }
-            Outgoing::Copy(bytes) | Outgoing::Behind(bytes) => {
+            Outgoing::Copy(bytes) | Outgoing::Queued(bytes) => {
                 bytes.extend_from_slice(handler.outgoing(token));
             }
         }
@@ -590,7 +591,7 @@ impl Poller for Uring {
         if !matches!(connection.outgoing, Outgoing::Nothing) {
             return Ok(Released::Busy);
         }
-        connection.is_leaving = true;
+        connection.is_stopping = true;
         self.end_receive(token, handler)?;
         let Some(slot) = self.connections.get_mut(token) else {
             return Ok(Released::Gone);
@@ -600,7 +601,7 @@ impl Poller for Uring {
             None => Ok(Released::Gone),
             // or made it send
             Some(mut connection) if !matches!(connection.outgoing, Outgoing::Nothing) => {
-                connection.is_leaving = false;
+                connection.is_stopping = false;
                 *slot = Some(connection);
                 self.unarmed.push(token);
                 Ok(Released::Busy)

@@ -49,7 +49,7 @@ fn what_only_a_hand_can_change_is_not_tried_again() {
             what: String::new(),
             cause,
         }];
-        Refusal::from(ConnectError { attempts }).may_heal
+        Refusal::from(ConnectError { attempts }).is_transient
     };
     let server = |code| refused(StartupError::Server(Box::new(server_error("FATAL", code))));
     for code in ["28P01", "28000", "3D000", "42501"] {
@@ -65,9 +65,12 @@ fn what_only_a_hand_can_change_is_not_tried_again() {
 #[test]
 fn the_end_of_a_connection_has_no_number() {
     let reset = io::Error::from_raw_os_error(104);
-    assert_eq!(words_of_end(Some(&reset)), "Connection reset by peer");
     assert_eq!(
-        words_of_end(None),
+        describe_disconnect(Some(&reset)),
+        "Connection reset by peer"
+    );
+    assert_eq!(
+        describe_disconnect(None),
         "server closed the connection unexpectedly"
     );
 }
@@ -92,7 +95,7 @@ fn refusals_ring_the_bell() {
         bell.read_exact(&mut [0]).expect("it rings for each");
         let made = dispatch.take().expect("it rings when it is there");
         let refusal = made.result.expect_err("nobody listens");
-        assert!(refusal.may_heal && refusal.words.contains("Connection refused"));
+        assert!(refusal.is_transient && refusal.message.contains("Connection refused"));
         assert_eq!(made.since, 5);
         tokens.push(made.token);
     }

@@ -1,4 +1,4 @@
-//! How workers share out their clients anew: each gives away those that belong to others, and takes its own.
+//! How clients move between workers: each worker sends those that belong to others, and receives its own.
 
 use std::io;
 use std::sync::mpsc::{Receiver, TryRecvError};
@@ -8,13 +8,13 @@ use pgdyno_connect::Transport;
 
 use crate::client::Client;
 use crate::clock::{Nanos, SECOND};
-use crate::handover::{Dismissed, Order, Parcel};
+use crate::handover::{Dismissed, Handover, Order};
 use crate::interval::Phase;
 use crate::poller::{Poller, Released};
 use crate::worker::{LONGEST_WAIT, Load, NOWHERE, Worker};
 
 /// How long a worker waits at most before it looks for clients that are on their way to it.
-const WELCOMING: Nanos = SECOND / 1000;
+const ARRIVAL_WAIT: Nanos = SECOND / 1000;
 
 impl<P: Poller> Worker<'_, P> {
     /// Begins without clients at `from`, and waits for an order that brings some.
@@ -38,12 +38,12 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     fn expects_clients(&self) -> bool {
-        !self.arriving.is_empty() || !self.late.is_empty()
+        !self.arrivals.is_empty() || !self.earlier_arrivals.is_empty()
     }
 
     pub(super) fn longest_wait(&self) -> Nanos {
         if self.expects_clients() {
-            WELCOMING
+            ARRIVAL_WAIT
         } else {
             LONGEST_WAIT
         }
@@ -79,13 +79,13 @@ impl<P: Poller> Worker<'_, P> {
     fn follow(&mut self, order: Order) -> io::Result<()> {
         let load = &mut self.load;
         let shared = &mut load.shared;
-        self.late.append(&mut self.arriving);
-        self.arriving.extend(order.from);
+        self.earlier_arrivals.append(&mut self.arrivals);
+        self.arrivals.extend(order.from);
         self.is_idle = self.number >= order.workers.min(shared.spec.clients);
         let running = load.clients.iter().flatten().filter(|one| !one.stopped());
         let ids = running.map(Client::id);
         shared.departures.begin(self.number, order.workers, ids);
-        self.giving = order.to;
+        self.destinations = order.to;
         if shared.schedule.is_open() {
             // the number of workers has doubled: what leaves goes to one other
             let part = shared.departures.misplaced() as f64 / load.running.max(1) as f64;
@@ -93,43 +93,43 @@ impl<P: Poller> Worker<'_, P> {
                 let target = shared.departures.target(client.id());
                 target.filter(|_| !client.stopped())
             });
-            if let Some(Some(to)) = other.and_then(|other| self.giving.get(other)) {
+            if let Some(Some(to)) = other.and_then(|other| self.destinations.get(other)) {
                 // a worker that is gone takes nothing: the load is being stopped
-                let _ = to.send(Parcel::Share(shared.schedule.give(part)));
+                let _ = to.send(Handover::Share(shared.schedule.give(part)));
             }
         }
         for client in load.clients.iter_mut().flatten() {
             client.depart_if_waiting(shared);
         }
         // before the timer of one of them wakes it here
-        self.give_away()
+        self.send_clients()
     }
 
     /// Sends the clients away that are ready for it.
-    pub(super) fn give_away(&mut self) -> io::Result<()> {
-        if self.giving.is_empty() {
+    pub(super) fn send_clients(&mut self) -> io::Result<()> {
+        if self.destinations.is_empty() {
             return Ok(());
         }
         while let Some((client, worker)) = self.load.shared.departures.next() {
             let token = self.load.token(client);
             if let Some(token) = token.filter(|token| !self.load.has_stopped(*token)) {
-                self.give_away_one(token, worker)?;
+                self.send_client(token, worker)?;
             }
         }
         // clients that an earlier order sent here may have to go on
-        if !self.load.shared.departures.wanted() && self.late.is_empty() {
+        if !self.load.shared.departures.wanted() && self.earlier_arrivals.is_empty() {
             // the other workers learn that all have come
-            self.giving.clear();
+            self.destinations.clear();
         }
         Ok(())
     }
 
-    fn give_away_one(&mut self, token: usize, worker: usize) -> io::Result<()> {
-        let Some(Some(to)) = self.giving.get(worker).cloned() else {
+    fn send_client(&mut self, token: usize, worker: usize) -> io::Result<()> {
+        let Some(Some(to)) = self.destinations.get(worker).cloned() else {
             return self.keep(token);
         };
         let transport = if self.load.shared.reconnects {
-            // the last words of the session before
+            // the end of the session before
             self.poller.flush(&mut self.load)?;
             self.poller.close(token);
             None
@@ -144,13 +144,13 @@ impl<P: Poller> Worker<'_, P> {
             return Ok(());
         };
         let id = client.id();
-        let parcel = Parcel::Client(Box::new(client), transport);
+        let parcel = Handover::Client(Box::new(client), transport);
         if let Err(refused) = to.send(parcel)
-            && let Parcel::Client(client, transport) = refused.0
+            && let Handover::Client(client, transport) = refused.0
         {
             // its worker has ended, as all clients of that had: this one stays
             self.load.shared.departures.keep(id);
-            return self.take_in(*client, transport);
+            return self.add_client(*client, transport);
         }
         self.load.shared.departures.settled(id);
         Ok(())
@@ -167,24 +167,28 @@ impl<P: Poller> Worker<'_, P> {
     }
 
     /// Takes in the clients that have come.
-    pub(super) fn welcome(&mut self) -> io::Result<()> {
+    pub(super) fn receive_clients(&mut self) -> io::Result<()> {
         let mut result = Ok(());
-        let mut late = std::mem::take(&mut self.late);
-        late.retain(|from| self.welcome_from(from, &mut result));
-        self.late = late;
-        let mut arriving = std::mem::take(&mut self.arriving);
-        arriving.retain(|from| self.welcome_from(from, &mut result));
-        self.arriving = arriving;
+        let mut earlier = std::mem::take(&mut self.earlier_arrivals);
+        earlier.retain(|from| self.receive_clients_from(from, &mut result));
+        self.earlier_arrivals = earlier;
+        let mut arrivals = std::mem::take(&mut self.arrivals);
+        arrivals.retain(|from| self.receive_clients_from(from, &mut result));
+        self.arrivals = arrivals;
         result
     }
 
     /// Whether more may come.
-    fn welcome_from(&mut self, from: &Receiver<Parcel>, result: &mut io::Result<()>) -> bool {
+    fn receive_clients_from(
+        &mut self,
+        from: &Receiver<Handover>,
+        result: &mut io::Result<()>,
+    ) -> bool {
         loop {
             match from.try_recv() {
-                Ok(Parcel::Share(share)) => self.load.shared.schedule.take(share),
-                Ok(Parcel::Client(client, transport)) => {
-                    if let Err(error) = self.take_in(*client, transport) {
+                Ok(Handover::Share(share)) => self.load.shared.schedule.take(share),
+                Ok(Handover::Client(client, transport)) => {
+                    if let Err(error) = self.add_client(*client, transport) {
                         *result = Err(error);
                         return true;
                     }
@@ -195,7 +199,7 @@ impl<P: Poller> Worker<'_, P> {
         }
     }
 
-    fn take_in(&mut self, client: Client, transport: Option<Transport>) -> io::Result<()> {
+    fn add_client(&mut self, client: Client, transport: Option<Transport>) -> io::Result<()> {
         self.load.shared.departures.joined(client.id());
         let token = self.load.add(client);
         if let Some(transport) = transport {

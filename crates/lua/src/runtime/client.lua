@@ -1,7 +1,7 @@
 -- One client of a script: its globals, its functions, the loop that the engine drives.
 local engine, random, session = ...
 
-local yield = coroutine.yield
+local yield = engine.yield or coroutine.yield
 local concat = table.concat
 local codes, asks, parts = engine.codes, engine.asks, engine.parts
 local searchpath = engine.searchpath
@@ -152,7 +152,11 @@ end
 -- Runs the text of the script in its globals.
 function client.load(self)
    random.use(self.generator)
-   self.link.thread = coroutine.running()
+   local thread = coroutine.running()
+   self.link.thread = thread
+   if engine.clients then
+      engine.clients[thread] = true
+   end
    adopt(self)
    setfenv(engine.script(), self.env)()
 end

@@ -3,7 +3,7 @@
 -- `restore` serves a new session, and gives the engine's next word.
 local engine, random, session, restore = ...
 
-local yield, running = coroutine.yield, coroutine.running
+local yield, running = engine.yield or coroutine.yield, coroutine.running
 local codes, asks = engine.codes, engine.asks
 
 local events = {}

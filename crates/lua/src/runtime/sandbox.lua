@@ -225,6 +225,19 @@ function _G.require(name)
       .. "sysbench's; modules written in C are refused" .. HINT, 2)
 end
 
+-- coroutine: what a client's own coroutine yields, the engine takes for a request of the runtime.
+
+local yield, running = coroutine.yield, coroutine.running
+local clients = setmetatable({}, { __mode = "k" })
+engine.clients, engine.yield = clients, yield
+
+function coroutine.yield(...)
+   if clients[running()] then
+      error("coroutine.yield is called outside of the coroutines that the script made", 2)
+   end
+   return yield(...)
+end
+
 -- debug: what names places, and gives no function and no variable away.
 
 local getinfo, traceback = debug.getinfo, debug.traceback

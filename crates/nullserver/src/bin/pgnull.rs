@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use pgdyno_nullserver::{Options, Request, options, serve};
 
 fn main() -> ExitCode {
-    match options::read(std::env::args().skip(1)) {
+    match options::read(std::env::args_os().skip(1)) {
         Ok(Request::Help) => print(&options::help()),
         Ok(Request::Version) => print(&format!("pgnull (pgdyno) {}\n", env!("CARGO_PKG_VERSION"))),
         Ok(Request::Serve(options)) => run(&options),

@@ -10,15 +10,15 @@ use pgdyno_dataset::{LoadError, Mark, mark::Reading};
 use pgdyno_engine::clock::Clock;
 use serde_json::json;
 
-use crate::benchmark::resolve_params;
+use crate::canceller::Canceller;
+use crate::connection_params::resolve_params;
+use crate::database_setup;
 use crate::events::Events;
 use crate::exit::Exit;
-use crate::initialize::canceller::Canceller;
 use crate::lease::Lease;
 use crate::messages::{Failure, Messages};
 use crate::options::{EventSink, TpccCheck};
 use crate::outputs::Outputs;
-use crate::setup;
 
 /// Checks a database; every failure is said before this returns.
 pub fn run(options: &TpccCheck, messages: &Messages) -> Exit {
@@ -73,7 +73,7 @@ fn carry_out(
     let mut params = resolve_params(&options.connection, messages)?;
     params.interrupt = lease.interrupt();
     let canceller = Canceller::start(&params, &lease.stop);
-    let checked = setup::connect(&params).and_then(|mut session| {
+    let checked = database_setup::connect(&params).and_then(|mut session| {
         canceller.watch(&mut session);
         let holds = check(&mut session, options, events, out)?;
         // a TLS session that ends without a word is a line in the server's log; else nothing is lost

@@ -1,6 +1,6 @@
 //! Transactions written out by the client: what is sent next, and what is learnt from an answer.
 
-pub mod statements;
+pub mod client_statement;
 
 use pgdyno_dataset::tpcc::Profile;
 use pgdyno_engine::driver::{Answer, Outgoing};
@@ -9,9 +9,9 @@ use pgdyno_wire::{BindTemplate, EncodeError};
 use super::inputs::{
     Inputs, Line, MOST_LINES, NewOrder, Payment, Who, push, push_cents, push_last_name,
 };
-use super::mix::Kind;
-use super::terminal::Prepared;
-use statements::Statement;
+use super::prepared_statement::Prepared;
+use super::transaction_kind::Kind;
+use client_statement::Statement;
 
 const DISTRICTS: usize = 10;
 const DIST_INFO: usize = 24;
@@ -28,7 +28,6 @@ pub struct ClientSql {
     first: usize,
     /// The next to be sent.
     next: usize,
-    /// What was learnt.
     learnt: Learnt,
 }
 
@@ -71,7 +70,6 @@ pub enum Progress {
     Done,
 }
 
-/// A parameter.
 #[derive(Clone, Copy)]
 enum Value<'a> {
     Int(u32),
@@ -81,7 +79,6 @@ enum Value<'a> {
 }
 
 impl ClientSql {
-    /// Nothing begun.
     pub fn new(profile: Profile, is_pipelined: bool) -> Self {
         Self {
             profile,
@@ -104,7 +101,6 @@ impl ClientSql {
         Statement::ALL.into_iter().map(one).collect()
     }
 
-    /// Begins a transaction.
     pub fn begin(&mut self, inputs: &Inputs) {
         self.plan.clear();
         (self.first, self.next) = (0, 0);

@@ -12,8 +12,8 @@ use pgdyno_dataset::tpcc::routines::Transaction;
 use pgdyno_engine::clock::{Clock, Nanos};
 use pgdyno_engine::recorder::Latencies;
 
+use crate::database_setup;
 use crate::messages::Failure;
-use crate::setup;
 
 /// Nine of ten deliveries must be complete within this after they were queued (clause 5.2.5.6).
 pub const LIMIT: Duration = Duration::from_secs(80);
@@ -30,9 +30,7 @@ const TRIES: u32 = 3;
 /// A delivery that is due.
 #[derive(Debug, Clone, Copy)]
 pub struct Delivery {
-    /// Where.
     pub warehouse: u32,
-    /// Who carries it.
     pub carrier: u32,
     /// When the terminal asked for it.
     pub queued: Nanos,
@@ -103,8 +101,9 @@ impl Deferred {
             closing: AtomicBool::new(false),
             given_up: Arc::default(),
         });
-        let connected: Result<Vec<Session>, Failure> =
-            (0..count).map(|_| setup::connect(params)).collect();
+        let connected: Result<Vec<Session>, Failure> = (0..count)
+            .map(|_| database_setup::connect(params))
+            .collect();
         let start = |mut session: Session| {
             let shared = Arc::clone(&shared);
             session.interrupt_by(Interrupt::by(Arc::clone(&shared.given_up)));

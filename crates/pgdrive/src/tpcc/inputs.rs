@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use pgdyno_dataset::tpcc::nurand::{self, nurand};
-use pgdyno_dataset::tpcc::{CUSTOMERS, DISTRICTS, ITEMS, ORDER_LINES, Profile, names};
+use pgdyno_dataset::tpcc::{CUSTOMERS, DISTRICTS, ITEMS, ORDER_LINES, Profile, last_names};
 use pgdyno_script::Rng;
 
 /// Lines of an order at most.
@@ -14,9 +14,7 @@ pub const UNUSED_ITEM: u32 = ITEMS as u32 + 1;
 /// What all users of a run have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rules {
-    /// Of the database.
     pub warehouses: u32,
-    /// Whose rules.
     pub profile: Profile,
     /// Whether a user stays in one warehouse.
     pub is_bound: bool,
@@ -29,7 +27,6 @@ pub struct Rules {
 pub struct Constants {
     /// When the rows were made.
     pub last_name_of_load: u64,
-    /// In this run.
     pub last_name: u64,
     /// In this run; HammerDB's customers are uniform.
     pub customer: u64,
@@ -49,11 +46,8 @@ pub struct User {
 /// An order that is keyed in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NewOrder {
-    /// Where.
     pub warehouse: u32,
-    /// Where.
     pub district: u32,
-    /// Who orders.
     pub customer: u32,
     /// How many of the lines below there are.
     pub count: usize,
@@ -62,14 +56,11 @@ pub struct NewOrder {
     pub lines: [Line; MOST_LINES],
 }
 
-/// A line of an order.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {
     /// Warehouse that supplies it.
     pub supply: u32,
-    /// Its number.
     pub item: u32,
-    /// How many.
     pub quantity: u32,
 }
 
@@ -82,20 +73,15 @@ pub enum Who {
     LastName(u64),
 }
 
-/// A payment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payment {
-    /// Where it is made.
     pub warehouse: u32,
-    /// Where it is made.
     pub district: u32,
     /// Where the customer is at home.
     pub customer_warehouse: u32,
     /// Where the customer is at home.
     pub customer_district: u32,
-    /// Who pays.
     pub who: Who,
-    /// How much.
     pub cents: u32,
 }
 
@@ -104,29 +90,20 @@ pub struct Payment {
 pub enum Inputs {
     /// An order; [`UNUSED_ITEM`] is its last item when it is to be rolled back.
     NewOrder(NewOrder),
-    /// A payment.
     Payment(Payment),
     /// A question for the last order.
     OrderStatus {
-        /// Where.
         warehouse: u32,
-        /// Where.
         district: u32,
-        /// Whose.
         who: Who,
     },
-    /// A delivery.
     Delivery {
-        /// Where.
         warehouse: u32,
-        /// Who carries it.
         carrier: u32,
     },
     /// A question for what is short.
     StockLevel {
-        /// Where.
         warehouse: u32,
-        /// Where.
         district: u32,
         /// Fewer than this are short.
         threshold: u32,
@@ -188,7 +165,6 @@ impl User {
         }
     }
 
-    /// A payment.
     pub fn payment(&mut self) -> Payment {
         let warehouse = self.warehouse();
         let district = self.number(1, DISTRICTS);
@@ -271,9 +247,9 @@ impl User {
             return Who::Number(self.customer());
         }
         let low = self.rng.range_u64(0, nurand::LAST_NAME);
-        let draw = self.rng.range_u64(0, names::COUNT - 1);
+        let draw = self.rng.range_u64(0, last_names::COUNT - 1);
         let c = self.rules.c.last_name;
-        Who::LastName(nurand(low, draw, c, 0, names::COUNT - 1))
+        Who::LastName(nurand(low, draw, c, 0, last_names::COUNT - 1))
     }
 
     fn uneven(&mut self, a: u64, c: u64, most: u64) -> u32 {
@@ -300,7 +276,7 @@ pub fn push_cents(out: &mut Vec<u8>, cents: u64) {
 
 /// Appends a last name.
 pub fn push_last_name(out: &mut Vec<u8>, number: u64) {
-    for syllable in names::syllables(number) {
+    for syllable in last_names::syllables(number) {
         out.extend_from_slice(syllable.as_bytes());
     }
 }

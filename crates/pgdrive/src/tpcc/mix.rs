@@ -8,81 +8,21 @@ use pgdyno_dataset::tpcc::routines::Transaction;
 use pgdyno_engine::pacing::{Pacing, Pause};
 
 use super::Variant;
-use super::client_sql::statements::Statement;
+use super::client_sql::client_statement::Statement;
+use super::transaction_kind::Kind;
 
-/// What the engine knows as a script. New-Orders that are to be rolled back are one of their own, so
-/// that they are drawn, timed and counted apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    NewOrder,
-    /// A New-Order with an unused item.
-    RolledBack,
-    Payment,
-    OrderStatus,
-    Delivery,
-    StockLevel,
-}
-
-impl Kind {
-    /// In the order of their scripts.
-    pub const ALL: [Self; 6] = [
-        Self::NewOrder,
-        Self::RolledBack,
-        Self::Payment,
-        Self::OrderStatus,
-        Self::Delivery,
-        Self::StockLevel,
-    ];
-
-    /// Name of the script.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::RolledBack => "New-Order rolled back",
-            other => other.transaction().name(),
+/// Names under which the statements of a kind are reported.
+#[must_use]
+pub fn commands(kind: Kind, variant: Variant, profile: Profile) -> Vec<String> {
+    match variant {
+        Variant::Functions | Variant::Procedures => {
+            vec![call(kind.transaction(), variant)]
         }
-    }
-
-    /// What it is to the standard.
-    #[must_use]
-    pub fn transaction(self) -> Transaction {
-        match self {
-            Self::NewOrder | Self::RolledBack => Transaction::NewOrder,
-            Self::Payment => Transaction::Payment,
-            Self::OrderStatus => Transaction::OrderStatus,
-            Self::Delivery => Transaction::Delivery,
-            Self::StockLevel => Transaction::StockLevel,
+        Variant::Sql => {
+            let own = Statement::of(kind).iter();
+            own.map(|one| one.sql(profile)).collect()
         }
-    }
-
-    /// Its share, of 2,300 or 10,000: one of a hundred New-Orders is rolled back.
-    #[must_use]
-    pub fn weight(self, profile: Profile) -> u32 {
-        match (profile, self) {
-            (Profile::Hammerdb, Self::NewOrder) => 990,
-            (Profile::Hammerdb, Self::RolledBack) => 10,
-            (Profile::Hammerdb, Self::Payment) => 1_000,
-            (Profile::Hammerdb, _) => 100,
-            (Profile::Spec, Self::NewOrder) => 4_455,
-            (Profile::Spec, Self::RolledBack) => 45,
-            (Profile::Spec, Self::Payment) => 4_300,
-            (Profile::Spec, _) => 400,
-        }
-    }
-
-    /// Names under which its statements are reported.
-    #[must_use]
-    pub fn commands(self, variant: Variant, profile: Profile) -> Vec<String> {
-        match variant {
-            Variant::Functions | Variant::Procedures => {
-                vec![call(self.transaction(), variant)]
-            }
-            Variant::Sql => {
-                let own = Statement::of(self).iter();
-                own.map(|one| one.sql(profile)).collect()
-            }
-            Variant::SqlPipelined => vec![format!("pipelines of {}", self.transaction().name())],
-        }
+        Variant::SqlPipelined => vec![format!("pipelines of {}", kind.transaction().name())],
     }
 }
 

@@ -6,63 +6,37 @@ use std::sync::mpsc::Sender;
 use pgdyno_dataset::tpcc::routines::{Transaction, UNUSED_ITEM_SQLSTATE};
 use pgdyno_engine::clock::Nanos;
 use pgdyno_engine::driver::{Answer, Driver, Drivers, Event, Outgoing, Refused, Request};
-use pgdyno_wire::{BindTemplate, Columns, EncodeError};
+use pgdyno_wire::EncodeError;
 
 use super::Variant;
 use super::client_sql::{ClientSql, Progress};
 use super::deferred::Delivery;
 
 use super::inputs::{Inputs, NewOrder, Rules, User, Who, push, push_cents, push_last_name};
-use super::mix::{Kind, call};
+use super::mix::call;
+use super::prepared_statement::Prepared;
+use super::transaction_kind::Kind;
 
 const NOT_ROLLED_BACK: &str =
     "an order with an unused item was not rolled back, or another one was";
 
-/// A prepared statement.
-#[derive(Debug)]
-pub struct Prepared {
-    name: String,
-    sql: String,
-    /// Its execution.
-    pub template: BindTemplate,
-}
-
-impl Prepared {
-    /// Statements with their numbers of parameters; each is named by its place.
-    ///
-    /// # Errors
-    /// None has a name that the protocol cannot carry.
-    pub fn all(statements: Vec<(String, u16)>) -> Result<Vec<Self>, EncodeError> {
-        let one = |(place, (sql, parameters)): (usize, (String, u16))| {
-            let name = format!("tpcc{place}");
-            let template = BindTemplate::new(&name, parameters, Columns::Undescribed)?;
-            Ok(Self {
-                name,
-                sql,
-                template,
-            })
-        };
-        statements.into_iter().enumerate().map(one).collect()
-    }
-
-    /// Those of a variant.
-    ///
-    /// # Errors
-    /// See [`Self::all`].
-    pub fn of_variant(variant: Variant, rules: &Rules) -> Result<Vec<Self>, EncodeError> {
-        Self::all(match variant {
-            Variant::Functions | Variant::Procedures => {
-                let one = |transaction: Transaction| {
-                    (
-                        call(transaction, variant),
-                        transaction.inputs().len() as u16,
-                    )
-                };
-                Transaction::ALL.map(one).into()
-            }
-            Variant::Sql | Variant::SqlPipelined => ClientSql::prepared(rules.profile),
-        })
-    }
+/// The statements that a session of a variant prepares.
+///
+/// # Errors
+/// One has a name that the protocol cannot carry.
+pub fn prepared_statements(variant: Variant, rules: &Rules) -> Result<Vec<Prepared>, EncodeError> {
+    Prepared::all(match variant {
+        Variant::Functions | Variant::Procedures => {
+            let one = |transaction: Transaction| {
+                (
+                    call(transaction, variant),
+                    transaction.inputs().len() as u16,
+                )
+            };
+            Transaction::ALL.map(one).into()
+        }
+        Variant::Sql | Variant::SqlPipelined => ClientSql::prepared(rules.profile),
+    })
 }
 
 /// Makes the terminals of a run.
@@ -103,7 +77,6 @@ impl Drivers for Terminals {
     }
 }
 
-/// One of them.
 struct Terminal {
     user: User,
     way: Way,

@@ -37,16 +37,13 @@ impl Kind {
     }
 }
 
-/// One figure.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Metric {
     /// As in samples.
     pub name: &'static str,
-    /// What it is.
     pub kind: Kind,
     /// Its unit: bytes, count, us, ms, share, sessions, MHz.
     pub unit: &'static str,
-    /// What it means.
     pub meaning: &'static str,
 }
 
@@ -80,7 +77,6 @@ pub struct Source {
     pub metrics: &'static [Metric],
 }
 
-/// All sources.
 #[must_use]
 pub fn sources() -> Vec<&'static Source> {
     [

@@ -23,6 +23,7 @@ const TABLES: Source = of(
         ),
         amount("vacuums", "count", "vacuums by command, of tables"),
         amount("autovacuums", "count", "vacuums by autovacuum, of tables"),
+        amount("analyzes", "count", "analyses by command"),
         amount("autoanalyzes", "count", "analyses by autovacuum"),
     ],
 );

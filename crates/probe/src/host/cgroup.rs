@@ -96,7 +96,6 @@ fn version_1(files: &Files, groups: &str) -> Vec<(&'static str, f64)> {
 #[derive(Debug, Clone)]
 struct Folder<'a> {
     files: &'a Files,
-    /// Of the hierarchy.
     root: String,
     /// Of the group in it, without a slash at its end.
     path: String,

@@ -2,36 +2,13 @@
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
 
 use super::files::{Files, word};
 use super::kernel::present;
-use super::mounts::Mount;
+use super::mounts::{Mount, Place};
 use crate::sample::Reading;
 
 const SECTOR_BYTES: f64 = 512.0;
-
-/// A folder that matters and what it is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
-    /// `data` or `wal`.
-    pub role: &'static str,
-    /// The folder; links are followed.
-    pub folder: PathBuf,
-}
-
-/// Where the data directory and its WAL lie. Without `wal`, the WAL is where the server's link says.
-#[must_use]
-pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
-    let wal = wal.map(Path::to_owned);
-    let wal = wal.or_else(|| data.map(|data| data.join("pg_wal")));
-    let roles = [("data", data.map(Path::to_owned)), ("wal", wal)];
-    let given = roles.into_iter().filter_map(|(role, folder)| {
-        let folder = folder?;
-        Some(Place { role, folder })
-    });
-    given.collect()
-}
 
 /// A place with its device, as `/proc/diskstats` numbers it.
 pub type Device = (Place, (u64, u64));
@@ -116,6 +93,8 @@ fn reading(name: &str, holds: &[&str], words: &[&str]) -> Reading {
 
 #[cfg(test)]
 mod tests {
+    use std::path::PathBuf;
+
     use super::*;
 
     #[test]

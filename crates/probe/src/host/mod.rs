@@ -17,17 +17,27 @@ use std::time::{Duration, Instant};
 
 use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
-use crate::log::Choose;
 use crate::output::Output;
-use crate::own::Queries;
+use crate::probe_cost::Queries;
+use crate::probe_stop::Stop;
 use crate::sample::{Differ, Reading};
-use crate::stop::Stop;
 use crate::ticks::Ticks;
 use disks::Device;
 pub use files::Files;
 use mounts::Mount;
 pub use postmaster::{Known, Postmaster};
 use processes::Processes;
+
+/// Which log is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LogChoice {
+    /// The one that the server's files and its first process say.
+    Find,
+    /// `--log`
+    File(PathBuf),
+    /// `--no-log`
+    None,
+}
 
 /// What of the host belongs to the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +51,7 @@ pub struct Choice {
     /// `--processes`
     pub most_clients: usize,
     /// `--log`, `--no-log`
-    pub log: Choose,
+    pub log: LogChoice,
 }
 
 /// Samples the host until it is over.
@@ -75,7 +85,7 @@ struct Host<'a> {
 impl<'a> Host<'a> {
     fn new(choice: &Choice, output: &'a Output, queries: &'a Queries) -> Self {
         let files = Files::below(Path::new("/"));
-        let places = disks::places(choice.data.as_deref(), choice.wal.as_deref());
+        let places = mounts::places(choice.data.as_deref(), choice.wal.as_deref());
         let mounts = mounts::mounts(&files, &places);
         let (devices, problems) = disks::devices(places, &mounts);
         let mut host = Self {

@@ -4,9 +4,30 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::disks::Place;
 use super::files::Files;
 use crate::sample::Reading;
+
+/// A folder that matters and what it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// `data` or `wal`.
+    pub role: &'static str,
+    /// The folder; links are followed.
+    pub folder: PathBuf,
+}
+
+/// Where the data directory and its WAL lie. Without `wal`, the WAL is where the server's link says.
+#[must_use]
+pub fn places(data: Option<&Path>, wal: Option<&Path>) -> Vec<Place> {
+    let wal = wal.map(Path::to_owned);
+    let wal = wal.or_else(|| data.map(|data| data.join("pg_wal")));
+    let roles = [("data", data.map(Path::to_owned)), ("wal", wal)];
+    let given = roles.into_iter().filter_map(|(role, folder)| {
+        let folder = folder?;
+        Some(Place { role, folder })
+    });
+    given.collect()
+}
 
 /// A line of `/proc/self/mountinfo`.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use super::postmaster::children;
 use super::title;
 use crate::catalogue::source;
 use crate::clock::Stamp;
-use crate::own::Queries;
+use crate::probe_cost::Queries;
 use crate::sample::{Differ, Reading, Row, Sample};
 
 const CLIENT: &str = "client backend";

@@ -2,7 +2,6 @@
 
 use crate::sample::Labels;
 
-/// What a title says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Title {
     /// `checkpointer`, `client backend` and so on, in the words of pg_stat_activity where it has some.

@@ -1,20 +1,20 @@
 //! Reads the server's log, where it is a file: checkpoints with their phases, crashes, starts and ends.
 
 mod checkpoint;
-mod entry;
-mod place;
-mod tail;
+mod file_tail;
+mod log_line;
+mod log_location;
 
 use std::collections::{HashMap, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::host::{Choice, Files, Known, Postmaster};
+use crate::host::{Choice, Files, Known, LogChoice, Postmaster};
 use crate::output::Output;
-use crate::stop::Stop;
+use crate::probe_stop::Stop;
 use crate::ticks::Ticks;
-use entry::{Entry, Format, Matter};
-use tail::Tail;
+use file_tail::Tail;
+use log_line::{Entry, Format, Matter};
 
 /// How late a line may be seen.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -24,18 +24,6 @@ const SEARCH_EVERY: u32 = 10;
 /// here, too; and many autovacuums do not drown a crash.
 const MOST_A_SECOND: u32 = 20;
 
-/// Which log is read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Choose {
-    /// The one that the server's files and its first process say.
-    Find,
-    /// `--log`
-    File(PathBuf),
-    /// `--no-log`
-    None,
-}
-
-/// Reads until it is over.
 pub fn run(choice: &Choice, output: &Output, stop: &Stop) {
     let mut ticks = Ticks::new(output.clock().at(Duration::ZERO), PERIOD);
     let mut log = Log::new(choice, output);
@@ -55,7 +43,7 @@ pub fn run(choice: &Choice, output: &Output, stop: &Stop) {
 struct Log<'a> {
     output: &'a Output,
     files: Files,
-    choose: &'a Choose,
+    choose: &'a LogChoice,
     data: Option<&'a Path>,
     postmaster: Postmaster,
     tail: Option<(Tail, Format)>,
@@ -81,11 +69,11 @@ impl<'a> Log<'a> {
     fn search(&mut self) {
         self.passed_on.clear();
         let found = match self.choose {
-            Choose::None => return,
-            Choose::File(path) => Ok((path.clone(), Format::of(path))),
+            LogChoice::None => return,
+            LogChoice::File(path) => Ok((path.clone(), Format::of(path))),
             // that there is no server is said by the host's side
-            Choose::Find => match self.postmaster.pid(&self.files) {
-                Ok(pid) => place::find(&self.files, self.data, pid),
+            LogChoice::Find => match self.postmaster.pid(&self.files) {
+                Ok(pid) => log_location::find(&self.files, self.data, pid),
                 Err(_) => return,
             },
         };
@@ -156,9 +144,9 @@ impl Choice {
     #[must_use]
     pub fn has_log(&self) -> bool {
         match self.log {
-            Choose::None => false,
-            Choose::File(_) => true,
-            Choose::Find => self.server != Known::No,
+            LogChoice::None => false,
+            LogChoice::File(_) => true,
+            LogChoice::Find => self.server != Known::No,
         }
     }
 }

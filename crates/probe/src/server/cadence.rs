@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::queries::Query;
+use super::query::Query;
 
 /// Of the time, at most, that one statement may take.
 const MOST: u32 = 100;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use pgdyno_connect::ResultSet;
 
-use super::queries::Query;
+use super::query::Query;
 use crate::catalogue::{Source, source};
 use crate::clock::Stamp;
 use crate::sample::{Differ, Labels, Reading, Sample};

@@ -3,10 +3,11 @@
 mod activity;
 mod cadence;
 mod counters;
+mod probe_session;
 mod queries;
-mod session;
+mod query;
 mod slow_queries;
-mod statements;
+mod top_statements;
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -15,15 +16,15 @@ use pgdyno_connect::{Params, ResultSet, SessionError};
 use serde_json::{Map, Value};
 
 use crate::output::Output;
-use crate::own::Queries;
-use crate::stop::Stop;
+use crate::probe_cost::Queries;
+use crate::probe_stop::Stop;
 use crate::ticks::Ticks;
 use activity::Look;
 use cadence::Cadence;
 use counters::Counters;
+use probe_session::Asked;
 pub use queries::of_version;
-use session::Asked;
-use statements::Statements;
+use top_statements::Statements;
 
 /// Name of the probe's sessions.
 pub const NAME: &str = "pgprobe";
@@ -217,7 +218,7 @@ impl<'a> Server<'a> {
     /// Every ten seconds, behind the counters.
     fn statements(&mut self) {
         if self.statements.are_wanted() && Instant::now() >= self.next_statements {
-            self.next_statements = Instant::now() + statements::EVERY;
+            self.next_statements = Instant::now() + top_statements::EVERY;
             self.sample_statements();
         }
     }
@@ -228,9 +229,7 @@ impl<'a> Server<'a> {
             return;
         };
         let at = self.output.clock().now();
-        let answer = self.ask("statements", |session| {
-            statements::counters(session, &asking)
-        });
+        let answer = self.ask("statements", |session| session.run(&asking.counters));
         let Some((answer, _)) = answer else {
             // not loaded, or not allowed: it will not be otherwise later
             if let Some(session) = &mut self.session {
@@ -274,8 +273,9 @@ impl<'a> Server<'a> {
         };
         let at = self.output.clock().now();
         let session = self.session.as_mut();
-        let line =
-            session.and_then(|session| statements::line(session, &asking, since, &rows).ok());
+        let line = session.and_then(|session| {
+            top_statements::line(|sql| session.run(sql), &asking, since, &rows).ok()
+        });
         if let Some(fields) = line {
             self.output.write("statements", at, fields);
         }

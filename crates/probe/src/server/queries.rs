@@ -1,25 +1,7 @@
 //! Which statement gives a source, by version. Columns have the names of metrics and labels.
 
+use super::query::{NEWEST, OLDEST, Query};
 use super::slow_queries::SLOW;
-
-/// A source in a range of versions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Query {
-    /// Of the catalogue.
-    pub source: &'static str,
-    /// First major version.
-    pub from: i32,
-    /// Last one.
-    pub to: i32,
-    /// Seconds from one answer to the next.
-    pub every_s: u64,
-    /// The statement.
-    pub sql: &'static str,
-}
-
-pub(super) const OLDEST: i32 = 10;
-/// No end yet.
-pub(super) const NEWEST: i32 = i32::MAX;
 
 /// What a server of this major version is asked.
 pub fn of_version(major: i32) -> impl Iterator<Item = &'static Query> {
@@ -240,6 +222,7 @@ const QUERIES: &[Query] = &[
            sum(pg_stat_get_tuples_hot_updated(oid)) AS hot_updated,
            sum(pg_stat_get_vacuum_count(oid)) FILTER (WHERE relkind <> 't') AS vacuums,
            sum(pg_stat_get_autovacuum_count(oid)) FILTER (WHERE relkind <> 't') AS autovacuums,
+           sum(pg_stat_get_analyze_count(oid)) AS analyzes,
            sum(pg_stat_get_autoanalyze_count(oid)) AS autoanalyzes
          FROM pg_class WHERE relkind IN ('r', 't', 'm')",
     ),

@@ -1,6 +1,6 @@
 //! Statements that cost more, or tell of what changes slowly: asked every ten seconds.
 
-use super::queries::{NEWEST, OLDEST, Query};
+use super::query::{NEWEST, OLDEST, Query};
 
 const fn slow(source: &'static str, from: i32, to: i32, sql: &'static str) -> Query {
     Query {

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 from pgdyno.audit.finding import Evidence, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 RATE_TOLERANCE = 0.005
 """Besides what rounding, the time to connect and the last transaction explain; see `_allowed`."""
@@ -37,7 +38,9 @@ def _rates(subject: Subject) -> Iterator[Said]:
     if off:
         yield Said(
             Severity.CAUTION,
-            f"rates of {len(off)} trials are not their counts over their seconds",
+            Message(
+                "arithmetic-rates", "rates of {trials} trials are not their counts over their seconds", trials=len(off)
+            ),
             list(off),
             list(off.values()),
             "ask which of count, length and rate is wrong",
@@ -82,7 +85,12 @@ def _sums(subject: Subject) -> Iterator[Said]:
         if abs(sum_ms - mean_ms) > SUM_TOLERANCE * mean_ms + rounding_ms:
             yield Said(
                 Severity.CAUTION,
-                f"statements take {sum_ms:.3f} ms together, and transactions {mean_ms:.3f} ms",
+                Message(
+                    "arithmetic-sum",
+                    "statements take {sum_ms:.3f} ms together, and transactions {mean_ms:.3f} ms",
+                    sum_ms=sum_ms,
+                    mean_ms=mean_ms,
+                ),
                 [sample.number],
                 [Evidence(at=sample.at(), figures={"sum_ms": round(sum_ms, 3), "latency_mean_ms": mean_ms})],
                 "look for statements that are missing, or for another trial's table",
@@ -99,7 +107,11 @@ def _orders(subject: Subject) -> Iterator[Said]:
     if wrong:
         yield Said(
             Severity.INVALID,
-            f"latencies of {len(wrong)} trials are not in order: least, median, percentiles, largest",
+            Message(
+                "arithmetic-order",
+                "latencies of {trials} trials are not in order: least, median, percentiles, largest",
+                trials=len(wrong),
+            ),
             [sample.number for sample in wrong],
             [
                 Evidence(at=sample.at("latency_mean_ms"), figures=sample.some("latency_mean_ms", *_RISING))
@@ -122,7 +134,12 @@ def _claims(subject: Subject) -> Iterator[Said]:
             exact = f"{claim.computed:.{claim.decimals + 2}f}"
             yield Said(
                 Severity.CAUTION,
-                f"an equation is printed as {claim.printed:.{claim.decimals}f}, and its own inputs give {exact}",
+                Message(
+                    "arithmetic-equation",
+                    "an equation is printed as {printed}, and its own inputs give {exact}",
+                    printed=f"{claim.printed:.{claim.decimals}f}",
+                    exact=exact,
+                ),
                 (),
                 [Evidence(at=f"{claim.file}:{claim.line}", figures={"printed": claim.printed, "text": claim.text})],
                 "use what the inputs give",

@@ -10,6 +10,7 @@ from pgdyno.analyse.timeline import Timeline
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.store.within import Metric
 
 PAGE_BYTES = 8192
@@ -46,7 +47,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         if high - low > APART:
             yield Said(
                 Severity.CAUTION,
-                f"trials began with {low:.0%} to {high:.0%} of the dataset in memory",
+                Message(
+                    "cache-cold-start",
+                    "trials began with {low:.0%} to {high:.0%} of the dataset in memory",
+                    low=low,
+                    high=high,
+                ),
                 [sample.number for sample in alike],
                 [
                     Evidence(at=sample.at(), figures={"cached_share": round(share, 3)})
@@ -58,8 +64,14 @@ def _check(subject: Subject) -> Iterator[Said]:
     if filling:
         yield Said(
             Severity.CAUTION,
-            f"caches were still filling in {len(filling)} of {len(reads)} trials: at first a transaction read up to "
-            f"{max(first for _, (first, _) in filling):.2g} pages from a device, in the end at most half as many",
+            Message(
+                "cache-cold-filling",
+                "caches were still filling in {trials} of {all} trials: at first a transaction read up to {pages:.2g} "
+                "pages from a device, in the end at most half as many",
+                trials=len(filling),
+                all=len(reads),
+                pages=max(first for _, (first, _) in filling),
+            ),
             [sample.number for sample, _ in filling],
             [
                 Evidence(at=sample.at(), figures={"pages_first": round(first, 3), "pages_last": round(last, 3)})

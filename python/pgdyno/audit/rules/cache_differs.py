@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pgdyno.audit.arms import compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 APART = 0.02
 """Of the pages that are asked for. A select-only transaction asks for four: two points are 0.08 pages more, and at
@@ -36,8 +37,15 @@ def _check(subject: Subject) -> Iterator[Said]:
         if medians[high] - medians[low] > APART:
             yield Said(
                 Severity.CAUTION,
-                f"{medians[high]:.1%} of the pages were found in shared buffers at {high}, and {medians[low]:.1%} at "
-                f"{low}, although shared_buffers is the same",
+                Message(
+                    "cache-differs",
+                    "{most:.1%} of the pages were found in shared buffers at {most_at}, and {least:.1%} at {least_at}, "
+                    "although shared_buffers is the same",
+                    most=medians[high],
+                    most_at=high,
+                    least=medians[low],
+                    least_at=low,
+                ),
                 [sample.number for name in (low, high) for sample in of_scale[name]],
                 [
                     Evidence(at=sample.at(), figures={"arm": name, "hit_share": round(share, 4)})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 from pgdyno.units import format_bytes
 
 
@@ -25,8 +26,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         size = max(size or 0 for _, size in inside.values())
         yield Said(
             Severity.NOTE,
-            f"the dataset ({format_bytes(size)}) fits into memory ({format_bytes(host.memory_bytes)}): "
-            "reads need not wait for a disk",
+            Message(
+                "cache-resident",
+                "the dataset ({dataset}) fits into memory ({memory}): reads need not wait for a disk",
+                dataset=format_bytes(size),
+                memory=format_bytes(host.memory_bytes),
+            ),
             [],
             [
                 Evidence(at=f"trial {number}", figures={"target": target, "dataset_bytes": size or 0})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 CYCLES = 2
 """Whole ones that the measured part should cover."""
@@ -22,8 +23,16 @@ def _check(subject: Subject) -> Iterator[Said]:
         sample, cycle = short[0]
         yield Said(
             Severity.NOTE,
-            f"{len(short)} of {len(cycles)} trials measure less than {CYCLES} checkpoint cycles: "
-            f"{sample.length_s:.0f} s against {CYCLES} x {cycle:.0f} s",
+            Message(
+                "checkpoint-cycle",
+                "{trials} of {all} trials measure less than {cycles} checkpoint cycles: "
+                "{length_s:.0f} s against {cycles} x {cycle_s:.0f} s",
+                trials=len(short),
+                all=len(cycles),
+                cycles=CYCLES,
+                length_s=sample.length_s or 0.0,
+                cycle_s=cycle,
+            ),
             [sample.number for sample, _ in short],
             [
                 Evidence(at=each.at(), figures={"length_s": each.length_s or 0.0, "checkpoint_timeout_s": timeout})

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
 
 GAP_US = 1_000_000
@@ -20,15 +21,28 @@ def _check(subject: Subject) -> Iterator[Said]:
     for check in subject.manifest.preflight:
         if check.id.startswith("clock.") and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={check.id: check.found})]
-            yield Said(Severity.CAUTION, f"{check.found}: {check.means}", (), evidence, check.change)
+            yield Said(
+                Severity.CAUTION,
+                Message("clock-check", "{found}: {means}", check=check.id, found=check.found, means=check.means),
+                (),
+                evidence,
+                check.change,
+            )
     for sample in subject.samples:
         jumps = [(end, begin) for end, begin in courses[sample.number] if abs(begin - end) > GAP_US]
         if jumps:
             end, begin = jumps[0]
             yield Said(
                 Severity.CAUTION,
-                f"the seconds of trial {sample.number} do not follow each other: {len(jumps)} jumps, the first from "
-                f"{end / 1e6:.1f} s to {begin / 1e6:.1f} s",
+                Message(
+                    "clock-jumps",
+                    "the seconds of trial {trial} do not follow each other: {jumps} jumps, the first from {from_s:.1f} "
+                    "s to {to_s:.1f} s",
+                    trial=sample.number,
+                    jumps=len(jumps),
+                    from_s=end / 1e6,
+                    to_s=begin / 1e6,
+                ),
                 [sample.number],
                 [Evidence(at=sample.at(), figures={"jumps": len(jumps)})],
                 "look whether the clock was set, or the machine stood still",

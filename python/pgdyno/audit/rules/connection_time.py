@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 CAUTION_SHARE, INVALID_SHARE = 0.05, 0.25
 """Of a trial's time that connecting would have taken."""
@@ -26,8 +27,14 @@ def _check(subject: Subject) -> Iterator[Said]:
             most = max(_share(pair[1], pair[3]) for pair in off)
             yield Said(
                 severity,
-                f"{len(off)} of {len(pairs)} rates without the time to connect would mean that connecting took up to "
-                f"{most:.0%} of the trial",
+                Message(
+                    "connection-time",
+                    "{rates} of {all} rates without the time to connect would mean that connecting took up to "
+                    "{share:.0%} of the trial",
+                    rates=len(off),
+                    all=len(pairs),
+                    share=most,
+                ),
                 sorted({sample.number for including, _, excluding, _ in off for sample in (including, excluding)}),
                 [
                     Evidence(

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pgdyno.audit.arms import compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.units import format_bytes
 
 APART = 1.05
@@ -39,7 +40,17 @@ def _check(subject: Subject) -> Iterator[Said]:
             least, most = (format_bytes(round(medians[name])) for name in (low, high))
             yield Said(
                 Severity.CAUTION,
-                f"the dataset{f' of scale {scale}' if scale else ''} has {least} at {low}, {most} at {high}",
+                Message(
+                    "dataset-differs",
+                    "the dataset of scale {scale} has {least} at {least_at}, {most} at {most_at}"
+                    if scale
+                    else "the dataset has {least} at {least_at}, {most} at {most_at}",
+                    scale=scale or 0,
+                    least=least,
+                    least_at=low,
+                    most=most,
+                    most_at=high,
+                ),
                 [sample.number for name in (low, high) for sample in of_scale[name]],
                 [
                     Evidence(at=sample.at(), figures={"arm": name, "dataset_bytes": sizes[sample.number]})

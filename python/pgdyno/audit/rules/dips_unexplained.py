@@ -8,6 +8,7 @@ from pgdyno.analyse.evidence import ExplainedDip
 from pgdyno.analyse.timeline import Timeline
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 LEAST_LOSS = 0.01
 """Of a trial's transactions: less is a note."""
@@ -37,8 +38,14 @@ def _said(severity: Severity, of_it: list[tuple[Sample, list[ExplainedDip]]], co
     most = max(_loss(left, courses[sample]) for sample, left in of_it)
     return Said(
         severity,
-        f"nothing that the probe saw coincides with {sum(len(left) for _, left in of_it)} dips in {len(of_it)} trials; "
-        f"they cost up to {most:.2%} of a trial's transactions",
+        Message(
+            "dips-unexplained",
+            "nothing that the probe saw coincides with {dips} dips in {trials} trials; "
+            "they cost up to {share:.2%} of a trial's transactions",
+            dips=sum(len(left) for _, left in of_it),
+            trials=len(of_it),
+            share=most,
+        ),
         [sample.number for sample, _ in of_it],
         [
             Evidence(

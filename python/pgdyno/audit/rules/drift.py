@@ -13,6 +13,7 @@ from pgdyno.analyse.student_t import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 CONFIDENCE = 0.99
 """That the slope is not chance: one clean run in a hundred is called drifting."""
@@ -61,9 +62,16 @@ def _check(subject: Subject) -> Iterator[Said]:
         worst = max(biased, key=lambda each: abs(each.bias))
         yield Said(
             Severity.INVALID if any(each.explains_half for each in biased) else Severity.CAUTION,
-            f"throughput changes by {math.expm1(found.slope):+.1%} from one trial to the next, and the arms were not "
-            f"measured at the same times: drift alone accounts for {math.expm1(worst.bias):+.1%} of {worst.other} vs "
-            f"{worst.base} (measured: {math.expm1(worst.difference):+.1%})",
+            Message(
+                "drift-between-arms",
+                "throughput changes by {change:+.1%} from one trial to the next, and the arms were not measured at the "
+                "same times: drift alone accounts for {bias:+.1%} of {other} vs {base} (measured: {difference:+.1%})",
+                change=math.expm1(found.slope),
+                bias=math.expm1(worst.bias),
+                other=worst.other,
+                base=worst.base,
+                difference=math.expm1(worst.difference),
+            ),
             [number for each in biased for number in each.trials],
             [
                 Evidence(at="trials", figures=figures),
@@ -74,7 +82,11 @@ def _check(subject: Subject) -> Iterator[Said]:
     elif abs(change) > OVER_RUN:
         yield Said(
             Severity.NOTE,
-            f"throughput changes by {change:+.0%} from the first trial to the last, in all arms alike",
+            Message(
+                "drift-over-run",
+                "throughput changes by {change:+.0%} from the first trial to the last, in all arms alike",
+                change=change,
+            ),
             (),
             [Evidence(at="trials", figures=figures)],
             "find out what drifts: temperature, caches, bloat, a burst balance; the order of trials evens it out",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
 
 SAFE = {
@@ -30,26 +31,53 @@ def _check(subject: Subject) -> Iterator[Said]:
     for check in subject.manifest.preflight:
         if check.id == "storage.file-system" and check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP):
             evidence = [Evidence(at="manifest, preflight", figures={"storage.file-system": check.found})]
-            yield Said(Severity.CAUTION, f"{check.found}: {check.means}", (), evidence, check.change)
+            yield Said(
+                Severity.CAUTION,
+                Message("durability-check", "{found}: {means}", check=check.id, found=check.found, means=check.means),
+                (),
+                evidence,
+                check.change,
+            )
 
 
 def _unsafe(subject: Subject, name: str, unsafe: dict[int, str], *, differs: bool) -> Said:
     value = next(iter(unsafe.values()))
     swept = {sample.number for sample in subject.samples if name in sample.trial.point.settings}
     if differs and swept >= unsafe.keys():
-        severity, what = (
-            Severity.CAUTION,
-            f"{name} is swept, and {value} in {len(unsafe)} trials: it is what is compared",
+        severity = Severity.CAUTION
+        message = Message(
+            "durability-swept",
+            "{setting} is swept, and {value} in {trials} trials: it is what is compared",
+            setting=name,
+            value=value,
+            trials=len(unsafe),
         )
     elif differs:
-        severity, what = Severity.INVALID, f"{name} is {value} in {len(unsafe)} of {len(subject.samples)} trials only"
+        severity = Severity.INVALID
+        message = Message(
+            "durability-differs",
+            "{setting} is {value} in {trials} of {all} trials only",
+            setting=name,
+            value=value,
+            trials=len(unsafe),
+            all=len(subject.samples),
+        )
     elif subject.only_reads:
-        severity, what = Severity.NOTE, f"{name} is {value}; the workload only reads"
+        severity = Severity.NOTE
+        message = Message(
+            "durability-read-only", "{setting} is {value}; the workload only reads", setting=name, value=value
+        )
     else:
-        severity, what = Severity.CAUTION, f"{name} is {value}: transactions that were answered may be lost"
+        severity = Severity.CAUTION
+        message = Message(
+            "durability-loss",
+            "{setting} is {value}: transactions that were answered may be lost",
+            setting=name,
+            value=value,
+        )
     return Said(
         severity,
-        what,
+        message,
         list(unsafe),
         [Evidence(at=f"trial {number}", figures={name: setting}) for number, setting in unsafe.items()],
         f"set {name} = on, or say with every figure that it was not",
@@ -62,10 +90,12 @@ def _told(subject: Subject) -> Iterator[Said]:
         raise MissingError("neither fsync, synchronous_commit, full_page_writes nor the storage is told")
     for name, line in lines:
         if name == "tmpfs" or line.text.rstrip("'\" ;").endswith(("off", "false")):
-            what = "data lie in memory, and no commit reaches a disk" if name == "tmpfs" else f"{name} is off"
+            memory = name == "tmpfs"
             yield Said(
                 Severity.CAUTION,
-                f"{what}: {line.text}",
+                Message("durability-memory", "data lie in memory, and no commit reaches a disk: {text}", text=line.text)
+                if memory
+                else Message("durability-off", "{setting} is off: {text}", setting=name, text=line.text),
                 (),
                 [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text})],
                 "do not compare with a server whose commits are on disk",

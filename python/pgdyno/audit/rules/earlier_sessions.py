@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -19,8 +20,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     if found:
         yield Said(
             Severity.NOTE,
-            f"statements of earlier trials still ran in the server before {len(found)} of {len(subject.samples)} "
-            "trials, and were ended first",
+            Message(
+                "earlier-sessions",
+                "statements of earlier trials still ran in the server before {trials} of {all} trials, and were ended "
+                "first",
+                trials=len(found),
+                all=len(subject.samples),
+            ),
             [sample.number for sample, _ in found],
             [
                 Evidence(

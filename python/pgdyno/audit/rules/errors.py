@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records import Outcome
 
 CAUTION_SHARE, INVALID_SHARE = 0.001, 0.01
@@ -23,7 +24,13 @@ def _check(subject: Subject) -> Iterator[Said]:
             most = max(share for _, share in some)
             yield Said(
                 severity,
-                f"up to {most:.2g} of the transactions failed in {len(some)} of {len(shares)} trials",
+                Message(
+                    "errors-transactions",
+                    "up to {share:.2g} of the transactions failed in {trials} of {all} trials",
+                    share=most,
+                    trials=len(some),
+                    all=len(shares),
+                ),
                 [sample.number for sample, _ in some],
                 [
                     Evidence(at=sample.at("errors"), figures=sample.some("errors", "failed", "tps"))
@@ -35,18 +42,27 @@ def _check(subject: Subject) -> Iterator[Said]:
     if aborted:
         yield Said(
             Severity.INVALID,
-            f"clients gave up in {len(aborted)} trials: they did not have the clients that they are said to have",
+            Message(
+                "errors-clients-gave-up",
+                "clients gave up in {trials} trials: they did not have the clients that they are said to have",
+                trials=len(aborted),
+            ),
             [sample.number for sample in aborted],
             [Evidence(at=each.at(), figures=_aborted(each)) for each in aborted],
             "find out why, and measure again; a generator whose clients gave up alone has lost its way to the server",
         )
     if broken:
         named = dict.fromkeys(host.called for sample in broken for host in sample.hosts if host.clients_aborted)
-        whose = ", ".join(named)
         yield Said(
             Severity.NOTE,
-            f"clients{f' of {whose}' if whose else ''} gave up in {len(broken)} trials, which failed: "
-            "they are no result",
+            Message(
+                "errors-failed-trials",
+                "clients of {generators} gave up in {trials} trials, which failed: they are no result"
+                if named
+                else "clients gave up in {trials} trials, which failed: they are no result",
+                trials=len(broken),
+                generators=", ".join(named),
+            ),
             [sample.number for sample in broken],
             [Evidence(at=each.at(), figures=_aborted(each)) for each in broken],
             "look at the failure of each; a generator whose clients gave up alone has lost its way to the server",

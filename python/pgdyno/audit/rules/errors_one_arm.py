@@ -10,11 +10,12 @@ from pgdyno.audit.arms import arms_of, compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.errors import CAUTION_SHARE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records import Outcome, TrialRecord
 
 SIGMAS = 4.0
 """Standard deviations of the difference of two shares: chance goes beyond in 6 of 100,000 comparisons."""
-WHAT = {"failed": "of the transactions failed", "retried": "of the transactions were retried"}
+WHAT = {"failed": "failed", "retried": "were retried"}
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -49,8 +50,13 @@ def _more(what: str, arms: Mapping[str, Sequence[Sample]]) -> Iterator[Said]:
     met = [sample for sample in arms[high] if _count(what, sample)]
     yield Said(
         Severity.CAUTION if apart > max(CAUTION_SHARE, chance) else Severity.NOTE,
-        f"{shares[high]:.2g} {WHAT[what]} at {high}, and {shares[low]:.2g} at {low}" if counts[low] else
-        f"{counts[high]:,} {WHAT[what]} at {high}, and none at {low}",
+        Message(
+            "errors-one-arm",
+            "{share:.2g} of the transactions {what} at {at}, and {other_share:.2g} at {other}" if counts[low] else
+            "{transactions:,} of the transactions {what} at {at}, and none at {other}",
+            what=WHAT[what], share=shares[high], at=high, other_share=shares[low], other=low,
+            transactions=counts[high],
+        ),
         [sample.number for sample in met],
         [Evidence(at=sample.at(what), figures={what: _count(what, sample), "transactions": _begun(sample)})
          for sample in met],
@@ -70,8 +76,15 @@ def _failed_trials(subject: Subject) -> Iterator[Said]:
         if trials:
             yield Said(
                 Severity.CAUTION,
-                f"{len(trials)} of {len(by_arm[name])} trials of {name} failed, and none of {', '.join(without)}: "
-                "what is compared are those that went well",
+                Message(
+                    "errors-one-arm-trials",
+                    "{trials} of {all} trials of {at} failed, and none of {others}: "
+                    "what is compared are those that went well",
+                    trials=len(trials),
+                    all=len(by_arm[name]),
+                    at=name,
+                    others=", ".join(without),
+                ),
                 [trial.number for trial in trials],
                 [Evidence(at=f"trial {each.number}", figures={"failure": _why(each)}) for each in trials],
                 "find out why they failed; pgdyno run --resume RUN --redo-failed runs them again",

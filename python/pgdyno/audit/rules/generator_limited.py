@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost
 
 CEILING, NEAR = 0.9, 0.7
@@ -23,8 +24,17 @@ def _check(subject: Subject) -> Iterator[Said]:
             named = dict.fromkeys(host.called for sample, _ in busy for host in _hosts(sample, low))
             yield Said(
                 severity,
-                f"{_workers(list(named))} use up to {most:.0%} of a core each in {len(busy)} trials: "
-                "figures may be its own ceiling",
+                Message(
+                    "generator-limited",
+                    "workers of {generators} use up to {share:.0%} of a core each in {trials} trials: "
+                    "figures may be its own ceiling"
+                    if named
+                    else "the generator's workers use up to {share:.0%} of a core each in {trials} trials: "
+                    "figures may be its own ceiling",
+                    generators=", ".join(named),
+                    share=most,
+                    trials=len(busy),
+                ),
                 [sample.number for sample, _ in busy],
                 [
                     Evidence(at=sample.at(), figures={"worker_cpu_share": round(share, 3), **_figures(sample, low)})
@@ -59,10 +69,6 @@ def _hosts(sample: Sample, over: float) -> list[GeneratorHost]:
 
 def _figures(sample: Sample, over: float) -> dict[str, float]:
     return {host.name: round(host.busiest_cpu_share or 0, 3) for host in _hosts(sample, over)}
-
-
-def _workers(generators: list[str]) -> str:
-    return f"workers of {', '.join(generators)}" if generators else "the generator's workers"
 
 
 RULE = Rule(

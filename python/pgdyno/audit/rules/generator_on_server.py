@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.importers.commands import host_of, is_local
+from pgdyno.messages import Message
+from pgdyno.registry import kinds_that_are
 
-HERE = frozenset(["embedded", "local", "build"])
+HERE = frozenset(kinds_that_are("here"))
 """Kinds of targets that run where pgdyno runs."""
 ADVICE = "for figures that others can repeat, put the load on a host of its own"
 
@@ -23,7 +25,12 @@ def _check(subject: Subject) -> Iterator[Said]:
         cores = host.cores if host is not None else 0
         yield Said(
             Severity.NOTE,
-            f"load and server share the {cores} cores of one machine: {', '.join(here)}",
+            Message(
+                "generator-on-server",
+                "load and server share the {cores} cores of one machine: {targets}",
+                cores=cores,
+                targets=", ".join(here),
+            ),
             (),
             [Evidence(at="manifest", figures={"cores": cores, "targets": ", ".join(here)})],
             ADVICE,
@@ -48,8 +55,14 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
         )
         yield Said(
             Severity.NOTE,
-            f"{len(here)} of {len(commands)} command lines connect to the machine that they ran on "
-            f"({', '.join(shown)}): load and server shared it",
+            Message(
+                "generator-on-server-command",
+                "{commands} of {all} command lines connect to the machine that they ran on ({hosts}): load and server "
+                "shared it",
+                commands=len(here),
+                all=len(commands),
+                hosts=", ".join(shown),
+            ),
             [sample.number for sample, _ in here],
             [Evidence(at=sample.at(), figures={"command": command}) for sample, command in here],
             ADVICE,
@@ -57,7 +70,10 @@ def _by_commands(subject: Subject) -> Iterator[Said]:
     elif prompts:
         yield Said(
             Severity.NOTE,
-            "the prompt before the command is one of the server's machine: load and server may have shared it",
+            Message(
+                "generator-on-server-prompt",
+                "the prompt before the command is one of the server's machine: load and server may have shared it",
+            ),
             (),
             [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line in prompts],
             ADVICE,

@@ -9,6 +9,7 @@ from itertools import chain
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -22,7 +23,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         names = ", ".join(dict.fromkeys(hosts.values()))
         yield Said(
             Severity.CAUTION,
-            f"not all figures are of the same machine: {names}",
+            Message("hardware-differs", "not all figures are of the same machine: {machines}", machines=names),
             trials,
             [Evidence(at=at, figures={"machine": host}) for at, host in hosts.items()],
             "compare only what ran on the same, unless the machine is what is compared",
@@ -62,7 +63,13 @@ def _unlike(what: str, seen: _Seen, advice: str) -> Iterator[Said]:
             )
             yield Said(
                 Severity.CAUTION,
-                f"{what} of the class {instance} have not all the same processor: {named}",
+                Message(
+                    "hardware-differs-class",
+                    "{what} of the class {instance} have not all the same processor: {processors}",
+                    what=what,
+                    instance=instance,
+                    processors=named,
+                ),
                 sorted({number for by in models.values() for number in chain(*by.values())}),
                 [
                     Evidence(at=f"trial {min(chain(*by.values()))}", figures={"processor": model, what: ", ".join(by)})

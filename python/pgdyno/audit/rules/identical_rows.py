@@ -7,6 +7,7 @@ from itertools import combinations
 
 from pgdyno.audit.finding import Evidence, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 MEASURED = (
     "tps", "tps_excluding_connections", "tpm", "nopm", "qps", "reads", "writes", "transactions", "latency_mean_ms",
@@ -57,10 +58,16 @@ def _is_other(a: Sample, b: Sample) -> bool:
 
 def _said(first: str, second: str, pairs: list[tuple[Sample, Sample]], *, certain: bool) -> Said:
     if all(a.clients == b.clients for a, b in pairs):
-        what = f"{first} and {second} have the same figures at {', '.join(str(a.clients) for a, _ in pairs)} clients"
+        what = Message(
+            "identical-rows",
+            "{first} and {second} have the same figures at {clients} clients",
+            first=first,
+            second=second,
+            clients=", ".join(str(a.clients) for a, _ in pairs),
+        )
     else:
         each = [f"{a.clients} clients of {first} and {b.clients} clients of {second}" for a, b in pairs]
-        what = f"{'; '.join(each)} have the same figures"
+        what = Message("identical-rows-other-clients", "{rows} have the same figures", rows="; ".join(each))
     return Said(
         Severity.INVALID if certain else Severity.CAUTION,
         what,

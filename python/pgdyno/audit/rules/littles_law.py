@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 TOLERANCE = 0.02
 FAR = 0.10
@@ -31,8 +32,14 @@ def _check(subject: Subject) -> Iterator[Said]:
         if off:
             yield Said(
                 severity,
-                f"throughput x mean latency is {_spread(off)} times the clients in {len(off)} of {len(ratios)} trials: "
-                "clients, throughput and latency are not of the same load",
+                Message(
+                    "littles-law",
+                    "throughput x mean latency is {ratio} times the clients in {trials} of {all} trials: "
+                    "clients, throughput and latency are not of the same load",
+                    ratio=_spread(off),
+                    trials=len(off),
+                    all=len(ratios),
+                ),
                 [sample.number for sample, _ in off],
                 [_evidence(sample, ratio) for sample, ratio in off],
                 "find out which figure is another trial's, or what clients wait for outside of a transaction",
@@ -41,8 +48,14 @@ def _check(subject: Subject) -> Iterator[Said]:
     if outside:
         yield Said(
             Severity.NOTE,
-            f"throughput x mean latency is {_spread(outside)} times the clients in {len(outside)} of {len(ratios)} "
-            "trials: the rest of the clients' time is in no latency, as pgbench counts",
+            Message(
+                "littles-law-left-out",
+                "throughput x mean latency is {ratio} times the clients in {trials} of {all} trials: "
+                "the rest of the clients' time is in no latency, as pgbench counts",
+                ratio=_spread(outside),
+                trials=len(outside),
+                all=len(ratios),
+            ),
             [sample.number for sample, _ in outside],
             [_evidence(sample, ratio) for sample, ratio in outside],
             "compare these latencies only with those of the same program",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_limited import NEAR
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
+from pgdyno.store.bounded import detail_of
 
 APART = 0.7
 """A mean of all workers under this share of the busiest one's is an imbalance."""
@@ -29,8 +30,13 @@ def _check(subject: Subject) -> Iterator[Said]:
         most = max(max(found) for found in uneven.values())
         yield Said(
             Severity.CAUTION,
-            f"one worker of the generator uses up to {most:.0%} of a core while others have room, in {len(uneven)} "
-            "trials: its clients wait for it",
+            Message(
+                "load-imbalance-workers",
+                "one worker of the generator uses up to {share:.0%} of a core while others have room, in {trials} "
+                "trials: its clients wait for it",
+                share=most,
+                trials=len(uneven),
+            ),
             [sample.number for sample in uneven],
             [
                 Evidence(
@@ -47,8 +53,14 @@ def _check(subject: Subject) -> Iterator[Said]:
         worst, hosts = min(apart.items(), key=lambda each: _lowest(each[1]))
         yield Said(
             Severity.CAUTION,
-            f"generators serve their clients unequally in {len(apart)} trials: a client of {_called(worst, hosts)} "
-            f"does {_lowest(hosts):.0%} of what one of the fastest does",
+            Message(
+                "load-imbalance-generators",
+                "generators serve their clients unequally in {trials} trials: a client of {slowest} "
+                "does {share:.0%} of what one of the fastest does",
+                trials=len(apart),
+                slowest=_called(worst, hosts),
+                share=_lowest(hosts),
+            ),
             [sample.number for sample in apart],
             [Evidence(at=sample.at(), figures=dict(hosts)) for sample, hosts in apart.items()],
             "look at the hosts and their ways to the server: the slowest has less of a processor, or is further away",
@@ -59,8 +71,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     if late:
         yield Said(
             Severity.NOTE,
-            f"seconds of generators came up to {max(max(latest.values()) for latest in late.values()):.1f} s late in "
-            f"{len(late)} trials: the figures are whole, and what was shown and decided meanwhile was old",
+            Message(
+                "load-imbalance-late",
+                "seconds of generators came up to {late_s:.1f} s late in {trials} trials: the figures are whole, and "
+                "what was shown and decided meanwhile was old",
+                late_s=max(max(latest.values()) for latest in late.values()),
+                trials=len(late),
+            ),
             [sample.number for sample in late],
             [Evidence(at=sample.at(), figures=dict(latest)) for sample, latest in late.items()],
             "give the driver a processor of its own, and look at the network to the slowest",
@@ -69,8 +86,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     if unfair:
         yield Said(
             Severity.CAUTION,
-            f"clients of {len(unfair)} trials were served unequally: their transactions vary by up to "
-            f"{max(unfair.values()):.0%} of the mean",
+            Message(
+                "load-imbalance-clients",
+                "clients of {trials} trials were served unequally: their transactions vary by up to {share:.0%} of the "
+                "mean",
+                trials=len(unfair),
+                share=max(unfair.values()),
+            ),
             [sample.number for sample in unfair],
             [Evidence(at=sample.at(), figures={"spread_by_client": round(each, 3)}) for sample, each in unfair.items()],
             "look for clients that wait for locks or for a processor; a mean latency hides them",
@@ -123,8 +145,7 @@ def _fairness(subject: Subject, sample: Sample) -> float | None:
 def _end(subject: Subject, sample: Sample) -> dict[str, Any]:
     """What the engine said in the end."""
     said = next((row for row in subject.events(sample.number) if row.kind == "end"), None)
-    detail: dict[str, Any] = json.loads(said.detail) if said is not None else {}
-    return detail
+    return detail_of(said.kind, said.detail) if said is not None else {}
 
 
 def _mean(shares: list[float]) -> float:

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pgdyno.audit.arms import compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
-from pgdyno.audit.subject import Subject
+from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.store.within import Metric
 
 KINDS: Mapping[str, tuple[Metric, ...]] = {
     "a checkpoint": (("checkpoints", "timed"), ("checkpoints", "requested"), ("checkpoints", "done")),
     "a vacuum": (("tables", "vacuums"), ("tables", "autovacuums"), ("vacuum", "blocks")),
-    "an analyze": (("tables", "autoanalyzes"),),
+    "an analyze": (("tables", "analyzes"), ("tables", "autoanalyzes")),
 }
+BY = {
+    "tables_vacuums": "by command",
+    "tables_analyzes": "by command",
+    "tables_autovacuums": "by autovacuum",
+    "tables_autoanalyzes": "by autovacuum",
+}
+"""Who ran it, by the figure of the evidence; the progress of a vacuum does not say."""
 MANY = 0.5
 """Share of an arm's trials. Fewer come about by chance: three events that meet any of six and six trials alike all
 meet the same arm in 2 of 11 cases, and they move the mean of the arm by less than half of what they cost a trial."""
@@ -38,10 +46,18 @@ def _check(subject: Subject) -> Iterator[Said]:
         for name, samples in hit.items() if without else ():
             if samples:
                 many = len(samples) >= MANY * len(seen[name])
+                which = kind + _by(subject, samples, metrics)
                 yield Said(
                     Severity.CAUTION if many else Severity.NOTE,
-                    f"{kind} ran in {len(samples)} of {len(seen[name])} trials of {name}, and in none of "
-                    f"{', '.join(without)}",
+                    Message(
+                        "maintenance-one-arm",
+                        "{what} ran in {trials} of {all} trials of {at}, and in none of {others}",
+                        what=which,
+                        trials=len(samples),
+                        all=len(seen[name]),
+                        at=name,
+                        others=", ".join(without),
+                    ),
                     [sample.number for sample in samples],
                     [
                         Evidence(at=sample.at(), figures=_gained(subject.amounts[sample.number], metrics))
@@ -51,14 +67,21 @@ def _check(subject: Subject) -> Iterator[Said]:
                 )
 
 
+def _by(subject: Subject, samples: Sequence[Sample], metrics: tuple[Metric, ...]) -> str:
+    """` by command`, ` by autovacuum`, or both."""
+    seen = {name for sample in samples for name in _gained(subject.amounts[sample.number], metrics)}
+    who = list(dict.fromkeys(BY[name] for name in BY if name in seen))
+    return f" {' and '.join(who)}" if who else ""
+
+
 def _gained(amounts: Mapping[Metric, float], metrics: tuple[Metric, ...]) -> dict[str, float | str]:
     return {f"{source}_{name}": amounts[source, name] for source, name in metrics if amounts.get((source, name))}
 
 
 RULE = Rule(
     "maintenance-one-arm",
-    "checkpoints, vacuums and autovacuum's analyzes in the measured part, by arm: a note where one arm had some and "
-    "another none, caution where they met half of its trials",
+    "checkpoints, vacuums and analyzes in the measured part, by command and by autovacuum, by arm: a note where one "
+    "arm had some and another none, caution where they met half of its trials",
     Severity.CAUTION,
     "docs/reference/probe.md, checkpoints; tables",
     _check,

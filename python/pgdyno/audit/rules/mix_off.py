@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 SIGMAS = 4.0
 LEAST_POINTS = 0.005
@@ -29,8 +30,13 @@ def _check(subject: Subject) -> Iterator[Said]:
             furthest = max(points for _, (_, points, _, _) in off)
             yield Said(
                 severity,
-                f"the mix of {len(off)} trials is not the one that was asked for: a script is up to "
-                f"{100 * furthest:.2g} points off its share",
+                Message(
+                    "mix-off",
+                    "the mix of {trials} trials is not the one that was asked for: a script is up to {points:.2g} "
+                    "points off its share",
+                    trials=len(off),
+                    points=100 * furthest,
+                ),
                 [sample.number for sample, _ in off],
                 [
                     Evidence(

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records import GeneratorHost, WayRecord
 
 RATIO, LEAST_MS = 1.5, 0.5
@@ -59,8 +60,20 @@ def _moved(ways: Mapping[str, Sequence[_Way]]) -> Iterator[Said]:
         if _is_apart(_median_us(high) / max(_median_us(low), 1.0), apart_ms):
             yield Said(
                 Severity.CAUTION,
-                f"a round trip to {target} took {_median_us(low) / 1e3:.3g} ms before trial {low[0]} and "
-                f"{_median_us(high) / 1e3:.3g} ms before trial {high[0]}{_from(high)}",
+                Message(
+                    "network-floor-moved",
+                    "a round trip to {target} took {short_ms:.3g} ms before trial {short_trial} and {long_ms:.3g} ms "
+                    "before trial {long_trial}"
+                    if high[1].generator is None
+                    else "a round trip to {target} took {short_ms:.3g} ms before trial {short_trial} and {long_ms:.3g} "
+                    "ms before trial {long_trial} from {generator}, the farthest generator",
+                    target=target,
+                    short_ms=_median_us(low) / 1e3,
+                    short_trial=low[0],
+                    long_ms=_median_us(high) / 1e3,
+                    long_trial=high[0],
+                    generator=high[1].generator or "",
+                ),
                 [low[0], high[0]],
                 [_evidence(target, each) for each in (low, high)],
                 "the way between load and server changed during the run: measure again",
@@ -76,9 +89,22 @@ def _apart(subject: Subject, floors: Mapping[str, _Way]) -> Iterator[Said]:
         return
     yield Said(
         Severity.INVALID if ratio > FAR_RATIO and apart_ms > FAR_MS else Severity.CAUTION,
-        f"a round trip takes {_least_us(floors[low]) / 1e3:.3g} ms to {low} and {_least_us(floors[high]) / 1e3:.3g} ms "
-        f"to {high}{_from(floors[high])}, {apart_ms:.3g} ms a transaction of {statements:.0f} statements: load and "
-        "server are not equally far from each other",
+        Message(
+            "network-floor",
+            "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far}, {apart_ms:.3g} ms a "
+            "transaction of {statements:.0f} statements: load and server are not equally far from each other"
+            if floors[high][1].generator is None
+            else "a round trip takes {near_ms:.3g} ms to {near} and {far_ms:.3g} ms to {far} from {generator}, the "
+            "farthest generator, {apart_ms:.3g} ms a transaction of {statements:.0f} statements: load and server are "
+            "not equally far from each other",
+            near_ms=_least_us(floors[low]) / 1e3,
+            near=low,
+            far_ms=_least_us(floors[high]) / 1e3,
+            far=high,
+            generator=floors[high][1].generator or "",
+            apart_ms=apart_ms,
+            statements=statements,
+        ),
         [sample.number for samples in subject.by_target.values() for sample in samples],
         [_evidence(target, way) for target, way in floors.items()],
         "compare only targets at the same distance, or measure again with the load at the same distance",
@@ -90,11 +116,6 @@ def _is_apart(ratio: float, apart_ms: float) -> bool:
     return (ratio > RATIO and apart_ms > LEAST_MS) or (ratio > MANY_TIMES and apart_ms > SHORT_MS)
 
 
-def _from(way: _Way) -> str:
-    """Words about the generator that is meant, where there are several."""
-    return f" from {way[1].generator}, the farthest generator" if way[1].generator is not None else ""
-
-
 def _scattered(subject: Subject) -> Iterator[Said]:
     """Generators of one load, of which some are further from the server: its latencies are of several distances."""
     for target, samples in subject.by_target.items():
@@ -104,8 +125,16 @@ def _scattered(subject: Subject) -> Iterator[Said]:
         _, near, far = max(found, key=lambda each: _trip_us(each[2]) / max(_trip_us(each[1]), 1.0))
         yield Said(
             Severity.CAUTION,
-            f"a round trip to {target} takes {_trip_us(far) / 1e3:.3g} ms from {far.called} and "
-            f"{_trip_us(near) / 1e3:.3g} ms from {near.called}: the generators are not equally far from it",
+            Message(
+                "network-floor-generators",
+                "a round trip to {target} takes {far_ms:.3g} ms from {far} and {near_ms:.3g} ms from {near}: "
+                "the generators are not equally far from it",
+                target=target,
+                far_ms=_trip_us(far) / 1e3,
+                far=far.called,
+                near_ms=_trip_us(near) / 1e3,
+                near=near.called,
+            ),
             [number for number, _, _ in found],
             [
                 Evidence(at=f"trial {number}", figures={each.name: _trip_us(each) for each in ends})
@@ -164,13 +193,26 @@ def _by_latency(subject: Subject) -> Iterator[Said]:
         return
     far = ratio > FAR_RATIO and apart_ms > FAR_MS
     round_trips = _round_trips(low)
-    each = f", {apart_ms / round_trips:.2f} ms for each of {round_trips:.0f} statements" if round_trips else ""
     near = [target for target, sample in floors.items() if _least_ms(sample) < (_least_ms(low) + apart_ms / 2)]
     yield Said(
         Severity.INVALID if far else Severity.CAUTION,
-        f"least latency is {_least_ms(low):.3g} ms at {low.target} and {_least_ms(high):.3g} ms at {high.target}"
-        f"{each}: load and server are not equally far from each other; near: {', '.join(near)}; "
-        f"far: {', '.join(target for target in floors if target not in near)}",
+        Message(
+            "network-floor-latency",
+            "least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}, {statement_ms:.2f} ms "
+            "for each of {statements:.0f} statements: load and server are not equally far from each other; near: "
+            "{near}; far: {far}"
+            if round_trips
+            else "least latency is {least_ms:.3g} ms at {least_at} and {most_ms:.3g} ms at {most_at}: load and server "
+            "are not equally far from each other; near: {near}; far: {far}",
+            least_ms=_least_ms(low),
+            least_at=low.target,
+            most_ms=_least_ms(high),
+            most_at=high.target,
+            statement_ms=apart_ms / round_trips if round_trips else 0.0,
+            statements=round_trips or 0.0,
+            near=", ".join(near),
+            far=", ".join(target for target in floors if target not in near),
+        ),
         [sample.number for samples in subject.by_target.values() for sample in samples],
         [
             Evidence(at=sample.at("latency_min_ms"), figures={"target": target, **sample.some("latency_min_ms")})

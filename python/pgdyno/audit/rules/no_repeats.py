@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 FOR_A_CLAIM = 6
 
@@ -21,7 +22,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     if once:
         yield Said(
             Severity.CAUTION,
-            f"{len(once)} of {len(counts)} points were measured once: nobody knows how far a second trial would be off",
+            Message(
+                "no-repeats",
+                "{points} of {all} points were measured once: nobody knows how far a second trial would be off",
+                points=len(once),
+                all=len(counts),
+            ),
             [sample.number for sample in once],
             [Evidence(at=once[0].at(), figures={"points": len(counts), "measured_once": len(once)})],
             f"repeat every point, {FOR_A_CLAIM} times for a claim",
@@ -29,7 +35,9 @@ def _check(subject: Subject) -> Iterator[Said]:
     elif fewest < FOR_A_CLAIM:
         yield Said(
             Severity.NOTE,
-            f"points have {fewest} trials: a claim wants {FOR_A_CLAIM}",
+            Message(
+                "no-repeats-few", "points have {trials} trials: a claim wants {least}", trials=fewest, least=FOR_A_CLAIM
+            ),
             (),
             [Evidence(at="manifest", figures={"fewest_trials": fewest})],
             f"set trial.repeats = {FOR_A_CLAIM}",

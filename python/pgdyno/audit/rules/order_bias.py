@@ -7,6 +7,7 @@ from itertools import combinations
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -25,7 +26,11 @@ def _check(subject: Subject) -> Iterator[Said]:
         names = "; ".join(f"{a} and {b}" for a, b in apart[:3])
         yield Said(
             Severity.CAUTION,
-            f"all trials of one target ran before all of the other ({names}): what drifts counts as a difference",
+            Message(
+                "order-bias",
+                "all trials of one target ran before all of the other ({targets}): what drifts counts as a difference",
+                targets=names,
+            ),
             (),
             [
                 Evidence(at="trials", figures={"target": target, "first": f"{times[0]}", "last": f"{times[-1]}"})

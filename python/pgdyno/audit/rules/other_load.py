@@ -11,6 +11,7 @@ from pgdyno.audit.arms import compared_arms
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.store.tables import SeriesRow
 
 OTHERS = 0.05
@@ -45,9 +46,14 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
     if others:
         yield Said(
             Severity.CAUTION,
-            f"other processes than server, generator and probe used up to "
-            f"{max(load.others or 0.0 for load in others.values()):.0%} of the host's processors "
-            f"in {len(others)} of {len(loads)} trials",
+            Message(
+                "other-load-processes",
+                "other processes than server, generator and probe used up to {share:.0%} of the host's processors "
+                "in {trials} of {all} trials",
+                share=max(load.others or 0.0 for load in others.values()),
+                trials=len(others),
+                all=len(loads),
+            ),
             [sample.number for sample in others],
             _evidence(others),
             "stop what else runs on the host, and run these trials again",
@@ -56,8 +62,14 @@ def _high(loads: Mapping[Sample, _Load]) -> Iterator[Said]:
     if stolen:
         yield Said(
             Severity.CAUTION,
-            f"the hypervisor gave up to {max(load.steal for load in stolen.values()):.0%} of the host's processor time "
-            f"to other guests in {len(stolen)} of {len(loads)} trials",
+            Message(
+                "other-load-steal",
+                "the hypervisor gave up to {share:.0%} of the host's processor time to other guests in {trials} of "
+                "{all} trials",
+                share=max(load.steal for load in stolen.values()),
+                trials=len(stolen),
+                all=len(loads),
+            ),
             [sample.number for sample in stolen],
             _evidence(stolen),
             "use a dedicated host or a larger instance, and run these trials again",
@@ -78,8 +90,15 @@ def _apart(subject: Subject, loads: Mapping[Sample, _Load]) -> Iterator[Said]:
     if taken[high] - taken[low] > APART:
         yield Said(
             Severity.CAUTION,
-            f"other processes and the hypervisor took {taken[high]:.0%} of the host's processor time from trials of "
-            f"{high}, and {taken[low]:.0%} from those of {low} (medians)",
+            Message(
+                "other-load-differs",
+                "other processes and the hypervisor took {most:.0%} of the host's processor time from trials of "
+                "{most_at}, and {least:.0%} from those of {least_at} (medians)",
+                most=taken[high],
+                most_at=high,
+                least=taken[low],
+                least_at=low,
+            ),
             [sample.number for name in (low, high) for sample in arms[name]],
             _evidence({sample: loads[sample] for sample in (*arms[low], *arms[high])}),
             "stop what else runs on the host, and measure both again",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
 from pgdyno.importers.facts import swept
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -21,7 +22,14 @@ def _check(subject: Subject) -> Iterator[Said]:
         clients = ", ".join(str(sample.clients) for sample in outside)
         yield Said(
             Severity.CAUTION,
-            f"clients of {len(outside)} trials ({clients}) lie outside of the {least} to {most} that were swept",
+            Message(
+                "outside-plan",
+                "clients of {trials} trials ({clients}) lie outside of the {least} to {most} that were swept",
+                trials=len(outside),
+                clients=clients,
+                least=least,
+                most=most,
+            ),
             [sample.number for sample in outside],
             [
                 *(Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line, _ in ranges),

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 BEYOND = 10
 """Transactions slower than a percentile, for it to be more than luck."""
@@ -21,7 +22,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     if few:
         yield Said(
             Severity.CAUTION,
-            f"{len(few)} percentiles have fewer than {BEYOND} transactions beyond them",
+            Message(
+                "percentile-of-few",
+                "{percentiles} percentiles have fewer than {least} transactions beyond them",
+                percentiles=len(few),
+                least=BEYOND,
+            ),
             sorted({sample.number for sample, _, _ in few}),
             [
                 Evidence(at=sample.at(name), figures={name: sample.figures[name], "beyond": round(beyond, 1)})

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules.generator_on_server import HERE
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records import TargetRecord
 
 _HOST = re.compile(r"(?:^|\s)host(?:addr)?\s*=\s*'?(?P<host>[^\s']+)|://(?:[^@/]*@)?(?P<of_uri>[^:/?,]+)")
@@ -25,7 +26,12 @@ def _check(subject: Subject) -> Iterator[Said]:
             where = "; ".join(f"{name}: {value}" for name, value in found.items())
             yield Said(
                 Severity.CAUTION,
-                f"targets differ in {what}, which is part of every difference between them: {where}",
+                Message(
+                    "placement-differs",
+                    "targets differ in {what}, which is part of every difference between them: {where}",
+                    what=what,
+                    where=where,
+                ),
                 (),
                 [Evidence(at="manifest", figures={"target": name, what: value}) for name, value in found.items()],
                 advice,
@@ -41,8 +47,15 @@ def _across_zones(subject: Subject) -> Iterator[Said]:
             _, first = apart[0]
             yield Said(
                 Severity.CAUTION,
-                f"the load on {target} came from {first.load}, and the server is in {first.server}: "
-                f"a round trip of {first.trip_us / 1e3:.3g} ms",
+                Message(
+                    "placement-differs-zone",
+                    "the load on {target} came from {load}, and the server is in {server}: "
+                    "a round trip of {round_trip_ms:.3g} ms",
+                    target=target,
+                    load=first.load,
+                    server=first.server,
+                    round_trip_ms=first.trip_us / 1e3,
+                ),
                 [number for number, _ in apart],
                 [
                     Evidence(at=f"trial {number}", figures={"load": each.load, "server": each.server})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 from pgdyno.records import CheckVerdict
 
 ELSEWHERE = ("clock.", "storage.file-system")
@@ -19,7 +20,13 @@ def _check(subject: Subject) -> Iterator[Said]:
         if check.verdict in (CheckVerdict.WARNING, CheckVerdict.STOP) and not check.id.startswith(ELSEWHERE):
             yield Said(
                 Severity.CAUTION,
-                f"{check.id}: {check.found}{f': {check.means}' if check.means else ''}",
+                Message(
+                    "preflight",
+                    "{check}: {found}: {means}" if check.means else "{check}: {found}",
+                    check=check.id,
+                    found=check.found,
+                    means=check.means,
+                ),
                 (),
                 [Evidence(at="manifest, preflight", figures={check.id: check.found, **check.measured})],
                 check.change or f"docs/reference/doctor.md says what {check.id} means",

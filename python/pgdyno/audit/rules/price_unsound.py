@@ -7,10 +7,10 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 
-from pgdyno.analyse.price import prices_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.rules import identical_rows, littles_law
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 INPUTS = (littles_law.RULE, identical_rows.RULE)
 """Rules that say that a throughput is not that of its trial."""
@@ -20,7 +20,7 @@ _NUMBER = re.compile(r"\d[\d,]{2,15}(?:\.\d{1,10})?")
 
 def _check(subject: Subject) -> Iterator[Said]:
     claims = subject.manifest.imported.claims if subject.manifest.imported is not None else []
-    prices = prices_of(subject.manifest)
+    prices = subject.prices
     if not claims and prices is None:
         if subject.imported:
             raise MissingError("the source gives no price")
@@ -40,7 +40,8 @@ def _check(subject: Subject) -> Iterator[Said]:
             samples = [sample for sample in peak if sample in rejected]
             if samples:
                 figures: dict[str, float | str] = {"target": target, "clients": peak[0].clients}
-                yield _said(rejected, samples, [Evidence(at="manifest, plan", figures=figures)])
+                at = "--price" if subject.given_prices is not None else "manifest, plan"
+                yield _said(rejected, samples, [Evidence(at=at, figures=figures)])
 
 
 _Why = tuple[str, Severity]
@@ -73,8 +74,12 @@ def _said(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: 
     rates = dict.fromkeys(f"{sample.summary.tps:,.10g}" for sample in samples)
     return Said(
         max((severity for _, severity in why), key=list(Severity).index),
-        f"prices are worked out from {', '.join(rates)} transactions a second, which "
-        f"{' and '.join(dict.fromkeys(rule for rule, _ in why))} rejects",
+        Message(
+            "price-unsound",
+            "prices are worked out from {rates} transactions a second, which {rules} rejects",
+            rates=", ".join(rates),
+            rules=" and ".join(dict.fromkeys(rule for rule, _ in why)),
+        ),
         [sample.number for sample in samples],
         [
             *priced,
@@ -86,7 +91,8 @@ def _said(rejected: Mapping[Sample, list[_Why]], samples: list[Sample], priced: 
 
 RULE = Rule(
     "price-unsound",
-    "prices that a document prints, and prices at the peaks of a run with a price list, whose throughput "
+    "prices that a document prints, and prices at the peaks of a run with a price list, the plan's or that of "
+    "`--price`, whose throughput "
     "`littles-law` or `identical-rows` rejects: as heavy as they are",
     Severity.INVALID,
     "docs/design/method.md, Price; Gates",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 LATE_SHARE = 0.05
 """Of the looks that were due: more are a gap."""
@@ -19,7 +20,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     if broken:
         yield Said(
             Severity.CAUTION,
-            f"the probe failed beside {len(broken)} of {len(watched)} trials: what they waited for is not known",
+            Message(
+                "probe-gap-failed",
+                "the probe failed beside {trials} of {all} trials: what they waited for is not known",
+                trials=len(broken),
+                all=len(watched),
+            ),
             [sample.number for sample in broken],
             [Evidence(at=sample.at(), figures={"message": _message(sample)}) for sample in broken],
             "log/probe.log of the trial says more",
@@ -28,7 +34,12 @@ def _check(subject: Subject) -> Iterator[Said]:
     if gaps:
         yield Said(
             Severity.NOTE,
-            f"the probe missed stretches of {len(gaps)} of {len(watched)} trials",
+            Message(
+                "probe-gap",
+                "the probe missed stretches of {trials} of {all} trials",
+                trials=len(gaps),
+                all=len(watched),
+            ),
             [sample.number for sample in gaps],
             [Evidence(at=sample.at(), figures=_missing(sample)) for sample in gaps],
             "the table events says when (probe_gap); give the probe a core of its own, or fewer looks: probe.waits_hz",

@@ -11,6 +11,7 @@ from pgdyno.analyse.student_t import two_sided_quantile
 from pgdyno.audit.arms import arms_of, point_of
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 SPREAD = 0.05
 """Standard deviation over mean. The 95 % interval of the mean difference of six pairs is ± 1.48 standard deviations
@@ -38,8 +39,14 @@ def _check(subject: Subject) -> Iterator[Said]:
         named = ", ".join(str(sample.number) for sample, _ in outliers)
         yield Said(
             Severity.CAUTION,
-            f"throughput of trial{'s' if len(outliers) > 1 else ''} {named} is up to {most:.0%} off the mean of the "
-            "other trials of the same point",
+            Message(
+                "repeats-spread-outliers",
+                "throughput of trial {trials} is up to {share:.0%} off the mean of the other trials of the same point",
+                "throughput of trials {trials} is up to {share:.0%} off the mean of the other trials of the same point",
+                count=len(outliers),
+                trials=named,
+                share=most,
+            ),
             [sample.number for sample, _ in outliers],
             [
                 Evidence(at=sample.at("tps"), figures={"tps": sample.summary.tps, "mean_of_others_tps": round(mean, 3)})
@@ -51,8 +58,15 @@ def _check(subject: Subject) -> Iterator[Said]:
         most = max(_spread(samples) for samples in wide)
         yield Said(
             Severity.CAUTION,
-            f"repeats of {len(wide)} of {len(groups)} points vary by up to {most:.1%} (standard deviation over mean): "
-            f"six pairs cannot show a difference of less than about {1.48 * most:.0%}",
+            Message(
+                "repeats-spread",
+                "repeats of {points} of {all} points vary by up to {spread:.1%} (standard deviation over mean): "
+                "six pairs cannot show a difference of less than about {detectable:.0%}",
+                points=len(wide),
+                all=len(groups),
+                spread=most,
+                detectable=1.48 * most,
+            ),
             [sample.number for samples in wide for sample in samples],
             [Evidence(at=samples[0].at("tps"), figures=_figures(samples)) for samples in wide],
             "run longer trials, pin processes to cores, or repeat more often",

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -21,7 +22,11 @@ def _check(subject: Subject) -> Iterator[Said]:
     if under:
         yield Said(
             Severity.CAUTION,
-            f"{len(under)} trials have more clients than pgbench_branches has rows: they wait for locks of each other",
+            Message(
+                "scale-below-clients",
+                "{trials} trials have more clients than pgbench_branches has rows: they wait for locks of each other",
+                trials=len(under),
+            ),
             [sample.number for sample, _ in under],
             [
                 Evidence(at=sample.at("scale"), figures={"scale": scale, "clients": sample.clients})

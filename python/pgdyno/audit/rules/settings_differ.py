@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
+from pgdyno.audit.setting_values import Value, alike_settings, values_at
 from pgdyno.audit.subject import Subject
 from pgdyno.fingerprint.compare import HEAVY_SETTINGS
 from pgdyno.importers.facts import SETTINGS
+from pgdyno.messages import Message
 
 ITS_OWN = frozenset(
     ["port", "listen_addresses", "unix_socket_directories", "cluster_name", "data_directory", "config_file"]
 )
 """Every server has others, and none is slower for it."""
+EVERYWHERE = "fsync"
+"""A setting of every version: where it was kept, all were."""
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -26,17 +30,32 @@ def _check(subject: Subject) -> Iterator[Said]:
     if not changed:
         raise MissingError("no target has started")
     names = sorted({name for settings in changed.values() for name in settings} - ITS_OWN)
-    for name in names:
-        values = {target: settings.get(name, "default") for target, settings in changed.items()}
-        if len(set(values.values())) > 1:
+    differing = [name for name in names if len({settings.get(name) for settings in changed.values()}) > 1]
+    alike = alike_settings(subject.run, changed, differing)
+    kept = values_at(subject.run, {*differing, EVERYWHERE})
+    for name in differing:
+        values = {
+            target: settings.get(name, _unchanged(name, kept.get(target, {}))) for target, settings in changed.items()
+        }
+        if name not in alike:
             heavy = name in HEAVY_SETTINGS
             yield Said(
                 Severity.CAUTION if heavy else Severity.NOTE,
-                f"{name} differs: {', '.join(f'{value} at {target}' for target, value in values.items())}",
+                Message(
+                    "settings-differ",
+                    "{setting} differs: {values}",
+                    setting=name,
+                    values=", ".join(f"{value} at {target}" for target, value in values.items()),
+                ),
                 (),
                 [Evidence(at="manifest", figures={"setting": name, **values})],
                 "set it alike, unless it is what is compared",
             )
+
+
+def _unchanged(name: str, kept: Mapping[str, Value]) -> str:
+    """A setting that a target did not change: its default, unless this version does not know it."""
+    return "absent" if EVERYWHERE in kept and name not in kept else "default"
 
 
 def _told(subject: Subject) -> Iterator[Said]:
@@ -49,8 +68,15 @@ def _told(subject: Subject) -> Iterator[Said]:
         if differing:
             yield Said(
                 Severity.CAUTION if name in HEAVY_SETTINGS else Severity.NOTE,
-                f"{name} differs between columns: {', '.join(differing[0][1])}"
-                + (f"; likewise in {len(differing) - 1} more tables" if len(differing) > 1 else ""),
+                Message(
+                    "settings-differ-columns",
+                    "{setting} differs between columns: {values}; likewise in {more} more tables"
+                    if len(differing) > 1
+                    else "{setting} differs between columns: {values}",
+                    setting=name,
+                    values=", ".join(differing[0][1]),
+                    more=len(differing) - 1,
+                ),
                 (),
                 [Evidence(at=f"{line.file}:{line.line}", figures={"text": line.text}) for line, _ in differing],
                 "compare only targets that are set alike, unless the setting is what is compared",

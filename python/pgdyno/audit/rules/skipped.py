@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 SHARE = 0.01
 
@@ -20,8 +21,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     if late:
         yield Said(
             Severity.CAUTION,
-            f"up to {max(share for _, share in late):.1%} of what was due was not begun in {len(late)} trials: "
-            "the rate was not kept, and latencies are of the rest",
+            Message(
+                "skipped",
+                "up to {share:.1%} of what was due was not begun in {trials} trials: "
+                "the rate was not kept, and latencies are of the rest",
+                share=max(share for _, share in late),
+                trials=len(late),
+            ),
             [sample.number for sample, _ in late],
             [
                 Evidence(

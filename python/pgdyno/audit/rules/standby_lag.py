@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 from pgdyno.records.beside import ReplicaLag
 from pgdyno.units import format_bytes
 
@@ -24,7 +25,13 @@ def _check(subject: Subject) -> Iterator[Said]:
     if silent:
         yield Said(
             Severity.CAUTION,
-            f"{_names(silent)} was not connected in {_trials(silent)}: these trials were without it",
+            Message(
+                "standby-lag-not-connected",
+                "{standbys} was not connected in {count} trial: these trials were without it",
+                "{standbys} was not connected in {count} trials: these trials were without it",
+                standbys=_names(silent),
+                count=_trials(silent),
+            ),
             sorted({sample.number for sample, _ in silent}),
             [Evidence(at=sample.at(), figures={"standby": lag.name, "samples": 0}) for sample, lag in silent],
             "log/ of the trial has the standby's log",
@@ -34,8 +41,16 @@ def _check(subject: Subject) -> Iterator[Said]:
         most = max(lag.bytes_last or 0 for _, lag in behind)
         yield Said(
             Severity.CAUTION,
-            f"{_names(behind)} had up to {format_bytes(most)} of WAL left to replay at the end of {_trials(behind)}: "
-            "the primary went faster than both together can for long",
+            Message(
+                "standby-lag",
+                "{standbys} had up to {wal} of WAL left to replay at the end of {count} trial: "
+                "the primary went faster than both together can for long",
+                "{standbys} had up to {wal} of WAL left to replay at the end of {count} trials: "
+                "the primary went faster than both together can for long",
+                standbys=_names(behind),
+                wal=format_bytes(most),
+                count=_trials(behind),
+            ),
             sorted({sample.number for sample, _ in behind}),
             [_evidence(sample, lag) for sample, lag in behind],
             "measure longer, or at a rate that the standby keeps up with (sweep.rate)",
@@ -44,8 +59,14 @@ def _check(subject: Subject) -> Iterator[Said]:
     if late:
         yield Said(
             Severity.NOTE,
-            f"{_names(late)} replayed up to {max(lag.replay_lag_max_s or 0.0 for _, lag in late):.1f} s late in "
-            f"{_trials(late)}, and caught up before the end",
+            Message(
+                "standby-lag-caught-up",
+                "{standbys} replayed up to {late_s:.1f} s late in {count} trial, and caught up before the end",
+                "{standbys} replayed up to {late_s:.1f} s late in {count} trials, and caught up before the end",
+                standbys=_names(late),
+                late_s=max(lag.replay_lag_max_s or 0.0 for _, lag in late),
+                count=_trials(late),
+            ),
             sorted({sample.number for sample, _ in late}),
             [_evidence(sample, lag) for sample, lag in late],
             "reads on the standby saw data that old",
@@ -60,9 +81,8 @@ def _names(lags: list[tuple[Sample, ReplicaLag]]) -> str:
     return ", ".join(dict.fromkeys(f"{lag.name} of {sample.target}" for sample, lag in lags))
 
 
-def _trials(lags: list[tuple[Sample, ReplicaLag]]) -> str:
-    count = len({sample.number for sample, _ in lags})
-    return f"{count} trial{'s' if count > 1 else ''}"
+def _trials(lags: list[tuple[Sample, ReplicaLag]]) -> int:
+    return len({sample.number for sample, _ in lags})
 
 
 def _evidence(sample: Sample, lag: ReplicaLag) -> Evidence:

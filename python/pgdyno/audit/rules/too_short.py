@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 READS_S, WRITES_S = 10.0, 60.0
 """Caches and the scheduler settle in seconds; WAL, vacuum and checkpoints do not."""
@@ -22,10 +23,17 @@ def _check(subject: Subject) -> Iterator[Said]:
         shortest = min(length_s for _, length_s in short)
         yield Said(
             Severity.CAUTION,
-            f"{len(short)} of {len(known)} trials measure less than {least_s:.0f} s, down to {shortest:.1f} s",
+            Message(
+                "too-short",
+                "{trials} of {all} trials measure less than {least_s:.0f} s, down to {shortest_s:.1f} s",
+                trials=len(short),
+                all=len(known),
+                least_s=least_s,
+                shortest_s=shortest,
+            ),
             [sample.number for sample, _ in short],
             [Evidence(at=sample.at(), figures={"length_s": round(length_s, 1)}) for sample, length_s in short],
-            "measure for minutes: pgbench's documentation says the same",
+            "run trials of minutes, as pgbench's manual advises",
         )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Sample, Subject
+from pgdyno.messages import Message
 
 WINDOW_S = 10.0
 """Swings are looked at in windows of at least this; shorter ones are noise."""
@@ -25,8 +26,15 @@ def _check(subject: Subject) -> Iterator[Said]:
         worst = min((found for _, found in swinging), key=lambda found: found.slowest / found.fastest)
         yield Said(
             Severity.CAUTION,
-            f"throughput of {len(swinging)} of {len(ranges)} trials swings: in one, the slowest {worst.window_s:.0f} s "
-            f"have {worst.slowest / worst.fastest:.0%} of the fastest, so the mean depends on the trial's length",
+            Message(
+                "unsteady",
+                "throughput of {trials} of {all} trials swings: in one, the slowest {window_s:.0f} s have {share:.0%} "
+                "of the fastest, so the mean depends on the trial's length",
+                trials=len(swinging),
+                all=len(ranges),
+                window_s=worst.window_s,
+                share=worst.slowest / worst.fastest,
+            ),
             [sample.number for sample, _ in swinging],
             [
                 Evidence(

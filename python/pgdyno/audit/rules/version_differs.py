@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -19,7 +20,7 @@ def _check(subject: Subject) -> Iterator[Said]:
         listed = ", ".join(f"{version} at {target}" for target, version in versions.items())
         yield Said(
             Severity.NOTE,
-            f"targets are of other versions: {listed}",
+            Message("version-differs", "targets are of other versions: {versions}", versions=listed),
             (),
             [Evidence(at="manifest", figures=dict(versions))],
             "nothing, if the version is what is compared",

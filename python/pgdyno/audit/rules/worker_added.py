@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from pgdyno.audit.finding import Evidence, MissingError, Rule, Said, Severity
 from pgdyno.audit.subject import Subject
+from pgdyno.messages import Message
 
 
 def _check(subject: Subject) -> Iterator[Said]:
@@ -14,10 +15,16 @@ def _check(subject: Subject) -> Iterator[Said]:
         raise MissingError("threads of the generator unknown")
     changed = [(sample, generator.worker_added) for sample, generator in known if generator.worker_added]
     if changed:
-        trials = f"{len(changed)} trial{'s' if len(changed) > 1 else ''}"
         yield Said(
             Severity.CAUTION,
-            f"the generator added threads while measuring in {trials}: the first seconds are of a smaller generator",
+            Message(
+                "worker-added",
+                "the generator added threads while measuring in {count} trial: the first seconds are of a smaller "
+                "generator",
+                "the generator added threads while measuring in {count} trials: the first seconds are of a smaller "
+                "generator",
+                count=len(changed),
+            ),
             [sample.number for sample, _ in changed],
             [Evidence(at=sample.at(), figures={"worker_added": added}) for sample, added in changed],
             "give trials a warm-up of at least 2 s, in which the number of threads settles, or set workers in the plan",

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from pgdyno.commands.shell.help import Command, group
 from pgdyno.commands.shell.options import DEFAULT_RUNS, JsonOption, MaxCostOption, PlanArgument, SetOption, YesOption
+from pgdyno.registry import kinds_that_are
+
+if TYPE_CHECKING:
+    SelftestKind = str
+else:
+    SelftestKind = Literal[kinds_that_are("rented")]
 
 app = group("Rent servers from Amazon, and remove them.")
 
@@ -72,7 +78,7 @@ def policy() -> None:
 
 @app.command(cls=Command)
 def selftest(
-    kind: Annotated[Literal["ec2", "rds", "aurora"], typer.Option(help="What is rented.")] = "rds",
+    kind: Annotated[SelftestKind, typer.Option(help="What is rented.")] = "rds",
     version: Annotated[str, typer.Option(metavar="VERSION", help="Of PostgreSQL.")] = "17",
     instance: Annotated[
         str | None,
@@ -113,8 +119,9 @@ def selftest(
     wrong or left.
     """
     from pgdyno.commands.cost import Consent
-    from pgdyno.commands.selftest import Tried, keys_of
+    from pgdyno.commands.selftest import keys_of
     from pgdyno.commands.selftest import selftest as try_out
+    from pgdyno.targets.provider import Tried
 
     more = keys_of(keys or [])
     tried = Tried(kind, version, instance, region, tls_root, generator, snapshot, duration, more)

@@ -10,11 +10,11 @@ from pgdyno.analyse.capacity_interval import capacity_interval
 from pgdyno.experiment.search.capacity import Capacity, RateSpan, next_rate
 from pgdyno.experiment.search.judge import meets, throughput
 from pgdyno.experiment.search.peak import Peak, PeakSpan, next_clients
-from pgdyno.experiment.search.words import capacity_words, peak_words
+from pgdyno.experiment.search.words import capacity_messages, peak_messages, sentence_of
 from pgdyno.plan import Plan
 from pgdyno.plan.model import SearchSpec
 from pgdyno.plan.search_words import share_of
-from pgdyno.records import Point, SearchRecord, TrialRecord
+from pgdyno.records import KeptMessage, Point, SearchRecord, TrialRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,14 @@ class Arm:
 
     def _found_peak(self, peak: Peak, trials: int) -> SearchRecord:
         clients = peak.clients if peak.clients is not None else self.lowest.clients
+        found = peak_messages(peak, self.highest.clients)
         return SearchRecord(
             find="peak",
             target=self.target,
             point=self.lowest.model_copy(update={"clients": clients}),
             trials=trials,
-            words=peak_words(peak, self.highest.clients),
+            words=sentence_of(found),
+            messages=[KeptMessage.of(each) for each in found],
             end=peak.end.value,
             tps=peak.tps.mean if peak.tps else None,
             tps_half=peak.tps.half if peak.tps else None,
@@ -83,12 +85,14 @@ class Arm:
         rate = capacity.met if capacity.met is not None else span.lowest
         assert self.search.latency is not None
         interval = capacity_interval(verdicts, span.lowest, span.highest)
+        found = capacity_messages(interval, capacity, span, self.search.latency)
         return SearchRecord(
             find="capacity",
             target=self.target,
             point=self.lowest.model_copy(update={"rate": rate}),
             trials=sum(map(len, verdicts.values())),
-            words=capacity_words(interval, capacity, span, self.search.latency),
+            words=sentence_of(found),
+            messages=[KeptMessage.of(each) for each in found],
             latency=self.search.latency,
             met=capacity.met,
             missed=capacity.missed,

@@ -94,9 +94,10 @@
     bar.firstElementChild.style.width = `${share}%`;
     const head = document.createElement("tr");
     head.append(cell("th", ""), ...grid.clients.map((n) => cell("th", n.toLocaleString("en"))));
+    const cells = new Map(grid.cells.map((each) => [`${each.arm} ${each.x}`, each]));
     const rows = grid.arms.map((arm, a) => {
       const row = document.createElement("tr");
-      row.append(cell("th", arm), ...grid.clients.map((_, x) => point(grid.cells.find((each) => each.arm === a && each.x === x))));
+      row.append(cell("th", arm), ...grid.clients.map((_, x) => point(cells.get(`${a} ${x}`))));
       return row;
     });
     at("grid").tHead.replaceChildren(head);

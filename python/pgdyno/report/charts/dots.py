@@ -12,7 +12,7 @@ from pgdyno.report.charts.marker import marker
 from pgdyno.report.charts.scaling import Named
 from pgdyno.report.scale import Scale, linear_ticks
 from pgdyno.report.svg import Drawing, line, shortened, text, text_width
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import gettext, gettext_noop
 
 ROW = 34.0
 
@@ -24,7 +24,7 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
         layout.width,
         ROW * len(points) + 56,
         title,
-        say("Transactions a second of each, with 95 % intervals. {parts}.", parts="; ".join(parts)),
+        gettext("Transactions a second of each, with 95 % intervals. {parts}.", parts="; ".join(parts)),
     )
     longest = max(text_width(named[point.summary.series].name) for point in points) + 16
     left = min(longest, layout.width * 0.3)
@@ -34,9 +34,9 @@ def dots_chart(points: Sequence[ScalingPoint], named: Mapping[Series, Named], ti
     for tick in ticks:
         drawing.add(line(x(tick), box.top, x(tick), box.bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(x(tick), box.bottom + 18, f"{tick:,.0f}", anchor="middle"))
-    drawing.add(text(box.right, box.bottom + 38, say("transactions a second"), "quiet", "end"))
-    room = box.right - text_width(say("transactions a second")) - GAP
-    n = n_text([point.tps.n for point in points], later("n = {count} trials"), room)
+    drawing.add(text(box.right, box.bottom + 38, gettext("transactions a second"), "quiet", "end"))
+    room = box.right - text_width(gettext("transactions a second")) - GAP
+    n = n_text([point.tps.n for point in points], gettext_noop("n = {count} trials"), room)
     drawing.add(text(0, box.bottom + 38, n, "quiet"))
     for at, point in enumerate(points):
         y = box.top + ROW * (at + 0.5)

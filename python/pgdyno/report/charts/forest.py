@@ -9,11 +9,10 @@ from pgdyno.analyse.compare import Comparison, PointComparison
 from pgdyno.report.charts.layout import Layout, n_text
 from pgdyno.report.charts.marker import marker
 from pgdyno.report.comparison import low_to_high, percent
-from pgdyno.report.heard import heard_label
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale
 from pgdyno.report.svg import Drawing, element, line, shortened, text, text_width
-from pgdyno.report.texts import later, say, say_count
+from pgdyno.report.texts import gettext, gettext_noop, ngettext, translated
 
 ROW = 26.0
 MOST_ROWS = 60
@@ -25,25 +24,25 @@ def forest_chart(of: Comparison, look: Look, title: str, layout: Layout) -> Draw
     points = [*of.points[:MOST_ROWS], *([of.overall] if of.overall is not None else [])]
     drawing = Drawing(layout.width, TOP + ROW * len(points) + 48, title, _description(of))
     narrow = layout is Layout.NARROW
-    longest = max((text_width(heard_label(point.label)) for point in points), default=60.0) + 18
+    longest = max((text_width(translated(point.label)) for point in points), default=60.0) + 18
     left = min(longest, layout.width * (0.3 if narrow else 0.36))
     right = layout.width - (12 if narrow else 250)
     low, high = _ends(of, points)
     x = Scale(low, high, left + 6, right)
     bottom = TOP + ROW * len(points)
     edge = math.log1p(of.delta)
-    band = element("title", say("±{delta}: counts as no difference", delta=percent(of.delta, plus=False)))
+    band = element("title", gettext("±{delta}: counts as no difference", delta=percent(of.delta, plus=False)))
     drawing.add(element("rect", band, x=x(-edge), y=TOP, width=x(edge) - x(-edge), height=bottom - TOP, class_="band"))
     for tick in _ticks(low, high, 3 if narrow else 6):
         place = x(math.log1p(tick))
         drawing.add(line(place, TOP, place, bottom, "axis" if tick == 0 else "hair"))
         drawing.add(text(place, bottom + 18, f"{100 * tick:+g}" if tick else "0", anchor="middle"))
-    n = n_text([point.pairs for point in points], later("n = {count}"), left)
+    n = n_text([point.pairs for point in points], gettext_noop("n = {count}"), left)
     drawing.add(text(0, bottom + 18, n, "quiet"))
-    unit = say("change of {metric} against {base}, %", metric=say(of.metric.words), base=of.base)
+    unit = gettext("change of {metric} against {base}, %", metric=gettext(of.metric.words), base=of.base)
     drawing.add(text(right, bottom + 38, shortened(unit, right), "quiet", "end"))
     if not narrow:
-        drawing.add(text(right + 16, TOP - 8, say("change, 95 % interval"), "quiet"))
+        drawing.add(text(right + 16, TOP - 8, gettext("change, 95 % interval"), "quiet"))
     for at, point in enumerate(points):
         _row(drawing, point, TOP + ROW * (at + 0.5), look, x, (left, right), last=point is of.overall, narrow=narrow)
     return drawing
@@ -63,16 +62,16 @@ def _row(
     left, right = sides
     if last:
         drawing.add(line(0, y - ROW / 2, right, y - ROW / 2, "hair"))
-    drawing.add(text(0, y + 4.5, shortened(heard_label(point.label), left - 10), "name" if last else "tick"))
+    drawing.add(text(0, y + 4.5, shortened(translated(point.label), left - 10), "name" if last else "tick"))
     if point.interval is None:
-        drawing.add(text((left + right) / 2, y + 4.5, say("too few pairs for an interval"), "quiet", "middle"))
+        drawing.add(text((left + right) / 2, y + 4.5, gettext("too few pairs for an interval"), "quiet", "middle"))
         return
     colour = f"w t{look.colour}"
     low, high = x(point.interval.low), x(point.interval.high)
     drawing.add(line(low, y, high, y, colour))
     drawing.add(*(line(end, y - 4, end, y + 4, colour) for end in (low, high)))
     words = f"{percent(point.change)} ({low_to_high(point.interval)})"
-    tooltip = f"{heard_label(point.label)}: {words}, {say(point.verdict.value)}, n = {point.pairs}"
+    tooltip = f"{translated(point.label)}: {words}, {gettext(point.verdict.value)}, n = {point.pairs}"
     drawing.add(marker(x(point.interval.mean), y, look, tooltip, 5.5 if last else 4.0))
     if not narrow:
         drawing.add(text(right + 16, y + 4.5, words, "name" if last else "tick"))
@@ -100,13 +99,13 @@ def _ticks(low: float, high: float, wanted: int) -> list[float]:
 
 def _description(of: Comparison) -> str:
     parts = [
-        f"{heard_label(point.label)}: {percent(point.change)}, {say(point.verdict.value)}"
+        f"{translated(point.label)}: {percent(point.change)}, {gettext(point.verdict.value)}"
         for point in of.points[:12]
         if point.interval is not None
     ]
     if len(of.points) > 12:
-        parts.append(say_count(len(of.points) - 12, "{count} further point", "{count} further points"))
-    return say(
+        parts.append(ngettext("{count:,} further point", "{count:,} further points", len(of.points) - 12))
+    return gettext(
         "Change of {other} against {base} by point, with intervals. {parts}.",
         other=of.other,
         base=of.base,

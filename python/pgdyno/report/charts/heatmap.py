@@ -13,7 +13,7 @@ from pgdyno.report.charts.layout import CHART_HEIGHT, GAP, Box, Layout, label_co
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.svg import Drawing, element, number, text, text_width
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import gettext, gettext_noop
 
 COLUMNS = 75
 LEVELS = 6
@@ -45,17 +45,17 @@ def heatmap_chart(heat: Heatmap, look: Look, title: str, layout: Layout) -> Draw
     for tick in linear_ticks(ends[-1], 6 if layout is not Layout.NARROW else 3, WHOLE_STEPS):
         if ends[0] <= tick <= ends[-1]:
             drawing.add(text(x(tick), box.bottom + 19, f"{tick:g}", anchor="middle"))
-    room = box.width - text_width(say("seconds since the trial began")) - GAP
-    told = n_text([int(heat.counts.sum())], later("n = {count} transactions"), room)
+    room = box.width - text_width(gettext("seconds since the trial began")) - GAP
+    told = n_text([int(heat.counts.sum())], gettext_noop("n = {count} transactions"), room)
     drawing.add(text(box.left, box.bottom + 36, told, "quiet"))
-    x_title(drawing, box, say("seconds since the trial began"))
+    x_title(drawing, box, gettext("seconds since the trial began"))
     return drawing
 
 
 def _axis_title(room: float) -> str:
     """What stands over the axis; without the word on colours where it has no room."""
-    whole = say("latency, ms (log); the stronger the colour, the larger its share")
-    return whole if text_width(whole) <= room else say("latency, ms (log)")
+    whole = gettext("latency, ms (log); the stronger the colour, the larger its share")
+    return whole if text_width(whole) <= room else gettext("latency, ms (log)")
 
 
 def _cells(shares: NDArray[np.float64], level: int, x: Sequence[float], y: Sequence[float]) -> str:
@@ -76,7 +76,7 @@ def _cells(shares: NDArray[np.float64], level: int, x: Sequence[float], y: Seque
 
 
 def _description(heat: Heatmap) -> str:
-    return say(
+    return gettext(
         "{count} transactions by second and latency, logarithmic, from {low} to {high} ms.",
         count=f"{int(heat.counts.sum()):,}",
         low=f"{heat.edges_ns[0] / 1e6:.3g}",

@@ -13,7 +13,7 @@ from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column,
 from pgdyno.report.comparison import percent
 from pgdyno.report.scale import Scale, linear_ticks
 from pgdyno.report.svg import Drawing, element, line, text, text_width
-from pgdyno.report.texts import later
+from pgdyno.report.texts import gettext_noop
 
 
 def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Drawing:
@@ -27,10 +27,10 @@ def history_chart(of: History, metric: Metric, title: str, layout: Layout) -> Dr
     y = Scale(0, ticks[-1], box.bottom, box.top)
     heading = "transactions a second" if metric is Metric.TPS else f"{metric.words}, ms"
     y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.6g}", heading)
-    n_title(drawing, [len(figures)], later("n = {count} runs"), heading)
+    n_title(drawing, [len(figures)], gettext_noop("n = {count} runs"), heading)
     for at, (point, figure) in enumerate(zip(of.points, figures, strict=True)):
         shown = numbers.rounded(figure)
-        hint = f"{point.run}: {shown}, {point.started_at:%Y-%m-%d %H:%M}, {numbers.count(point.trials, 'trial')}"
+        hint = f"{point.run}: {shown}, {point.started_at:%Y-%m-%d %H:%M}, {numbers.trials(point.trials)}"
         drawing.add(element("circle", element("title", hint), cx=x(at), cy=y(figure), r=3.0, class_="f0"))
     _levels(drawing, of, figures, x, y, box)
     _days(drawing, of, x, box)

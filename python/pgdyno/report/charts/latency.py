@@ -16,14 +16,14 @@ from pgdyno.report.charts.scaling import Named, clients_axis, clients_scale
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
 from pgdyno.report.svg import Drawing, path
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import gettext, gettext_noop
 
 PERCENTILES: Sequence[tuple[str, Callable[[PointLatency], int | None]]] = (
     ("p50", lambda latency: latency.p50_ns),
     ("p95", lambda latency: latency.p95_ns),
     ("p99", lambda latency: latency.p99_ns),
 )
-TRANSACTIONS = later("n = {count} transactions a point")
+TRANSACTIONS = gettext_noop("n = {count} transactions a point")
 LEAST_MS = 1e-4
 """What a latency of nothing is drawn as: a log axis has no zero."""
 
@@ -61,7 +61,7 @@ def latency_chart(
     else:
         drawing = _several(lines["p99"], clients, left, title, layout)
     if counts:
-        n_title(drawing, counts, TRANSACTIONS, say("latency, ms (log)"))
+        n_title(drawing, counts, TRANSACTIONS, gettext("latency, ms (log)"))
     return drawing
 
 
@@ -95,7 +95,7 @@ def _one_panel(
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, tick_ms, say("latency, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, gettext("latency, ms (log)"))
     clients_axis(drawing, box, x, clients)
     named = [(name, group[0]) for name, group in lines.items()]
     for shape, (name, each) in enumerate(named):
@@ -115,10 +115,10 @@ def _several(lines: Sequence[_Line], clients: Sequence[int], left: float, title:
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = clients_scale(clients, box)
-    y_axis(drawing, box, y, ticks, tick_ms, say("p99, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, gettext("p99, ms (log)"))
     clients_axis(drawing, box, x, clients)
     for each in lines:
-        _draw(drawing, each, each.look, x, y, say("{percentile} of {name}", percentile="p99", name=each.name))
+        _draw(drawing, each, each.look, x, y, gettext("{percentile} of {name}", percentile="p99", name=each.name))
     if names:
         ends = [LineEnd(x(each.points[-1][0]), y(each.points[-1][1]), each.look, each.name) for each in lines]
         name_ends(drawing, ends, box, room)
@@ -130,7 +130,7 @@ def _draw(drawing: Drawing, each: _Line, look: Look, x: Scale, y: Scale, name: s
     drawing.add(path(places, look.line))
     radius = 4.0 if len(places) <= 30 else 2.5
     for (clients, value), (at_x, at_y) in zip(each.points, places, strict=True):
-        tooltip = f"{name}, {numbers.count(clients, 'client')}: {numbers.rounded(value)} ms"
+        tooltip = f"{name}, {numbers.clients(clients)}: {numbers.rounded(value)} ms"
         drawing.add(marker(at_x, at_y, look, tooltip, radius))
 
 
@@ -141,7 +141,7 @@ def tick_ms(milliseconds: float) -> str:
 
 def _description(lines: Mapping[str, Sequence[_Line]]) -> str:
     parts = [
-        say(
+        gettext(
             "{percentile} of {name} from {low} to {high} ms",
             percentile=name,
             name=each.name,
@@ -151,4 +151,4 @@ def _description(lines: Mapping[str, Sequence[_Line]]) -> str:
         for name, group in lines.items()
         for each in group
     ]
-    return say("Latency by clients, logarithmic. {parts}.", parts="; ".join(parts))
+    return gettext("Latency by clients, logarithmic. {parts}.", parts="; ".join(parts))

@@ -9,7 +9,7 @@ from enum import StrEnum
 from pgdyno.report.numbers import between, short
 from pgdyno.report.scale import Scale
 from pgdyno.report.svg import Drawing, line, text, text_width
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 
 
 class Layout(StrEnum):
@@ -87,5 +87,5 @@ def n_text(counts: Sequence[int], told: str, room: float) -> str:
     """The text that says n in so much room."""
     low, high = (short(each) if each >= SHORTENED_FROM else f"{each}" for each in (min(counts), max(counts)))
     count = low if low == high else between(low, high)
-    whole = say(told, count=count)
-    return whole if text_width(whole) <= room else say("n = {count}", count=count)
+    whole = gettext(told, count=count)
+    return whole if text_width(whole) <= room else gettext("n = {count}", count=count)

@@ -14,7 +14,7 @@ from pgdyno.report.charts.marker import marker
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, linear_ticks, log_ticks
 from pgdyno.report.svg import Drawing, line, path, text
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +51,12 @@ def loops_chart(lines: Sequence[LoopLine], title: str, layout: Layout) -> Drawin
     across = linear_ticks(max(point.tps for point in points), 6 if layout is not Layout.NARROW else 3)
     x = Scale(0, across[-1], box.left, box.right)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
-    y_axis(drawing, box, y, ticks, tick_ms, say("p99, ms (log)"))
-    n_title(drawing, [point.transactions for point in points], TRANSACTIONS, say("p99, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, gettext("p99, ms (log)"))
+    n_title(drawing, [point.transactions for point in points], TRANSACTIONS, gettext("p99, ms (log)"))
     drawing.add(line(box.left, box.bottom, box.right, box.bottom, "axis"))
     for tick in across:
         drawing.add(text(x(tick), box.bottom + 19, f"{tick:,.0f}", anchor="middle"))
-    x_title(drawing, box, say("transactions a second"))
+    x_title(drawing, box, gettext("transactions a second"))
     ends = []
     for each, name in zip(lines, names, strict=True):
         places = [(x(point.tps), y(max(point.p99_ms, LEAST_MS))) for point in each.points]
@@ -73,7 +73,7 @@ def loops_chart(lines: Sequence[LoopLine], title: str, layout: Layout) -> Drawin
 
 def _description(lines: Sequence[LoopLine]) -> str:
     parts = [
-        say(
+        gettext(
             "{percentile} of {name} from {low} to {high} ms",
             percentile="p99",
             name=each.name,
@@ -82,4 +82,4 @@ def _description(lines: Sequence[LoopLine]) -> str:
         )
         for each in lines
     ]
-    return say("p99 by throughput, logarithmic. {parts}.", parts="; ".join(parts))
+    return gettext("p99 by throughput, logarithmic. {parts}.", parts="; ".join(parts))

@@ -18,9 +18,9 @@ from pgdyno.report.charts.marker import marker, whisker
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, client_ticks, linear_ticks
 from pgdyno.report.svg import Drawing, element, line, path, text, text_width
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import gettext, gettext_noop
 
-TRIALS = later("n = {count} trials a point")
+TRIALS = gettext_noop("n = {count} trials a point")
 NO_BANDS: Mapping[Series, UslBand] = MappingProxyType({})
 
 
@@ -52,9 +52,11 @@ def scaling_chart(
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(0, ticks[-1], box.bottom, box.top)
     x = clients_scale([point.clients for curve in curves for point in curve.points], box)
-    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", say("transactions a second"))
+    y_axis(drawing, box, y, ticks, lambda tick: f"{tick:,.0f}", gettext("transactions a second"))
     clients_axis(drawing, box, x, [point.clients for curve in curves for point in curve.points])
-    n_title(drawing, [point.tps.n for curve in curves for point in curve.points], TRIALS, say("transactions a second"))
+    n_title(
+        drawing, [point.tps.n for curve in curves for point in curve.points], TRIALS, gettext("transactions a second")
+    )
     placer = Placer(Rect(box.left, box.top - 14, layout.width, box.bottom))
     for curve in curves:
         if curve.series in bands:
@@ -78,7 +80,7 @@ def _band(drawing: Drawing, band: UslBand, named: Named, x: Scale, y: Scale) -> 
     """The fitted law with its 95 % band, behind what was measured."""
     highs = [(x(at), y(value)) for at, value in zip(band.clients, band.high, strict=True)]
     lows = [(x(at), y(value)) for at, value in zip(band.clients, band.low, strict=True)]
-    hint = element("title", say("{name}: fitted scalability law with its 95 % band", name=named.name))
+    hint = element("title", gettext("{name}: fitted scalability law with its 95 % band", name=named.name))
     steps = path([*highs, *reversed(lows)], f"f{named.look.colour} area", close=True)
     middle = [(x(at), y(value)) for at, value in zip(band.clients, band.fitted, strict=True)]
     drawing.add(element("g", hint, steps, path(middle, f"s thin faint t{named.look.colour} d2")))
@@ -96,7 +98,7 @@ def clients_axis(drawing: Drawing, box: Box, scale: Scale, clients: Sequence[int
     for tick in client_ticks(clients, scale, lambda each: text_width(f"{each:,}") + 12):
         drawing.add(text(scale(tick), box.bottom + 19, f"{tick:,}", anchor="middle"))
     if titled:
-        x_title(drawing, box, say("clients (log2)"))
+        x_title(drawing, box, gettext("clients (log2)"))
 
 
 def _curve(drawing: Drawing, curve: ScalingCurve, named: Named, x: Scale, y: Scale, placer: Placer) -> None:
@@ -114,16 +116,18 @@ def _curve(drawing: Drawing, curve: ScalingCurve, named: Named, x: Scale, y: Sca
 
 def _tooltip(point: ScalingPoint, name: str) -> str:
     interval = f" (95 %: {numbers.low_to_high(point.tps)})" if point.tps.half is not None else ""
-    clients = numbers.count(point.clients, "client")
+    clients = numbers.clients(point.clients)
     return f"{name}, {clients}: {numbers.estimate(point.tps)} tps{interval}, n = {point.tps.n}"
 
 
 def _annotate(drawing: Drawing, curve: ScalingCurve, x: Scale, y: Scale, box: Box, placer: Placer) -> None:
     """Peak and knee of the only curve, in words beside their points."""
     same = curve.peak is curve.knee
-    marks = [(curve.peak, f"{say('peak and knee') if same else say('peak')} {numbers.estimate(curve.peak.tps)}")]
+    marks = [
+        (curve.peak, f"{gettext('peak and knee') if same else gettext('peak')} {numbers.estimate(curve.peak.tps)}")
+    ]
     if curve.knee is not None and not same:
-        marks.append((curve.knee, say("knee: {clients}", clients=numbers.count(curve.knee.clients, "client"))))
+        marks.append((curve.knee, gettext("knee: {clients}", clients=numbers.clients(curve.knee.clients))))
     for point, _ in marks:
         at_x, at_y = x(point.clients), y(point.tps.mean)
         drawing.add(element("circle", cx=at_x, cy=at_y, r=8.0, class_="ring"))
@@ -140,16 +144,16 @@ def _band_key(drawing: Drawing, curve: ScalingCurve, named: Mapping[Series, Name
     """What the band is, under the axis; drawn, for fonts that have no such sign."""
     y, colour = box.bottom + 36, f"f{named[curve.series].look.colour} area"
     drawing.add(element("rect", x=box.left, y=y - 10, width=16, height=11, class_=colour))
-    drawing.add(text(box.left + 22, y, say("fitted scalability law, 95 %"), "quiet"))
+    drawing.add(text(box.left + 22, y, gettext("fitted scalability law, 95 %"), "quiet"))
 
 
 def _marks_key(drawing: Drawing, box: Box) -> None:
     """What a ring and a bar say, under the axis."""
-    y, peak = box.bottom + 36, say("peak")
+    y, peak = box.bottom + 36, gettext("peak")
     drawing.add(element("circle", cx=box.left + 6, cy=y - 4.5, r=5.5, class_="ring"))
     drawing.add(text(box.left + 17, y, peak, "quiet"))
     bar = box.left + 17 + text_width(peak) + 14
-    drawing.add(line(bar, y - 3, bar + 14, y - 3, "ring"), text(bar + 20, y, say("knee"), "quiet"))
+    drawing.add(line(bar, y - 3, bar + 14, y - 3, "ring"), text(bar + 20, y, gettext("knee"), "quiet"))
 
 
 def _ring(drawing: Drawing, curve: ScalingCurve, look: Look, x: Scale, y: Scale) -> None:
@@ -181,14 +185,14 @@ def _names(
 
 def _description(curves: Sequence[ScalingCurve], named: Mapping[Series, Named]) -> str:
     parts = [
-        say(
+        gettext(
             "{name}: from {first} at {fewest} to {last} at {most}",
             name=named[curve.series].name,
             first=numbers.estimate(curve.points[0].tps),
-            fewest=numbers.count(curve.points[0].clients, "client"),
+            fewest=numbers.clients(curve.points[0].clients),
             last=numbers.estimate(curve.points[-1].tps),
-            most=numbers.count(curve.points[-1].clients, "client"),
+            most=numbers.clients(curve.points[-1].clients),
         )
         for curve in curves
     ]
-    return say("Transactions a second by clients, with 95 % intervals. {parts}.", parts="; ".join(parts))
+    return gettext("Transactions a second by clients, with 95 % intervals. {parts}.", parts="; ".join(parts))

@@ -15,7 +15,7 @@ from pgdyno.report.charts.layout import CHART_HEIGHT, Box, Layout, label_column,
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import Scale, log_ticks
 from pgdyno.report.svg import Drawing, line, path, text, text_width
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 
 TICKS = (0.0, 50.0, 90.0, 99.0, 99.9, 99.99, 99.999, 99.9999)
 
@@ -46,14 +46,14 @@ def spectrum_chart(lines: Sequence[SpectrumLine], title: str, layout: Layout) ->
     box = Box(left, 30, layout.width - room, CHART_HEIGHT - 30)
     y = Scale(ticks[0], ticks[-1], box.bottom, box.top, math.log10)
     x = Scale(0, end, box.left, box.right)
-    y_axis(drawing, box, y, ticks, tick_ms, say("latency, ms (log)"))
+    y_axis(drawing, box, y, ticks, tick_ms, gettext("latency, ms (log)"))
     _percentile_axis(drawing, box, x, furthest)
-    n_title(drawing, [each.histogram.count for each in lines], TRANSACTIONS, say("latency, ms (log)"))
+    n_title(drawing, [each.histogram.count for each in lines], TRANSACTIONS, gettext("latency, ms (log)"))
     ends = []
     for each, name, curve in zip(lines, names, curves, strict=True):
         places = [(x(min(axis, end)), y(value)) for axis, value in curve]
         drawing.add(path(places, each.look.line))
-        largest = say("{name}: largest {ms} ms", name=each.name, ms=numbers.rounded(curve[-1][1]))
+        largest = gettext("{name}: largest {ms} ms", name=each.name, ms=numbers.rounded(curve[-1][1]))
         ends.append(LineEnd(*places[-1], each.look, name, largest))
     name_ends(drawing, ends, box, room)
     return drawing
@@ -65,7 +65,7 @@ def _in_ms(point: SpectrumPoint) -> tuple[float, float]:
 
 def _percentile_axis(drawing: Drawing, box: Box, x: Scale, furthest: float) -> None:
     # 50 is nearest to 0 and the first to go where there is little room; "max" stands at the end
-    taken = [(x(x.high), text_width(say("max")))]
+    taken = [(x(x.high), text_width(gettext("max")))]
     for tick in sorted((tick for tick in TICKS if axis_of(tick) <= furthest), key=lambda tick: (tick == 50, tick)):
         place, width = x(axis_of(tick)), text_width(f"{tick:g}")
         drawing.add(line(place, box.top, place, box.bottom, "hair"))
@@ -73,13 +73,13 @@ def _percentile_axis(drawing: Drawing, box: Box, x: Scale, furthest: float) -> N
             taken.append((place, width))
             drawing.add(text(place, box.bottom + 19, f"{tick:g}", anchor="middle"))
     drawing.add(line(box.left, box.bottom, box.right, box.bottom, "axis"))
-    drawing.add(text(x(x.high), box.bottom + 19, say("max"), anchor="middle"))
-    x_title(drawing, box, say("percentile (HDR axis)"))
+    drawing.add(text(x(x.high), box.bottom + 19, gettext("max"), anchor="middle"))
+    x_title(drawing, box, gettext("percentile (HDR axis)"))
 
 
 def _description(lines: Sequence[SpectrumLine]) -> str:
     parts = [
-        say(
+        gettext(
             "{name}: p50 {p50}, p99 {p99}, largest {largest} ms",
             name=each.name,
             p50=numbers.ms(each.histogram.percentile_ns(50)),
@@ -88,4 +88,4 @@ def _description(lines: Sequence[SpectrumLine]) -> str:
         )
         for each in lines
     ]
-    return say("Latency by percentile, logarithmic on both axes. {parts}.", parts="; ".join(parts))
+    return gettext("Latency by percentile, logarithmic on both axes. {parts}.", parts="; ".join(parts))

@@ -16,7 +16,7 @@ from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.sections.cloud import Values, range_words
 from pgdyno.report.sections.times import BUSY
 from pgdyno.report.svg import Drawing, element, line, path, squeezed, text, text_width
-from pgdyno.report.texts import say
+from pgdyno.report.texts import gettext
 
 HEIGHT = 130.0
 NAMES = 134.0
@@ -82,7 +82,7 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
     span = partial(range_words, skip=skip)
     strips = [
         Strip(
-            say("Throughput: {range} transactions a second", range=span(trial["tps"])),
+            gettext("Throughput: {range} transactions a second", range=span(trial["tps"])),
             "tps",
             {"": trial["tps"]},
             colour=colour,
@@ -90,7 +90,7 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
     ]
     if any(value is not None for value in trial["p99"]):
         p99 = Strip(
-            say("p99: {range} ms, log axis", range=span(trial["p99"])),
+            gettext("p99: {range} ms, log axis", range=span(trial["p99"])),
             "ms",
             {"": trial["p99"]},
             log=True,
@@ -100,12 +100,12 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
     waits = trial.get("waits")
     if waits:
         most = max(waits, key=lambda name: sum(value or 0 for value in waits[name][skip:]))
-        title = say("Active sessions: most in {wait}", wait=say(most))
-        title += say("; dashed: {count} processors", count=cores) if cores else ""
+        title = gettext("Active sessions: most in {wait}", wait=gettext(most))
+        title += gettext("; dashed: {count} processors", count=cores) if cores else ""
         strips.append(Strip(title, "", waits, stacked=True, rule=cores, hz=trial.get("hz")))
     if trial.get("cpu"):
         busy = [min(value, 100.0) for value in _sums([v for name, v in trial["cpu"].items() if name != "iowait"])]
-        title = say("Processors of the host: {range} % busy", range=span(busy))
+        title = gettext("Processors of the host: {range} % busy", range=span(busy))
         strips.append(Strip(title, "%", trial["cpu"], stacked=True, top=100))
     disks = trial.get("disk") or {}
     shares = {name.removesuffix(f": {BUSY}"): disks[name] for name in disks if name.endswith(f": {BUSY}")}
@@ -116,18 +116,21 @@ def _strips(trial: Mapping[str, Any], cores: int | None) -> list[Strip]:
         name = next(iter(shares))
         strips.append(
             Strip(
-                say("Disk ({disk}): {range} % of the time busy", disk=name, range=span(shares[name])),
+                gettext("Disk ({disk}): {range} % of the time busy", disk=name, range=span(shares[name])),
                 "%",
                 shares,
                 top=100,
             )
         )
     if rates:
-        strips.append(Strip(say("Disks: MB a second"), "MB/s", rates))
+        strips.append(Strip(gettext("Disks: MB a second"), "MB/s", rates))
     if trial.get("wal"):
         strips.append(
             Strip(
-                say("WAL: {range} MB a second", range=span(trial["wal"])), "MB/s", {"": trial["wal"]}, colour=WAL_COLOUR
+                gettext("WAL: {range} MB a second", range=span(trial["wal"])),
+                "MB/s",
+                {"": trial["wal"]},
+                colour=WAL_COLOUR,
             )
         )
     strips += [
@@ -185,10 +188,10 @@ def _n(trial: Mapping[str, Any], strip: Strip) -> str:
     there = sum(any(value is not None for value in step) for step in zip(*strip.lines.values(), strict=True))
     count = f"{there:,}"
     if trial["step"] > 1:
-        return say("n = {count} steps of {width} s", count=count, width=f"{trial['step']:g}")
+        return gettext("n = {count} steps of {width} s", count=count, width=f"{trial['step']:g}")
     if strip.hz:
-        return say("n = {count} seconds, {hz} looks each", count=count, hz=strip.hz)
-    return say("n = {count} seconds", count=count)
+        return gettext("n = {count} seconds, {hz} looks each", count=count, hz=strip.hz)
+    return gettext("n = {count} seconds", count=count)
 
 
 def _ticks(strip: Strip) -> list[float]:
@@ -245,7 +248,7 @@ def _names(drawing: Drawing, ends: Sequence[tuple[str, float, str]], right: floa
     heights = spread([y for _, y, _ in ends], 20, HEIGHT - 16)
     for (name, _, class_), height in zip(ends, heights, strict=True):
         drawing.add(element("rect", x=right + 8, y=height - 5, width=9, height=9, class_=class_))
-        drawing.add(text(right + 22, height + 4.5, squeezed(say(name), NAMES - 26)))
+        drawing.add(text(right + 22, height + 4.5, squeezed(gettext(name), NAMES - 26)))
 
 
 def _marks(drawing: Drawing, trial: Mapping[str, Any], box: Box, x: Scale, *, named: bool) -> None:

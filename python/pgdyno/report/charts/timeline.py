@@ -13,11 +13,11 @@ from pgdyno.report.charts.layout import STRIP_HEIGHT, Box, Layout, label_column,
 from pgdyno.report.palette import Look
 from pgdyno.report.scale import WHOLE_STEPS, Scale, linear_ticks, log_ticks
 from pgdyno.report.svg import Drawing, element, line, path, shortened, text, text_width
-from pgdyno.report.texts import later, say
+from pgdyno.report.texts import gettext, gettext_noop
 
 GAP = 14.0
 P99_HEIGHT = 96.0
-SECONDS = later("n = {count} seconds a trial")
+SECONDS = gettext_noop("n = {count} seconds a trial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class TrialStrip:
     @property
     def name(self) -> str:
         """`trial 3`, over its panel."""
-        return say("trial {number}", number=self.number)
+        return gettext("trial {number}", number=self.number)
 
     def heading(self, width: float) -> str:
         """Its name, and its problem behind it, in a shorter form where there is little room."""
@@ -67,10 +67,10 @@ def timeline_chart(
     p99_ticks = log_ticks(min(p99) / 1e6 or LEAST_MS, max(p99) / 1e6 or LEAST_MS, 3) if below else []
     left = label_column([*(f"{tick:,.0f}" for tick in ticks), *(f"{tick:g}" for tick in p99_ticks)])
     panel = (layout.width - left - GAP * (columns - 1) - 4) / columns
-    drawing.add(text(0, 12, say("transactions a second"), "quiet"))
-    n_title(drawing, [len(strip.timeline.seconds) for strip in strips], SECONDS, say("transactions a second"))
+    drawing.add(text(0, 12, gettext("transactions a second"), "quiet"))
+    n_title(drawing, [len(strip.timeline.seconds) for strip in strips], SECONDS, gettext("transactions a second"))
     if below:
-        drawing.add(text(0, STRIP_HEIGHT + 14, say("p99, ms (log)"), "quiet"))
+        drawing.add(text(0, STRIP_HEIGHT + 14, gettext("p99, ms (log)"), "quiet"))
     longest = max((second.to_s for second in every), default=1.0)
     for at, strip in enumerate(strips):
         start = left + at * (panel + GAP)
@@ -96,11 +96,11 @@ def _shade(drawing: Drawing, strip: TrialStrip, x: Scale, box: Box, *, named: bo
         width = x(end) - box.left
         hint = element(
             "title",
-            say("{name}: warm-up, {seconds} s, left out of every figure", name=strip.name, seconds=f"{end:.0f}"),
+            gettext("{name}: warm-up, {seconds} s, left out of every figure", name=strip.name, seconds=f"{end:.0f}"),
         )
         drawing.add(element("rect", hint, x=box.left, y=box.top, width=width, height=box.height, class_="shade"))
-        if named and width > text_width(say("warm-up")) + 6:
-            drawing.add(text(box.left + 4, box.bottom - 5, say("warm-up"), "quiet"))
+        if named and width > text_width(gettext("warm-up")) + 6:
+            drawing.add(text(box.left + 4, box.bottom - 5, gettext("warm-up"), "quiet"))
 
 
 def _grid(drawing: Drawing, box: Box, y: Scale, ticks: Sequence[float], *, labelled: bool) -> None:
@@ -118,7 +118,7 @@ def _panel(drawing: Drawing, strip: TrialStrip, look: Look, x: Scale, box: Box, 
     if not strip.timeline.seconds:
         drawing.add(
             element("rect", x=box.left, y=box.top, width=box.width, height=box.height, class_="miss"),
-            text(box.left + box.width / 2, box.top + box.height / 2 + 4, say("no seconds"), "quiet", "middle"),
+            text(box.left + box.width / 2, box.top + box.height / 2 + 4, gettext("no seconds"), "quiet", "middle"),
         )
         return
     steps = _stepped(strip.timeline.seconds, box.width)
@@ -182,5 +182,5 @@ def _description(strips: Sequence[TrialStrip]) -> str:
             low, high = min(second.tps for second in measured), max(second.tps for second in measured)
             parts.append(f"{strip.name}: {numbers.between(numbers.rounded(low), numbers.rounded(high))}")
         else:
-            parts.append(say("{name}: nothing was measured", name=strip.name))
-    return say("Transactions a second in each second of each trial. {parts}.", parts="; ".join(parts))
+            parts.append(gettext("{name}: nothing was measured", name=strip.name))
+    return gettext("Transactions a second in each second of each trial. {parts}.", parts="; ".join(parts))

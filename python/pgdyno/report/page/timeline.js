@@ -30,16 +30,16 @@
     return String(Number(value.toPrecision(3)));
   }
   // a text of the page in its language, its {placeholders} filled; texts are keyed by the English one
-  function say(text, values) {
+  function gettext(text, values) {
     var found = Object.prototype.hasOwnProperty.call(data.texts, text) ? data.texts[text] : text;
     return found.replace(/\{(\w+)\}/g, function (_, name) { return values[name]; });
   }
   // names of lines are words of the page, but of disks only what stands behind the colon
   function shownName(name) {
-    if (/: busy, %$/.test(name)) return name.replace(/busy, %$/, say("busy, %"));
-    if (/: read, MB\/s$/.test(name)) return name.replace(/read, MB\/s$/, say("read, MB/s"));
-    if (/: written, MB\/s$/.test(name)) return name.replace(/written, MB\/s$/, say("written, MB/s"));
-    return say(name);
+    if (/: busy, %$/.test(name)) return name.replace(/busy, %$/, gettext("busy, %"));
+    if (/: read, MB\/s$/.test(name)) return name.replace(/read, MB\/s$/, gettext("read, MB/s"));
+    if (/: written, MB\/s$/.test(name)) return name.replace(/written, MB\/s$/, gettext("written, MB/s"));
+    return gettext(name);
   }
   function top(values) { return values.reduce(function (most, value) { return value > most ? value : most; }, 0); }
   function stacked(lines, count) {
@@ -55,23 +55,23 @@
     function measured(values) { return values.slice(from).filter(function (value) { return value !== null; }); }
     function range(values) {
       var there = measured(values);
-      if (!there.length) return say("nothing");
+      if (!there.length) return gettext("nothing");
       var low = figure(Math.min.apply(null, there)), high = figure(top(there));
-      return low === high ? low : say("{low} to {high}", { low: low, high: high });
+      return low === high ? low : gettext("{low} to {high}", { low: low, high: high });
     }
-    made.push({ title: say("Throughput: {range} transactions a second", { range: range(trial.tps) }), unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
+    made.push({ title: gettext("Throughput: {range} transactions a second", { range: range(trial.tps) }), unit: "tps", lines: [{ name: "tps", values: trial.tps }], low: trial.low, colour: "t" + trial.colour });
     if (trial.p99.some(function (value) { return value !== null; }))
-      made.push({ title: say("p99: {range} ms, log axis", { range: range(trial.p99) }), unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
+      made.push({ title: gettext("p99: {range} ms, log axis", { range: range(trial.p99) }), unit: "ms", log: true, lines: [{ name: "p99, ms", values: trial.p99 }], colour: "t" + trial.colour });
     if (trial.waits && Object.keys(trial.waits).length) {
       var waits = lines(trial.waits), most = waits.slice().sort(function (a, b) { return sum(measured(b.values)) - sum(measured(a.values)); })[0];
-      made.push({ title: say("Active sessions: most in {wait}", { wait: say(most.name) }) + (data.cores ? say("; dashed: {count} processors", { count: data.cores }) : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores, hz: trial.hz });
+      made.push({ title: gettext("Active sessions: most in {wait}", { wait: gettext(most.name) }) + (data.cores ? gettext("; dashed: {count} processors", { count: data.cores }) : ""), unit: "sessions", stack: true, lines: waits, rule: data.cores, hz: trial.hz });
     }
-    if (trial.cpu) made.push({ title: say("Processors of the host: {range} % busy", { range: range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) }), unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
+    if (trial.cpu) made.push({ title: gettext("Processors of the host: {range} % busy", { range: range(stacked(lines(trial.cpu).filter(function (line) { return line.name !== "iowait"; }), trial.tps.length).map(function (value) { return Math.min(value, 100); })) }), unit: "%", stack: true, lines: lines(trial.cpu), high: 100 });
     var busy = {}, rate = {};
     Object.keys(trial.disk || {}).forEach(function (name) { (/busy, %$/.test(name) ? busy : rate)[name] = trial.disk[name]; });
-    if (Object.keys(busy).length) made.push({ title: say("Disk ({disk}): {range} % of the time busy", { disk: Object.keys(busy)[0].replace(/: busy, %$/, ""), range: range(lines(busy)[0].values) }), unit: "%", lines: lines(busy), high: 100 });
-    if (Object.keys(rate).length) made.push({ title: say("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
-    if (trial.wal) made.push({ title: say("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }], colour: "t5" });
+    if (Object.keys(busy).length) made.push({ title: gettext("Disk ({disk}): {range} % of the time busy", { disk: Object.keys(busy)[0].replace(/: busy, %$/, ""), range: range(lines(busy)[0].values) }), unit: "%", lines: lines(busy), high: 100 });
+    if (Object.keys(rate).length) made.push({ title: gettext("Disks: MB a second"), unit: "MB/s", lines: lines(rate) });
+    if (trial.wal) made.push({ title: gettext("WAL: {range} MB a second", { range: range(trial.wal) }), unit: "MB/s", lines: [{ name: "WAL, MB/s", values: trial.wal }], colour: "t5" });
     // of a rented server: titles and names come in the page's language
     (trial.cloud || []).forEach(function (each) { made.push({ title: each.title, unit: each.unit, stack: each.stack, high: each.high, n: each.n, gaps: each.gaps, lines: lines(each.lines) }); });
     return made;
@@ -82,8 +82,8 @@
   function counted(strip) {
     var there = shown.tps.filter(function (_, step) { return strip.lines.some(function (line) { return typeof line.values[step] === "number"; }); }).length;
     if (strip.n) return strip.n;
-    if (shown.step > 1) return say("n = {count} steps of {width} s", { count: figure(there), width: figure(shown.step) });
-    return strip.hz ? say("n = {count} seconds, {hz} looks each", { count: figure(there), hz: strip.hz }) : say("n = {count} seconds", { count: figure(there) });
+    if (shown.step > 1) return gettext("n = {count} steps of {width} s", { count: figure(there), width: figure(shown.step) });
+    return strip.hz ? gettext("n = {count} seconds, {hz} looks each", { count: figure(there), hz: strip.hz }) : gettext("n = {count} seconds", { count: figure(there) });
   }
 
   function draw() {
@@ -115,7 +115,7 @@
     svg.appendChild(make("text", { x: width - RIGHT, y: TOP - 3, "text-anchor": "end", "class": "quiet" }, counted(strip)));
     (strip.gaps || []).forEach(function (gap) {
       var rect = make("rect", { x: x(gap[0] * shown.step), y: TOP, width: x(gap[1] * shown.step) - x(gap[0] * shown.step), height: BOTTOM - TOP, "class": "shade" });
-      rect.appendChild(make("title", {}, say("nothing is told")));
+      rect.appendChild(make("title", {}, gettext("nothing is told")));
       svg.appendChild(rect);
     });
     ticks.forEach(function (tick) {
@@ -149,7 +149,7 @@
     if (strip.rule) svg.appendChild(make("line", { x1: left, x2: width - RIGHT, y1: y(strip.rule), y2: y(strip.rule), "class": "vcpu" }));
     shown.marks.forEach(function (mark) {
       var line = make("line", { x1: x(mark[0]), x2: x(mark[0]), y1: TOP, y2: BOTTOM, "class": "mark" });
-      line.appendChild(make("title", {}, say("{what} at {seconds} s", { what: mark[1], seconds: mark[0] })));
+      line.appendChild(make("title", {}, gettext("{what} at {seconds} s", { what: mark[1], seconds: mark[0] })));
       svg.appendChild(line);
     });
     if (!strips.firstChild) words(svg, x, width - RIGHT);
@@ -209,7 +209,7 @@
   }
   function move(step) {
     at = Math.min(Math.max(step, 0), shown.tps.length - 1);
-    var seconds = (at + 0.5) * shown.step, from = figure(at * shown.step), to = figure((at + 1) * shown.step), said = [(shown.step > 1 ? say("{low} to {high}", { low: from, high: to }) : from) + " s"];
+    var seconds = (at + 0.5) * shown.step, from = figure(at * shown.step), to = figure((at + 1) * shown.step), said = [(shown.step > 1 ? gettext("{low} to {high}", { low: from, high: to }) : from) + " s"];
     panels.forEach(function (each) {
       each.cursor.setAttribute("x1", each.x(seconds));
       each.cursor.setAttribute("x2", each.x(seconds));
@@ -222,7 +222,7 @@
     while (numbers.childNodes.length > 1) numbers.removeChild(numbers.lastChild);
     var columns = [], head = html("thead"), row = html("tr"), body = html("tbody");
     panels.forEach(function (each) { each.strip.lines.forEach(function (line) { columns.push({ name: shownName(line.name), values: line.values }); }); });
-    [say("from, s")].concat(columns.map(function (column) { return column.name; })).forEach(function (name) {
+    [gettext("from, s")].concat(columns.map(function (column) { return column.name; })).forEach(function (name) {
       var cell = html("th", name);
       cell.scope = "col";
       row.appendChild(cell);

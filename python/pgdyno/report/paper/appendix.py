@@ -23,7 +23,7 @@ from pgdyno.report.paper.blocks import (
 from pgdyno.report.paper.front import told_notes
 from pgdyno.report.sections.validity import Reason
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import capital, say, say_count, sentence
+from pgdyno.report.texts import capital, gettext, ngettext, sentence
 
 
 def appendix(content: Content) -> list[Block]:
@@ -34,17 +34,17 @@ def appendix(content: Content) -> list[Block]:
 def _validity(content: Content) -> Iterator[Block]:
     validity = content["validity"]
     if validity is not None:
-        yield heading(say("Validity"))
-        summary = say("{summary}; n = {count} trials.", summary=validity.summary, count=len(content["trials"]))
+        yield heading(gettext("Validity"))
+        summary = gettext("{summary}; n = {count} trials.", summary=validity.summary, count=len(content["trials"]))
         yield line(summary, "quiet")
-        notes = say_count(len(validity.notes), "{count} note", "{count} notes")
-        unchecked = say("{count} not checked", count=len(validity.unchecked))
+        notes = ngettext("{count:,} note", "{count:,} notes", len(validity.notes))
+        unchecked = gettext("{count} not checked", count=len(validity.unchecked))
         for name, reasons in (("", validity.reasons), (notes, validity.notes), (unchecked, validity.unchecked)):
             if reasons:
                 yield from [heading(name, 2)] if name else []
                 yield {"kind": "reasons", "rows": [_reason(each) for each in reasons], "keep": 0}
     if content["notes"]:
-        yield heading(say("Before believing it"))
+        yield heading(gettext("Before believing it"))
         yield listed(told_notes(content))
 
 
@@ -63,7 +63,7 @@ def _reason(of: Reason) -> Block:
 def _comparison(content: Content) -> Iterator[Block]:
     if not (content["comparisons"] or content["published"]):
         return
-    yield heading(say("Comparison"))
+    yield heading(gettext("Comparison"))
     for each in content["comparisons"]:
         yield heading(breakable(each.sentence), 2)
         yield from [line(sentence(each.settle))] if each.settle else []
@@ -72,11 +72,13 @@ def _comparison(content: Content) -> Iterator[Block]:
         yield from (line(f"{capital(warning)}.", "quiet") for warning in each.warnings)
     if content["further"]:
         yield line(
-            say("{count} further comparisons: {command} has all.", count=content["further"], command="pgdyno compare"),
+            gettext(
+                "{count} further comparisons: {command} has all.", count=content["further"], command="pgdyno compare"
+            ),
             "quiet",
         )
     if content["published"]:
-        yield heading(say("Published beside measured"), 2)
+        yield heading(gettext("Published beside measured"), 2)
         yield table(content["published"])
         yield listed(content["published_notes"])
 
@@ -84,19 +86,30 @@ def _comparison(content: Content) -> Iterator[Block]:
 def _points(content: Content) -> Iterator[Block]:
     if not content["rows"]:
         return
-    yield heading(say("Points"))
+    yield heading(gettext("Points"))
     yield from [table(content["peaks"])] if content["peaks"] and content["comparisons"] else []
     names = content["parameters"]
     rows = []
     for row, bar, spark in content["rows"]:
         cells = [*row.names, row.clients, row.mark, row.tps, row.half, _picture(bar)]
         rows.append([*cells, row.mean, row.p50, row.p95, row.p99, row.max, row.errors, row.trials, _picture(spark)])
-    caption = say(
+    caption = gettext(
         "Every point over its finished trials: ± is half of the 95 % interval; percentiles are of all transactions "
         "together"
     )
-    first = (*names, say("clients"), "", "tps", "±", say("from zero"), say("mean, ms"), "p50, ms", "p95, ms", "p99, ms")
-    headings = (*first, say("max, ms"), say("errors"), say("trials"), say("second by second"))
+    first = (
+        *names,
+        gettext("clients"),
+        "",
+        "tps",
+        "±",
+        gettext("from zero"),
+        gettext("mean, ms"),
+        "p50, ms",
+        "p95, ms",
+        "p99, ms",
+    )
+    headings = (*first, gettext("max, ms"), gettext("errors"), gettext("trials"), gettext("second by second"))
     yield rows_table(caption, headings, rows, len(names))
     yield from _tables(content["errors"], content["orders"], content["sweep"])
 
@@ -108,15 +121,15 @@ def _picture(markup: str) -> Block | str:
 
 def _law(content: Content) -> Iterator[Block]:
     if content["usl"]:
-        yield heading(say("The scalability law"))
+        yield heading(gettext("The scalability law"))
         yield listed(capital(each) for each in content["usl"])
 
 
 def _latency(content: Content) -> Iterator[Block]:
     if not (content["spectrum"] or content["heats"]):
         return
-    over_time = say("Latency by percentile and over time")
-    yield heading(over_time if content["heats"] else say("Latency by percentile"))
+    over_time = gettext("Latency by percentile and over time")
+    yield heading(over_time if content["heats"] else gettext("Latency by percentile"))
     if content["spectrum"]:
         yield figure(content["spectrum"])
         yield table(content["spectrum_table"])
@@ -130,14 +143,14 @@ def _latency(content: Content) -> Iterator[Block]:
 def _times(content: Content) -> Iterator[Block]:
     if not content["trials"]:
         return
-    yield heading(say("Second by second"))
+    yield heading(gettext("Second by second"))
     times = content["times"]
     chosen = next((trial for trial in times["trials"] if trial["n"] == times["chosen"]), None)
     if chosen is not None:
-        yield heading(breakable(f"{say('Trial')} {chosen['n']}: {chosen['name']}"), 2)
+        yield heading(breakable(f"{gettext('Trial')} {chosen['n']}: {chosen['name']}"), 2)
         yield from (figure(each) for each in strip_figures(chosen, times["cores"]))
     if content["strips"].shown:
-        yield heading(say("Points with all their trials"), 2)
+        yield heading(gettext("Points with all their trials"), 2)
         yield from (figure(each) for each in content["strips"].shown)
     yield from _tables(content["trial_table"], content["replica_table"])
 
@@ -146,63 +159,63 @@ def _dips(content: Content) -> Iterator[Block]:
     dips = content["dips"]
     if dips is None:
         return
-    yield heading(say("Dips"))
+    yield heading(gettext("Dips"))
     yield line(dips.summary)
     yield from _tables(dips.table)
     if dips.tries:
-        yield heading(say("What to try next"), 2)
+        yield heading(gettext("What to try next"), 2)
     for each in dips.tries:
-        yield line(say("{cause}: {why}. In the plan:", cause=capital(each.cause), why=each.why))
+        yield line(gettext("{cause}: {why}. In the plan:", cause=capital(each.cause), why=each.why))
         yield code(each.fragment)
 
 
 def _statements(content: Content) -> Iterator[Block]:
     tables = (content["statements"], *content["counted"], *content["growth"], *content["processes"])
     if any(tables):
-        yield heading(say("Statements, tables, processes"))
+        yield heading(gettext("Statements, tables, processes"))
         yield from _tables(*tables)
 
 
 def _failed(content: Content) -> Iterator[Block]:
     if content["unfinished"]:
-        yield heading(say("Trials that are no result"))
+        yield heading(gettext("Trials that are no result"))
         yield table(content["failed_table"])
 
 
 def _differences(content: Content) -> Iterator[Block]:
     if content["cost"] is not None:
-        yield heading(say("Its rates"))
+        yield heading(gettext("Its rates"))
         yield table(content["cost"].rates)
     if content["differences"] or content["settings"]:
-        yield heading(say("Differences"))
+        yield heading(gettext("Differences"))
         yield from _tables(*content["differences"], content["settings"])
 
 
 def _plan(content: Content) -> Iterator[Block]:
     manifest = content["manifest"]
-    yield heading(say("Plan"))
+    yield heading(gettext("Plan"))
     if manifest.imported is not None:
         files = ", ".join(file.path for file in manifest.imported.files)
-        yield line(say("There was none: the figures were imported from {files}.", files=files))
+        yield line(gettext("There was none: the figures were imported from {files}.", files=files))
     else:
         about = f"{content['description']} " if content["description"] else ""
-        resolved = say("As resolved: every default filled in. Its source was {file}.", file=manifest.plan_source)
+        resolved = gettext("As resolved: every default filled in. Its source was {file}.", file=manifest.plan_source)
         yield line(f"{about}{resolved}")
     yield from (line(sentence(each), "quiet") for each in content["disturbances"])
     yield from [line(sentence(content["prepared"]), "quiet")] if content["prepared"] else []
     if manifest.imported is None:
         yield code(content["plan"])
-        yield heading(say("To run it again"), 2)
-        yield line(say("Save the plan above as {file}, then:", file="plan.toml"))
+        yield heading(gettext("To run it again"), 2)
+        yield line(gettext("Save the plan above as {file}, then:", file="plan.toml"))
         yield code(content["again"])
 
 
 def _environment(content: Content) -> Iterator[Block]:
-    yield heading(say("Environment"))
+    yield heading(gettext("Environment"))
     yield pairs(content["host"])
     yield from _tables(content["servers"], content["generators"])
-    yield heading(say("Raw data"))
-    where = say(
+    yield heading(gettext("Raw data"))
+    where = gettext(
         "Every figure here comes from the run folder {folder}: records as JSON, tables as Parquet, latency histograms "
         "as HDR blobs. DuckDB reads it as it stands:",
         folder=content["location"],

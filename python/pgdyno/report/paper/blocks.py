@@ -13,7 +13,7 @@ from pgdyno.report.figures import Figure
 from pgdyno.report.html import joined
 from pgdyno.report.palette import Theme
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import Language, say, speaking
+from pgdyno.report.texts import Language, current_language, gettext
 
 Block = dict[str, Any]
 """`kind` says which; `keep` is 0 for what a page cannot do without, and the higher, the sooner it is left out."""
@@ -67,7 +67,7 @@ def drawings(markup: str) -> list[str]:
 
 def _standalone(drawing: str) -> str:
     space = "" if "xmlns=" in drawing.partition(">")[0] else ' xmlns="http://www.w3.org/2000/svg"'
-    return drawing.replace(">", f"{space}><style>{_style(speaking())}</style>", 1)
+    return drawing.replace(">", f"{space}><style>{_style(current_language())}</style>", 1)
 
 
 @cache
@@ -92,7 +92,7 @@ def rows_table(
 ) -> Block:
     """The same of rows; a cell may be a drawing. `words` columns from the left name a row, the rest are figures."""
     if len(rows) > MOST_ROWS:
-        caption = say(
+        caption = gettext(
             "{caption}; the first {count} of {all} rows: the HTML report has all",
             caption=caption,
             count=MOST_ROWS,

@@ -8,7 +8,7 @@ from itertools import chain
 from pgdyno.report.html import Content, joined, where
 from pgdyno.report.paper.blocks import Block, breakable, figure, heading, line, listed, table
 from pgdyno.report.sections.validity import Validity
-from pgdyno.report.texts import capital, say, say_count, sentence
+from pgdyno.report.texts import capital, gettext, ngettext, sentence
 
 MOST_REASONS = 5
 
@@ -22,22 +22,22 @@ def second_page(content: Content) -> list[Block]:
     """Scaling, latency, price."""
     blocks = []
     if content["curves"] or content["latency"]:
-        blocks.append(heading(say("Scaling") if content["latency"] else say("Throughput")))
+        blocks.append(heading(gettext("Scaling") if content["latency"] else gettext("Throughput")))
         blocks += [figure(each) for each in (content["curves"], content["latency"]) if each]
-        bars = say("Bars at a point are its 95 % interval (Student's t over trials, n in its row).")
+        bars = gettext("Bars at a point are its 95 % interval (Student's t over trials, n in its row).")
         blocks.append(line(bars, "quiet", keep=1))
     if content["spectrum"]:
-        blocks.append(heading(say("Latency by percentile"), keep=2))
+        blocks.append(heading(gettext("Latency by percentile"), keep=2))
         blocks.append(figure(content["spectrum"], keep=2))
-    blocks.append(heading(say("Price")))
+    blocks.append(heading(gettext("Price")))
     cost = content["cost"]
     if cost is not None:
         blocks += [line(cost.summary), table(cost.table)]
         blocks += [table(cost.at_target)] if cost.at_target is not None else []
     elif content["priced"]:
-        blocks.append(line(say("The price list has none of these targets.")))
+        blocks.append(line(gettext("The price list has none of these targets.")))
     else:
-        nobody = say(
+        nobody = gettext(
             "Nobody said what these targets cost: {key} in the plan, or {command}, sets a price beside each peak.",
             key="[price]",
             command="pgdyno report RUN --price FILE",
@@ -51,21 +51,21 @@ def _verdict(content: Content) -> Iterator[Block]:
     struck = content["struck"]
     yield {"kind": "verdict", "text": breakable(joined(content["headline"])), "struck": bool(struck), "keep": 0}
     if struck:
-        more = f"; {say('and {count} more', count=len(struck) - 1)}" if len(struck) > 1 else ""
-        yield line(f"{say('Not valid:')} {struck[0]}{more}.", "bad")
+        more = f"; {gettext('and {count} more', count=len(struck) - 1)}" if len(struck) > 1 else ""
+        yield line(f"{gettext('Not valid:')} {struck[0]}{more}.", "bad")
     for each in content["details"]:
         yield line(sentence(each))
     yield line(content["conditions"], "quiet")
     if content["answered"] is not None:
         yield table(content["answered"])
     if content["unfinished"]:
-        failed = say_count(
+        failed = ngettext(
+            "{count:,} of {all} trials is no result",
+            "{count:,} of {all} trials are no result",
             len(content["unfinished"]),
-            "{count} of {all} trials is no result",
-            "{count} of {all} trials are no result",
             all=len(content["trials"]),
         )
-        yield line(f"{say('Failed:')} {failed}.", "bad")
+        yield line(f"{gettext('Failed:')} {failed}.", "bad")
     if content["numbers"]:
         numbers = [
             {
@@ -83,7 +83,7 @@ def _verdict(content: Content) -> Iterator[Block]:
 def _validity(validity: Validity | None) -> Iterator[Block]:
     if validity is None:
         return
-    yield heading(say("Validity"))
+    yield heading(gettext("Validity"))
     yield line(f"{validity.summary}.", "quiet")
     shown = [{"rule": gate.name, "word": gate.word, "look": gate.verdict} for gate in validity.gates]
     yield {"kind": "strip", "gates": shown, "keep": 0}
@@ -95,7 +95,7 @@ def _validity(validity: Validity | None) -> Iterator[Block]:
         yield {"kind": "reasons", "rows": rows, "keep": 1}
         more = len(validity.reasons) - len(heaviest)
         if more:
-            yield line(f"{say('and {count} more', count=more)}.", "quiet", keep=1)
+            yield line(f"{gettext('and {count} more', count=more)}.", "quiet", keep=1)
 
 
 def _short(message: str) -> Block:
@@ -104,7 +104,7 @@ def _short(message: str) -> Block:
 
 def _notes(content: Content) -> Iterator[Block]:
     if content["notes"]:
-        yield heading(say("Before believing it"), keep=5)
+        yield heading(gettext("Before believing it"), keep=5)
         yield listed(told_notes(content), keep=5)
 
 
@@ -118,12 +118,12 @@ def _comparison(content: Content) -> Iterator[Block]:
     comparisons = content["comparisons"]
     if not comparisons:
         if content["peaks"]:
-            yield heading(say("Peak and knee of each series"), keep=1)
+            yield heading(gettext("Peak and knee of each series"), keep=1)
             yield table(content["peaks"], keep=1)
         return
     # of many, the page has the first ones
     chief = comparisons[content["chief"] if content["chief"] < len(comparisons) else 0]
-    yield heading(say("Comparison"), keep=2)
+    yield heading(gettext("Comparison"), keep=2)
     if chief.figure is not None:
         yield figure(chief.figure, keep=2)
     others = [f"{each.sentence}." for each in comparisons if each is not chief]

@@ -19,7 +19,8 @@ from pgdyno.report.palette import Theme
 from pgdyno.report.paper.appendix import appendix
 from pgdyno.report.paper.blocks import CODE_FONT, text_fonts
 from pgdyno.report.paper.front import first_page, second_page
-from pgdyno.report.texts import say, speaking
+from pgdyno.report.texts import current_language, gettext
+from pgdyno.terminal import visible
 
 NO_TYPST = "the PDF report is set by typst, which is not installed"
 _NOT_TEXT = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -50,7 +51,7 @@ def printed(content: Content) -> dict[str, Any]:
     """What the template sets."""
     manifest: Manifest = content["manifest"]
     started = manifest.started_at
-    digits, language = fingerprint_of(manifest.fingerprint), speaking()
+    digits, language = fingerprint_of(manifest.fingerprint), current_language()
     return {
         "title": content["headline"],
         "date": [started.year, started.month, started.day],
@@ -59,8 +60,8 @@ def printed(content: Content) -> dict[str, Any]:
         "code": [CODE_FONT, *text_fonts(language)],
         "inks": dict(palette.INK[Theme.LIGHT]),
         "footer": f"pgdyno {manifest.pgdyno}, {manifest.run}"
-        + (f", {say('fingerprint {digits}', digits=digits)}" if digits else ""),
-        "contents": say("Appendix"),
+        + (f", {gettext('fingerprint {digits}', digits=digits)}" if digits else ""),
+        "contents": gettext("Appendix"),
         "name": content["name"],
         "started": content["started"],
         "first": first_page(content),
@@ -117,7 +118,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 def _clean(value: Any, missing: Set[str]) -> Any:  # noqa: ANN401 - JSON of any shape
     """`value` with nothing that is no text, and with `missing` characters as their numbers."""
     if isinstance(value, str):
-        text = _NOT_TEXT.sub("\ufffd", value)
+        text = _NOT_TEXT.sub("\ufffd", visible(value))
         return "".join(f"\\u{ord(each):04x}" if each in missing else each for each in text) if missing else text
     if isinstance(value, Mapping):
         return {name: _clean(of, missing) for name, of in value.items()}

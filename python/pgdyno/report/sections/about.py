@@ -8,7 +8,7 @@ from pgdyno.records import TargetRecord, TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 from pgdyno.store.beside import ProcessSum
 from pgdyno.units import format_bytes
 
@@ -26,15 +26,15 @@ def failed_table(of: Digest) -> Table:
                 str(trial.number),
                 of.trial_name(trial),
                 _point(trial),
-                say(trial.outcome.value),
+                gettext(trial.outcome.value),
                 failure.stage.value if failure is not None else numbers.NOTHING,
                 (failure.sqlstate if failure is not None else None) or numbers.NOTHING,
-                failure.message if failure is not None else say("no reason was recorded"),
+                failure.message if failure is not None else gettext("no reason was recorded"),
                 (failure.hint if failure is not None else None) or "",
             )
         )
-    headings = (*said("trial", "series", "point", "outcome", "stage"), "SQLSTATE", *said("why", "hint"))
-    return Table(say("They count for nothing in the figures above"), headings, tuple(rows), 8)
+    headings = (*gettext_each("trial", "series", "point", "outcome", "stage"), "SQLSTATE", *gettext_each("why", "hint"))
+    return Table(gettext("They count for nothing in the figures above"), headings, tuple(rows), 8)
 
 
 def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
@@ -51,14 +51,14 @@ def process_table(trial: int, sums: Sequence[ProcessSum]) -> Table:
         for each in sums
         if each.read_bytes + each.written_bytes > 0 or each.cpu_us >= LEAST_CPU_US
     )
-    caption = say(
+    caption = gettext(
         "Processes of the server in trial {number} by what they read from devices and wrote, whole trial", number=trial
     )
-    return Table(caption, said("process", "read, MB", "written, MB", "share of I/O, %", "CPU, s"), rows)
+    return Table(caption, gettext_each("process", "read, MB", "written, MB", "share of I/O, %", "CPU, s"), rows)
 
 
 def _point(trial: TrialRecord) -> str:
-    return say("{clients}, repeat {number}", clients=numbers.count(trial.point.clients, "client"), number=trial.repeat)
+    return gettext("{clients}, repeat {number}", clients=numbers.clients(trial.point.clients), number=trial.repeat)
 
 
 def error_table(of: Digest) -> Table | None:
@@ -68,8 +68,8 @@ def error_table(of: Digest) -> Table | None:
         for point in of.points
         for error in point.errors
     )
-    headings = (say("point"), "SQLSTATE", *said("message", "count"))
-    return Table(say("Errors of finished trials"), headings, rows, 3) if rows else None
+    headings = (gettext("point"), "SQLSTATE", *gettext_each("message", "count"))
+    return Table(gettext("Errors of finished trials"), headings, rows, 3) if rows else None
 
 
 def host_facts(of: Digest) -> list[tuple[str, str]]:
@@ -77,16 +77,16 @@ def host_facts(of: Digest) -> list[tuple[str, str]]:
     host = of.manifest.host
     if host is None:
         return [
-            (say("Machine"), say("not known: the run was imported")),
-            (say("Tools"), f"pgdyno {of.manifest.pgdyno}"),
+            (gettext("Machine"), gettext("not known: the run was imported")),
+            (gettext("Tools"), f"pgdyno {of.manifest.pgdyno}"),
         ]
     return [
-        (say("Processor"), host.cpu_model),
-        (say("Cores"), str(host.cores)),
-        (say("Memory"), format_bytes(host.memory_bytes)),
-        (say("System"), f"{host.os}, {host.architecture}"),
-        (say("Kernel"), host.kernel),
-        (say("Tools"), f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
+        (gettext("Processor"), host.cpu_model),
+        (gettext("Cores"), str(host.cores)),
+        (gettext("Memory"), format_bytes(host.memory_bytes)),
+        (gettext("System"), f"{host.os}, {host.architecture}"),
+        (gettext("Kernel"), host.kernel),
+        (gettext("Tools"), f"pgdyno {of.manifest.pgdyno}, pgdrive {of.manifest.pgdrive}"),
     ]
 
 
@@ -96,10 +96,10 @@ def server_table(targets: Sequence[TargetRecord]) -> Table:
     for target in targets:
         facts = target.facts
         if facts is None:
-            rows.append((target.name, target.kind, say("never started"), *[numbers.NOTHING] * 3))
+            rows.append((target.name, target.kind, gettext("never started"), *[numbers.NOTHING] * 3))
             continue
         size = numbers.NOTHING if facts.cluster_bytes is None else format_bytes(facts.cluster_bytes)
         checksums = "on" if facts.data_checksums else "off"
         rows.append((target.name, target.kind, facts.version, checksums, size, facts.version_full))
-    headings = said("target", "kind", "version", "checksums", "cluster", "as the server says")
-    return Table(say("Servers"), headings, tuple(rows), 6)
+    headings = gettext_each("target", "kind", "version", "checksums", "cluster", "as the server says")
+    return Table(gettext("Servers"), headings, tuple(rows), 6)

@@ -11,7 +11,7 @@ from pgdyno.records import TrialRecord
 from pgdyno.report import numbers
 from pgdyno.report.extras import Beside
 from pgdyno.report.limits import CLASSES, wait_class
-from pgdyno.report.texts import later, say, say_count
+from pgdyno.report.texts import gettext, gettext_noop, ngettext
 from pgdyno.store.beside import WaitStep
 
 Values = Sequence[float | None]
@@ -32,46 +32,51 @@ class _Shown:
 
 _STRIPS = (
     _Shown(
-        later("Processors (CloudWatch, by the minute): {range} % busy"),
+        gettext_noop("Processors (CloudWatch, by the minute): {range} % busy"),
         "%",
-        {"cpu": later("processors, %")},
+        {"cpu": gettext_noop("processors, %")},
         100,
         high=100,
     ),
     _Shown(
-        later("Storage (CloudWatch, by the minute): {range} requests a second"),
+        gettext_noop("Storage (CloudWatch, by the minute): {range} requests a second"),
         "",
-        {"reads": later("reads"), "writes": later("writes")},
+        {"reads": gettext_noop("reads"), "writes": gettext_noop("writes")},
     ),
     _Shown(
-        later("Storage and network (CloudWatch, by the minute): {range} MB a second"),
+        gettext_noop("Storage and network (CloudWatch, by the minute): {range} MB a second"),
         "MB/s",
-        {"read": later("read"), "written": later("written"), "received": later("received"), "sent": later("sent")},
+        {
+            "read": gettext_noop("read"),
+            "written": gettext_noop("written"),
+            "received": gettext_noop("received"),
+            "sent": gettext_noop("sent"),
+        },
         1e-6,
     ),
     _Shown(
-        later("Storage (CloudWatch, by the minute): {range} ms a request"),
+        gettext_noop("Storage (CloudWatch, by the minute): {range} ms a request"),
         "ms",
         {
-            "read_latency": later("read, ms"),
-            "write_latency": later("write, ms"),
-            "volume_read_latency": later("read, ms"),
-            "volume_write_latency": later("write, ms"),
+            "read_latency": gettext_noop("read, ms"),
+            "write_latency": gettext_noop("write, ms"),
+            "volume_read_latency": gettext_noop("read, ms"),
+            "volume_write_latency": gettext_noop("write, ms"),
         },
     ),
     _Shown(
-        later("Storage (CloudWatch, by the minute): {range} requests wait"),
+        gettext_noop("Storage (CloudWatch, by the minute): {range} requests wait"),
         "",
-        {"queue": later("requests that wait"), "volume_queue": later("requests that wait")},
+        {"queue": gettext_noop("requests that wait"), "volume_queue": gettext_noop("requests that wait")},
     ),
     _Shown(
-        later("Burst credits (CloudWatch, by the minute): {range} % left"),
+        gettext_noop("Burst credits (CloudWatch, by the minute): {range} % left"),
         "%",
         {
-            "storage_burst": later("volume, %"),
-            "volume_burst": later("volume, %"),
-            "ebs_io_burst": later("requests of the instance, %"),
-            "ebs_byte_burst": later("bytes of the instance, %"),
+            "storage_burst": gettext_noop("volume, %"),
+            "volume_burst": gettext_noop("volume, %"),
+            "ebs_io_burst": gettext_noop("requests of the instance, %"),
+            "ebs_byte_burst": gettext_noop("bytes of the instance, %"),
         },
         100,
         high=100,
@@ -88,9 +93,9 @@ def range_words(values: Values, skip: int) -> str:
     """Lowest and highest of `values` behind the first `skip`: `3 to 7`."""
     there = [value for value in values[skip:] if value is not None]
     if not there:
-        return say("nothing")
+        return gettext("nothing")
     low, high = numbers.rounded(min(there)), numbers.rounded(max(there))
-    return low if low == high else say("{low} to {high}", low=low, high=high)
+    return low if low == high else gettext("{low} to {high}", low=low, high=high)
 
 
 def cloud_strips(beside: Beside, count: int, skip: int) -> list[dict[str, Any]]:
@@ -105,7 +110,7 @@ def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
             told.setdefault((each.metric, each.label), [None] * count)[each.step] = each.value
     for shown in _STRIPS:
         lines = {
-            f"{volume}: {say(name)}" if volume else say(name): [
+            f"{volume}: {gettext(name)}" if volume else gettext(name): [
                 None if value is None else shown.factor * value for value in values
             ]
             for metric, name in shown.lines.items()
@@ -117,12 +122,12 @@ def _minutes(beside: Beside, count: int, skip: int) -> Iterator[dict[str, Any]]:
             minutes = math.ceil(there * beside.step_s / 60)
             every = [value for values in lines.values() for value in values[skip:]]
             yield {
-                "title": say(shown.title, range=range_words(every, 0)),
+                "title": gettext(shown.title, range=range_words(every, 0)),
                 "unit": shown.unit,
                 "lines": lines,
                 "high": shown.high,
                 "gaps": _gaps([any(value is not None for value in step) for step in zip(*lines.values(), strict=True)]),
-                "n": say_count(minutes, "n = {count} minute", "n = {count} minutes"),
+                "n": ngettext("n = {count:,} minute", "n = {count:,} minutes", minutes),
             }
 
 
@@ -138,7 +143,7 @@ def _load(load: Sequence[WaitStep], count: int, skip: int) -> Iterator[dict[str,
     if lines:
         most = max(lines, key=lambda name: sum(lines[name][skip:]))
         yield {
-            "title": say("Active sessions (Performance Insights): most in {wait}", wait=say(most)),
+            "title": gettext("Active sessions (Performance Insights): most in {wait}", wait=gettext(most)),
             "unit": "",
             "lines": {name: lines[name] for name in CLASSES if name in lines},
             "stack": True,

@@ -15,26 +15,25 @@ from pgdyno.report.charts.forest import MOST_ROWS, forest_chart
 from pgdyno.report.comparison import confounded_line, low_to_high, new_run_words, percent, sentence
 from pgdyno.report.digest import Digest
 from pgdyno.report.figures import Figure, drawn_figure
-from pgdyno.report.heard import heard, heard_label
 from pgdyno.report.palette import Look
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import later, said, say
+from pgdyno.report.texts import gettext, gettext_each, gettext_noop, translated
 
 MOST_COMPARISONS = 8
 MOST_PUBLISHED = 200
 TITLES = {
-    Verdict.FASTER: later("{other} is faster: the interval over all lies right of the band"),
-    Verdict.SLOWER: later("{other} is slower: the interval over all lies left of the band"),
-    Verdict.SAME: later("{other} is the same: the interval over all lies within the band"),
-    Verdict.INCONCLUSIVE: later(
+    Verdict.FASTER: gettext_noop("{other} is faster: the interval over all lies right of the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the interval over all lies left of the band"),
+    Verdict.SAME: gettext_noop("{other} is the same: the interval over all lies within the band"),
+    Verdict.INCONCLUSIVE: gettext_noop(
         "Inconclusive: the interval over all crosses an edge of the band, or has too few pairs"
     ),
 }
 TITLES_OF_ONE = {
-    Verdict.FASTER: later("{other} is faster: the interval lies right of the band"),
-    Verdict.SLOWER: later("{other} is slower: the interval lies left of the band"),
-    Verdict.SAME: later("{other} is the same: the interval lies within the band"),
-    Verdict.INCONCLUSIVE: later("Inconclusive: the interval crosses an edge of the band, or has too few pairs"),
+    Verdict.FASTER: gettext_noop("{other} is faster: the interval lies right of the band"),
+    Verdict.SLOWER: gettext_noop("{other} is slower: the interval lies left of the band"),
+    Verdict.SAME: gettext_noop("{other} is the same: the interval lies within the band"),
+    Verdict.INCONCLUSIVE: gettext_noop("Inconclusive: the interval crosses an edge of the band, or has too few pairs"),
 }
 """Of a comparison at one point."""
 
@@ -62,16 +61,14 @@ def settling(of: Comparison) -> str:
     """What would settle an inconclusive comparison; empty where it is settled."""
     chief = of.chief
     if chief is None or chief.interval is None:
-        return say("Two pairs at least make an interval, six a claim")
+        return gettext("Two pairs at least make an interval, six a claim")
     if chief.verdict is not Verdict.INCONCLUSIVE:
         return ""
     needed = new_run_words(chief.interval, chief.new_run_pairs, paired=of.paired)
     if chief.detectable is None:
         return needed
     could = percent(chief.detectable, plus=False)
-    if of.paired:
-        return say("These pairs could have shown {effect}; {needed}", effect=could, needed=needed)
-    return say("These trials could have shown {effect}; {needed}", effect=could, needed=needed)
+    return gettext("Smallest detectable difference: {effect}; {needed}", effect=could, needed=needed)
 
 
 def _compared(of: Digest, each: Comparison, at: int) -> Compared:
@@ -79,7 +76,7 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
     verdict = chief.verdict if chief is not None else Verdict.INCONCLUSIVE
     figure = None
     if any(point.interval is not None for point in each.points):
-        title = say((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=each.other)
+        title = gettext((TITLES if len(each.points) > 1 else TITLES_OF_ONE)[verdict], other=each.other)
         colour = next((look.look.colour for look in of.named.values() if look.name == each.other), 1 + at % 5)
         look = Look(colour, 0)
         figure = drawn_figure(f"forest-{at}", title, lambda layout: forest_chart(each, look, title, layout))
@@ -87,7 +84,7 @@ def _compared(of: Digest, each: Comparison, at: int) -> Compared:
         verdict.value,
         sentence(each),
         settling(each),
-        [*_confounded(each), *(heard(warning) for warning in each.warnings)],
+        [*_confounded(each), *(translated(warning) for warning in each.warnings)],
         figure,
         _table(each),
     )
@@ -107,8 +104,8 @@ def _table(of: Comparison) -> Table:
         known = math.isfinite(point.change)
         rows.append(
             (
-                heard_label(point.label),
-                say(point.verdict.value),
+                translated(point.label),
+                gettext(point.verdict.value),
                 show(point.base) if known else numbers.NOTHING,
                 show(point.other) if known else numbers.NOTHING,
                 percent(point.change).removesuffix(" %") if known else numbers.NOTHING,
@@ -120,26 +117,26 @@ def _table(of: Comparison) -> Table:
     told = {
         "other": of.other,
         "base": of.base,
-        "metric": say(of.metric.words),
+        "metric": gettext(of.metric.words),
         "delta": percent(of.delta, plus=False),
     }
-    caption = say(
-        "{other} beside {base} by {metric}: geometric means, their ratio and its interval (95 %); within ±{delta} "
+    caption = gettext(
+        "{other} vs {base} by {metric}: geometric means, their ratio and its interval (95 %); within ±{delta} "
         "counts as the same",
         **told,
     )
     if len(of.points) > 1:
-        caption = say(
-            "{other} beside {base} by {metric}: geometric means, their ratio and its interval (95 %, Holm's over the "
+        caption = gettext(
+            "{other} vs {base} by {metric}: geometric means, their ratio and its interval (95 %, Holm's over the "
             "points); within ±{delta} counts as the same",
             **told,
         )
     if len(of.points) > MOST_ROWS:
-        caption += say(". The picture has the first {count} points", count=MOST_ROWS)
+        caption += gettext(". The picture has the first {count} points", count=MOST_ROWS)
     names = (f"{of.base}, {unit}", f"{of.other}, {unit}")
-    pairs = say("n, pairs") if of.paired else say("n, trials a run")
-    figures = said("change, %", "interval, %")
-    headings = (*said("point", "verdict"), *names, *figures, pairs, say("could have shown, %"))
+    pairs = gettext("n, pairs") if of.paired else gettext("n, trials a run")
+    figures = gettext_each("change, %", "interval, %")
+    headings = (*gettext_each("point", "verdict"), *names, *figures, pairs, gettext("detectable, %"))
     return Table(caption, headings, tuple(rows), 2)
 
 
@@ -156,7 +153,7 @@ def published_table(of: Digest, data: Published) -> Table | None:
         return None
     source = data.source
     when = f", {source.measured}" if source.measured else ""
-    caption = say(
+    caption = gettext(
         "Measured here beside “{title}” ({publisher}{when}, PostgreSQL {version})",
         title=source.title,
         publisher=source.publisher,
@@ -164,9 +161,9 @@ def published_table(of: Digest, data: Published) -> Table | None:
         version=source.postgresql,
     )
     if len(rows) > MOST_PUBLISHED:
-        caption += say("; the first {count} of {all} rows", count=MOST_PUBLISHED, all=f"{len(rows):,}")
-    headings = said("point", "published for", "measured, tps", "published, tps", "measured / published")
-    latencies = said("measured mean, ms", "published mean, ms")
+        caption += gettext("; the first {count} of {all} rows", count=MOST_PUBLISHED, all=f"{len(rows):,}")
+    headings = gettext_each("point", "published for", "measured, tps", "published, tps", "measured / published")
+    latencies = gettext_each("measured mean, ms", "published mean, ms")
     return Table(caption, (*headings, *latencies), tuple(rows[:MOST_PUBLISHED]), 2)
 
 

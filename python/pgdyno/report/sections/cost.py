@@ -12,7 +12,7 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.prices import PricedCurve, priced_curves
 from pgdyno.report.sections.four import curve_price
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +50,28 @@ def cost_section(of: Digest, prices: PriceList) -> Cost | None:
     currency = prices.currency
     told = {"currency": currency, "span": numbers.span_of_years(prices.years)}
     table = Table(
-        say("Price at each peak, as if it served so much all the time; the interval is that of the throughput"),
+        gettext("Price at each peak, as if it served so much all the time; the interval is that of the throughput"),
         (
-            say("series"),
-            say("total over {span}, {currency}", **told),
-            say("at, tps"),
-            say("for each tps, {currency}", **told),
-            say("a million transactions, {currency}", **told),
-            say("interval"),
+            gettext("series"),
+            gettext("total over {span}, {currency}", **told),
+            gettext("at, tps"),
+            gettext("for each tps, {currency}", **told),
+            gettext("a million transactions, {currency}", **told),
+            gettext("interval"),
         ),
         tuple(rows),
     )
-    summary = say("Prices as of {date}, in {currency}, over {span}.", date=prices.date.isoformat(), **told)
+    summary = gettext("Prices as of {date}, in {currency}, over {span}.", date=prices.date.isoformat(), **told)
     if prices.source:
-        summary += say(" Source: {source}.", source=prices.source)
+        summary += gettext(" Source: {source}.", source=prices.source)
     if prices.left_out:
-        left = say(" Left out: {parts}.", parts=say(", ").join(prices.left_out))
+        left = gettext(" Left out: {parts}.", parts=gettext(", ").join(prices.left_out))
     else:
-        left = say(" Nothing is said to be left out.")
+        left = gettext(" Nothing is said to be left out.")
     used = {curve.series.target for curve in of.curves}
     rates = [row for name, costs in prices.target.items() if name in used for row in _rates(name, costs)]
-    paid = (*said("target", "what", "paid"), say("amount, {currency}", currency=currency), say("count"))
-    return Cost(summary + left, table, _at_targets(of, prices), Table(say("Rates"), paid, tuple(rates), 3))
+    paid = (*gettext_each("target", "what", "paid"), gettext("amount, {currency}", currency=currency), gettext("count"))
+    return Cost(summary + left, table, _at_targets(of, prices), Table(gettext("Rates"), paid, tuple(rates), 3))
 
 
 def _at_targets(of: Digest, prices: PriceList) -> Table | None:
@@ -81,48 +81,48 @@ def _at_targets(of: Digest, prices: PriceList) -> Table | None:
         return None
     rows = tuple(_at_target(curve) for curve in priced_curves(of, prices) if curve.price is not None)
     headings = (
-        *said("series", "point", "tps"),
-        say("for each tps, {currency}", currency=prices.currency),
-        say("a million transactions, {currency}", currency=prices.currency),
+        *gettext_each("series", "point", "tps"),
+        gettext("for each tps, {currency}", currency=prices.currency),
+        gettext("a million transactions, {currency}", currency=prices.currency),
     )
-    return Table(say("Price at the highest throughput that meets {limit}", limit=limit.text), headings, rows, 2)
+    return Table(gettext("Price at the highest throughput that meets {limit}", limit=limit.text), headings, rows, 2)
 
 
 def _at_target(curve: PricedCurve) -> tuple[str, ...]:
     if curve.capacity is None or curve.at_capacity is None:
-        return (curve.name, say("no point is known to meet it"), *[numbers.NOTHING] * 3)
+        return (curve.name, gettext("no point is known to meet it"), *[numbers.NOTHING] * 3)
     point, price = curve.capacity.point.point, curve.at_capacity
-    where = [numbers.count(point.clients, "client")]
-    where += [say("rate {rate}", rate=f"{point.rate:,.10g}")] if point.rate is not None else []
-    where += [say("closed loop")] if curve.capacity.closed_loop else []
+    where = [numbers.clients(point.clients)]
+    where += [gettext("rate {rate}", rate=f"{point.rate:,.10g}")] if point.rate is not None else []
+    where += [gettext("closed loop")] if curve.capacity.closed_loop else []
     figures = (numbers.estimate(curve.capacity.tps), numbers.rounded(price.per_tps), numbers.rounded(price.per_million))
-    return (curve.name, say(", ").join(where), *figures)
+    return (curve.name, gettext(", ").join(where), *figures)
 
 
 def _rates(name: str, costs: Costs) -> Sequence[tuple[str, ...]]:
     rows = [
-        (name, part.name or say("purchase"), say("once"), f"{part.amount:,.10g}", f"{part.count:g}")
+        (name, part.name or gettext("purchase"), gettext("once"), f"{part.amount:,.10g}", f"{part.count:g}")
         for part in costs.purchase
     ]
     rows += [
         (
             name,
-            part.name or say("subscription"),
-            say("a {unit} and year", unit=part.per),
+            part.name or gettext("subscription"),
+            gettext("a {unit} and year", unit=part.per),
             f"{part.amount:,.10g}",
             f"{part.count:g}",
         )
         for part in costs.subscription
     ]
     rows += [
-        (name, part.name or say("instance"), say("an hour"), f"{part.amount:,.10g}", f"{part.count:g}")
+        (name, part.name or gettext("instance"), gettext("an hour"), f"{part.amount:,.10g}", f"{part.count:g}")
         for part in costs.hourly
     ]
     rows += [
         (
             name,
             part.name or part.unit,
-            say("a {unit} and month", unit=part.unit),
+            gettext("a {unit} and month", unit=part.unit),
             f"{part.amount:,.10g}",
             f"{part.count:g}",
         )

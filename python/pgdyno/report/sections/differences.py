@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from pgdyno.fingerprint import Difference
 from pgdyno.records import TargetRecord
+from pgdyno.records.masking import masked_plan
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 
-def settings_tables(targets: Sequence[TargetRecord]) -> tuple[Table | None, Table | None]:
-    """Settings that differ between targets, and all that are not the server's default; a column a target."""
+def settings_tables(targets: Sequence[TargetRecord], alike: Collection[str] = ()) -> tuple[Table | None, Table | None]:
+    """Settings that differ between targets, and all that are not the server's default; a column a target.
+
+    `alike` are names of settings whose values are the same, although only some targets changed them.
+    """
     started = [(target.name, target.facts.settings_changed) for target in targets if target.facts is not None]
     names = sorted({name for _, settings in started for name in settings})
     if not names:
         return None, None
-    values = {name: [settings.get(name, say("default")) for _, settings in started] for name in names}
-    differing = [name for name in names if len(set(values[name])) > 1]
-    headings = (say("setting"), *(name for name, _ in started))
+    values = {name: [settings.get(name, gettext("default")) for _, settings in started] for name in names}
+    differing = [name for name in names if len(set(values[name])) > 1 and name not in alike]
+    headings = (gettext("setting"), *(name for name, _ in started))
     rest = Table(
-        say("Settings that are not the default"),
+        gettext("Settings that are not the default"),
         headings,
         tuple((name, *values[name]) for name in names),
         len(headings),
@@ -29,7 +33,7 @@ def settings_tables(targets: Sequence[TargetRecord]) -> tuple[Table | None, Tabl
     if not differing:
         return None, rest
     rows = tuple((name, *values[name]) for name in differing)
-    return Table(say("Settings that differ between targets"), headings, rows, len(headings)), rest
+    return Table(gettext("Settings that differ between targets"), headings, rows, len(headings)), rest
 
 
 def environment_table(differences: Sequence[Difference]) -> Table | None:
@@ -37,24 +41,24 @@ def environment_table(differences: Sequence[Difference]) -> Table | None:
     if not differences:
         return None
     rows = tuple(
-        (each.field, say(each.severity.value), each.a or numbers.NOTHING, each.b or numbers.NOTHING, each.why)
+        (each.field, gettext(each.severity.value), each.a or numbers.NOTHING, each.b or numbers.NOTHING, each.why)
         for each in differences
     )
-    headings = said("field", "weight", "first", "other", "why it matters")
-    return Table(say("What differs between the runs"), headings, rows, 5)
+    headings = gettext_each("field", "weight", "first", "other", "why it matters")
+    return Table(gettext("What differs between the runs"), headings, rows, 5)
 
 
 def asked_differences(targets: Sequence[TargetRecord]) -> Table | None:
     """What the plan asks of each target, where that differs."""
     if len(targets) < 2:
         return None
-    flat = {target.name: dict(_flat("", target.asked)) for target in targets}
+    flat = {target.name: dict(_flat("", masked_plan(target.asked))) for target in targets}
     keys = list(dict.fromkeys(key for values in flat.values() for key in values))
     rows = [(key, *(values.get(key, numbers.NOTHING) for values in flat.values())) for key in keys]
     differing = tuple(row for row in rows if len(set(row[1:])) > 1)
-    headings = (say("of the plan"), *flat)
+    headings = (gettext("of the plan"), *flat)
     return (
-        Table(say("What the plan asks of targets, where it differs"), headings, differing, len(headings))
+        Table(gettext("What the plan asks of targets, where it differs"), headings, differing, len(headings))
         if differing
         else None
     )

@@ -12,7 +12,7 @@ from pgdyno.records import Outcome
 from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import later, said, say, say_count
+from pgdyno.report.texts import gettext, gettext_each, gettext_noop, ngettext
 
 MOST_DIPS = 40
 MOST_CAUSES = 3
@@ -33,64 +33,66 @@ TRIES: Mapping[Cause, Try] = MappingProxyType(
     {
         Cause.PLANNED: Try(
             Cause.PLANNED.value,
-            later("if the plan's event makes the dip, it comes with the event and goes without it"),
+            gettext_noop("if the plan's event makes the dip, it comes with the event and goes without it"),
             "[trial]\nrepeats = 10        # once with the event, once without it\n",
         ),
         Cause.CHECKPOINT: Try(
             Cause.CHECKPOINT.value,
-            later("if checkpoints make the dips, fewer of them make fewer dips"),
+            gettext_noop("if checkpoints make the dips, fewer of them make fewer dips"),
             '[sweep.settings]\nmax_wal_size = ["1GB", "16GB"]\ncheckpoint_timeout = ["5min", "30min"]\n',
         ),
         Cause.FULL_PAGES: Try(
             Cause.FULL_PAGES.value,
-            later("if whole pages in the WAL make the dips, compressed ones or rarer checkpoints make them flatter"),
+            gettext_noop(
+                "if whole pages in the WAL make the dips, compressed ones or rarer checkpoints make them flatter"
+            ),
             '[sweep.settings]\nwal_compression = ["off", "lz4"]\ncheckpoint_timeout = ["5min", "30min"]\n',
         ),
         Cause.COMMIT: Try(
             Cause.COMMIT.value,
-            later("if sessions wait for WAL, less of it or a commit that does not wait closes the dips"),
+            gettext_noop("if sessions wait for WAL, less of it or a commit that does not wait closes the dips"),
             '[sweep.settings]\nwal_compression = ["off", "lz4"]\nsynchronous_commit = ["on", "off"]\n',
         ),
         Cause.LOCKS: Try(
             Cause.LOCKS.value,
-            later("if sessions wait for rows, more rows for each session close the dips"),
+            gettext_noop("if sessions wait for rows, more rows for each session close the dips"),
             "[workload]\nscale = 1000        # ten times the clients at least\n",
         ),
         Cause.LIGHT_LOCKS: Try(
             Cause.LIGHT_LOCKS.value,
-            later("if sessions wait for each other, fewer of them wait less"),
+            gettext_noop("if sessions wait for each other, fewer of them wait less"),
             "[sweep]\nclients = [8, 16, 32]\n",
         ),
         Cause.STORAGE: Try(
             Cause.STORAGE.value,
-            later("if sessions wait for pages, more of them in memory closes the dips"),
+            gettext_noop("if sessions wait for pages, more of them in memory closes the dips"),
             '[sweep.settings]\nshared_buffers = ["256MB", "2GB"]\n',
         ),
         Cause.VACUUM: Try(
             Cause.VACUUM.value,
-            later("if vacuum makes the dips, a slower one makes them flatter"),
+            gettext_noop("if vacuum makes the dips, a slower one makes them flatter"),
             '[sweep.settings]\nautovacuum_vacuum_cost_delay = ["2ms", "20ms"]\n',
         ),
         Cause.STEAL: Try(
             Cause.STEAL.value,
-            later("if the hypervisor took the processors, the dips come back at other times"),
+            gettext_noop("if the hypervisor took the processors, the dips come back at other times"),
             "[trial]\nrepeats = 10        # does it come back at the same second?\n",
         ),
         Cause.GENERATOR: Try(
             Cause.GENERATOR.value,
-            later("if the generator could do no more, more workers close the dips"),
+            gettext_noop("if the generator could do no more, more workers close the dips"),
             "[sweep]\nworkers = [4, 8]\n",
         ),
     }
 )
 UNEXPLAINED = Try(
-    later("unexplained"),
-    later(
+    gettext_noop("unexplained"),
+    gettext_noop(
         "a dip that comes back at the same second has a cause in the server, one that does not has it in the machine"
     ),
     '[trial]\nrepeats = 10\nduration = "120s"\n',
 )
-NOT_LOOKED = later("not known")
+NOT_LOOKED = gettext_noop("not known")
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,12 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
     every = costliest(dips)
     if not every:
         return Dips(
-            say_count(len(dips), "None in {count} finished trial.", "None in {count} finished trials."), None, ()
+            ngettext("None in {count:,} finished trial.", "None in {count:,} finished trials.", len(dips)), None, ()
         )
-    summary = say(
+    summary = gettext(
         "{dips} in {trials} of {all}: {lost} transactions lost. A dip is 2 s or more well under the rolling median.",
-        dips=numbers.count(len(every), "dip"),
-        trials=numbers.count(sum(bool(each) for each in dips.values()), "trial"),
+        dips=ngettext("{count:,} dip", "{count:,} dips", len(every)),
+        trials=numbers.trials(sum(bool(each) for each in dips.values())),
         all=f"{len(dips):,}",
         lost=f"{sum(dip.loss for _, dip in every):,.0f}",
     )
@@ -135,13 +137,13 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
         cause, evidence, next_try = _explained(dip, explained.get(number))
         if next_try is not None:
             tries.append(next_try)
-        where = f"{of.trial_name(trials[number])}, {numbers.count(trials[number].point.clients, 'client')}"
+        where = f"{of.trial_name(trials[number])}, {numbers.clients(trials[number].point.clients)}"
         times = (f"{dip.from_s:.0f}", f"{dip.to_s:.0f}", f"{100 * dip.depth:.0f}", f"{dip.loss:,.0f}")
         rows.append((str(number), where, cause, evidence, *times))
-    headings = said("trial", "point", "coincides with", "evidence", "from, s", "to, s", "deepest, %", "lost")
-    caption = say("Dips by transactions lost; times count the warm-up")
+    headings = gettext_each("trial", "point", "coincides with", "evidence", "from, s", "to, s", "deepest, %", "lost")
+    caption = gettext("Dips by transactions lost; times count the warm-up")
     if len(every) > MOST_DIPS:
-        caption = say(
+        caption = gettext(
             "Dips by transactions lost, the {count} that cost most of {all}; times count the warm-up",
             count=MOST_DIPS,
             all=f"{len(every):,}",
@@ -150,18 +152,22 @@ def dip_section(of: Digest, dips: Mapping[int, Sequence[Dip]], explained: Mappin
 
 
 def _said(of: Try) -> Try:
-    return Try(say(of.cause), say(of.why), of.fragment)
+    return Try(gettext(of.cause), gettext(of.why), of.fragment)
 
 
 def _explained(dip: Dip, explained: Sequence[ExplainedDip] | None) -> tuple[str, str, Try | None]:
     """What coincides with a dip, its figures, and what to try; nothing to try where nobody looked."""
     if explained is None:
-        return say(NOT_LOOKED), say("no probe looked at the server"), None
+        return gettext(NOT_LOOKED), gettext("no probe looked at the server"), None
     found = next((each.coincidences for each in explained if each.dip == dip), ())
     if not found:
-        return say(UNEXPLAINED.cause), say("nothing that the probe saw was different from quiet seconds"), UNEXPLAINED
+        return (
+            gettext(UNEXPLAINED.cause),
+            gettext("nothing that the probe saw was different from quiet seconds"),
+            UNEXPLAINED,
+        )
     figures = [_figures(each, alone=len(found) == 1) for each in found[:MOST_CAUSES]]
-    return say(found[0].cause.value), say("; ").join(figures), TRIES[found[0].cause]
+    return gettext(found[0].cause.value), gettext("; ").join(figures), TRIES[found[0].cause]
 
 
 def _figures(each: Coincidence, *, alone: bool) -> str:
@@ -169,10 +175,10 @@ def _figures(each: Coincidence, *, alone: bool) -> str:
     if each.unit == "share":
         during, quiet = f"{100 * each.during:.0f} %", f"{100 * each.quiet:.0f} %"
     figures = {
-        "number": say("event {number} of the plan", number=f"{each.during:.0f}"),
-        "ms": say("{ms} ms of syncing", ms=f"{each.during:,.0f}"),
-        "sessions": say("{during} sessions, {quiet} in quiet seconds", during=during, quiet=quiet),
-        "share": say("{during} of the time, {quiet} in quiet seconds", during=during, quiet=quiet),
-        "images a second": say("{during} images a second, {quiet} in quiet seconds", during=during, quiet=quiet),
+        "number": gettext("event {number} of the plan", number=f"{each.during:.0f}"),
+        "ms": gettext("{ms} ms of syncing", ms=f"{each.during:,.0f}"),
+        "sessions": gettext("{during} sessions, {quiet} in quiet seconds", during=during, quiet=quiet),
+        "share": gettext("{during} of the time, {quiet} in quiet seconds", during=during, quiet=quiet),
+        "images a second": gettext("{during} images a second, {quiet} in quiet seconds", during=during, quiet=quiet),
     }[each.unit]
-    return figures if alone or each.cause is Cause.PLANNED else f"{say(each.cause.value)}: {figures}"
+    return figures if alone or each.cause is Cause.PLANNED else f"{gettext(each.cause.value)}: {figures}"

@@ -13,7 +13,7 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.extras import Extras
 from pgdyno.report.limits import Limit, limit_of
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 LOAD = 0.8
 """Share of the peak at which latency is told: a server that is run at its peak has no room for a rush."""
@@ -35,19 +35,19 @@ class BigNumber:
 
 def four_numbers(of: Digest, curve: ScalingCurve, extras: Extras) -> list[BigNumber]:
     """Of one curve: the only one, or that of the highest peak."""
-    peak, told = curve.peak, numbers.count(curve.peak.clients, "client")
-    interval = f"± {numbers.half(peak.tps)}" if peak.tps.half is not None else say("one trial")
-    about = [say("at {clients}", clients=told), interval]
+    peak, told = curve.peak, numbers.clients(curve.peak.clients)
+    interval = f"± {numbers.half(peak.tps)}" if peak.tps.half is not None else gettext("one trial")
+    about = [gettext("at {clients}", clients=told), interval]
     if len(of.curves) > 1:
         about.append(of.named[curve.series].name)
     limit = limit_at(of, curve, extras)
-    edge = say("still rising at the most clients; ") if len(curve.points) > 1 and peak is curve.points[-1] else ""
-    name = say("peak throughput") if len(curve.points) > 1 else say("throughput")
+    edge = gettext("still rising at the most clients; ") if len(curve.points) > 1 and peak is curve.points[-1] else ""
+    name = gettext("peak throughput") if len(curve.points) > 1 else gettext("throughput")
     return [
-        BigNumber(name, numbers.estimate(peak.tps), "tps", say(", ").join(about)),
+        BigNumber(name, numbers.estimate(peak.tps), "tps", gettext(", ").join(about)),
         _latency(curve, near(of, curve)),
         _price(curve, extras.prices),
-        BigNumber(say("limited by"), limit.word, "", edge + limit.about),
+        BigNumber(gettext("limited by"), limit.word, "", edge + limit.about),
     ]
 
 
@@ -73,27 +73,27 @@ def _latency(curve: ScalingCurve, point: PointSummary | None) -> BigNumber:
     if point is not None and point.latency is not None and point.tps is not None:
         told = {
             "share": f"{100 * point.tps.mean / peak.tps.mean:.0f} %",
-            "clients": numbers.count(point.clients, "client"),
+            "clients": numbers.clients(point.clients),
         }
-        at = say("at {share} of the peak: {clients}", **told)
+        at = gettext("at {share} of the peak: {clients}", **told)
         if point.point.rate is not None:
-            at = say("at {share} of the peak: {clients}, rate {rate}", rate=f"{point.point.rate:,.10g}", **told)
-        return BigNumber(say("p99 near 80 % of the peak"), numbers.ms(point.latency.p99_ns), "ms", at)
+            at = gettext("at {share} of the peak: {clients}, rate {rate}", rate=f"{point.point.rate:,.10g}", **told)
+        return BigNumber(gettext("p99 near 80 % of the peak"), numbers.ms(point.latency.p99_ns), "ms", at)
     latency = peak.summary.latency
     p99 = numbers.ms(latency.p99_ns if latency is not None else None)
     if len(curve.points) > 1:
-        return BigNumber(say("p99 at the peak"), p99, "ms", say("no point lies near 80 % of the peak"))
+        return BigNumber(gettext("p99 at the peak"), p99, "ms", gettext("no point lies near 80 % of the peak"))
     p999 = f"p99.9 {numbers.ms(latency.p999_ns)}, p50 {numbers.ms(latency.p50_ns)}" if latency is not None else ""
-    return BigNumber("p99", p99, "ms", p999 or say("nothing succeeded"))
+    return BigNumber("p99", p99, "ms", p999 or gettext("nothing succeeded"))
 
 
 def _price(curve: ScalingCurve, prices: PriceList | None) -> BigNumber:
     price = curve_price(curve, prices)
-    name = say("price of a million")
+    name = gettext("price of a million")
     if prices is None or price is None:
-        why = say("no price list") if prices is None else say("the price list lacks this target")
+        why = gettext("no price list") if prices is None else gettext("the price list lacks this target")
         return BigNumber(name, numbers.NOTHING, "", why)
-    about = say(
+    about = gettext(
         "transactions at the peak, over {span}, prices of {date}",
         span=numbers.span_of_years(prices.years),
         date=prices.date.isoformat(),
@@ -118,7 +118,7 @@ def limit_at(of: Digest, curve: ScalingCurve, extras: Extras) -> Limit:
     """What limited the median trial of a curve's peak."""
     trial = median_trial(of, curve.peak.summary)
     if trial.point.rate is not None:
-        return Limit(say("the rate"), say("in open loop throughput is what the plan asks for"))
+        return Limit(gettext("the rate"), gettext("in open loop throughput is what the plan asks for"))
     return limit_of(extras.limits.get(trial.number))
 
 
@@ -137,17 +137,17 @@ def peaks_table(of: Digest, extras: Extras) -> Table:
                 numbers.estimate(peak.tps),
                 numbers.half(peak.tps),
                 f"{peak.clients:,}",
-                f"{curve.knee.clients:,}" if curve.knee is not None else say("not determined"),
+                f"{curve.knee.clients:,}" if curve.knee is not None else gettext("not determined"),
                 numbers.ms(p99),
                 numbers.ms(latency.p99_ns if latency is not None else None),
                 *([numbers.rounded(price.per_million) if price else numbers.NOTHING] if extras.prices else []),
                 f"{sum(each.summary.losses.errors for each in curve.points):,}",
             )
         )
-    money = [say("a million, {currency}", currency=extras.prices.currency)] if extras.prices else []
-    headings = said("series", "server", "limited by", "peak, tps")
-    more = said("clients at it", "knee, clients", "p99 near 80 %, ms", "p99 at it, ms")
-    caption = say(
+    money = [gettext("a million, {currency}", currency=extras.prices.currency)] if extras.prices else []
+    headings = gettext_each("series", "server", "limited by", "peak, tps")
+    more = gettext_each("clients at it", "knee, clients", "p99 near 80 %, ms", "p99 at it, ms")
+    caption = gettext(
         "Peak and knee of each; ± is half of the 95 % interval. A difference between peaks is no paired comparison"
     )
-    return Table(caption, (*headings, "±", *more, *money, say("errors")), tuple(rows), 3)
+    return Table(caption, (*headings, "±", *more, *money, gettext("errors")), tuple(rows), 3)

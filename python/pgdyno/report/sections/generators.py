@@ -7,7 +7,7 @@ from pgdyno.report import numbers
 from pgdyno.report.digest import Digest
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 
 def generator_table(of: Digest) -> Table | None:
@@ -16,7 +16,7 @@ def generator_table(of: Digest) -> Table | None:
         return None
     trial = median_trial(of, of.best.peak.summary)
     hosts = trial.generator.hosts if trial.generator is not None else []
-    headings = said(
+    headings = gettext_each(
         "generator",
         "host",
         "clients",
@@ -28,7 +28,7 @@ def generator_table(of: Digest) -> Table | None:
         "clock ahead, ms",
         "heard late, ms",
     )
-    caption = say(
+    caption = gettext(
         "Generators of trial {number}: CPU is the engine's, the ceiling is against a server that answers at once, a "
         "clock is exact to half of the round trip",
         number=trial.number,

@@ -10,7 +10,7 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.sections.four import median_trial
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 MOST_CURVES = 2
 FEWEST_SECONDS = 3
@@ -41,11 +41,11 @@ def _figure(of: Digest, curve: ScalingCurve, at: int) -> tuple[Figure, Table] | 
         "when": f"{when:.0f}",
     }
     if width < 1.5:
-        title = say(
+        title = gettext(
             "{point}, trial {number}: p99 lies between {low} and {high} ms by second, worst at {when} s", **told
         )
     else:
-        title = say(
+        title = gettext(
             "{point}, trial {number}: p99 lies between {low} and {high} ms by steps of {width} s, worst at {when} s",
             width=f"{width:.0f}",
             **told,
@@ -59,8 +59,8 @@ def _figure(of: Digest, curve: ScalingCurve, at: int) -> tuple[Figure, Table] | 
         )
         for at_s, step in there
     ]
-    headings = (*said("from, s", "transactions"), "p50, ms", "p90, ms", "p99, ms", say("max, ms"))
-    caption = say(
+    headings = (*gettext_each("from, s", "transactions"), "p50, ms", "p90, ms", "p99, ms", gettext("max, ms"))
+    caption = gettext(
         "Trial {number} by time, warm-up counted; n = {count}", number=trial.number, count=f"{heat.counts.sum():,}"
     )
     table = Table(caption, headings, tuple(rows))

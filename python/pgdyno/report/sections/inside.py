@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pgdyno.report import numbers
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 from pgdyno.store.inside import ServerStatementSum, TableSum
 
 _TEXT = 160
@@ -27,10 +27,10 @@ def server_statement_table(trial: int, sums: Sequence[ServerStatementSum]) -> Ta
         )
         for each in sums
     )
-    caption = say(
+    caption = gettext(
         "Statements of trial {number} as the server counted them (pg_stat_statements), whole trial", number=trial
     )
-    headings = said("statement", "calls", "share of time, %", "mean, ms", "rows", "blocks read", "WAL, MB")
+    headings = gettext_each("statement", "calls", "share of time, %", "mean, ms", "rows", "blocks read", "WAL, MB")
     return Table(caption, headings, rows)
 
 
@@ -51,14 +51,14 @@ def growth_table(trial: int, sums: Sequence[TableSum]) -> Table:
         )
         for each in sums
     )
-    caption = say(
+    caption = gettext(
         "Tables of trial {number} that changed most, whole trial; sizes with indexes and TOAST, HOT is the share of "
         "updates without new index entries",
         number=trial,
     )
     headings = (
-        *said("table", "size, MB", "grown by, MB", "live rows", "dead rows"),
-        *said("inserted", "updated", "HOT, %", "deleted", "sequential scans"),
+        *gettext_each("table", "size, MB", "grown by, MB", "live rows", "dead rows"),
+        *gettext_each("inserted", "updated", "HOT, %", "deleted", "sequential scans"),
     )
     return Table(caption, headings, rows)
 

@@ -13,7 +13,7 @@ from pgdyno.report.digest import Digest
 from pgdyno.report.figures import Figure, drawn_figure
 from pgdyno.report.palette import MARKERS, Look
 from pgdyno.report.tables import Table
-from pgdyno.report.texts import said, say
+from pgdyno.report.texts import gettext, gettext_each
 
 NEAR = 0.1
 """Throughputs that differ by at most so much are beside each other."""
@@ -60,7 +60,7 @@ def _p99_ns(point: PointSummary) -> float:
 
 
 def _loop(is_open: bool) -> str:
-    return say("open loop") if is_open else say("closed loop")
+    return gettext("open loop") if is_open else gettext("closed loop")
 
 
 def _series_name(of: Digest, series: Series) -> str:
@@ -70,7 +70,7 @@ def _series_name(of: Digest, series: Series) -> str:
 def _line(of: Digest, load: _Load, points: Sequence[PointSummary], at: int) -> LoopLine:
     series, is_open = load
     look = Look(of.named[points[0].series].look.colour, at % len(MARKERS))
-    name = say("{name}, {loop}", name=_series_name(of, series), loop=_loop(is_open))
+    name = gettext("{name}, {loop}", name=_series_name(of, series), loop=_loop(is_open))
     drawn = [
         LoopPoint(_tps(point), _p99_ns(point) / 1e6, _told(point), point.histogram.count if point.histogram else 0)
         for point in points
@@ -79,10 +79,10 @@ def _line(of: Digest, load: _Load, points: Sequence[PointSummary], at: int) -> L
 
 
 def _told(point: PointSummary) -> str:
-    clients = numbers.count(point.clients, "client")
+    clients = numbers.clients(point.clients)
     if point.point.rate is None:
         return clients
-    return say("{clients}, rate {rate}", clients=clients, rate=f"{point.point.rate:,.10g}")
+    return gettext("{clients}, rate {rate}", clients=clients, rate=f"{point.point.rate:,.10g}")
 
 
 def _title(loads: dict[_Load, list[PointSummary]]) -> str:
@@ -90,7 +90,7 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
     closed = [point for (_, is_open), points in loads.items() if not is_open for point in points]
     if not closed:
         low, high = min(opened, key=_tps), max(opened, key=_tps)
-        return say(
+        return gettext(
             "In open loop p99 is {low} ms at {fewest} transactions a second and {high} ms at {most}",
             low=numbers.ms(_p99_ns(low)),
             fewest=numbers.rounded(_tps(low)),
@@ -99,9 +99,9 @@ def _title(loads: dict[_Load, list[PointSummary]]) -> str:
         )
     beside = [(one, other) for one in opened for other in closed if abs(_tps(one) - _tps(other)) <= NEAR * _tps(other)]
     if not beside:
-        return say("p99 in open loop and in closed loop, at different throughputs")
+        return gettext("p99 in open loop and in closed loop, at different throughputs")
     one, other = max(beside, key=lambda pair: (_tps(pair[0]), -abs(_tps(pair[0]) - _tps(pair[1]))))
-    return say(
+    return gettext(
         "At about {tps} transactions a second p99 is {open} ms in open loop and {closed} ms in closed loop",
         tps=numbers.rounded(_tps(one), 2),
         open=numbers.ms(_p99_ns(one)),
@@ -128,6 +128,6 @@ def _table(of: Digest, loads: dict[_Load, list[PointSummary]]) -> Table:
                     f"{point.histogram.count:,}" if point.histogram is not None else numbers.NOTHING,
                 )
             )
-    headings = (*said("series", "loop", "clients", "rate"), "tps", "p50, ms", "p99, ms", "p99.9, ms")
-    caption = say("Latency by throughput; in open loop it counts from when a transaction was to begin")
-    return Table(caption, (*headings, say("transactions")), tuple(rows), 2)
+    headings = (*gettext_each("series", "loop", "clients", "rate"), "tps", "p50, ms", "p99, ms", "p99.9, ms")
+    caption = gettext("Latency by throughput; in open loop it counts from when a transaction was to begin")
+    return Table(caption, (*headings, gettext("transactions")), tuple(rows), 2)

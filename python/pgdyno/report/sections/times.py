@@ -21,7 +21,7 @@ from pgdyno.report.extras import Beside
 from pgdyno.report.limits import CLASSES, wait_class
 from pgdyno.report.sections.cloud import FIGURES_A_STEP as OF_CLOUD
 from pgdyno.report.sections.cloud import cloud_strips
-from pgdyno.report.texts import Language, later, say, speaking
+from pgdyno.report.texts import Language, current_language, gettext, gettext_noop
 from pgdyno.store.beside import SeriesStep
 
 MOST_STEPS = 240
@@ -37,17 +37,17 @@ FIGURES_A_STEP = 18
 
 BUSY = "busy, %"
 MARKS = {
-    "timed": later("checkpoint (time)"),
-    "requested": later("checkpoint (WAL or command)"),
-    "vacuums": later("vacuum"),
-    "autovacuums": later("autovacuum"),
+    "timed": gettext_noop("checkpoint (time)"),
+    "requested": gettext_noop("checkpoint (WAL or command)"),
+    "vacuums": gettext_noop("vacuum"),
+    "autovacuums": gettext_noop("autovacuum"),
 }
-_SAID = re.compile(r'\bsay\("((?:[^"\\]|\\.)*)"')
+_SAID = re.compile(r'\bgettext\("((?:[^"\\]|\\.)*)"')
 
 
 @cache
 def script_texts() -> tuple[str, ...]:
-    """What the page's scripts say: `say("...")` in them."""
+    """What the page's scripts say: `gettext("...")` in them."""
     scripts = (files("pgdyno.report").joinpath("page", name) for name in ("script.js", "timeline.js"))
     found = [text for script in scripts for text in _SAID.findall(script.read_text(encoding="utf-8"))]
     return tuple(dict.fromkeys([*found, *CLASSES, *CPU]))
@@ -88,7 +88,7 @@ def timeline_data(
         "chosen": chosen,
         "cores": host.cores if host is not None else None,
         "trials": trials,
-        "texts": {text: say(text) for text in script_texts()} if speaking() is not Language.ENGLISH else {},
+        "texts": {text: gettext(text) for text in script_texts()} if current_language() is not Language.ENGLISH else {},
     }
 
 
@@ -113,10 +113,12 @@ def trial_data(
         return None
     width = steps.width_s(trial)
     tps, low, p99 = _stepped(timeline.seconds, width)
-    clients = numbers.count(trial.point.clients, "client") if trial.point.clients else say("clients not told")
-    name = say("{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat)
+    clients = numbers.clients(trial.point.clients) if trial.point.clients else gettext("clients not told")
+    name = gettext(
+        "{name}, {clients}, repeat {number}", name=of.trial_name(trial), clients=clients, number=trial.repeat
+    )
     if trial.outcome is not Outcome.FINISHED:
-        name += f" ({say(trial.outcome.value)})"
+        name += f" ({gettext(trial.outcome.value)})"
     made: dict[str, Any] = {
         "n": trial.number,
         "name": name,
@@ -193,14 +195,14 @@ def _marks(trial: TrialRecord, beside: Beside | None) -> list[list[Any]]:
     ]
     if beside is not None:
         marks += [
-            [round(each.step * beside.step_s, 1), say(MARKS[each.metric])]
+            [round(each.step * beside.step_s, 1), gettext(MARKS[each.metric])]
             for each in beside.series
             if each.metric in MARKS and each.source in ("checkpoints", "tables") and each.value > 0
         ]
         # the probe's counters have them, too
         if not any(each.source == "checkpoints" for each in beside.series):
             marks += [
-                [round(each.at_s, 1), say(MARKS["timed" if each.reason == "time" else "requested"])]
+                [round(each.at_s, 1), gettext(MARKS["timed" if each.reason == "time" else "requested"])]
                 for each in beside.checkpoints
                 if each.at_s >= 0
             ]

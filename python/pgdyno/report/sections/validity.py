@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pgdyno.audit import RULES, Finding, Severity, worst
 from pgdyno.report import numbers
-from pgdyno.report.texts import later, say, say_count
+from pgdyno.report.texts import gettext, gettext_noop, ngettext
 
 EVIDENCE_SHOWN = 4
 
@@ -55,19 +55,12 @@ class Validity:
 
 
 _MARKS = {
-    Severity.NOTE: (later("note"), "quiet", "○"),
-    Severity.CAUTION: (later("caution"), "amber", "◐"),
-    Severity.INVALID: (later("invalid"), "bad", "✕"),
+    Severity.NOTE: (gettext_noop("note"), "quiet", "○"),
+    Severity.CAUTION: (gettext_noop("caution"), "amber", "◐"),
+    Severity.INVALID: (gettext_noop("invalid"), "bad", "✕"),
 }
-NOT_CHECKED, PASSED = later("not checked"), later("passed")
-COUNTED = (
-    ("invalid", "{count} invalid", later("{count} invalid")),
-    ("caution", "{count} caution", later("{count} cautions")),
-    ("note", "{count} note", later("{count} notes")),
-    (PASSED, "{count} passed", later("{count} passed")),
-    (NOT_CHECKED, "{count} not checked", later("{count} not checked")),
-)
-"""Words of gates, and how many there are."""
+_HEAVIEST_FIRST = (Severity.INVALID, Severity.CAUTION, Severity.NOTE)
+NOT_CHECKED, PASSED = gettext_noop("not checked"), gettext_noop("passed")
 
 
 def validity(findings: Sequence[Finding]) -> Validity:
@@ -75,12 +68,11 @@ def validity(findings: Sequence[Finding]) -> Validity:
     gates = [_gate(rule.id, [finding for finding in findings if finding.rule == rule.id]) for rule in RULES]
     checked = [finding for finding in findings if finding.checked]
     words = [gate.word for gate in gates]
-    counts = [(words.count(say(word)), one, many) for word, one, many in COUNTED]
-    parts = [say_count(count, one, many) for count, one, many in counts if count]
+    parts = _counts(words)
     order = list(Severity)
     heaviest_first = sorted(checked, key=lambda finding: -order.index(finding.severity))
     return Validity(
-        say("{count} rules: {parts}", count=len(gates), parts=say(", ").join(parts)),
+        gettext("{count} rules: {parts}", count=len(gates), parts=gettext(", ").join(parts)),
         gates,
         [_reason(each) for each in heaviest_first if each.severity is not Severity.NOTE],
         [_reason(each) for each in heaviest_first if each.severity is Severity.NOTE],
@@ -89,19 +81,34 @@ def validity(findings: Sequence[Finding]) -> Validity:
     )
 
 
+def _counts(words: Sequence[str]) -> list[str]:
+    """How many gates there are of each word."""
+    invalid, cautions, notes, passed, unchecked = (
+        words.count(gettext(word)) for word in (*(_MARKS[each][0] for each in _HEAVIEST_FIRST), PASSED, NOT_CHECKED)
+    )
+    parts = (
+        (invalid, gettext("{count} invalid", count=invalid)),
+        (cautions, ngettext("{count:,} caution", "{count:,} cautions", cautions)),
+        (notes, ngettext("{count:,} note", "{count:,} notes", notes)),
+        (passed, gettext("{count} passed", count=passed)),
+        (unchecked, gettext("{count} not checked", count=unchecked)),
+    )
+    return [text for count, text in parts if count]
+
+
 def _gate(rule: str, findings: Sequence[Finding]) -> Gate:
     heaviest = worst(finding for finding in findings if finding.checked)
     if heaviest is not None:
         word, verdict, mark = _MARKS[heaviest]
-        return Gate(rule, rule_name(rule), say(word), verdict, mark)
+        return Gate(rule, rule_name(rule), gettext(word), verdict, mark)
     if findings:
-        return Gate(rule, rule_name(rule), say(NOT_CHECKED), "quiet", numbers.NOTHING)
-    return Gate(rule, rule_name(rule), say(PASSED), "good", "●")
+        return Gate(rule, rule_name(rule), gettext(NOT_CHECKED), "quiet", numbers.NOTHING)
+    return Gate(rule, rule_name(rule), gettext(PASSED), "good", "●")
 
 
 def rule_name(rule: str) -> str:
     """The name of a rule: in English its id, in another language words of it."""
-    return say(rule)
+    return gettext(rule)
 
 
 def _reason(finding: Finding) -> Reason:
@@ -112,11 +119,11 @@ def _reason(finding: Finding) -> Reason:
     ]
     more = len(finding.evidence) - EVIDENCE_SHOWN
     if more > 0:
-        evidence.append(say("and {count} more", count=more))
+        evidence.append(gettext("and {count} more", count=more))
     return Reason(
         finding.rule,
         rule_name(finding.rule),
-        say(word),
+        gettext(word),
         verdict,
         finding.message,
         finding.advice,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from pgdyno.errors import StoreError
 from pgdyno.store.remote.address import Address
+from pgdyno.store.remote.service import service
 
 _NEEDED = {"list": "s3:ListBucket", "read": "s3:GetObject", "write": "s3:PutObject"}
 _DENIED = {"AccessDenied", "AllAccessDisabled", "403", "Forbidden", "SignatureDoesNotMatch"}
@@ -23,28 +25,19 @@ class BrokenOffError(StoreError):
 
 @contextmanager
 def explained(doing: str, at: Address) -> Iterator[None]:
-    """Turns what boto3 raises inside into a StoreError: `doing` is "list", "read" or "write", done to `at`."""
-    # boto3 is an extra: who has no client comes to no error of it
-    try:
-        from botocore.exceptions import (
-            BotoCoreError,
-            ClientError,
-            IncompleteReadError,
-            ReadTimeoutError,
-            ResponseStreamingError,
-        )
-        from urllib3.exceptions import HTTPError
-    except ImportError:
-        yield
-        return
+    """Turns errors of the client into a StoreError: `doing` is "list", "read" or "write", done to `at`.
+
+    Raises StoreError without a client, too.
+    """
+    errors = service()
     what = f"cannot {doing} {at}"
     try:
         yield
-    except ClientError as error:
-        raise _refused(what, doing, at, error.response.get("Error", {})) from error
-    except (ResponseStreamingError, IncompleteReadError, ReadTimeoutError, HTTPError) as error:
+    except errors.refused as error:
+        raise _refused(what, doing, at, _answer(error)) from error
+    except errors.broken_off as error:
         raise BrokenOffError(f"{what}: the connection broke off: {_first_line(error)}") from error
-    except BotoCoreError as error:
+    except errors.not_asked as error:
         raise _not_asked(what, error) from error
 
 
@@ -59,9 +52,12 @@ def is_empty(error: Exception) -> bool:
 
 
 def _code(error: Exception) -> str | None:
-    from botocore.exceptions import ClientError
+    return _answer(error).get("Code") if isinstance(error, service().refused) else None
 
-    return error.response.get("Error", {}).get("Code") if isinstance(error, ClientError) else None
+
+def _answer(error: Any) -> dict[str, str]:  # noqa: ANN401 - of a class that the client brings
+    said: dict[str, str] = error.response.get("Error", {})
+    return said
 
 
 def _refused(what: str, doing: str, at: Address, said: dict[str, str]) -> StoreError:

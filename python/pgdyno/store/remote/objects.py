@@ -1,28 +1,22 @@
-"""Objects of S3 through boto3: listed, fetched as they were listed, written.
-
-Credentials, region and endpoint are those that boto3 finds (environment, profile, instance role; AWS_ENDPOINT_URL_S3);
-nothing of them is kept.
-"""
+"""Objects of S3: listed, fetched as they were listed, written. A provider's package has the client (`service`)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import IO, Any
 
-from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.store.remote.address import Address
 from pgdyno.store.remote.faults import BrokenOffError, explained, is_absent, is_empty
+from pgdyno.store.remote.service import service
 from pgdyno.store.storing import storing
 
 CHUNK_BYTES = 1 << 20
 GOES = 3
-"""At an object whose bytes stop coming in the midst; requests themselves are repeated by boto3."""
-CONNECTIONS = 16
+"""At an object whose bytes stop coming in the midst; requests themselves are repeated by the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,7 @@ def stored(at: Address) -> Stored | None:
     """The object at `at`; None where there is none. Raises StoreError."""
     with explained("read", at):
         try:
-            answer = client().head_object(Bucket=at.bucket, Key=at.key)
+            answer = service().client().head_object(Bucket=at.bucket, Key=at.key)
         except Exception as error:
             if is_absent(error):
                 return None
@@ -74,7 +68,7 @@ def beginning(at: Address, size_bytes: int) -> bytes:
     """The first bytes of an object. Raises StoreError."""
     with explained("read", at):
         try:
-            answer = client().get_object(Bucket=at.bucket, Key=at.key, Range=f"bytes=0-{size_bytes - 1}")
+            answer = service().client().get_object(Bucket=at.bucket, Key=at.key, Range=f"bytes=0-{size_bytes - 1}")
         except Exception as error:
             if is_empty(error):
                 return b""
@@ -100,7 +94,7 @@ def fetch(of: Stored, path: Path, stopped: Event | None = None) -> None:
 
 
 def _copy(of: Stored, file: IO[bytes], stopped: Event) -> None:
-    body = client().get_object(Bucket=of.address.bucket, Key=of.address.key, IfMatch=of.etag)["Body"]
+    body = service().client().get_object(Bucket=of.address.bucket, Key=of.address.key, IfMatch=of.etag)["Body"]
     written = 0
     for chunk in body.iter_chunks(CHUNK_BYTES):
         if stopped.is_set():
@@ -117,33 +111,11 @@ def write(content: bytes | IO[bytes], at: Address, *, only_new: bool = False) ->
     """
     condition = {"IfNoneMatch": "*"} if only_new else {}
     with explained("write", at):
-        client().put_object(Bucket=at.bucket, Key=at.key, Body=content, ChecksumAlgorithm="CRC32", **condition)
+        service().client().put_object(
+            Bucket=at.bucket, Key=at.key, Body=content, ChecksumAlgorithm="CRC32", **condition
+        )
 
 
 def _pages(bucket: str, prefix: str, delimiter: str | None = None) -> Iterator[dict[str, Any]]:
     divided = {} if delimiter is None else {"Delimiter": delimiter}
-    yield from client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **divided)
-
-
-@cache
-def client() -> Any:  # noqa: ANN401 - boto3 makes its clients while it runs
-    """boto3's, made once: it reads its configuration then. Raises StoreError, and what boto3 raises."""
-    try:
-        import boto3
-        from botocore.config import Config
-    except ImportError as error:
-        raise StoreError(
-            "object storage needs boto3, which is not installed", hint="pip install 'pgdyno[aws]'"
-        ) from error
-    config = Config(
-        retries={"mode": "standard"},
-        connect_timeout=10,
-        read_timeout=60,
-        max_pool_connections=CONNECTIONS,
-        user_agent_extra=f"pgdyno/{__version__}",
-    )
-    try:
-        return boto3.client("s3", config=config)
-    except ValueError as error:
-        hint = "see AWS_ENDPOINT_URL_S3 and AWS_ENDPOINT_URL: https://host, with a port where it is another than 443"
-        raise StoreError(f"boto3 cannot use its configuration: {error}", hint=hint) from error
+    yield from service().client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, **divided)

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from threading import Event
 
 from pgdyno.errors import StoreError
+from pgdyno.store.bounded import files_below
 from pgdyno.store.folder import MANIFEST, TRIALS, RunFolder
 from pgdyno.store.remote.address import Address, is_remote
 from pgdyno.store.remote.objects import Stored, fetch, listed, stored, write
@@ -90,7 +91,8 @@ def upload(folder: RunFolder, into: Address) -> Address:
     if stored(at / MANIFEST) is not None:
         raise StoreError(f"cannot copy {folder.path}: {at} is there already")
     with storing("list", folder.path):
-        paths = [path for path in sorted(folder.path.rglob("*")) if path.is_file() and _is_kept(folder.path, path)]
+        # locks and what is partial are hidden; the manifest comes by itself
+        paths = [path for path in files_below(folder.path) if path != folder.path / MANIFEST]
 
     def put(path: Path) -> None:
         with storing("read", path), path.open("rb") as file:
@@ -113,12 +115,6 @@ def _check_whole(at: Address, sizes: Mapping[str, int]) -> None:
     if other:
         message = f"cannot copy to {at}: {other[0]} there is not the run's"
         raise StoreError(message, hint="remove what is there, or choose another place")
-
-
-def _is_kept(run: Path, path: Path) -> bool:
-    """Whether a file belongs to the run: locks and what is partial do not, and the manifest comes by itself."""
-    parts = path.relative_to(run).parts
-    return parts != (MANIFEST,) and not any(part.startswith(".") for part in parts)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 //! Random strings and amounts, by clauses 4.3.2.2 and 4.3.2.7: no allocation, a draw for eight
 //! letters.
 
-use crate::draw::{Draws, push_number};
+use crate::random_values::{Draws, push_number};
 
 const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 const PAIR_COUNT: usize = LETTERS.len() * LETTERS.len();

@@ -1,0 +1,252 @@
+//! Whether a certificate is a host's, by libpq's rules.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::GeneralName;
+use x509_parser::prelude::FromDer;
+
+use super::tls_error::TlsError;
+
+/// Checks that the certificate (DER) has the name of the host, a name or an address.
+///
+/// The alternative names count. The common name does only when none of them is of the host's kind,
+/// an address or a name. A wildcard stands for the first label.
+///
+/// # Errors
+/// In libpq's words: it has other names or none.
+pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
+    let wrong = |text: String| Err(TlsError::WrongName(text));
+    if host.is_empty() {
+        return wrong("host name must be specified for a verified SSL connection".to_owned());
+    }
+    let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
+        return wrong("could not read the server's certificate".to_owned());
+    };
+    let address = host.parse::<IpAddr>().ok();
+    let mut seen = Vec::new();
+    let mut is_of_kind = false;
+    for name in alternative_names(&certificate)? {
+        let (shown, matches) = match name {
+            GeneralName::DNSName(name) => {
+                is_of_kind |= address.is_none();
+                check_text(name)?;
+                ((*name).to_owned(), matches(name, host))
+            }
+            GeneralName::IPAddress(bytes) => {
+                is_of_kind |= address.is_some();
+                let found = ip(bytes);
+                let shown = found.map_or_else(|| "invalid address".to_owned(), |ip| ip.to_string());
+                (shown, found.is_some() && found == address)
+            }
+            _ => continue,
+        };
+        if matches {
+            return Ok(());
+        }
+        seen.push(shown);
+    }
+    if !is_of_kind && let Some(name) = certificate.subject().iter_common_name().next() {
+        let Ok(name) = name.as_str() else {
+            return wrong("could not read the common name of the server's certificate".to_owned());
+        };
+        check_text(name)?;
+        if matches(name, host) {
+            return Ok(());
+        }
+        seen.push(name.to_owned());
+    }
+    wrong(match seen.as_slice() {
+        [] => "could not get server's host name from server certificate".to_owned(),
+        [name] => {
+            format!("server certificate for \"{name}\" does not match host name \"{host}\"")
+        }
+        [name, others @ ..] => format!(
+            "server certificate for \"{name}\" (and {} other name{}) does not match host name \"{host}\"",
+            others.len(),
+            if others.len() == 1 { "" } else { "s" }
+        ),
+    })
+}
+
+fn alternative_names<'a>(
+    certificate: &'a X509Certificate<'_>,
+) -> Result<&'a [GeneralName<'a>], TlsError> {
+    match certificate.subject_alternative_name() {
+        Ok(Some(names)) => Ok(&names.value.general_names),
+        Ok(None) => Ok(&[]),
+        Err(_) => Err(TlsError::WrongName(
+            "could not read the names of the server's certificate".to_owned(),
+        )),
+    }
+}
+
+/// A zero byte could end the name where others read it, and not here.
+fn check_text(name: &str) -> Result<(), TlsError> {
+    if name.contains('\0') {
+        return Err(TlsError::WrongName(
+            "SSL certificate's name contains embedded null".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+fn ip(bytes: &[u8]) -> Option<IpAddr> {
+    if let Ok(four) = <[u8; 4]>::try_from(bytes) {
+        return Some(IpAddr::from(four));
+    }
+    let sixteen = <[u8; 16]>::try_from(bytes).ok()?;
+    Some(IpAddr::V6(Ipv6Addr::from(sixteen)))
+}
+
+/// Whether a name of a certificate is the host's.
+fn matches(name: &str, host: &str) -> bool {
+    if name.eq_ignore_ascii_case(host) {
+        return true;
+    }
+    let Some(domain) = name.strip_prefix('*').filter(|rest| rest.starts_with('.')) else {
+        return false;
+    };
+    // a wildcard stands for one label of a name, and for no part of an address
+    host.parse::<IpAddr>().is_err()
+        && host
+            .find('.')
+            .is_some_and(|dot| dot > 0 && host[dot..].eq_ignore_ascii_case(domain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rcgen::{CertificateParams, DnType, KeyPair, SanType};
+
+    fn certificate(common: Option<&str>, alternatives: &[&str]) -> Vec<u8> {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = rcgen::DistinguishedName::new();
+        if let Some(common) = common {
+            params.distinguished_name.push(DnType::CommonName, common);
+        }
+        for text in alternatives {
+            let name = match text.parse() {
+                Ok(ip) => SanType::IpAddress(ip),
+                Err(_) => SanType::DnsName((*text).try_into().expect("ASCII")),
+            };
+            params.subject_alt_names.push(name);
+        }
+        let key = KeyPair::generate().expect("a key");
+        params.self_signed(&key).expect("signed").der().to_vec()
+    }
+
+    fn said(common: Option<&str>, alternatives: &[&str], host: &str) -> Result<(), String> {
+        check(&certificate(common, alternatives), host).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn names_that_match() {
+        for (common, alternatives, host) in [
+            (Some("db.example"), &[][..], "db.example"),
+            (Some("DB.Example"), &[], "db.eXample"),
+            (Some("*.example"), &[], "db.example"),
+            (Some("other"), &["db.example"], "db.example"),
+            (None, &["a", "*.b.example"], "x.b.example"),
+            (None, &["127.0.0.1"], "127.0.0.1"),
+            (None, &["::1"], "0:0:0:0:0:0:0:1"),
+            (Some("127.0.0.1"), &[], "127.0.0.1"),
+            // an address is looked for, and there are names only: the common name counts
+            (Some("127.0.0.1"), &["db.example"], "127.0.0.1"),
+            (Some("db.example"), &["127.0.0.1"], "db.example"),
+        ] {
+            assert_eq!(said(common, alternatives, host), Ok(()), "{host}");
+        }
+    }
+
+    #[test]
+    fn names_that_do_not() {
+        for (common, alternatives, host, error) in [
+            (
+                Some("a"),
+                &[][..],
+                "b",
+                "server certificate for \"a\" does not match host name \"b\"",
+            ),
+            // the common name does not count beside alternative names
+            (
+                Some("b"),
+                &["a"],
+                "b",
+                "server certificate for \"a\" does not match host name \"b\"",
+            ),
+            (
+                None,
+                &["a", "c"],
+                "b",
+                "server certificate for \"a\" (and 1 other name) does not match host name \"b\"",
+            ),
+            (
+                None,
+                &["a", "c", "127.0.0.1"],
+                "b",
+                "server certificate for \"a\" (and 2 other names) does not match host name \"b\"",
+            ),
+            (
+                Some("127.0.0.1"),
+                &["127.0.0.2"],
+                "127.0.0.1",
+                "server certificate for \"127.0.0.2\" does not match host name \"127.0.0.1\"",
+            ),
+            (
+                None,
+                &["*.example"],
+                "a.b.example",
+                "server certificate for \"*.example\" does not match host name \"a.b.example\"",
+            ),
+            (
+                None,
+                &["*.example"],
+                "example",
+                "server certificate for \"*.example\" does not match host name \"example\"",
+            ),
+            (
+                None,
+                &["*.example"],
+                ".example",
+                "server certificate for \"*.example\" does not match host name \".example\"",
+            ),
+            (
+                Some("*.0.0.1"),
+                &[],
+                "127.0.0.1",
+                "server certificate for \"*.0.0.1\" does not match host name \"127.0.0.1\"",
+            ),
+            (
+                Some("x*.example"),
+                &[],
+                "xy.example",
+                "server certificate for \"x*.example\" does not match host name \"xy.example\"",
+            ),
+            (
+                None,
+                &[],
+                "b",
+                "could not get server's host name from server certificate",
+            ),
+            (
+                Some("a"),
+                &[],
+                "",
+                "host name must be specified for a verified SSL connection",
+            ),
+            (
+                Some("b\0.evil"),
+                &[],
+                "b",
+                "SSL certificate's name contains embedded null",
+            ),
+        ] {
+            assert_eq!(
+                said(common, alternatives, host),
+                Err(error.to_owned()),
+                "{host}"
+            );
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! All rows in one transaction over one session, as pgbench does it.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use super::Load;
+use crate::load_error::LoadError;
+use crate::load_ledger;
+use crate::load_watcher::{Rows, Watcher};
+use crate::table_filling::FREEZE_FROM_VERSION;
+
+/// Rows between two looks at the clock and the stop flag; divides what pgbench reports by.
+const BATCH_ROWS: u64 = 10_000;
+
+impl<W: Watcher> Load<'_, W> {
+    /// Empties and fills all tables in one transaction: then rows can be written frozen, the server
+    /// can do without the log where it may, and nobody ever sees a part of them.
+    pub(super) fn generate_at_once(
+        &mut self,
+        fill: impl Fn(&mut Self, usize) -> Result<u64, LoadError>,
+    ) -> Result<(), LoadError> {
+        self.execute("begin")?;
+        let mut counts = Vec::new();
+        let truncate = self.dataset.truncate();
+        let mut all = || {
+            self.execute(&truncate)?;
+            for table in 0..self.tables.len() {
+                counts.push(fill(self, table)?);
+            }
+            self.execute_all(self.dataset.after_rows())?;
+            self.execute("commit")
+        };
+        let result = all();
+        if result.is_err() {
+            // so that locks are gone when the caller hears of it; the first error is what matters
+            load_ledger::roll_back(self.session);
+        }
+        self.filled = Some(counts);
+        result.map(drop)
+    }
+
+    /// Sends a table's rows, as pgbench does.
+    pub(super) fn copy(&mut self, table: usize) -> Result<u64, LoadError> {
+        let freeze = if self.can_freeze(table)? {
+            " with (freeze on)"
+        } else {
+            ""
+        };
+        self.go_on()?;
+        let sql = format!("copy {} from stdin{freeze}", self.tables[table].name);
+        let result = self.send_rows(&sql, table);
+        self.tell_notices();
+        result
+    }
+
+    fn send_rows(&mut self, sql: &str, place: usize) -> Result<u64, LoadError> {
+        let table = &self.tables[place];
+        let mut copy = self.session.copy_in(sql).map_err(LoadError::CopyStart)?;
+        let mut writer = self.dataset.rows(place, 0..table.units);
+        let mut progress = Rows {
+            table: Some(&table.name),
+            rows: 0,
+            rows_total: table.rows(),
+            bytes: 0,
+            rows_before: 0,
+            elapsed: Duration::ZERO,
+        };
+        let started = Instant::now();
+        loop {
+            if self.stop.load(Ordering::Relaxed) {
+                // whether or not the server hears of it, nothing is committed
+                let _ = copy.abort("canceled by user");
+                return Err(LoadError::Interrupted);
+            }
+            let mut made = 0;
+            let sent = copy.write_with(|buffer| {
+                let before = buffer.len();
+                made = writer.append(BATCH_ROWS, buffer);
+                progress.bytes += (buffer.len() - before) as u64;
+            });
+            sent.map_err(LoadError::CopyRows)?;
+            if made == 0 {
+                break;
+            }
+            progress.rows += made;
+            progress.elapsed = started.elapsed();
+            self.watcher.rows(&progress);
+        }
+        self.sent.rows += progress.rows;
+        self.sent.bytes += progress.bytes;
+        copy.finish().map_err(LoadError::CopyRows)
+    }
+
+    /// Whether COPY may freeze the table's rows, and it helps: an ordinary table, not a partitioned
+    /// one, which an earlier load may have made.
+    fn can_freeze(&mut self, table: usize) -> Result<bool, LoadError> {
+        if self.session.server_version_num < FREEZE_FROM_VERSION {
+            return Ok(false);
+        }
+        self.go_on()?;
+        let sql = format!(
+            "SELECT relkind FROM pg_catalog.pg_class WHERE oid='{}'::pg_catalog.regclass",
+            self.tables[table].name
+        );
+        match self.session.query_one_value(&sql) {
+            Ok(kind) => Ok(kind.as_deref() == Some("r")),
+            Err(error) => Err(LoadError::Query { sql, error }),
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! What cancels the statements of a worker's sessions, by connection.
+
+use std::time::Duration;
+
+use pgdyno_connect::CancelToken;
+
+/// How long a load that was stopped may take to end its statements in the server.
+pub const LONGEST_SHUTDOWN: Duration = Duration::from_secs(5);
+
+/// The tokens of a worker's connections; empty where the server gave no keys.
+#[derive(Debug, Default)]
+pub struct CancelTokens(Vec<Option<CancelToken>>);
+
+impl CancelTokens {
+    /// Connection `token` is a new one.
+    pub fn set(&mut self, token: usize, cancel: Option<CancelToken>) {
+        if cancel.is_some() && self.0.len() <= token {
+            self.0.resize_with(token + 1, || None);
+        }
+        if let Some(place) = self.0.get_mut(token) {
+            *place = cancel;
+        }
+    }
+
+    /// That of `token`, which goes elsewhere or ends.
+    pub fn take(&mut self, token: usize) -> Option<CancelToken> {
+        self.0.get_mut(token)?.take()
+    }
+}

@@ -1,0 +1,201 @@
+//! How a client does what a [`Driver`](crate::driver::Driver) decides.
+
+use pgdyno_wire::{ServerError, SqlState};
+
+use crate::client::Client;
+use crate::client::state::{Awaited, State};
+use crate::clock::Nanos;
+use crate::driver::{Asked, Event, Outgoing, Refused, Request};
+use crate::interval::Consequence;
+use crate::poller::Next;
+use crate::recorder::{Ending, Statements};
+use crate::shared::Shared;
+use crate::spec::OnError;
+use crate::transaction::{FailedTry, Stage};
+
+impl Client {
+    /// Makes the session known before the first transaction. With a connection a transaction there is
+    /// none yet.
+    pub(super) fn open_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.reconnects {
+            return self.choose(now, shared);
+        }
+        self.announce_session(Stage::Opening, now, shared)
+    }
+
+    /// Begins the transaction that was chosen, or tries it again.
+    pub(super) fn run_driver(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let Some(driver) = self.transaction.driver_mut() else {
+            return Next::Wait;
+        };
+        if !driver.knows_session {
+            return self.announce_session(Stage::Reopening, now, shared);
+        }
+        driver.begin();
+        let event = Event::Begin {
+            script: self.transaction.script,
+            tries: self.transaction.tries,
+        };
+        self.drive(event, now, shared)
+    }
+
+    fn announce_session(&mut self, stage: Stage, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if let Some(driver) = self.transaction.driver_mut() {
+            driver.knows_session = true;
+            driver.stage = stage;
+        }
+        self.drive(Event::Connected, now, shared)
+    }
+
+    /// The session is to be closed: the driver may have something to do before.
+    pub(super) fn close_driver(&mut self, shared: &mut Shared<'_>) -> Option<Next> {
+        let driver = self.transaction.driver_mut()?;
+        if driver.stage == Stage::Closing || !driver.knows_session {
+            return None;
+        }
+        driver.stage = Stage::Closing;
+        let now = shared.clock.now();
+        Some(self.drive(Event::Ending, now, shared))
+    }
+
+    /// All that the driver had sent is answered.
+    pub(super) fn driver_answered(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.end_command(now, shared);
+        let mut answer = self.session.rows_mut().take_answer();
+        answer.count(&mut shared.recorder.scripts[self.transaction.record].statements);
+        answer.end(self.session.take_error(), self.session.tx_status());
+        let request = self.ask_driver(Event::Answered(&answer), now);
+        if let (Some(error), Some(driver)) = (answer.take_error(), self.transaction.driver_mut()) {
+            driver.error = Some(error);
+        }
+        self.session.rows_mut().return_answer(answer);
+        self.carry_out(request, now, shared)
+    }
+
+    /// The driver goes on.
+    pub(super) fn drive(&mut self, event: Event<'_>, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let request = self.ask_driver(event, now);
+        self.carry_out(request, now, shared)
+    }
+
+    fn ask_driver(&mut self, event: Event<'_>, now: Nanos) -> Request {
+        let Some(driver) = self.transaction.driver_mut() else {
+            return Request::Stop;
+        };
+        let mut out = Outgoing::new(self.session.begin_messages());
+        let request = driver.driver.resume(event, now, &mut out);
+        driver.asked = out.close();
+        request
+    }
+
+    fn carry_out(&mut self, request: Request, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if let Some(driver) = self.transaction.driver()
+            && driver.asked.counted != Statements::default()
+        {
+            let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
+            statements.add(&driver.asked.counted);
+        }
+        match request {
+            Request::Await => self.await_answer(now, shared),
+            Request::Sleep(length) => {
+                self.enter(State::Running(Awaited::Sleep));
+                let length = Nanos::try_from(length.as_nanos()).unwrap_or(Nanos::MAX);
+                self.sleep_until(now.saturating_add(length), shared);
+                Next::Wait
+            }
+            Request::Change(change) => self.want(change, shared),
+            Request::Close(number) => {
+                let driver = self.transaction.driver_mut();
+                if let Some(sessions) = driver.and_then(|driver| driver.sessions.as_mut()) {
+                    sessions.close(number);
+                }
+                self.drive(Event::Changed(None), now, shared)
+            }
+            Request::Done => self.driver_done(now, shared),
+            Request::Refused(refused) => self.driver_refused(refused, now, shared),
+            Request::Stop => {
+                self.transaction.begun = false;
+                self.finish(shared)
+            }
+            Request::Abort(words) => self.abort_driver(&words, shared),
+        }
+    }
+
+    fn await_answer(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let asked = self
+            .transaction
+            .driver()
+            .map_or_else(Asked::default, |driver| driver.asked);
+        if asked.readies == 0 {
+            return self.abort_driver("it waits for an answer, and has sent nothing", shared);
+        }
+        self.session.await_answers(asked.readies);
+        self.transaction.command = asked.command;
+        self.transaction.command_started = now;
+        self.session.rows_mut().begin_answer();
+        self.session.report(asked.rows, true);
+        self.enter(State::Running(Awaited::Answer));
+        shared.debug(|| format!("client {} sending", self.id));
+        Next::Send
+    }
+
+    fn driver_done(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        match self.transaction.driver().map(|driver| driver.stage) {
+            Some(Stage::Opening) => self.choose(now, shared),
+            Some(Stage::Reopening) => self.run_driver(now, shared),
+            Some(Stage::Transaction) => {
+                // one that asked nothing took time, too
+                let now = if self.transaction.waited {
+                    now
+                } else {
+                    shared.clock.now()
+                };
+                self.end_transaction(Ending::Succeeded, now, shared)
+            }
+            Some(Stage::Closing) | None => self.finish(shared),
+        }
+    }
+
+    fn driver_refused(&mut self, refused: Refused, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let Some(driver) = self.transaction.driver_mut() else {
+            return Next::Wait;
+        };
+        let error = driver.error.take();
+        let in_transaction = driver.stage == Stage::Transaction;
+        driver.ignores_error = refused.ignorable;
+        let ending = match error.as_deref().map(ServerError::sqlstate) {
+            Some(SqlState::SERIALIZATION_FAILURE) => Ending::SerializationFailure,
+            Some(SqlState::DEADLOCK_DETECTED) => Ending::Deadlock,
+            _ => Ending::OtherFailure,
+        };
+        let aborts = ending == Ending::OtherFailure
+            && !refused.ignorable
+            && shared.spec.on_error == OnError::Abort;
+        let of_server = error.as_ref().map(ToString::to_string);
+        let words = refused.words.or(of_server).unwrap_or_default();
+        let error = match error {
+            Some(error) if in_transaction && !aborts => error,
+            error => {
+                driver.error = error;
+                return self.abort_driver(&words, shared);
+            }
+        };
+        let statements = &mut shared.recorder.scripts[self.transaction.record].statements;
+        statements.ignored_errors += u64::from(refused.ignorable);
+        self.transaction.failed = Some(Box::new(FailedTry {
+            error,
+            message: words,
+        }));
+        self.roll_back(ending, now, shared)
+    }
+
+    fn abort_driver(&mut self, words: &str, shared: &mut Shared<'_>) -> Next {
+        // with the server's error, if there was one, the note has its SQLSTATE
+        let driver = self.transaction.driver_mut();
+        let error = driver.and_then(|driver| driver.error.take());
+        self.session.set_error(error);
+        let line = format!("client {} aborted: {words}", self.id);
+        let consequence = Consequence::ClientAborted;
+        self.abort_with_note(words.to_owned(), vec![line], consequence, shared)
+    }
+}

@@ -1,0 +1,210 @@
+//! The lifecycle of a transaction: it is chosen, begun, ended and counted.
+
+use pgdyno_script::Value;
+use pgdyno_wire::TxStatus;
+
+use crate::abort::{Abort, Form};
+use crate::client::Client;
+use crate::client::state::{Connection, Pause, State};
+use crate::clock::Nanos;
+use crate::commit_ledger::CommitOutcome;
+use crate::interval::Consequence;
+use crate::log_entry::Entry;
+use crate::poller::Next;
+use crate::recorder::Ending;
+use crate::shared::Shared;
+use crate::spec::Window;
+use crate::transaction::DriverRun;
+
+impl Client {
+    pub(super) fn choose(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.phase_state.is_some() {
+            return self.choose_in_phase(now, shared);
+        }
+        if shared.departures.wants(self.id) {
+            return self.depart(shared);
+        }
+        self.transaction.renew();
+        self.transaction.script = shared.choose_script(self.random.choice.as_mut());
+        self.transaction.record = self.transaction.script;
+        shared.debug(|| {
+            let name = &shared.spec.programs[self.transaction.script].program.name;
+            format!("client {} executing script \"{name}\"", self.id)
+        });
+        if shared.pauses
+            && let Some(next) = self.key(now, shared)
+        {
+            return next;
+        }
+        let mut intended = shared.schedule.next_start(now);
+        if let (true, Some(limit)) = (shared.schedule.is_open(), shared.latency_limit) {
+            // too late to be worth starting: count it and take the next
+            while intended + limit < now
+                && shared.deadline.is_none_or(|deadline| intended <= deadline)
+                && !self.limit_reached(shared)
+                && !shared.stopped()
+            {
+                self.count(Ending::Skipped, 0, now, shared);
+                intended = shared.schedule.next_start(now);
+            }
+            if self.limit_reached(shared) {
+                return self.finish(shared);
+            }
+        }
+        if let (true, Some(deadline)) = (shared.schedule.is_open(), shared.deadline)
+            && intended > deadline
+        {
+            return self.after_last_start(deadline, now, shared);
+        }
+        self.transaction.intended = intended;
+        if intended > now {
+            self.enter(State::Paused(Pause::Schedule));
+            self.sleep_until(intended, shared);
+            return Next::Wait;
+        }
+        self.begin_transaction(now, shared)
+    }
+
+    /// It has no start before the deadline any more.
+    fn after_last_start(&mut self, deadline: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if now >= deadline || shared.spec.window == Window::ToLastTransaction {
+            return self.finish(shared);
+        }
+        self.enter(State::Paused(Pause::Rest));
+        self.wake_at(deadline, shared);
+        Next::Wait
+    }
+
+    pub(super) fn begin_transaction(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if shared.reconnects {
+            self.enter(State::Unconnected(Connection::Requested));
+            shared.connect(self.id);
+            return Next::Wait;
+        }
+        self.start(now, shared)
+    }
+
+    pub(super) fn start(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.transaction.begin(now);
+        if shared.spec.tries.may_retry() {
+            self.transaction.rng = Some(self.random.functions);
+        }
+        if let (Some(own), Some(ledger)) = (&self.ledger, &shared.spec.ledger) {
+            let number = Value::Int(own.next().cast_signed());
+            self.vars.set_value(ledger.slot(), number);
+        }
+        self.run(now, shared)
+    }
+
+    /// Counts and logs a transaction.
+    pub(super) fn count(
+        &mut self,
+        ending: Ending,
+        latency: Nanos,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) {
+        shared
+            .recorder
+            .transaction(self.transaction.record, ending, latency);
+        self.ended += 1;
+        let lag = match ending {
+            Ending::Succeeded => self
+                .transaction
+                .started
+                .saturating_sub(self.transaction.intended),
+            _ => 0,
+        };
+        if ending == Ending::Succeeded && shared.schedule.is_open() {
+            shared.recorder.scripts[self.transaction.record]
+                .lag
+                .record(lag);
+        }
+        let entry = || Entry {
+            client: self.id,
+            number: self.ended,
+            script: self.transaction.script,
+            ending,
+            latency,
+            lag,
+            retries: self.transaction.tries.saturating_sub(1),
+        };
+        if shared.counts(self.transaction.record) {
+            shared.log(entry, now);
+        }
+    }
+
+    pub(super) fn end_transaction(
+        &mut self,
+        ending: Ending,
+        now: Nanos,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        self.settle(match (ending, self.session.tx_status()) {
+            (Ending::Succeeded, TxStatus::Idle) => CommitOutcome::Acknowledged,
+            (Ending::Succeeded, _) => CommitOutcome::Unknown,
+            _ => CommitOutcome::Refused,
+        });
+        let latency = now.saturating_sub(self.transaction.intended);
+        self.count(ending, latency, now, shared);
+        let counts = &mut shared.recorder.scripts[self.transaction.record].counts;
+        if ending == Ending::Succeeded && shared.latency_limit.is_some_and(|limit| latency > limit)
+        {
+            counts.late += 1;
+        }
+        counts.tried(self.transaction.tries);
+        shared.ended(self.transaction.record, now);
+        self.transaction.begun = false;
+        if ending == Ending::Succeeded {
+            shared.stalls.served(now);
+            if self.absence.is_some() {
+                self.end_absence(now, shared);
+            }
+        }
+        self.go_on(now, shared)
+    }
+
+    /// After a transaction: pauses, takes the next one, or stops.
+    #[inline]
+    fn go_on(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if self.session.tx_status() != TxStatus::Idle && !self.transaction.is_driven() {
+            let open = "end of script reached without completing the last transaction";
+            let why = Abort::new(Form::AtEnd, open);
+            return self.abort(&why, Consequence::ClientAborted, shared);
+        }
+        if self.limit_reached(shared) || shared.stops(now) {
+            return self.finish(shared);
+        }
+        if shared.pauses
+            && !shared.reconnects
+            && let Some(next) = self.think(now, shared)
+        {
+            return next;
+        }
+        if shared.reconnects {
+            return self.leave(now, shared);
+        }
+        if !self.transaction.waited
+            && !self
+                .transaction
+                .driver_mut()
+                .is_some_and(DriverRun::goes_on_silently)
+        {
+            // a script of meta commands alone must let others run, and see the deadline
+            self.enter(State::Paused(Pause::Yield));
+            self.wake_at(now, shared);
+            return Next::Wait;
+        }
+        self.choose(now, shared)
+    }
+
+    /// Ends its session, before the next transaction asks for a connection of its own.
+    pub(super) fn leave(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        if !(shared.pauses && self.think(now, shared).is_some()) {
+            self.enter(State::Paused(Pause::Yield));
+            self.wake_at(now, shared);
+        }
+        self.session.terminate();
+        Next::Send
+    }
+}

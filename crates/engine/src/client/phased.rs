@@ -1,0 +1,128 @@
+//! How a client chooses its next transaction when the load changes by phases.
+
+use crate::client::Client;
+use crate::client::state::{Pause, State};
+use crate::clock::Nanos;
+use crate::poller::Next;
+use crate::recorder::Ending;
+use crate::shared::Shared;
+
+impl Client {
+    /// Takes the next transaction, waits for its turn, or rests until its phase comes.
+    pub(super) fn choose_in_phase(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.transaction.renew();
+        if shared.stops(now) {
+            // those that stand by have to stop, too
+            self.pass_turn(now, shared);
+            return self.finish(shared);
+        }
+        if let Some(next) = self.rest_unless_in_use(now, shared) {
+            return next;
+        }
+        if !shared.schedule.is_open() {
+            return self.begin_in_phase(now, now, shared);
+        }
+        if shared.phase_state().is_awaited() {
+            shared.phase_state().stands_by(self.id);
+            self.enter(State::Paused(Pause::StandBy));
+            return Next::Wait;
+        }
+        let mut intended = shared.next_planned_start(now);
+        if let Some(limit) = shared.latency_limit {
+            // too late to be worth starting: count it and take the next
+            while intended + limit < now
+                && shared.deadline.is_none_or(|deadline| intended < deadline)
+                && !shared.stopped()
+            {
+                self.skip(intended, now, shared);
+                intended = shared.next_planned_start(now);
+            }
+        }
+        if shared.deadline.is_some_and(|deadline| intended >= deadline) {
+            // no more starts; the last phase may be a pause
+            return self.rest(None, now, shared);
+        }
+        if intended <= now {
+            return self.begin_in_phase(intended, now, shared);
+        }
+        shared.phase_state().waits(self.id);
+        self.transaction.intended = intended;
+        self.enter(State::Paused(Pause::Schedule));
+        self.sleep_until(intended, shared);
+        Next::Wait
+    }
+
+    /// The start that it waited for has come.
+    pub(super) fn turn_came(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        let intended = self.transaction.intended;
+        if shared.phase_state().next_in_use(self.id, now) == Some(now) {
+            return self.begin_in_phase(intended, now, shared);
+        }
+        // its phase ended meanwhile: somebody who is in use begins it
+        shared.phase_state().leave_start(intended);
+        self.choose_in_phase(now, shared)
+    }
+
+    fn begin_in_phase(&mut self, intended: Nanos, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.transaction.intended = intended;
+        self.take_script(intended, shared);
+        shared.debug(|| {
+            let name = &shared.spec.programs[self.transaction.script].program.name;
+            format!("client {} executing script \"{name}\"", self.id)
+        });
+        self.pass_turn(now, shared);
+        self.begin_transaction(now, shared)
+    }
+
+    /// Draws a script by the weights of the phase in which `intended` lies.
+    fn take_script(&mut self, intended: Nanos, shared: &mut Shared<'_>) {
+        (self.transaction.script, self.transaction.record) =
+            shared.choose_script_at(intended, self.random.choice.as_mut());
+    }
+
+    /// Whoever stands by takes the next start.
+    pub(super) fn pass_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
+        if let Some(phase_state) = &mut shared.phase_state
+            && let Some(next) = phase_state.next_turn(self.id)
+        {
+            shared.wake_at(now, next);
+        }
+    }
+
+    /// It gives up: the start that it waited for is not lost with it.
+    pub(super) fn leave_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
+        if let Some(phase_state) = &mut shared.phase_state
+            && phase_state.is_awaited_by(self.id)
+        {
+            phase_state.leave_start(self.transaction.intended);
+        }
+        self.pass_turn(now, shared);
+    }
+
+    /// Its connection is gone: somebody else takes its turn.
+    pub(super) fn lose_turn(&self, now: Nanos, shared: &mut Shared<'_>) {
+        if let Some(phase_state) = &mut shared.phase_state {
+            phase_state.stop_standing_by(self.id);
+            self.leave_turn(now, shared);
+        }
+    }
+
+    fn rest_unless_in_use(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Option<Next> {
+        let next = shared.phase_state().next_in_use(self.id, now);
+        (next != Some(now)).then(|| self.rest(next, now, shared))
+    }
+
+    /// Rests until `until`, or to the end of the run.
+    fn rest(&mut self, until: Option<Nanos>, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.enter(State::Paused(Pause::Rest));
+        let end = shared.deadline.unwrap_or(Nanos::MAX);
+        self.wake_at(until.unwrap_or(end).min(end), shared);
+        self.pass_turn(now, shared);
+        Next::Wait
+    }
+
+    fn skip(&mut self, intended: Nanos, now: Nanos, shared: &mut Shared<'_>) {
+        self.take_script(intended, shared);
+        self.count(Ending::Skipped, 0, now, shared);
+    }
+}

@@ -1,0 +1,93 @@
+//! How the current session of a driver's client changes: the worker makes the connections.
+
+use pgdyno_connect::Transport;
+
+use crate::client::Client;
+use crate::client::state::{Awaited, State};
+use crate::clock::{Nanos, SECOND};
+use crate::driver::{Change, Event};
+use crate::poller::Next;
+use crate::shared::Shared;
+
+/// Between two attempts to replace a session.
+const RETRY_EVERY: Nanos = SECOND / 10;
+/// Until a connection that still sends is looked at again.
+const BUSY_WAIT: Nanos = SECOND / 10_000;
+
+impl Client {
+    /// The driver wants another session to be current: the worker has to see to it.
+    pub(super) fn want(&mut self, change: Change, shared: &mut Shared<'_>) -> Next {
+        self.enter(State::Running(Awaited::SessionChange(change)));
+        shared.change_session(self.id);
+        if matches!(change, Change::Replace { .. }) {
+            self.session.terminate();
+            return Next::Send;
+        }
+        Next::Wait
+    }
+
+    /// What it waits for, if it is a change of its session.
+    #[must_use]
+    pub fn wanted_change(&self) -> Option<Change> {
+        match self.state {
+            State::Running(Awaited::SessionChange(change)) => Some(change),
+            _ => None,
+        }
+    }
+
+    /// Whether the end of the current connection is its own wish.
+    pub(super) fn replaces_session(&self) -> bool {
+        matches!(self.wanted_change(), Some(Change::Replace { .. }))
+    }
+
+    /// The current connection cannot be given up yet: bytes are still to be sent.
+    pub fn change_later(&mut self, now: Nanos, shared: &mut Shared<'_>) -> Next {
+        self.wake_at(now + BUSY_WAIT, shared);
+        Next::Wait
+    }
+
+    /// The connection of session number `number`, which is to be current.
+    pub fn take_kept(&mut self, number: usize) -> Option<Transport> {
+        let driver = self.transaction.driver_mut()?;
+        driver.sessions.as_mut()?.take_transport(number)
+    }
+
+    /// The change is made, or cannot be: then the current session is what it was. `left` is the
+    /// connection that was current.
+    pub fn session_changed(
+        &mut self,
+        left: Option<Transport>,
+        result: Result<(), String>,
+        shared: &mut Shared<'_>,
+    ) -> Next {
+        let now = shared.clock.now();
+        let Some(change) = self.wanted_change() else {
+            return Next::Wait;
+        };
+        if result.is_err() && self.replaces_session() && !shared.stops(now) {
+            self.wake_at(now + RETRY_EVERY, shared);
+            return Next::Wait;
+        }
+        if result.is_ok() {
+            match change {
+                Change::Replace { counts } => {
+                    self.forget_session();
+                    // the driver has asked for the new session itself
+                    if let Some(driver) = self.transaction.driver_mut() {
+                        driver.knows_session = true;
+                    }
+                    let statements =
+                        &mut shared.recorder.scripts[self.transaction.record].statements;
+                    statements.reconnects += u64::from(counts);
+                }
+                Change::Open(number) | Change::Use(number) => {
+                    if let Some(driver) = self.transaction.driver_mut() {
+                        let sessions = driver.sessions.get_or_insert_default();
+                        sessions.swap(number, &mut self.session, left);
+                    }
+                }
+            }
+        }
+        self.drive(Event::Changed(result.err()), now, shared)
+    }
+}

@@ -1,0 +1,90 @@
+//! What clients know of their transactions' fate.
+
+use super::*;
+use crate::commit_ledger::{ClientLedger, CommitLedger};
+
+const SCRIPT: &str = "BEGIN;\nINSERT INTO l VALUES (:ledger_seq);\nEND;\n";
+
+fn with_ledger(script: &str, mode: QueryMode, transactions: u64) -> Spec {
+    let limit = Limit::Transactions(transactions);
+    let mut spec = spec(script, mode, limit, Tries::AtMost(2), Arrivals::Closed);
+    spec.ledger = CommitLedger::of(spec.programs.iter().map(|p| &p.program), &spec.symbols);
+    assert!(spec.ledger.is_some());
+    spec.on_error = OnError::Continue;
+    spec.on_loss = OnLoss::Reconnect { patience: None };
+    spec
+}
+
+fn page(bench: &mut Bench<'_>) -> ClientLedger {
+    bench.client.take_ledger().expect("there is a ledger")
+}
+
+#[test]
+fn what_is_answered_is_acknowledged() {
+    for mode in [QueryMode::Simple, QueryMode::Prepared] {
+        bench!(bench, with_ledger(SCRIPT, mode, 2));
+        bench.begin();
+        for _ in 0..2 {
+            bench.answer(READY_IN_BLOCK);
+            bench.answer(READY_IN_BLOCK);
+            bench.answer(READY);
+        }
+        assert!(bench.client.stopped());
+        let page = page(&mut bench);
+        assert_eq!((page.last, page.acknowledged()), (2, 2));
+    }
+}
+
+#[test]
+fn each_transaction_sends_a_number_of_its_own() {
+    bench!(
+        bench,
+        with_ledger(
+            "INSERT INTO l VALUES (:ledger_seq);\n",
+            QueryMode::Simple,
+            3
+        )
+    );
+    bench.begin();
+    for number in 1..=3 {
+        let sent = bench.sent();
+        assert!(sent.contains(&format!("VALUES ({number})")), "{sent:?}");
+        bench.answer(READY);
+    }
+}
+
+#[test]
+fn a_lost_connection_leaves_an_unknown_end_only_behind_the_number() {
+    bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
+    bench.begin();
+    // BEGIN is under way, no number was sent
+    bench.client.closed(None, &mut bench.shared);
+    assert_eq!(page(&mut bench), ClientLedger::new(0));
+    bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
+    bench.begin();
+    bench.answer(READY_IN_BLOCK);
+    bench.client.closed(None, &mut bench.shared);
+    let page = page(&mut bench);
+    assert_eq!(
+        (page.unknown.all(), page.acknowledged()),
+        (&[(1, 1)][..], 0)
+    );
+}
+
+#[test]
+fn a_failed_transaction_is_refused_once_however_often_it_was_tried() {
+    bench!(bench, with_ledger(SCRIPT, QueryMode::Simple, 2));
+    bench.begin();
+    for _ in 0..2 {
+        bench.answer(READY_IN_BLOCK);
+        bench.answer(&[&error("40001")[..], READY_FAILED].concat());
+        // the answer to ROLLBACK
+        bench.answer(READY);
+    }
+    bench.answer(READY_IN_BLOCK);
+    let page = page(&mut bench);
+    assert_eq!(
+        (page.refused.all(), page.unknown.all()),
+        (&[(1, 1)][..], &[(2, 2)][..])
+    );
+}

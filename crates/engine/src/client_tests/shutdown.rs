@@ -1,0 +1,101 @@
+//! Clients that are stopped before their time: what they still hold, and what ends it.
+
+use super::*;
+use crate::client::Hold;
+
+const TERMINATE: &str = "X\0\0\0\x04";
+
+#[test]
+fn a_statement_holds_a_client_until_it_is_answered() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Idle));
+    bench.begin();
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
+    bench.client.stop_when_answered();
+    // an answer in pieces, and a failed one
+    let answer = [&error("57014")[..], READY].concat();
+    let (first, rest) = answer.split_at(answer.len() - 3);
+    assert_eq!(bench.answer(first), Next::Wait);
+    assert!(bench.client.is_stopping());
+    assert_eq!(bench.answer(rest), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+    assert!(!bench.client.is_stopping());
+    assert_eq!(bench.client.hold(&bench.shared), None);
+    // it counts nowhere
+    let counts = &bench.shared.recorder.scripts[0].counts;
+    assert_eq!((counts.succeeded, counts.failed()), (0, 0));
+    assert!(bench.shared.notes.is_empty());
+}
+
+#[test]
+fn every_part_of_a_pipeline_is_waited_for() {
+    let script = "\\startpipeline\nSELECT 1;\n\\syncpipeline\nSELECT 2;\n\\endpipeline\n";
+    bench!(bench, twice(script, QueryMode::Extended));
+    bench.begin();
+    bench.client.stop_when_answered();
+    assert_eq!(bench.answer(READY), Next::Wait);
+    assert!(bench.client.is_stopping());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+}
+
+#[test]
+fn a_copy_is_ended_too() {
+    bench!(bench, twice("COPY t FROM STDIN;\n", QueryMode::Extended));
+    bench.begin();
+    bench.client.stop_when_answered();
+    assert_eq!(bench.answer(b"G\0\0\0\x07\0\0\0"), Next::Send);
+    assert_eq!(bench.sent(), "c\0\0\0\x04S\0\0\0\x04");
+    assert!(bench.client.is_stopping());
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+}
+
+#[test]
+fn what_is_no_protocol_ends_the_wait() {
+    bench!(bench, twice("SELECT 1;\n", QueryMode::Simple));
+    bench.begin();
+    bench.client.stop_when_answered();
+    assert_eq!(bench.answer(b"HTTP/1.1 400 Bad Request\r\n"), Next::Close);
+    assert!(!bench.client.is_stopping());
+}
+
+#[test]
+fn between_two_statements_nothing_is_waited_for() {
+    bench!(
+        bench,
+        twice("BEGIN;\n\\sleep 1 s\nEND;\n", QueryMode::Simple)
+    );
+    bench.begin();
+    bench.answer(READY_IN_BLOCK);
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Idle));
+    assert_eq!(bench.client.terminate(), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+}
+
+#[test]
+fn a_client_without_a_connection_has_none_to_end() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Simple);
+    spec.sessions = Sessions::PerTransaction;
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.client.hold(&bench.shared), None);
+    bench.client.connected(Ok(()), 0, &mut bench.shared);
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
+    bench.answer(READY);
+    // it has taken leave, and waits for its next turn
+    assert_eq!(bench.sent(), TERMINATE);
+    assert_eq!(bench.client.hold(&bench.shared), None);
+}
+
+#[test]
+fn a_statement_that_is_being_prepared_holds_a_client_too() {
+    let mut spec = twice("SELECT 1;\n", QueryMode::Prepared);
+    spec.preparing = Preparing::Ahead;
+    bench!(bench, spec);
+    bench.begin();
+    assert_eq!(bench.client.hold(&bench.shared), Some(Hold::Statement));
+    bench.client.stop_when_answered();
+    assert_eq!(bench.answer(READY), Next::Send);
+    assert_eq!(bench.sent(), TERMINATE);
+}

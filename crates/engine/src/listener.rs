@@ -1,0 +1,227 @@
+//! Merges what the workers report into intervals and the run's report.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use crate::clock::{Clock, Nanos};
+use crate::commit_ledger::ClientLedger;
+use crate::error::RunError;
+use crate::interval::{Merged, Merger};
+use crate::observer::Observer;
+use crate::outage::{OutageNote, OutageTracker};
+use crate::phase_report::PhaseEnd;
+use crate::recorder::{Moments, ScriptRecord};
+use crate::report::{End, Outcome, Report, Totals};
+use crate::spec::Spec;
+use crate::timetable::Timetable;
+use crate::worker_message::{WorkerEnd, WorkerMessage};
+use crate::worker_pool::WorkerPool;
+
+/// What is known when the load begins.
+pub struct LoadStart<'a> {
+    /// When intervals and phases begin and end.
+    pub timetable: Timetable,
+    /// How long connecting took.
+    pub connecting: Nanos,
+    /// The engine's clock.
+    pub clock: Clock,
+    /// How much later than meant a worker began, at most; nanoseconds.
+    pub delay: &'a AtomicU64,
+    /// Outages over all workers; None when a client whose connection is lost gives up.
+    pub outages: Option<Arc<OutageTracker>>,
+}
+
+/// Receives the workers' messages.
+pub struct Listener<'a, 'scope, 'env, O> {
+    spec: &'a Spec,
+    start: LoadStart<'a>,
+    pool: WorkerPool<'scope, 'env>,
+    observer: &'a mut O,
+    merger: Merger,
+    totals: Totals<'a>,
+    ends: Vec<WorkerEnd>,
+}
+
+impl<'a, 'scope, 'env, O: Observer> Listener<'a, 'scope, 'env, O> {
+    /// Of a load whose workers have begun.
+    pub fn new(
+        spec: &'a Spec,
+        start: LoadStart<'a>,
+        pool: WorkerPool<'scope, 'env>,
+        observer: &'a mut O,
+    ) -> Self {
+        Self {
+            merger: Merger::new(spec.workers, start.timetable.origin),
+            totals: Totals::new(spec.programs.len(), spec.phases.as_ref()),
+            ends: Vec::new(),
+            spec,
+            start,
+            pool,
+            observer,
+        }
+    }
+
+    /// Listens until the last worker has ended.
+    ///
+    /// # Errors
+    /// When a worker failed.
+    pub fn listen(mut self, stop: &AtomicBool) -> Result<Report, RunError> {
+        while let Some(message) = self.pool.next() {
+            let Some(message) = message else {
+                self.tune();
+                continue;
+            };
+            self.take(message);
+            while let Some(merged) = self.merger.take_whole() {
+                self.hand_on(merged);
+            }
+            if let Some(outages) = self.start.outages.clone() {
+                while let Some(note) = outages.take_note(self.start.clock.now()) {
+                    self.report_outage(&note);
+                }
+            }
+        }
+        self.into_report(stop)
+    }
+
+    fn tune(&mut self) {
+        match self.pool.tune() {
+            Ok(choice) => choice
+                .iter()
+                .for_each(|choice| self.observer.workers_chosen(choice)),
+            Err(error) => self.observer.worker_refused(&error),
+        }
+    }
+
+    fn take(&mut self, message: WorkerMessage) {
+        match message {
+            WorkerMessage::Error(note) => {
+                if self.start.timetable.counts(&note) {
+                    self.totals.error(&note);
+                }
+                self.observer.error(&note);
+            }
+            WorkerMessage::Interval(interval) => {
+                let worker = interval.worker;
+                if let Some(used) = self.merger.add(interval) {
+                    self.pool.recycle(worker, used);
+                }
+            }
+            // the tracker is asked after every message
+            WorkerMessage::Outage => {}
+            WorkerMessage::Ended(mut end) => {
+                self.pool.ended(end.worker);
+                self.merger.ended(end.worker);
+                self.totals.commands(std::mem::take(&mut end.commands));
+                self.ends.push(end);
+            }
+            WorkerMessage::Ready(result) => match self.pool.ready(result, &mut self.merger) {
+                Ok(added) => added
+                    .iter()
+                    .for_each(|added| self.observer.worker_added(added)),
+                Err(error) => self.observer.worker_refused(&error),
+            },
+        }
+    }
+
+    /// An interval is whole.
+    fn hand_on(&mut self, mut merged: Merged) {
+        self.totals.interval(&merged);
+        let mut of_phases = merged.fold_phases(self.spec.programs.len());
+        self.observer.interval(&merged);
+        merged.scripts.append(&mut of_phases);
+        merged.scripts.iter_mut().for_each(ScriptRecord::clear);
+        if let Err(error) = self.pool.scale(&merged) {
+            self.observer.worker_refused(&error);
+        }
+        self.pool.recycle(0, merged.scripts);
+    }
+
+    /// Lost connections count as errors, too.
+    fn report_outage(&mut self, note: &OutageNote) {
+        if let OutageNote::Lost { note, clients } = note
+            && self.start.timetable.counts(note)
+        {
+            self.totals.errors(note, *clients);
+        }
+        self.observer.outage(note);
+    }
+
+    fn into_report(mut self, stop: &AtomicBool) -> Result<Report, RunError> {
+        if let Some(failure) = self.ends.iter_mut().find_map(|end| end.failure.take()) {
+            return Err(RunError::System(failure));
+        }
+        let now = self.start.clock.now();
+        let outages = self.start.outages.clone().map(|outages| {
+            let (notes, outages) = outages.finish(now, self.start.timetable.measure);
+            notes.iter().for_each(|note| self.report_outage(note));
+            outages
+        });
+        let (spec, start, mut ends) = (self.spec, &self.start, self.ends);
+        let phases = phases_end(spec, &ends, start, start.clock.now());
+        let end = sum_up(&ends, start);
+        let mut report = self.totals.into_report(outcome(&ends, stop), &end, &phases);
+        report.outages = outages;
+        report.ledger = spec.ledger.as_ref().map(|_| client_ledgers(&mut ends));
+        // those that were only tried are no workers of the load
+        report.health.workers.truncate(self.pool.workers());
+        Ok(report)
+    }
+}
+
+/// All clients' parts of the ledger.
+fn client_ledgers(ends: &mut [WorkerEnd]) -> Vec<ClientLedger> {
+    let parts = ends
+        .iter_mut()
+        .flat_map(|end| std::mem::take(&mut end.ledgers));
+    let mut parts: Vec<ClientLedger> = parts.collect();
+    parts.sort_by_key(|part| part.client);
+    parts
+}
+
+/// What is known of each phase only now, `now` being the end of the run.
+fn phases_end(spec: &Spec, ends: &[WorkerEnd], start: &LoadStart<'_>, now: Nanos) -> Vec<PhaseEnd> {
+    let scripts = spec.programs.len();
+    let numbered = start.timetable.planned.iter().enumerate();
+    numbered
+        .map(|(number, planned)| {
+            let last_end = ends.iter().map(|end| end.phase_ends[number]).max();
+            let records = ends.iter().flat_map(|end| &end.in_flight);
+            PhaseEnd {
+                from: planned.from,
+                // a phase lasts as long as it was to, and until its last transaction has ended
+                to: planned.to.min(now).max(last_end.unwrap_or(0)),
+                unstarted: ends.iter().map(|end| end.unstarted[number]).sum(),
+                in_flight: records.filter(|record| *record / scripts == number).count() as u64,
+            }
+        })
+        .collect()
+}
+
+fn outcome(ends: &[WorkerEnd], stop: &AtomicBool) -> Outcome {
+    if ends.iter().any(|end| end.aborted > 0) {
+        Outcome::Aborted
+    } else if stop.load(Ordering::Relaxed) {
+        Outcome::Interrupted
+    } else {
+        Outcome::Finished
+    }
+}
+
+fn sum_up(ends: &[WorkerEnd], start: &LoadStart<'_>) -> End {
+    let until = ends.iter().map(|end| end.measured_until).max().unwrap_or(0);
+    let mut fairness = Moments::default();
+    for ended in ends.iter().flat_map(|end| &end.ended) {
+        fairness.record(*ended);
+    }
+    End {
+        fairness,
+        in_flight: ends.iter().map(|end| end.in_flight.len() as u64).sum(),
+        unstarted: ends.iter().flat_map(|end| &end.unstarted).sum(),
+        clients_aborted: ends.iter().map(|end| end.aborted as u64).sum(),
+        left_running: ends.iter().map(|end| end.left_running as u64).sum(),
+        measured: until.saturating_sub(start.timetable.measure),
+        connecting: start.connecting,
+        start_late: start.delay.load(Ordering::Relaxed),
+    }
+}

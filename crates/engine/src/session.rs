@@ -1,0 +1,346 @@
+//! The exchange with the server over one connection: what is sent, which answers are awaited, which
+//! statements the server has prepared, and how its transaction stands. It does no I/O.
+
+use pgdyno_script::{Capture, Symbols, Vars};
+use pgdyno_wire::{
+    self as wire, EncodeError, Exchange, ProtocolError, Reply, ServerError, TxStatus, frontend,
+};
+
+use crate::rows::Rows;
+use crate::statement_template::{Parsed, Template};
+
+/// A Query message.
+const ROLLBACK: &[u8] = b"Q\0\0\0\x0dROLLBACK\0";
+
+/// One connection's exchange with the server.
+#[derive(Debug)]
+pub struct Session {
+    exchange: Exchange,
+    /// What is to be sent, and later what was sent last: the server's errors point into it.
+    out: Vec<u8>,
+    /// Whether the exchange hands rows over.
+    reports_rows: bool,
+    /// Whether it reports every result.
+    reports_results: bool,
+    tx_status: TxStatus,
+    /// How many ReadyForQuery are still to come.
+    awaited: usize,
+    /// By number of the statement ([`crate::shared::Shared::statement_number`]).
+    prepared: Box<[Parsed]>,
+    /// Numbers of statements whose Parse is not answered yet, in order.
+    unconfirmed: Vec<usize>,
+    error: Option<Box<ServerError>>,
+    /// Results that were complete when it came.
+    error_query: usize,
+    rows: Rows,
+}
+
+/// What a reply means to whoever sent the statements.
+#[derive(Debug)]
+pub enum Received {
+    /// ReadyForQuery.
+    Ready,
+    /// A result is complete.
+    Result,
+    /// The first error since the last one was taken; [`Session::error`] has it.
+    Error,
+    /// The server waits for COPY data.
+    CopyIn,
+    /// A notice or a warning.
+    Notice(Box<ServerError>),
+    /// Nothing to act on.
+    Other,
+}
+
+impl Session {
+    /// A session before its first message, for scripts with so many statements.
+    #[must_use]
+    pub fn new(statements: usize) -> Self {
+        Self {
+            exchange: Exchange::new(wire::Capture::None, false),
+            out: Vec::new(),
+            reports_rows: false,
+            reports_results: false,
+            tx_status: TxStatus::Idle,
+            awaited: 0,
+            prepared: vec![Parsed::No; statements].into(),
+            unconfirmed: Vec::new(),
+            error: None,
+            error_query: 0,
+            rows: Rows::default(),
+        }
+    }
+
+    /// Another connection takes the place of this one: nothing of the old is true of it.
+    pub fn reset(&mut self) {
+        self.prepared.fill(Parsed::No);
+        self.exchange = Exchange::new(wire::Capture::None, false);
+        self.reports_rows = false;
+        self.reports_results = false;
+        self.out.clear();
+        self.confirm_prepared();
+        self.awaited = 0;
+        self.tx_status = TxStatus::Idle;
+        self.error = None;
+    }
+
+    // -- sending ----------------------------------------------------------------------------------
+
+    /// What is to be sent, or was sent last.
+    #[inline]
+    #[must_use]
+    pub fn outgoing(&self) -> &[u8] {
+        &self.out
+    }
+
+    /// Begins new messages: forgets what was sent.
+    #[inline]
+    pub fn clear_outgoing(&mut self) {
+        self.out.clear();
+    }
+
+    /// Begins new messages, for a writer of its own; [`Session::await_answers`] sets how many answers
+    /// they have.
+    pub fn begin_messages(&mut self) -> &mut Vec<u8> {
+        self.out.clear();
+        &mut self.out
+    }
+
+    /// Drops what was appended from `start` on.
+    pub fn truncate(&mut self, start: usize) {
+        self.out.truncate(start);
+    }
+
+    /// Of what was sent, keeps the bytes from `start` to `end`; there are fewer of them after a COPY.
+    pub fn keep_sent(&mut self, start: usize, end: Option<usize>) {
+        self.out.truncate(end.unwrap_or(self.out.len()));
+        self.out.drain(..start.min(self.out.len()));
+    }
+
+    /// Appends a Sync, whose answer is awaited.
+    #[inline]
+    pub fn sync(&mut self) {
+        frontend::sync(&mut self.out);
+        self.awaited += 1;
+    }
+
+    /// Ends a statement that was appended: a Query message is answered without a Sync.
+    #[inline]
+    pub fn end_statement(&mut self, is_simple: bool) {
+        if is_simple {
+            self.awaited += 1;
+        } else {
+            self.sync();
+        }
+    }
+
+    /// From here on so many answers are awaited.
+    pub fn await_answers(&mut self, count: usize) {
+        debug_assert_eq!(self.awaited, 0, "the answers before are whole");
+        self.awaited = count;
+    }
+
+    /// Ends the session: the message is to be sent.
+    pub fn terminate(&mut self) {
+        self.out.clear();
+        frontend::terminate(&mut self.out);
+    }
+
+    /// Ends the block that is open.
+    pub fn roll_back(&mut self) {
+        debug_assert_ne!(self.tx_status, TxStatus::Idle, "a block is open");
+        self.out.clear();
+        self.out.extend_from_slice(ROLLBACK);
+        self.awaited = 1;
+    }
+
+    /// Ends a `COPY FROM STDIN` without data. The server has passed over the Sync that came before
+    /// the end of the data.
+    pub fn end_copy(&mut self, is_simple: bool) {
+        self.out.clear();
+        frontend::copy_done(&mut self.out);
+        if !is_simple {
+            frontend::sync(&mut self.out);
+        }
+    }
+
+    // -- prepared statements ----------------------------------------------------------------------
+
+    /// Appends what prepares statement `number`, unless this connection has it; whether there was
+    /// anything to append.
+    pub fn prepare(&mut self, number: usize, template: &Template) -> bool {
+        let appended = template.prepare(self.prepared[number], &mut self.out);
+        if appended {
+            self.prepared[number] = Parsed::Yes;
+            self.unconfirmed.push(number);
+        }
+        appended
+    }
+
+    /// Appends what runs statement `number`, without a Sync; whether that prepares it.
+    ///
+    /// # Errors
+    /// When it is too long for the protocol.
+    #[inline]
+    pub fn write(
+        &mut self,
+        number: usize,
+        template: &Template,
+        vars: &Vars,
+    ) -> Result<bool, EncodeError> {
+        let parsed = &mut self.prepared[number];
+        template.write(vars, *parsed, &mut self.out)?;
+        let is_new = *parsed != Parsed::Yes;
+        if is_new {
+            *parsed = Parsed::Yes;
+            self.unconfirmed.push(number);
+        }
+        Ok(is_new)
+    }
+
+    /// What was prepared has been answered; the memory is freed, since most clients prepare but once.
+    #[inline]
+    pub fn confirm_prepared(&mut self) {
+        if !self.unconfirmed.is_empty() {
+            self.unconfirmed = Vec::new();
+        }
+    }
+
+    /// What was prepared was part of an exchange that failed.
+    pub fn doubt_prepared(&mut self) {
+        for number in std::mem::take(&mut self.unconfirmed) {
+            self.prepared[number] = Parsed::Perhaps;
+        }
+    }
+
+    /// Number of the statement whose preparation is answered next, where each has a Sync of its own.
+    #[must_use]
+    pub fn being_prepared(&self) -> Option<usize> {
+        let answered = self.unconfirmed.len().saturating_sub(self.awaited);
+        self.unconfirmed.get(answered).copied()
+    }
+
+    // -- answers ----------------------------------------------------------------------------------
+
+    /// From here on rows go where `capture` wants them; `counts` says whether results are counted when no
+    /// rows are wanted, too.
+    pub fn capture(&mut self, capture: &Capture, counts: bool) {
+        self.rows.begin(capture);
+        self.report(self.rows.wanted(), counts);
+    }
+
+    /// From here on the exchange hands rows over, and reports every result.
+    pub fn report(&mut self, rows: bool, counts: bool) {
+        if rows != self.reports_rows {
+            self.reports_rows = rows;
+            self.exchange.set_capture(if rows {
+                wire::Capture::Rows
+            } else {
+                wire::Capture::None
+            });
+        }
+        let results = rows || counts;
+        if results != self.reports_results {
+            self.reports_results = results;
+            self.exchange.set_completions(results);
+        }
+    }
+
+    /// The next reply in `input`; None when it holds no whole one. With `is_unsent`, messages wait to
+    /// be sent, and what looks like an answer to them is none.
+    ///
+    /// # Errors
+    /// When this is no PostgreSQL protocol.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        input: &mut &[u8],
+        is_unsent: bool,
+        symbols: &Symbols,
+    ) -> Result<Option<Received>, ProtocolError> {
+        let Some(reply) = self.exchange.next(input)? else {
+            return Ok(None);
+        };
+        Ok(Some(match reply {
+            Reply::Ready(_) | Reply::CopyIn if is_unsent => Received::Other,
+            Reply::Ready(status) => {
+                self.tx_status = status;
+                Received::Ready
+            }
+            Reply::CopyIn => Received::CopyIn,
+            Reply::Error(error) if self.error.is_none() => {
+                self.error = Some(error);
+                self.error_query = self.rows.query();
+                Received::Error
+            }
+            Reply::Error(_) => Received::Other,
+            Reply::Notice(notice) => Received::Notice(notice),
+            reply => {
+                self.rows.take(&reply, symbols);
+                if matches!(reply, Reply::Complete(_) | Reply::EmptyQuery) {
+                    Received::Result
+                } else {
+                    Received::Other
+                }
+            }
+        }))
+    }
+
+    /// One of the awaited answers has come; whether it was the last. A server may send more than it
+    /// was asked for.
+    #[inline]
+    pub fn count_answer(&mut self) -> bool {
+        self.awaited = self.awaited.saturating_sub(1);
+        self.awaited == 0
+    }
+
+    /// Whether the server owes an answer.
+    #[inline]
+    #[must_use]
+    pub fn awaits_answer(&self) -> bool {
+        self.awaited > 0
+    }
+
+    /// How the server's transaction stood at the last ReadyForQuery.
+    #[inline]
+    #[must_use]
+    pub fn tx_status(&self) -> TxStatus {
+        self.tx_status
+    }
+
+    /// The first error since the last one was taken.
+    #[inline]
+    #[must_use]
+    pub fn error(&self) -> Option<&ServerError> {
+        self.error.as_deref()
+    }
+
+    /// Takes the error: the next one counts again.
+    pub fn take_error(&mut self) -> Option<Box<ServerError>> {
+        self.error.take()
+    }
+
+    /// Puts an error back that was taken, to report it.
+    pub fn set_error(&mut self, error: Option<Box<ServerError>>) {
+        self.error = error;
+    }
+
+    /// Results of the statement that were complete when the error came.
+    #[must_use]
+    pub fn error_query(&self) -> usize {
+        self.error_query
+    }
+
+    /// Rows and results of the statement under way.
+    #[inline]
+    #[must_use]
+    pub fn rows(&self) -> &Rows {
+        &self.rows
+    }
+
+    /// The same, to take them.
+    #[inline]
+    pub fn rows_mut(&mut self) -> &mut Rows {
+        &mut self.rows
+    }
+}

@@ -1,0 +1,102 @@
+//! Stalls: stretches in which no transaction of any client succeeded.
+
+use crate::clock::{Nanos, SECOND};
+
+/// A shorter stretch is not a stall.
+pub const SHORTEST: Nanos = SECOND / 100;
+/// Of one that goes on over the end of an interval, pieces from this length on are reported.
+const SHORTEST_PIECE: Nanos = SECOND / 1000;
+
+/// From one success to the next, since the engine's start.
+pub type Stretch = (Nanos, Nanos);
+
+/// A worker's stalls that it has not reported yet.
+#[derive(Debug, Default)]
+pub struct Stalls {
+    last_success: Nanos,
+    ended: Vec<Stretch>,
+}
+
+impl Stalls {
+    /// The load begins.
+    pub fn begin(&mut self, now: Nanos) {
+        self.last_success = now;
+    }
+
+    /// A transaction has succeeded.
+    #[inline]
+    pub fn served(&mut self, now: Nanos) {
+        if now.saturating_sub(self.last_success) >= SHORTEST {
+            self.ended.push((self.last_success, now));
+        }
+        self.last_success = now;
+    }
+
+    /// What of them lies in an interval, in order.
+    #[must_use]
+    pub fn within(&self, from: Nanos, to: Nanos) -> Vec<Stretch> {
+        let goes_on = (self.last_success, to);
+        let all = self.ended.iter().copied().chain([goes_on]);
+        all.map(|(begin, end)| (begin.max(from), end.min(to)))
+            .filter(|(begin, end)| *end >= *begin + SHORTEST_PIECE)
+            .collect()
+    }
+
+    /// They were reported, but for the one that goes on.
+    pub fn forget(&mut self) {
+        self.ended.clear();
+    }
+}
+
+/// Where both are; each in order and without overlaps, as is the result.
+#[must_use]
+pub fn common(one: &[Stretch], other: &[Stretch]) -> Vec<Stretch> {
+    let (mut one, mut other) = (one.iter().peekable(), other.iter().peekable());
+    let mut both = Vec::new();
+    while let (Some(a), Some(b)) = (one.peek(), other.peek()) {
+        let (begin, end) = (a.0.max(b.0), a.1.min(b.1));
+        if begin < end {
+            both.push((begin, end));
+        }
+        if a.1 < b.1 {
+            one.next();
+        } else {
+            other.next();
+        }
+    }
+    both
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Nanos = SECOND / 1000;
+
+    #[test]
+    fn a_lull_is_cut_where_intervals_meet() {
+        let mut stalls = Stalls::default();
+        stalls.begin(5 * MS);
+        stalls.served(14 * MS);
+        stalls.served(30 * MS);
+        assert_eq!(
+            stalls.within(0, 100 * MS),
+            [(14 * MS, 30 * MS), (30 * MS, 100 * MS)]
+        );
+        stalls.forget();
+        stalls.served(150 * MS);
+        assert_eq!(stalls.within(100 * MS, 150 * MS), [(100 * MS, 150 * MS)]);
+        stalls.forget();
+        assert!(stalls.within(150 * MS, 150 * MS).is_empty());
+    }
+
+    #[test]
+    fn nobody_is_served_when_no_worker_serves() {
+        let one = [(0, 10), (20, 50), (60, 70)];
+        let other = [(5, 30), (40, 65)];
+        let both = [(5, 10), (20, 30), (40, 50), (60, 65)];
+        assert_eq!(common(&one, &other), both);
+        assert_eq!(common(&other, &one), both);
+        assert!(common(&one, &[]).is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! The sessions of a driver's client besides the current one. They end in order
+//! when their client is dropped.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::Write;
+
+use pgdyno_connect::Transport;
+use pgdyno_wire::frontend;
+
+use crate::session::Session;
+
+/// Sessions that are not current, by number.
+#[derive(Debug, Default)]
+pub struct KeptSessions {
+    current: usize,
+    kept: HashMap<usize, Kept>,
+}
+
+/// A session that is not current, between two statements.
+#[derive(Debug)]
+struct Kept {
+    /// None only when it is taken, or was lost while another was made.
+    transport: Option<Transport>,
+    session: Session,
+}
+
+impl KeptSessions {
+    /// The connection of session number `number`, which is to be current.
+    pub fn take_transport(&mut self, number: usize) -> Option<Transport> {
+        self.kept.get_mut(&number)?.transport.take()
+    }
+
+    /// Ends a session that is not current.
+    pub fn close(&mut self, number: usize) {
+        self.kept.remove(&number);
+    }
+
+    /// Session number `number`, a new one if there is none, becomes the current one. `session` was
+    /// it before, over the connection `left`.
+    pub fn swap(&mut self, number: usize, session: &mut Session, left: Option<Transport>) {
+        debug_assert!(!session.awaits_answer(), "it is between two statements");
+        let next = self.kept.remove(&number);
+        let mut kept = next.unwrap_or_else(|| Kept {
+            transport: None,
+            // drivers name and prepare their statements themselves
+            session: Session::new(0),
+        });
+        kept.transport = left;
+        std::mem::swap(&mut kept.session, session);
+        let before = std::mem::replace(&mut self.current, number);
+        self.kept.insert(before, kept);
+    }
+}
+
+impl Drop for Kept {
+    /// Ends the session in order: the server logs a connection that just ends.
+    fn drop(&mut self) {
+        let Some(Transport { socket, tls, .. }) = self.transport.take() else {
+            return;
+        };
+        let mut message = Vec::new();
+        frontend::terminate(&mut message);
+        if let Some(mut channel) = tls {
+            let plain = std::mem::take(&mut message);
+            if channel.seal(&plain, &mut message).is_err() {
+                return;
+            }
+        }
+        // a server that is gone needs none
+        let _ = File::from(socket).write_all(&message);
+    }
+}

@@ -1,0 +1,239 @@
+//! The end of a worker whose clients were stopped before their time: no statement of theirs is to go
+//! on in the server.
+//!
+//! Sessions between two statements are closed in order. A statement that is under way gets a moment
+//! to end by itself, then it is cancelled, again and again until the server has answered: a request
+//! that comes between two statements of a pipeline has no effect on the second. All of it ends after
+//! [`LONGEST_SHUTDOWN`], whatever the server does.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use pgdyno_connect::{CancelToken, Interrupt, Params, Patience, cancel_all};
+
+use crate::cancel_tokens::LONGEST_SHUTDOWN;
+use crate::client::{Client, Hold};
+use crate::clock::{Nanos, SECOND};
+use crate::poller::{Handler, Next, Poller};
+use crate::worker::{Load, Worker};
+
+/// Most statements of a load end within this: each cancel request costs the server a process.
+const BY_ITSELF: Duration = Duration::from_millis(100);
+/// Between two requests for the same statement.
+const AGAIN_AFTER: Duration = Duration::from_millis(500);
+/// How long a wait for the server lasts at most before the others' ends are looked at.
+const LOOK_EVERY: Nanos = SECOND / 20;
+
+/// The connections while they end, as the poller sees them.
+struct Shutdown<'l, 'a> {
+    load: &'l mut Load<'a>,
+    /// By connection: whether its statement is unanswered.
+    held: &'l [AtomicBool],
+    /// How many are.
+    left: usize,
+}
+
+/// A statement that may be cancelled.
+struct Held {
+    connection: usize,
+    cancel: CancelToken,
+}
+
+impl Shutdown<'_, '_> {
+    fn is_held(&self, token: usize) -> bool {
+        let held = self.held.get(token);
+        held.is_some_and(|held| held.load(Ordering::Relaxed))
+    }
+
+    fn ended(&mut self, token: usize) {
+        if let Some(held) = self.held.get(token)
+            && held.swap(false, Ordering::Relaxed)
+        {
+            self.left -= 1;
+        }
+    }
+
+    /// Closes the sessions that are idle; the others leave when their statement is answered.
+    fn leave(&mut self, holds: &[(usize, Hold)], poller: &mut impl Poller) {
+        for (token, hold) in holds {
+            let next = match hold {
+                Hold::Statement => self.step(*token, |client| {
+                    client.stop_when_answered();
+                    Next::Wait
+                }),
+                Hold::Idle => self.step(*token, Client::terminate),
+            };
+            if next == Next::Send {
+                poller.send(*token, self);
+            }
+        }
+    }
+
+    /// One step of the client of `token`, whose bytes to be sent are sealed.
+    fn step(&mut self, token: usize, step: impl FnOnce(&mut Client) -> Next) -> Next {
+        let Load {
+            clients,
+            channels,
+            shared,
+            ..
+        } = &mut *self.load;
+        let Some(Some(client)) = clients.get_mut(token) else {
+            return Next::Wait;
+        };
+        let next = step(client);
+        channels.seal(token, next, client, shared)
+    }
+}
+
+impl Handler for Shutdown<'_, '_> {
+    fn received(&mut self, token: usize, bytes: &[u8]) -> Next {
+        // one that ended its session expects no answer
+        if !self.is_held(token) {
+            return Next::Wait;
+        }
+        let Load {
+            clients,
+            channels,
+            shared,
+            ..
+        } = &mut *self.load;
+        let Some(Some(client)) = clients.get_mut(token) else {
+            return Next::Wait;
+        };
+        let next = channels.received(token, bytes, client, shared);
+        if !client.is_stopping() {
+            self.ended(token);
+        }
+        next
+    }
+
+    fn closed(&mut self, token: usize, _why: Option<io::Error>) {
+        self.ended(token);
+    }
+
+    fn outgoing(&self, token: usize) -> &[u8] {
+        self.load.outgoing(token)
+    }
+}
+
+impl<P: Poller> Worker<'_, P> {
+    /// What of each client is still to be ended.
+    pub(super) fn holds(&self) -> Vec<(usize, Hold)> {
+        let load = &self.load;
+        let clients = load.clients.iter().enumerate();
+        clients
+            .filter_map(|(token, client)| Some((token, client.as_ref()?.hold(&load.shared)?)))
+            .collect()
+    }
+
+    /// Ends `holds`; how many statements the server may still run.
+    ///
+    /// Nothing of it shows in what was measured: the clients' own state is not what it was after it.
+    pub(super) fn shut_down(&mut self, holds: &[(usize, Hold)]) -> usize {
+        if holds.is_empty() {
+            return 0;
+        }
+        let held: Vec<AtomicBool> = (0..self.load.clients.len())
+            .map(|_| AtomicBool::new(false))
+            .collect();
+        let params = &self.load.shared.spec.params;
+        let statements = holds.iter().filter(|(_, hold)| *hold == Hold::Statement);
+        let mut cancels = Vec::new();
+        let mut left = 0;
+        for (token, _) in statements {
+            held[*token].store(true, Ordering::Relaxed);
+            left += 1;
+            let cancel = self.load.cancels.take(*token);
+            cancels.extend(cancel.map(|cancel| Held {
+                connection: *token,
+                cancel,
+            }));
+        }
+        let mut shutdown = Shutdown {
+            load: &mut self.load,
+            held: &held,
+            left,
+        };
+        shutdown.leave(holds, &mut self.poller);
+        // a server that gave no keys cannot be asked
+        let limit = if cancels.is_empty() {
+            BY_ITSELF
+        } else {
+            LONGEST_SHUTDOWN
+        };
+        let deadline = Instant::now() + limit;
+        let is_over = Arc::new(AtomicBool::new(false));
+        let requests = Requests {
+            params,
+            cancels: &cancels,
+            held: &held,
+            patience: Patience::new(Some(deadline), Interrupt::by(Arc::clone(&is_over))),
+        };
+        thread::scope(|scope| {
+            let (over, finished) = channel();
+            if !cancels.is_empty() {
+                let asking = thread::Builder::new().name("cancelling".into());
+                // without a thread they are waited for, and those that do not end are reported
+                let _ = asking.spawn_scoped(scope, move || requests.send(&finished));
+            }
+            wait_for(&mut self.poller, &mut shutdown, deadline);
+            is_over.store(true, Ordering::Relaxed);
+            drop(over);
+        });
+        shutdown.left
+    }
+}
+
+/// Serves the connections until no statement is left, at most until `deadline`.
+fn wait_for<P: Poller>(poller: &mut P, shutdown: &mut Shutdown<'_, '_>, deadline: Instant) {
+    // the ends of the idle sessions
+    let mut served = poller.flush(shutdown);
+    while served.is_ok() && shutdown.left > 0 {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return;
+        }
+        let timeout = (left.as_nanos() as Nanos).min(LOOK_EVERY);
+        let until = shutdown.load.shared.clock.now() + timeout;
+        served = poller.wait(Some(until), shutdown);
+    }
+    if shutdown.left == 0 {
+        // and of those whose statements have ended
+        let _ = poller.flush(shutdown);
+    }
+}
+
+/// Requests to cancel statements, as long as they are unanswered.
+struct Requests<'a> {
+    params: &'a Params,
+    cancels: &'a [Held],
+    held: &'a [AtomicBool],
+    patience: Patience,
+}
+
+impl Requests<'_> {
+    /// Sends them until `finished` is closed.
+    fn send(&self, finished: &Receiver<()>) {
+        let mut wait = BY_ITSELF;
+        while finished.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+            let unanswered = self.cancels.iter().filter(|held| self.is_held(held));
+            let unanswered: Vec<&Held> = unanswered.collect();
+            let tokens: Vec<&CancelToken> = unanswered.iter().map(|held| &held.cancel).collect();
+            let is_wanted = |number: usize| {
+                let held = unanswered.get(number);
+                held.is_some_and(|held| self.is_held(held))
+            };
+            // what could not be sent shows in what is left
+            let _ = cancel_all(self.params, &tokens, is_wanted, &self.patience);
+            wait = AGAIN_AFTER;
+        }
+    }
+
+    fn is_held(&self, held: &Held) -> bool {
+        self.held[held.connection].load(Ordering::Relaxed)
+    }
+}

@@ -1,0 +1,464 @@
+//! The Lua state of one worker: all its clients' scripts run in it, each as a coroutine.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mlua::{Function, Lua, LuaOptions, StdLib, String as LuaString, Table, Thread, Value};
+
+use crate::commands::{Commands, Texts};
+use crate::option_kinds::OptionValue;
+use crate::option_spec::OptionSpec;
+use crate::options::{OptionValues, declared, sysbench_lines};
+use crate::random_string::Letters;
+use crate::sandbox_limits::{Found, Reach};
+use crate::script::{self, Script};
+use crate::script_counters::Counted;
+use crate::statement_cache::Statements;
+
+const RANDOM: &str = include_str!("runtime/random.lua");
+const SESSION: &str = include_str!("runtime/session.lua");
+const CLIENT: &str = include_str!("runtime/client.lua");
+const WHERE: &str = include_str!("runtime/where.lua");
+const SANDBOX: &str = include_str!("runtime/sandbox.lua");
+const C_TYPES: &str = include_str!("runtime/c_types.lua");
+
+/// What client.lua puts together, by name.
+const PARTS: [(&str, &str); 7] = [
+    ("cmdline", include_str!("runtime/cmdline.lua")),
+    ("events", include_str!("runtime/events.lua")),
+    ("foreign", include_str!("runtime/foreign.lua")),
+    ("histogram", include_str!("runtime/histogram.lua")),
+    ("legacy", include_str!("runtime/legacy.lua")),
+    ("parameters", include_str!("runtime/parameters.lua")),
+    ("reports", include_str!("runtime/reports.lua")),
+];
+
+/// Lua's own libraries. The runtime needs `debug` and `ffi`; scripts have what `sandbox.lua` leaves them.
+const LIBRARIES: StdLib = StdLib::ALL;
+
+/// Garbage is collected when there is this much more memory, in percent, than after the last time:
+/// thousands of clients that keep much and drop little share one state.
+const GC_PAUSE_PERCENT: i32 = 120;
+
+/// What the engine tells a coroutine; the first value that it is resumed with.
+pub(crate) mod code {
+    pub const ANSWERED: i64 = 1;
+    pub const REFUSED: i64 = 2;
+    pub const BEGIN: i64 = 3;
+    pub const ENDING: i64 = 4;
+    pub const CONNECTED: i64 = 5;
+}
+
+/// What a coroutine asks of the engine; the first value that it yields.
+pub(crate) mod ask {
+    pub const DONE: i64 = 1;
+    pub const QUERY: i64 = 2;
+    pub const PREPARE: i64 = 3;
+    pub const EXECUTE: i64 = 4;
+    pub const EXECUTE_MANY: i64 = 5;
+    pub const FETCH: i64 = 6;
+    pub const REPLACE: i64 = 7;
+    pub const REFUSED: i64 = 8;
+    pub const STOP: i64 = 9;
+    pub const ABORT: i64 = 10;
+    pub const OPEN: i64 = 11;
+    pub const USE: i64 = 12;
+    pub const CLOSE: i64 = 13;
+}
+
+/// What `sysbench.rand.unique` counts with: generators of one load take turns.
+#[derive(Debug, Clone)]
+pub(crate) struct Unique {
+    pub next: Arc<AtomicU64>,
+    /// How many generators there are.
+    pub step: u64,
+}
+
+/// What all states of a run are made with.
+#[derive(Debug)]
+pub(crate) struct Making {
+    pub script: Script,
+    /// `run`, `prepare`…
+    pub command: String,
+    /// The words of the command line, the program's name first.
+    pub argv: Vec<String>,
+    /// What the script declares; None: it declares no options, or they are not known yet.
+    pub declared: Option<Vec<OptionSpec>>,
+    /// Whether all options are global variables too, as for scripts of sysbench 0.5.
+    pub exports_options: bool,
+    pub options: OptionValues,
+    /// What `sysbench.opt` has beside them.
+    pub settings: OptionValues,
+    /// Whether what scripts print goes to standard error.
+    pub spares_stdout: bool,
+    /// What tells the latencies of statements apart, over all workers; None: nothing does.
+    pub texts: Option<Arc<Texts>>,
+    /// For `sysbench.rand.unique`: over all workers.
+    pub unique: Unique,
+    /// Whether every transaction has a connection of its own (-C): then there is no other beside it.
+    pub per_transaction: bool,
+    /// Whether scripts may do what they like to the host; else they are in the sandbox.
+    pub allows_system: bool,
+    /// Bytes that one state may take.
+    pub memory_limit: usize,
+}
+
+impl Making {
+    fn prepares(&self) -> bool {
+        let disable = OptionValue::Text("disable".into());
+        !self
+            .options
+            .iter()
+            .any(|(name, value)| name == "db_ps_mode" && *value == disable)
+    }
+}
+
+/// A Lua state with the API in it.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub lua: Lua,
+    pub client: Table,
+    statements: Arc<Mutex<Statements>>,
+    /// Whether statements are prepared; else their values stand in their texts (`--db-ps-mode`).
+    pub prepares: bool,
+    /// What its scripts count themselves.
+    pub counted: Arc<Counted>,
+    /// Whether latencies of statements are told apart.
+    pub by_statement: bool,
+    /// Whether any code that was loaded may look at rows: else they are skipped unread.
+    pub reads_rows: Arc<AtomicBool>,
+}
+
+impl State {
+    /// A state of its own, with `making`'s script compiled.
+    ///
+    /// # Errors
+    /// The script does not compile.
+    pub fn new(making: &Making) -> mlua::Result<Self> {
+        // Lua's own pcall and xpcall: a coroutine gives way inside of them
+        let options = LuaOptions::new().catch_rust_panics(true);
+        // SAFETY: what the crate itself loads does not break Lua's rules. Scripts get neither debug nor
+        // pointers of ffi, unless the user says that they run with the user's rights, as under sysbench.
+        let lua = unsafe { Lua::unsafe_new_with(LIBRARIES, options) };
+        lua.set_memory_limit(making.memory_limit)?;
+        lua.globals()
+            .get::<Function>("collectgarbage")?
+            .call::<()>(("setpause", GC_PAUSE_PERCENT))?;
+        let commands = making.texts.clone().map(Commands::new);
+        let statements = Arc::new(Mutex::new(Statements::new(commands)));
+        let reads_rows = Arc::new(AtomicBool::new(false));
+        let engine = engine_table(&lua, making, &statements, &reads_rows)?;
+        let own = |name: &str, text: &str| {
+            lua.load(text)
+                .set_name(format!("=[{name}]"))
+                .into_function()
+        };
+        let place: Function = own("where", WHERE)?.call(())?;
+        engine.set("where", place)?;
+        let counted = Arc::new(Counted::default());
+        let counting = Arc::clone(&counted);
+        let count = lua.create_function(move |_, (kind, count): (u32, u64)| {
+            counting.add(kind, count);
+            Ok(())
+        })?;
+        engine.set("count", count)?;
+        let parts = lua.create_table()?;
+        for (name, text) in PARTS {
+            parts.set(name, own(name, text)?)?;
+        }
+        engine.set("parts", parts)?;
+        let random: Table = own("random", RANDOM)?.call(&engine)?;
+        let session: Table = own("session", SESSION)?.call((&engine, &random))?;
+        // LuaJIT keeps what all values of ffi need in this table alone, and does not mark it itself
+        lua.set_named_registry_value("pgdyno.ffi", library(&lua, "ffi")?)?;
+        engine.set(
+            "searchpath",
+            library(&lua, "package")?.get::<Function>("searchpath")?,
+        )?;
+        if making.allows_system {
+            engine.set("ffi", library(&lua, "ffi")?)?;
+        } else {
+            reading(&lua, &engine, making)?;
+            own("sandbox", SANDBOX)?.call::<()>((&engine, own("c_types", C_TYPES)?))?;
+        }
+        let client: Table = own("client", CLIENT)?.call((&engine, &random, &session))?;
+        Ok(Self {
+            lua,
+            client,
+            statements,
+            prepares: making.prepares(),
+            counted,
+            by_statement: making.texts.is_some(),
+            reads_rows,
+        })
+    }
+
+    /// The statements of all clients, for as long as the guard lives.
+    pub fn statements(&self) -> MutexGuard<'_, Statements> {
+        self.statements
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client as scripts see it, before its text has run.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn client_table(&self, tid: usize, seed: u64, command: &str) -> mlua::Result<Table> {
+        let new: Function = self.client.get("new")?;
+        new.call((tid, (seed >> 11) as f64, command))
+    }
+
+    /// A coroutine, not begun: `body` is the function of the runtime that it runs.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    pub fn coroutine(&self, body: &str) -> mlua::Result<Thread> {
+        self.lua.create_thread(self.client.get(body)?)
+    }
+}
+
+/// One of Lua's libraries.
+fn library(lua: &Lua, name: &str) -> mlua::Result<Table> {
+    let package: Table = lua.globals().get("package")?;
+    package.get::<Table>("loaded")?.get(name)
+}
+
+/// Folders along `package.path`, as it is before a script changes it.
+fn path_folders(lua: &Lua) -> mlua::Result<Vec<PathBuf>> {
+    let path: String = library(lua, "package")?.get("path")?;
+    let folders = path
+        .split(';')
+        .filter_map(|pattern| pattern.split_once('?'));
+    Ok(folders.map(|(folder, _)| PathBuf::from(folder)).collect())
+}
+
+/// What the sandbox asks about files: where one of data is, and the text of one with code; with true in
+/// second place when it is not the script's.
+fn reading(lua: &Lua, engine: &Table, making: &Making) -> mlua::Result<()> {
+    let data = making.script.data_reach();
+    let data_file = lua.create_function(move |_, path: PathBuf| {
+        Ok(match data.find(&path) {
+            Found::File(place) => (Some(place), false),
+            Found::Missing => (None, false),
+            Found::Outside => (None, true),
+        })
+    })?;
+    engine.set("data_file", data_file)?;
+    let code = making.script.code_reach(path_folders(lua)?);
+    let code_file = lua.create_function(move |lua, path: PathBuf| {
+        Ok(match code.find(&path) {
+            Found::File(place) => match std::fs::read(place) {
+                Ok(text) => (Some(lua.create_string(text)?), false),
+                Err(_) => (None, false),
+            },
+            Found::Missing => (None, false),
+            Found::Outside => (None, true),
+        })
+    })?;
+    engine.set("code_file", code_file)
+}
+
+fn engine_table(
+    lua: &Lua,
+    making: &Making,
+    statements: &Arc<Mutex<Statements>>,
+    reads_rows: &Arc<AtomicBool>,
+) -> mlua::Result<Table> {
+    let engine = lua.create_table()?;
+    engine.set("options", table_of(lua, &making.options)?)?;
+    let opt = table_of(lua, &making.options)?;
+    for (name, value) in &making.settings {
+        opt.set(name.as_str(), value.clone())?;
+    }
+    engine.set("opt", opt)?;
+    engine.set("spares_stdout", making.spares_stdout)?;
+    engine.set("per_transaction", making.per_transaction)?;
+    let argv = lua.create_table()?;
+    for (at, word) in making.argv.iter().enumerate() {
+        argv.raw_set(at, word.as_str())?;
+    }
+    engine.set("argv", argv)?;
+    engine.set("exports_options", making.exports_options)?;
+    engine.set("memory_words", memory_words(making.memory_limit))?;
+    let specs = making.declared.as_deref();
+    engine.set(
+        "options_text",
+        specs.map_or_else(String::new, sysbench_lines),
+    )?;
+    let check = lua.create_function(|_, options: Value| {
+        // a text in place of an error, which Lua would wrap
+        Ok(declared(&options).err().map(|wrong| wrong.message))
+    })?;
+    engine.set("check_options", check)?;
+    let path = making.script.path.as_ref();
+    let shown = path.map_or_else(
+        || making.script.name.clone(),
+        |path| path.display().to_string(),
+    );
+    engine.set("script_path", shown)?;
+    engine.set("codes", codes(lua)?)?;
+    engine.set("asks", asks(lua)?)?;
+    let maker = making.script.maker(lua)?;
+    reads_rows.store(maker.reads_rows, Ordering::Relaxed);
+    let script = lua.create_function(move |_, ()| maker.function.call::<Function>(()))?;
+    engine.set("script", script)?;
+    let reach = match making.allows_system {
+        true => None,
+        false => Some(making.script.code_reach(path_folders(lua)?)),
+    };
+    let modules = modules(lua, making.script.clone(), reach, Arc::clone(reads_rows))?;
+    engine.set("module", modules)?;
+    engine.set("file", files(lua, Arc::clone(reads_rows))?)?;
+    let fill = lua.create_function(|lua, (template, seed): (LuaString, f64)| {
+        let mut out = Vec::new();
+        Letters::new(seed as u64).fill(&template.as_bytes(), &mut out);
+        lua.create_string(&out)
+    })?;
+    engine.set("fill", fill)?;
+    let unique = making.unique.clone();
+    let unique = lua.create_function(move |_, (least, most): (f64, f64)| {
+        loop {
+            let number = unique.next.fetch_add(unique.step, Ordering::Relaxed);
+            let scattered = f64::from(scattered(number as u32));
+            if (least..=most).contains(&scattered) {
+                return Ok(scattered);
+            }
+        }
+    })?;
+    engine.set("unique", unique)?;
+    let known = Arc::clone(statements);
+    let statement = lua.create_function(move |_, (text, types): (LuaString, Vec<u32>)| {
+        let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
+        known
+            .number(&text.as_bytes(), types)
+            .map_err(mlua::Error::runtime)
+    })?;
+    engine.set("statement", statement)?;
+    Ok(engine)
+}
+
+/// What is said when a script has used up what a state may take.
+pub(crate) fn memory_words(limit: usize) -> String {
+    format!(
+        "the script needs more memory than a thread of it may take, {} MB",
+        limit / 1_000_000
+    )
+}
+
+/// Modules are compiled once a state, and made anew for each client.
+fn modules(
+    lua: &Lua,
+    script: Script,
+    reach: Option<Reach>,
+    reads_rows: Arc<AtomicBool>,
+) -> mlua::Result<Function> {
+    let known = lua.create_table()?;
+    lua.create_function(move |lua, name: String| {
+        let maker = match known.get::<Value>(name.as_str())? {
+            Value::Function(maker) => maker,
+            Value::Boolean(_) => return Ok(None),
+            _ => match script.module(lua, &name, reach.as_ref())? {
+                Some(maker) => {
+                    reads_rows.fetch_or(maker.reads_rows, Ordering::Relaxed);
+                    known.set(name, &maker.function)?;
+                    maker.function
+                }
+                None => {
+                    // what LuaJIT finds itself may do anything; its own libraries have no rows
+                    let own = ["ffi", "bit", "jit", "string.buffer"].contains(&name.as_str());
+                    reads_rows.fetch_or(!own, Ordering::Relaxed);
+                    known.set(name, false)?;
+                    return Ok(None);
+                }
+            },
+        };
+        maker.call::<Function>(()).map(Some)
+    })
+}
+
+/// Likewise, files that a script finds itself, by path.
+fn files(lua: &Lua, reads_rows: Arc<AtomicBool>) -> mlua::Result<Function> {
+    let known = lua.create_table()?;
+    lua.create_function(move |lua, path: String| {
+        if let Value::Function(maker) = known.get::<Value>(path.as_str())? {
+            return maker.call::<Function>(());
+        }
+        let maker = script::file(lua, Path::new(&path))?;
+        reads_rows.fetch_or(maker.reads_rows, Ordering::Relaxed);
+        known.set(path, &maker.function)?;
+        maker.function.call::<Function>(())
+    })
+}
+
+/// A number of 32 bits that is another for every other one, without an order that shows: quadratic
+/// residues of a prime that is 3 modulo 4.
+fn scattered(number: u32) -> u32 {
+    const PRIME: u64 = 4_294_967_291;
+    let permute = |x: u32| {
+        let wide = u64::from(x);
+        if wide >= PRIME {
+            return x;
+        }
+        let residue = (wide * wide % PRIME) as u32;
+        if wide <= PRIME / 2 {
+            residue
+        } else {
+            (PRIME - u64::from(residue)) as u32
+        }
+    };
+    permute(permute(number) ^ 0x5bf0_3635)
+}
+
+fn codes(lua: &Lua) -> mlua::Result<Table> {
+    let numbers = [
+        ("ANSWERED", code::ANSWERED),
+        ("REFUSED", code::REFUSED),
+        ("BEGIN", code::BEGIN),
+        ("ENDING", code::ENDING),
+        ("CONNECTED", code::CONNECTED),
+    ];
+    lua.create_table_from(numbers)
+}
+
+fn asks(lua: &Lua) -> mlua::Result<Table> {
+    let numbers = [
+        ("DONE", ask::DONE),
+        ("QUERY", ask::QUERY),
+        ("PREPARE", ask::PREPARE),
+        ("EXECUTE", ask::EXECUTE),
+        ("EXECUTE_MANY", ask::EXECUTE_MANY),
+        ("FETCH", ask::FETCH),
+        ("REPLACE", ask::REPLACE),
+        ("OPEN", ask::OPEN),
+        ("USE", ask::USE),
+        ("CLOSE", ask::CLOSE),
+        ("REFUSED", ask::REFUSED),
+        ("STOP", ask::STOP),
+        ("ABORT", ask::ABORT),
+    ];
+    lua.create_table_from(numbers)
+}
+
+fn table_of(lua: &Lua, values: &[(String, OptionValue)]) -> mlua::Result<Table> {
+    let table = lua.create_table()?;
+    for (name, value) in values {
+        table.set(name.as_str(), value.clone())?;
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scattered_numbers_are_all_different() {
+        let mut seen: Vec<u32> = (0..100_000).map(scattered).collect();
+        assert!(seen.windows(2).filter(|pair| pair[0] < pair[1]).count() < 60_000);
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 100_000);
+    }
+}

@@ -1,0 +1,150 @@
+//! `--ledger`: every write transaction leaves its client's number and its own in the database.
+
+use pgdyno_connect::Session;
+use pgdyno_engine::commit_ledger::{ClientLedger, CommitLedger, Ranges, VARIABLE};
+use pgdyno_engine::spec::WeightedProgram;
+use pgdyno_script::{Source, Symbols};
+use serde_json::{Value, json};
+
+use crate::messages::Failure;
+use crate::options::Benchmark;
+
+/// What a built-in script does before its end.
+const WRITE: &str = "INSERT INTO pgdyno_ledger (client, seq) VALUES (:client_id, :ledger_seq);";
+
+/// A crash right after it must not take the table away, whatever the server's settings.
+const MAKE: [&str; 3] = [
+    "SET synchronous_commit = on",
+    "DROP TABLE IF EXISTS pgdyno_ledger",
+    "CREATE TABLE pgdyno_ledger (client integer NOT NULL, seq bigint NOT NULL)",
+];
+
+/// A built-in script that writes, with the ledger's row in the same transaction.
+#[must_use]
+pub fn in_builtin(source: Source) -> Source {
+    let text = source
+        .text
+        .replace("\nEND;\n", &format!("\n{WRITE}\nEND;\n"));
+    Source { text, ..source }
+}
+
+/// The ledger that the options ask for; None without `--ledger`.
+///
+/// # Errors
+/// See [`of`].
+pub fn wanted(
+    options: &Benchmark,
+    programs: &[WeightedProgram],
+    symbols: &Symbols,
+) -> Result<Option<CommitLedger>, Failure> {
+    let wanted = options.ledger;
+    wanted
+        .then(|| of(programs, symbols, &options.variables))
+        .transpose()
+}
+
+/// The ledger of `programs`.
+///
+/// # Errors
+/// None of them writes into it: nothing would be checked. `given` (-D) takes its variables away.
+fn of(
+    programs: &[WeightedProgram],
+    symbols: &Symbols,
+    given: &[(String, String)],
+) -> Result<CommitLedger, Failure> {
+    let own = ["client_id", VARIABLE];
+    if let Some((name, _)) = given.iter().find(|(name, _)| own.contains(&name.as_str())) {
+        let message = format!("variable {name} cannot be defined with --ledger");
+        return Err(Failure::new(message).hint("Call it something else in the script and with -D."));
+    }
+    CommitLedger::of(programs.iter().map(|p| &p.program), symbols).ok_or_else(|| {
+        Failure::new(format!(
+            "no statement of the scripts uses :{VARIABLE}, so --ledger would count nothing"
+        ))
+        .hint(format!("Put this before the transaction's end: {WRITE}"))
+    })
+}
+
+/// Makes the table anew.
+///
+/// # Errors
+/// In the server's words.
+pub fn make_table(session: &mut Session) -> Result<(), Failure> {
+    for sql in MAKE {
+        session
+            .execute(sql)
+            .map_err(|error| Failure::new(format!("could not make the ledger's table: {error}")))?;
+    }
+    Ok(())
+}
+
+/// The field `ledger` of the `end` event.
+#[must_use]
+pub fn end_field(pages: &[ClientLedger]) -> Value {
+    let sum = |count: fn(&ClientLedger) -> u64| pages.iter().map(count).sum::<u64>();
+    let clients: Vec<Value> = pages
+        .iter()
+        .filter(|page| page.last > 0)
+        .map(|page| {
+            json!({
+                "client": page.client,
+                "last": page.last,
+                "unknown": ranges(&page.unknown),
+                "refused": ranges(&page.refused),
+            })
+        })
+        .collect();
+    json!({
+        "acknowledged": sum(ClientLedger::acknowledged),
+        "unknown": sum(|page| page.unknown.count()),
+        "refused": sum(|page| page.refused.count()),
+        "clients": clients,
+    })
+}
+
+fn ranges(ranges: &Ranges) -> Value {
+    json!(ranges.all())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgdyno_script::{BUILTINS, QueryMode, compile, parse};
+
+    #[test]
+    fn built_in_scripts_that_write_write_into_it() {
+        for (builtin, writes) in BUILTINS.iter().zip([true, true, false]) {
+            for mode in [QueryMode::Simple, QueryMode::Prepared] {
+                let mut symbols = Symbols::new();
+                let script = parse(&in_builtin(builtin.source())).unwrap();
+                let program = compile(&script, mode, &mut symbols).unwrap();
+                let programs = [WeightedProgram { program, weight: 1 }];
+                assert_eq!(
+                    of(&programs, &symbols, &[]).is_ok(),
+                    writes,
+                    "{}",
+                    builtin.name
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn the_end_says_what_is_not_known() {
+        use pgdyno_engine::commit_ledger::CommitOutcome;
+        let mut page = ClientLedger::new(1);
+        for fate in [
+            CommitOutcome::Acknowledged,
+            CommitOutcome::Unknown,
+            CommitOutcome::Refused,
+        ] {
+            page.write();
+            page.settle(fate);
+        }
+        let expected = json!({
+            "acknowledged": 1, "unknown": 1, "refused": 1,
+            "clients": [{"client": 1, "last": 3, "unknown": [[2, 2]], "refused": [[3, 3]]}],
+        });
+        assert_eq!(end_field(&[ClientLedger::new(0), page]), expected);
+    }
+}

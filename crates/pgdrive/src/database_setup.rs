@@ -1,0 +1,152 @@
+//! Before the load: what the database is, and a vacuum.
+
+use std::io::Write;
+
+use pgdyno_connect::{Params, Session, SessionError};
+use pgdyno_wire::{ServerError, SqlState};
+
+use crate::messages::{Failure, Messages};
+use crate::options::Vacuum;
+
+/// What the database says of itself.
+#[derive(Debug)]
+pub struct Database {
+    /// As the server gives it: `18.6`.
+    pub server_version: String,
+    /// Rows of pgbench_branches, when a built-in script is used.
+    pub scale: Option<i64>,
+    /// How pgbench_accounts is partitioned, when a built-in script is used.
+    pub partitions: Option<Partitions>,
+}
+
+/// Partitions of pgbench_accounts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Partitions {
+    /// `range` or `hash`
+    pub method: String,
+    pub count: i64,
+}
+
+/// Connects for the set-up.
+///
+/// # Errors
+/// In libpq's words.
+pub fn connect(params: &Params) -> Result<Session, Failure> {
+    let mut session = Session::connect(params)
+        .map_err(|error| Failure::new(error).also("could not create connection for setup"))?;
+    session.print_notices();
+    Ok(session)
+}
+
+/// Looks at the database; `builtin` says that a built-in script is used.
+///
+/// # Errors
+/// When pgbench's tables are needed and are not there.
+pub fn look(
+    session: &mut Session,
+    params: &Params,
+    builtin: bool,
+    scale_given: bool,
+    messages: &Messages,
+) -> Result<Database, Failure> {
+    let mut database = Database {
+        server_version: session.server_version.clone(),
+        scale: None,
+        partitions: None,
+    };
+    if builtin {
+        let scale = branches(session, params)?;
+        if scale_given {
+            messages.warning(format!(
+                "scale option ignored, using count from pgbench_branches table ({scale})"
+            ));
+        }
+        database.scale = Some(scale);
+        database.partitions = partitions(session)?;
+    }
+    Ok(database)
+}
+
+fn branches(session: &mut Session, params: &Params) -> Result<i64, Failure> {
+    let counted = session.query_one_value("select count(*) from pgbench_branches");
+    let text = counted.map_err(|error| {
+        let failure = Failure::new(format!("could not count number of branches: {error}"));
+        if error.server_error().map(ServerError::sqlstate) == Some(SqlState::UNDEFINED_TABLE) {
+            let dbname = &params.dbname;
+            let advice = format!(
+                "Perhaps you need to do initialization (\"pgbench -i\") in database \"{dbname}\"."
+            );
+            return failure.hint(advice);
+        }
+        failure
+    })?;
+    let text = text.unwrap_or_default();
+    text.parse().map_err(|_| {
+        Failure::new(format!(
+            "invalid count(*) from pgbench_branches: \"{text}\""
+        ))
+    })
+}
+
+fn partitions(session: &mut Session) -> Result<Option<Partitions>, Failure> {
+    // servers before 10 have no such catalog
+    if session.server_version_num < 100_000 {
+        return Ok(None);
+    }
+    let sql = "select p.partstrat, (select count(*) from pg_catalog.pg_inherits i where i.inhparent = p.partrelid) \
+               from pg_catalog.pg_partitioned_table p where p.partrelid = 'pgbench_accounts'::pg_catalog.regclass";
+    let failed =
+        |error: SessionError| Failure::new(format!("could not look at pgbench_accounts: {error}"));
+    let results = session.simple_query(sql).map_err(failed)?;
+    let Some(row) = results.first().and_then(|result| result.rows.first()) else {
+        return Ok(None);
+    };
+    let value = |at: usize| row.get(at).and_then(Option::as_deref).unwrap_or_default();
+    let method = if value(0) == "h" { "hash" } else { "range" };
+    Ok(Some(Partitions {
+        method: method.to_owned(),
+        count: value(1).parse().unwrap_or(0),
+    }))
+}
+
+/// Vacuums as asked. A table that is missing is said and passed over, as pgbench does.
+pub fn vacuum(session: &mut Session, vacuum: Vacuum, messages: &Messages) {
+    if vacuum == Vacuum::Nothing {
+        return;
+    }
+    stage("starting vacuum...", messages, || {
+        [
+            "vacuum pgbench_branches",
+            "vacuum pgbench_tellers",
+            "truncate pgbench_history",
+        ]
+        .iter()
+        .filter_map(|sql| error_of(session, sql))
+        .collect()
+    });
+    if vacuum == Vacuum::All {
+        stage("starting vacuum pgbench_accounts...", messages, || {
+            error_of(session, "vacuum analyze pgbench_accounts")
+                .into_iter()
+                .collect()
+        });
+    }
+}
+
+/// Executes a statement and prints its notices; its error, if it fails.
+fn error_of(session: &mut Session, sql: &str) -> Option<String> {
+    let failed = session.execute(sql).err();
+    session.print_notices();
+    failed.map(|error| error.to_string())
+}
+
+fn stage(title: &str, messages: &Messages, work: impl FnOnce() -> Vec<String>) {
+    // standard error may be closed; the work is done all the same
+    let say = |text: &str| drop(write!(std::io::stderr(), "{text}"));
+    say(title);
+    for error in work() {
+        messages.error(error);
+        messages.detail("(ignoring this error and continuing anyway)");
+    }
+    say("end.\n");
+}

@@ -1,0 +1,121 @@
+//! How the generator fared, as events tell it.
+
+use pgdyno_engine::health::{Health, Healths};
+use pgdyno_engine::recorder::Moments;
+use serde_json::{Value, json};
+
+use crate::host_counters::peak_resident_bytes;
+
+/// What the load took of the host.
+#[derive(Debug, Clone, Copy)]
+pub struct Footprint {
+    /// CPU time stolen from the host; None where it does not say.
+    pub steal_us: Option<u64>,
+    before_bytes: Option<u64>,
+    peak_bytes: Option<u64>,
+}
+
+impl Footprint {
+    /// At the end of a load; `before_bytes` is the peak of memory before anything connected.
+    #[must_use]
+    pub fn now(before_bytes: Option<u64>, steal_us: Option<u64>) -> Self {
+        Self {
+            steal_us,
+            before_bytes,
+            peak_bytes: peak_resident_bytes(),
+        }
+    }
+
+    /// The field `memory` of the `end` event.
+    #[must_use]
+    pub fn memory(&self, clients: usize) -> Value {
+        match (self.before_bytes, self.peak_bytes) {
+            (Some(before), Some(peak)) => json!({
+                "peak_bytes": peak,
+                "per_connection_bytes": peak.saturating_sub(before) / clients as u64,
+            }),
+            _ => Value::Null,
+        }
+    }
+}
+
+/// Workers of one interval.
+#[must_use]
+pub fn workers(workers: &[Health]) -> Value {
+    workers.iter().map(worker).collect()
+}
+
+/// Workers of the measured part.
+#[must_use]
+pub fn totals(healths: &Healths) -> Value {
+    let totals = healths.workers.iter().map(|total| {
+        let mut worker = worker(&total.health);
+        worker["highest_cpu_share"] = json!(total.highest_share);
+        worker
+    });
+    totals.collect()
+}
+
+/// Schedule lag; null in a closed loop.
+#[must_use]
+pub fn lag(lag: &Moments) -> Value {
+    if lag.count == 0 {
+        Value::Null
+    } else {
+        json!({ "mean": lag.mean(), "max": lag.max })
+    }
+}
+
+fn worker(health: &Health) -> Value {
+    json!({
+        "cpu_us": health.cpu / 1000,
+        "cpu_share": health.share(),
+        "waited_us": health.waited.map(|waited| waited / 1000),
+        "clients": health.clients,
+        "wakeups": health.wakeups,
+        "replies": { "mean": health.mean_replies(), "max": health.most_replies },
+        "lag_ns": lag(&health.lag),
+        "late_us": health.late / 1000,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgdyno_engine::clock::SECOND;
+
+    #[test]
+    fn a_worker_is_told_with_its_share_of_a_core() {
+        let mut health = Health {
+            span: SECOND,
+            cpu: SECOND / 4,
+            clients: 3,
+            ..Health::default()
+        };
+        health.woke(4);
+        health.woke(8);
+        let told = worker(&health);
+        assert_eq!(told["cpu_share"], json!(0.25));
+        assert_eq!(told["replies"], json!({ "mean": 6.0, "max": 8 }));
+        assert_eq!(told["lag_ns"], Value::Null);
+    }
+
+    #[test]
+    fn memory_is_shared_out_over_connections() {
+        let footprint = Footprint {
+            steal_us: None,
+            before_bytes: Some(1000),
+            peak_bytes: Some(5000),
+        };
+        let told = footprint.memory(4);
+        assert_eq!(
+            told,
+            json!({ "peak_bytes": 5000, "per_connection_bytes": 1000 })
+        );
+        let unknown = Footprint {
+            peak_bytes: None,
+            ..footprint
+        };
+        assert_eq!(unknown.memory(4), Value::Null);
+    }
+}

@@ -1,0 +1,223 @@
+//! What is told of a load while it runs.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Receiver;
+
+use pgdyno_engine::clock::{Clock, Nanos};
+use pgdyno_engine::interval::{Consequence, ErrorNote, Merged};
+use pgdyno_engine::observer::Added;
+use pgdyno_engine::outage::OutageNote;
+use pgdyno_engine::spec::{OnLoss, Spec};
+use pgdyno_engine::tuning::{Choice, median};
+use pgdyno_engine::{Connected, Observer, RunError};
+use serde_json::{Value, json};
+
+use crate::awaited_start::{self, Refusal};
+use crate::called_as::CalledAs;
+use crate::events::Events;
+use crate::histogram_log::HistogramLog;
+use crate::lua_reports::Reports;
+use crate::messages::{Messages, plain};
+use crate::outages::OutageTeller;
+use crate::outputs::Outputs;
+use crate::prepared_load::Load;
+use crate::progress::Progress;
+use crate::tpcc::tpcc_load::Ready;
+
+/// Hands what happens to the events, the progress line and standard error.
+pub struct Watcher<'a> {
+    pub events: &'a mut Events,
+    pub histogram: Option<HistogramLog>,
+    pub verbose_errors: bool,
+    pub outages: OutageTeller,
+    /// The client that gave up first.
+    pub first_aborted: Option<usize>,
+    pub progress: Option<Progress>,
+    /// The script's own, in place of progress.
+    pub reports: Option<Reports>,
+    pub messages: &'a Messages,
+    pub load: &'a Load,
+    /// What runs beside TPC-C's clients.
+    pub tpcc: Option<&'a Ready>,
+    pub stop: &'a AtomicBool,
+    /// Lines, one of which says when to begin; None: as soon as may be.
+    pub start: Option<Receiver<String>>,
+    pub outputs: Outputs,
+}
+
+impl Watcher<'_> {
+    /// A load whose events cannot be written is stopped: its figures would be lost.
+    fn check(&self, written: io::Result<()>) {
+        if written.is_err() {
+            self.stop.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Writes to the histogram log; when that fails, the load goes on without it.
+    fn log_histogram(&mut self, write: impl FnOnce(&mut HistogramLog) -> io::Result<()>) {
+        let Some(log) = &mut self.histogram else {
+            return;
+        };
+        let written = write(log);
+        let what = format!("the histogram log to \"{}\"", log.path());
+        if self.outputs.check(what, written) {
+            self.messages.detail("The load goes on without it.");
+            self.histogram = None;
+        }
+    }
+}
+
+impl Observer for Watcher<'_> {
+    fn ready(&mut self, clock: Clock, connecting: Nanos) -> Result<Nanos, RunError> {
+        let Some(lines) = self.start.take() else {
+            return Ok(clock.now());
+        };
+        let written = self
+            .events
+            .write("ready", json!({ "connect_us": connecting / 1000 }));
+        self.check(written);
+        awaited_start::awaited(&lines, clock, self.stop).map_err(|refusal| match refusal {
+            Refusal::Interrupted => RunError::Interrupted,
+            Refusal::Because(why) => RunError::Start(why),
+        })
+    }
+
+    fn connected(&mut self, connected: &Connected) {
+        self.events.set_origin(connected.origin);
+        self.outages.begin(connected.origin);
+        if let Some(progress) = &mut self.progress {
+            progress.begin(connected.origin);
+        }
+        if let Some(reports) = &mut self.reports {
+            reports.begin(connected.origin, self.load.spec.clients);
+        }
+        if let Some(tpcc) = self.tpcc {
+            tpcc.begin(connected.origin, &self.load.spec);
+        }
+        let fields = json!({
+            "server_version": self.load.database.server_version,
+            "address": self.load.spec.params.display().to_string(),
+            "scale": self.load.scale,
+            "connect_us": connected.connecting / 1000,
+            "origin_us": connected.origin / 1000,
+            "io": connected.io,
+        });
+        let written = self.events.write("connected", fields);
+        self.check(written);
+        self.log_histogram(|log| log.begin(connected.origin));
+    }
+
+    fn interval(&mut self, merged: &Merged) {
+        let written = self.events.interval(merged);
+        self.check(written);
+        self.log_histogram(|log| log.interval(merged));
+        if let Some(progress) = &mut self.progress {
+            progress.interval(merged);
+        }
+        if let Some(reports) = &mut self.reports {
+            reports.interval(merged);
+        }
+    }
+
+    fn workers_chosen(&mut self, choice: &Choice) {
+        let written = self
+            .events
+            .write("workers_chosen", workers_chosen_event(choice));
+        self.check(written);
+    }
+
+    fn worker_added(&mut self, added: &Added) {
+        let fields = worker_added_event(added, self.events.origin());
+        let written = self.events.write("worker_added", fields);
+        self.check(written);
+    }
+
+    fn worker_refused(&mut self, why: &io::Error) {
+        let why = plain(why);
+        self.messages
+            .warning(format!("could not add a thread: {why}"));
+    }
+
+    fn error(&mut self, note: &ErrorNote) {
+        let written = self.events.error(note);
+        self.check(written);
+        match note.consequence {
+            Consequence::ClientAborted | Consequence::ConnectionLost => {
+                self.first_aborted.get_or_insert(note.client);
+                // all of them may give up on a server that does not come back
+                if self.load.spec.on_loss == OnLoss::Abort || self.outages.says_aborted() {
+                    say_aborted(note, &self.load.spec, self.messages);
+                }
+            }
+            Consequence::Failed | Consequence::Retried if self.verbose_errors => {
+                note.lines.iter().for_each(|line| self.messages.plain(line));
+            }
+            Consequence::Unprepared => {
+                note.lines.iter().for_each(|line| self.messages.error(line));
+            }
+            Consequence::Failed | Consequence::Retried | Consequence::Reconnecting => {}
+        }
+    }
+
+    fn outage(&mut self, note: &OutageNote) {
+        let written = self.outages.tell(note, self.events, self.messages);
+        self.check(written);
+    }
+}
+
+/// The event `worker_added`.
+fn worker_added_event(added: &Added, origin: Nanos) -> Value {
+    json!({
+        "worker": added.worker,
+        "from_us": (added.at - origin) / 1000,
+        "reason": "cpu",
+        "giver": added.donor,
+        "clients": added.clients,
+        "cpu_share": added.share,
+    })
+}
+
+/// The event `workers_chosen`.
+fn workers_chosen_event(choice: &Choice) -> Value {
+    let tried = choice.tried.iter().map(|tried| {
+        json!({
+            "workers": tried.workers,
+            "tps": median(tried.rates_per_s.clone()),
+            "slots": tried.rates_per_s.len(),
+        })
+    });
+    json!({ "workers": choice.workers, "tried": tried.collect::<Vec<_>>() })
+}
+
+/// A client that gives up is always said: for the server's errors with SQLSTATE and statement,
+/// but under pgbench's name in pgbench's words.
+fn say_aborted(note: &ErrorNote, spec: &Spec, messages: &Messages) {
+    let ErrorNote {
+        client,
+        script,
+        command,
+        query,
+        message,
+        ..
+    } = note;
+    let sqlstate = match (&note.sqlstate, messages.called_as()) {
+        // a Lua script's own words say where in it
+        (Some(sqlstate), CalledAs::Pgdrive) if spec.drivers.is_none() => sqlstate,
+        _ => return note.lines.iter().for_each(|line| messages.error(line)),
+    };
+    let severity = note.severity.as_deref().unwrap_or("ERROR");
+    messages.error(format!(
+        "client {client} script {script} aborted in command {command} query {query}: {severity}:  {sqlstate}: {message}"
+    ));
+    if let Some(detail) = &note.detail {
+        messages.detail(detail);
+    }
+    let program = &spec.programs[*script].program;
+    if let Some(command) = program.commands.get(*command) {
+        messages.detail(format!("{}:{}: {}", program.name, note.line, command.text));
+    }
+    if let Some(hint) = &note.hint {
+        messages.hint(hint);
+    }
+}

@@ -1,0 +1,428 @@
+//! The measurement itself: the engine runs, and its report becomes summary, events and exit.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Write};
+use std::sync::mpsc::Receiver;
+
+use pgdyno_engine::RunError;
+use pgdyno_engine::clock::Clock;
+use pgdyno_engine::load_share::share_of;
+use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::report::{Outcome, Report};
+use pgdyno_engine::run::LONGEST_SHUTDOWN;
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::Spec;
+use serde_json::Value;
+
+use crate::called_as::CalledAs;
+use crate::events::Events;
+use crate::exit::Exit;
+use crate::generator_health::Footprint;
+use crate::histogram_log::HistogramLog;
+use crate::host_counters::peak_resident_bytes;
+use crate::lease::Lease;
+use crate::load_observer::Watcher;
+use crate::lua;
+use crate::lua_reports::{self, Reports};
+use crate::messages::{Failure, Messages, plain};
+use crate::options::Benchmark;
+use crate::outages::OutageTeller;
+use crate::outputs::{Outputs, unwritten};
+use crate::prepared_load::{Load, summary_out};
+use crate::progress::{Columns, Progress};
+use crate::run_events::{end_event, end_without_report};
+use crate::summary::{self, Shown};
+use crate::tpcc::tpcc_load::Ready;
+use crate::tpcc::tpcc_result::Figures;
+use crate::workers::warn_of_ceiling;
+
+/// What a load runs under.
+pub struct Run<'a> {
+    pub options: &'a Benchmark,
+    pub messages: &'a Messages,
+    pub lease: &'a Lease,
+    pub clock: Clock,
+}
+
+/// What the engine left.
+struct Ended {
+    report: Report,
+    /// The client that gave up first.
+    first_aborted: Option<usize>,
+    outputs: Outputs,
+    /// The exit of a load that ended because its events could not be written.
+    cut: Option<Exit>,
+    /// Memory of the process before the load.
+    before_bytes: Option<u64>,
+}
+
+/// A load that is over.
+struct Finished<'a> {
+    run: &'a Run<'a>,
+    load: &'a Load,
+    report: &'a Report,
+    figures: Option<Figures>,
+    /// Why the result of TPC-C does not count.
+    refusal: Option<String>,
+    cut: Option<Exit>,
+}
+
+/// Runs the load and reports its result; every failure is said before this returns.
+pub fn measure(
+    run: &Run<'_>,
+    mut load: Load,
+    events: &mut Events,
+    start: Option<Receiver<String>>,
+) -> Exit {
+    let tpcc = load.tpcc.take();
+    let progress = progress(run, &load);
+    let mut files = match Files::create(run.options) {
+        Ok(files) => files,
+        Err(failure) => {
+            let _ = end_without_report(events, &failure);
+            failure.say(run.messages);
+            return Exit::NotBegun;
+        }
+    };
+    name_phases(&load.spec, &mut files, events);
+    let json = files.json.take();
+    let watched = (files.histogram, progress, start);
+    let ended = match drive(run, &load, tpcc.as_ref(), watched, events) {
+        Ok(ended) => ended,
+        Err(exit) => return exit,
+    };
+    let mut report = ended.report;
+    if let Some(workload) = &load.workload {
+        lua::name_statements(&mut load.spec, &mut report, workload);
+    }
+    let figures = tpcc.map(|ready| Figures::new(ready, &load.spec, &report));
+    let refusal = figures
+        .as_ref()
+        .and_then(|figures| figures.refusal(&load.spec));
+    let finished = Finished {
+        run,
+        load: &load,
+        report: &report,
+        figures,
+        refusal,
+        cut: ended.cut,
+    };
+    let mut outputs = ended.outputs;
+    if let Some((path, error)) = load.spec.log.as_ref().and_then(|log| log.failure.get()) {
+        outputs.report(format!("the log to \"{}\"", path.display()), error);
+    }
+    if finished.is_left_without_results(ended.first_aborted) {
+        return finished.exit();
+    }
+    let exit = outputs.exit(finished.exit());
+    let end = if events.wanted() || json.is_some() {
+        finished.end_event(exit, ended.before_bytes, events)
+    } else {
+        Value::Null
+    };
+    finished.write_results((exit, end), json, events, outputs)
+}
+
+type Watched = (
+    Option<HistogramLog>,
+    (Option<Reports>, Option<Progress>),
+    Option<Receiver<String>>,
+);
+
+/// Runs the engine; an error is said, and gives the exit.
+fn drive(
+    run: &Run<'_>,
+    load: &Load,
+    tpcc: Option<&Ready>,
+    (histogram, (reports, progress), start): Watched,
+    events: &mut Events,
+) -> Result<Ended, Exit> {
+    let (options, messages, lease) = (run.options, run.messages, run.lease);
+    let mut watcher = Watcher {
+        events,
+        histogram,
+        verbose_errors: options.verbose_errors,
+        outages: OutageTeller::default(),
+        first_aborted: None,
+        progress,
+        reports,
+        messages,
+        load,
+        tpcc,
+        stop: &lease.stop,
+        start,
+        outputs: Outputs::new(messages),
+    };
+    let before_bytes = peak_resident_bytes();
+    if let Some(workload) = &load.workload {
+        lua::watch(workload, &load.spec, run.clock, &lease.stop, messages);
+    }
+    let result = pgdyno_engine::run(&load.spec, run.clock, &lease.stop, &mut watcher);
+    let first_aborted = watcher.first_aborted;
+    watcher.outages.end(messages);
+    let mut outputs = watcher.outputs;
+    let cut = exit_of_cut_events(events, lease, messages);
+    if let Some(error) = events.failure() {
+        outputs.report(events.name(), error);
+    }
+    match result {
+        Ok(report) => Ok(Ended {
+            report,
+            first_aborted,
+            outputs,
+            cut,
+            before_bytes,
+        }),
+        Err(RunError::Interrupted) if cut.is_some() => Err(cut.unwrap_or(Exit::NotBegun)),
+        Err(error) => {
+            let failure = Failure::new(&error);
+            let _ = end_without_report(events, &failure);
+            failure.say(messages);
+            Err(match error {
+                RunError::Interrupted => lease.exit(),
+                _ => Exit::NotBegun,
+            })
+        }
+    }
+}
+
+/// What is printed of a load while it runs (-P): lines of its Lua script, if it makes them, or ours.
+fn progress(run: &Run<'_>, load: &Load) -> (Option<Reports>, Option<Progress>) {
+    let options = run.options;
+    let is_open = options.arrivals != Arrivals::Closed;
+    let Some(every_s) = options.progress_s else {
+        return (None, None);
+    };
+    let workload = load.workload.as_ref();
+    let reports =
+        workload.and_then(|workload| Reports::new(workload, every_s, is_open, run.messages));
+    if reports.is_some() {
+        return (reports, None);
+    }
+    let columns = Columns {
+        lag: is_open,
+        skipped: is_open && options.latency_limit.is_some(),
+        retries: options.tries.may_retry(),
+        timestamp: options.progress_timestamp,
+    };
+    (None, Some(Progress::new(every_s, columns)))
+}
+
+fn name_phases(spec: &Spec, files: &mut Files, events: &mut Events) {
+    let phases = spec.phases.iter().flat_map(|phases| phases.specs());
+    let names: Vec<String> = phases.map(|phase| phase.name.clone()).collect();
+    if let Some(histogram) = &mut files.histogram {
+        histogram.set_phases(names.clone());
+    }
+    events.set_phases(names);
+}
+
+/// The exit of a run that ended because its events could not be written; None when they could, or
+/// when a signal came. A reader that is gone counts as
+/// a parent that is gone.
+pub fn exit_of_cut_events(events: &Events, lease: &Lease, messages: &Messages) -> Option<Exit> {
+    let failure = events.failure().filter(|_| !lease.has_signal())?;
+    Some(match failure.kind() {
+        ErrorKind::BrokenPipe => lease.exit(),
+        _ => unwritten(messages),
+    })
+}
+
+impl Finished<'_> {
+    fn exit(&self) -> Exit {
+        match self.report.outcome {
+            Outcome::Finished if self.refusal.is_some() => Exit::Refused,
+            Outcome::Finished => Exit::Well,
+            Outcome::Aborted => Exit::Aborted,
+            Outcome::Interrupted => self.cut.unwrap_or_else(|| self.run.lease.exit()),
+        }
+    }
+
+    /// Whether the program ends at once, without results, as pgbench does at --exit-on-abort; that
+    /// is said.
+    fn is_left_without_results(&self, first_aborted: Option<usize>) -> bool {
+        let Run {
+            options, messages, ..
+        } = self.run;
+        let is_aborted = self.report.outcome == Outcome::Aborted;
+        let is_left = options.exit_on_abort && is_aborted;
+        if !is_left || messages.called_as() != CalledAs::Pgbench {
+            return false;
+        }
+        let thread = worker_of(first_aborted.unwrap_or(0), options);
+        messages.error(format!(
+            "Run was aborted due to an error in thread {thread}"
+        ));
+        true
+    }
+
+    /// The fields of the last event, and of --json.
+    fn end_event(&self, exit: Exit, before_bytes: Option<u64>, events: &mut Events) -> Value {
+        let spec = &self.load.spec;
+        let footprint = Footprint::now(before_bytes, events.steal_us());
+        let mut end = end_event(spec, self.report, exit, &footprint, events);
+        if let Some(figures) = &self.figures {
+            end["tpcc"] = figures.event(self.refusal.as_deref(), spec, events);
+            if let (Exit::Refused, Some(refusal)) = (exit, &self.refusal) {
+                end["outcome"] = "refused".into();
+                end["message"] = refusal.as_str().into();
+            }
+        }
+        end
+    }
+
+    /// Writes the summary, --json and the last event, and says what else is to be known.
+    fn write_results(
+        &self,
+        (exit, mut end): (Exit, Value),
+        json: Option<(String, File)>,
+        events: &mut Events,
+        mut outputs: Outputs,
+    ) -> Exit {
+        let (load, report, messages) = (self.load, self.report, self.run.messages);
+        if let Some(workload) = &load.workload {
+            lua_reports::cumulative(workload, report, load.spec.clients, messages);
+            if let Err(error) = workload.done() {
+                Failure::from(error).say(messages);
+            }
+            if !workload.is_load() {
+                return end_with(exit, end, events, outputs);
+            }
+        }
+        outputs.check("the summary", self.write_summary(events));
+        if let Some((path, file)) = json {
+            outputs.check(format!("the results to \"{path}\""), write_json(file, &end));
+        }
+        let exit = outputs.exit(exit);
+        if end.is_object() {
+            end["exit_code"] = exit.code().into();
+        }
+        let exit = end_with(exit, end, events, outputs);
+        self.say_last_words();
+        exit
+    }
+
+    fn write_summary(&self, events: &Events) -> io::Result<()> {
+        let (options, load) = (self.run.options, self.load);
+        let shown = Shown {
+            spec: &load.spec,
+            scale: load.scale,
+            partitions: load.database.partitions.as_ref(),
+            latency_measured: options.progress_s.is_some()
+                || options.latency_limit.is_some()
+                || options.arrivals != Arrivals::Closed
+                || load.spec.pacing.iter().any(Pacing::pauses),
+            per_command: options.per_command,
+            failures_detailed: options.failures_detailed,
+            percentiles: options.percentiles.as_ref(),
+            origin: events.origin(),
+            counts_statements: load.workload.is_some(),
+            says_automatic: self.run.messages.called_as() == CalledAs::Pgdrive,
+        };
+        let mut out = summary_out(options);
+        summary::write(&mut out, &shown, self.report)?;
+        match &self.figures {
+            Some(figures) => figures.write(&mut out),
+            None => Ok(()),
+        }
+    }
+
+    /// Why the results may not be what they seem.
+    fn say_last_words(&self) {
+        let (report, messages) = (self.report, self.run.messages);
+        match report.outcome {
+            Outcome::Aborted => {
+                messages.error("Run was aborted; the above results are incomplete.");
+            }
+            Outcome::Interrupted if self.cut.is_some() => messages.error(
+                "stopped because events could not be written; the above results are incomplete",
+            ),
+            Outcome::Interrupted => {
+                messages.warning("interrupted; the above results are incomplete");
+            }
+            Outcome::Finished => {}
+        }
+        if let Some(refusal) = &self.refusal {
+            messages.error(refusal);
+        }
+        if report.unstarted > 0 && messages.called_as() == CalledAs::Pgdrive {
+            messages.warning(format!(
+                "{} transactions were due before the end and no client was free to begin them; their waiting is in no latency",
+                report.unstarted
+            ));
+        }
+        if report.left_running > 0 {
+            warn_of_statements(report.left_running, messages);
+        }
+        warn_of_ceiling(
+            &self.load.spec,
+            report,
+            self.run.options.busy_share,
+            messages,
+        );
+    }
+}
+
+/// Writes the last event; how the run ends, which would end with `exit` if that can be written.
+fn end_with(exit: Exit, end: Value, events: &mut Events, mut outputs: Outputs) -> Exit {
+    if events.write("end", end).is_err()
+        && let Some(error) = events.failure()
+    {
+        outputs.report(events.name(), error);
+    }
+    outputs.exit(exit)
+}
+
+/// What could not be ended in the server.
+fn warn_of_statements(count: u64, messages: &Messages) {
+    let (statements, they) = match count {
+        1 => ("1 statement".to_owned(), "it"),
+        _ => (format!("{count} statements"), "they"),
+    };
+    let seconds = LONGEST_SHUTDOWN.as_secs();
+    messages.warning(format!(
+        "the server may still run {statements}: {they} did not end within {seconds} s of being canceled"
+    ));
+    messages.hint("pg_stat_activity shows them; pg_terminate_backend(pid) ends a session.");
+}
+
+/// The worker of a client.
+fn worker_of(client: usize, options: &Benchmark) -> usize {
+    let workers = options.workers.first();
+    (0..workers)
+        .find(|worker| share_of(options.clients, workers, *worker).contains(&client))
+        .unwrap_or(0)
+}
+
+/// What is written besides the summary and the events.
+struct Files {
+    histogram: Option<HistogramLog>,
+    json: Option<(String, File)>,
+}
+
+impl Files {
+    fn create(options: &Benchmark) -> Result<Self, Failure> {
+        let refused = |path: &str, error: io::Error| {
+            Failure::new(format!(
+                "could not create file \"{path}\": {}",
+                plain(&error)
+            ))
+        };
+        let histogram = options
+            .histogram
+            .as_ref()
+            .map(|path| HistogramLog::create(path).map_err(|error| refused(path, error)));
+        let json = options.json.as_ref().map(|path| {
+            let file = File::create(path).map_err(|error| refused(path, error));
+            file.map(|file| (path.clone(), file))
+        });
+        Ok(Self {
+            histogram: histogram.transpose()?,
+            json: json.transpose()?,
+        })
+    }
+}
+
+fn write_json(mut file: File, end: &Value) -> io::Result<()> {
+    writeln!(file, "{end}")
+}

@@ -1,0 +1,536 @@
+//! Options of `-i`: which dataset is made, and how it is loaded.
+
+use std::thread::available_parallelism;
+
+use pgdyno_dataset::pgbench::{Method, Partitions, Persistence, Schema};
+use pgdyno_dataset::{Beginning, Chunks, Dataset, Pieces, Sbtest, Step, Table, Tpcc, Way};
+
+use super::option_row::Row;
+use super::option_values::{Connection, EventSink, I32, Seed, partition_method, partitions, steps};
+use super::tpcc_options::{TpccCheck, TpccOptions};
+use crate::called_as::CalledAs;
+use crate::messages::Failure;
+
+/// Connections at most when nobody says how many.
+const WORKERS_MOST: usize = 8;
+/// Rows in a chunk at most when nobody says how many: at its end a COPY leaves some pages empty.
+const CHUNK_ROWS_MOST: u64 = 1_000_000;
+/// Chunks for each connection at least, so that all end at about the same time.
+const CHUNKS_A_WORKER: u64 = 4;
+const DEFAULT_TABLE_SIZE: u32 = 10_000;
+const DEFAULT_SEED: u64 = 1;
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DatasetChoice {
+    Pgbench(Schema),
+    Sbtest(Sbtest),
+    Tpcc(Tpcc),
+}
+
+impl DatasetChoice {
+    #[must_use]
+    pub fn dataset(&self) -> &dyn Dataset {
+        match self {
+            Self::Pgbench(schema) => schema,
+            Self::Sbtest(sbtest) => sbtest,
+            Self::Tpcc(tpcc) => tpcc,
+        }
+    }
+}
+
+/// Making the dataset.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Initialize {
+    /// How to reach the server.
+    pub connection: Connection,
+    /// -I, without what -n takes away and with what --foreign-keys adds
+    pub steps: Vec<Step>,
+    /// --dataset; for pgbench's with -s, -F, --unlogged-tables, and where tables lie and how they
+    /// are divided
+    pub dataset: DatasetChoice,
+    /// --load-workers, --load-chunk, --resume
+    pub way: Way,
+    /// -q
+    pub quiet: bool,
+    /// --tpcc-check
+    pub check: Option<TpccCheck>,
+    /// --events
+    pub events: Option<EventSink>,
+    /// --parent-lease
+    pub parent_lease: bool,
+}
+
+/// What was given of these options.
+#[derive(Default)]
+pub(super) struct InitializeOptions {
+    /// -i
+    pub wanted: bool,
+    pub steps: Option<Vec<Step>>,
+    pub fillfactor: Option<u32>,
+    pub no_vacuum: bool,
+    pub quiet: bool,
+    pub scale: Option<i64>,
+    pub foreign_keys: bool,
+    pub index_tablespace: Option<String>,
+    pub tablespace: Option<String>,
+    pub partitions: u32,
+    pub partition_method: Option<Method>,
+    pub unlogged: bool,
+    pub dataset: Option<String>,
+    pub sizes: SbtestSizes,
+    pub workers: Option<usize>,
+    pub chunk_rows: Option<u64>,
+    pub resume: bool,
+}
+
+/// Sizes of sysbench's tables, for a dataset or a workload.
+#[derive(Default)]
+pub(super) struct SbtestSizes {
+    pub tables: Option<u32>,
+    pub table_size: Option<u32>,
+}
+
+const fn row(long: &'static str, help: &'static str) -> Row<InitializeOptions> {
+    Row::new(long, help)
+}
+
+pub(super) const ROWS: &[Row<InitializeOptions>] = &[
+    row("initialize", "invokes initialization mode")
+        .short('i')
+        .flag(|given| &mut given.wanted)
+        .in_any_mode(),
+    row(
+        "init-steps",
+        "run selected initialization steps, in this order\n\
+         d: drop any existing pgbench tables\n\
+         t: create the four tables of pgbench\n\
+         g: generate data, client-side\n\
+         G: generate data, server-side\n\
+         v: invoke VACUUM on the tables\n\
+         p: create primary key indexes on the tables\n\
+         f: create foreign keys between the tables",
+    )
+    .short('I')
+    .takes("[dtgGvpf]+ (default \"dtgvp\")")
+    .set(|given, value| {
+        given.steps = Some(steps(value.text)?);
+        Ok(())
+    }),
+    row("fillfactor", "set fill factor")
+        .short('F')
+        .takes("NUM")
+        .set(|given, value| {
+            given.fillfactor = Some(value.whole(10, 100)? as u32);
+            Ok(())
+        }),
+    row("no-vacuum", "do not run VACUUM during initialization")
+        .short('n')
+        .flag(|given| &mut given.no_vacuum)
+        .in_any_mode(),
+    row("quiet", "quiet logging (one message each 5 seconds)")
+        .short('q')
+        .flag(|given| &mut given.quiet),
+    row("scale", "scaling factor")
+        .short('s')
+        .takes("NUM")
+        .set(|given, value| {
+            given.scale = Some(value.whole(1, I32)?);
+            Ok(())
+        })
+        .in_any_mode(),
+    row(
+        "foreign-keys",
+        "create foreign key constraints between tables",
+    )
+    .flag(|given| &mut given.foreign_keys),
+    row(
+        "index-tablespace",
+        "create indexes in the specified tablespace",
+    )
+    .takes("TABLESPACE")
+    .text(|given| &mut given.index_tablespace),
+    row(
+        "partition-method",
+        "partition pgbench_accounts with this method\n\
+         (default: range)",
+    )
+    .takes("(range|hash)")
+    .set(|given, value| {
+        given.partition_method = Some(partition_method(value.text)?);
+        Ok(())
+    }),
+    row(
+        "partitions",
+        "partition pgbench_accounts into NUM parts\n\
+         (default: 0)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.partitions = partitions(value)?;
+        Ok(())
+    }),
+    row("tablespace", "create tables in the specified tablespace")
+        .takes("TABLESPACE")
+        .text(|given| &mut given.tablespace),
+    row("unlogged-tables", "create tables as unlogged tables").flag(|given| &mut given.unlogged),
+    row(
+        "dataset",
+        "tables of pgbench, of sysbench's oltp scripts or of\n\
+         TPC-C (default: pgbench)",
+    )
+    .takes("pgbench|sbtest|tpcc")
+    .text(|given| &mut given.dataset)
+    .not_in_pgbench(),
+    row("tables", "number of tables of dataset sbtest (default: 1)")
+        .takes("NUM")
+        .set(|given, value| {
+            given.sizes.tables = Some(value.whole(1, 100_000)? as u32);
+            Ok(())
+        })
+        .in_any_mode()
+        .not_in_pgbench(),
+    row(
+        "table-size",
+        "rows in each table of dataset sbtest\n\
+         (default: 10000)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.sizes.table_size = Some(value.whole(1, I32)? as u32);
+        Ok(())
+    })
+    .in_any_mode()
+    .not_in_pgbench(),
+    row(
+        "load-workers",
+        "load over NUM connections (default: as many as CPUs,\n\
+         at most 8, a table or partition each)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.workers = Some(value.whole(1, 1_000)? as usize);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "load-chunk",
+        "commit each NUM rows, so that the load can be resumed\n\
+         within a table (0: tables as wholes, frozen)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.chunk_rows = Some(value.whole(0, I32)? as u64);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "resume",
+        "go on with a load that was broken off, begun with the\n\
+         same options",
+    )
+    .flag(|given| &mut given.resume)
+    .not_in_pgbench(),
+];
+
+impl SbtestSizes {
+    /// As options of a workload.
+    pub fn of_workload(&self) -> Vec<(String, String)> {
+        let sizes = [("tables", self.tables), ("table_size", self.table_size)];
+        sizes
+            .into_iter()
+            .filter_map(|(name, size)| Some((name.to_owned(), size?.to_string())))
+            .collect()
+    }
+}
+
+impl InitializeOptions {
+    /// The steps: -I, without what -n takes away and with what --foreign-keys adds.
+    pub fn steps(&self) -> Vec<Step> {
+        let mut steps = self.steps.clone().unwrap_or_else(|| Step::DEFAULT.to_vec());
+        if self.no_vacuum {
+            steps.retain(|step| *step != Step::Vacuum);
+        }
+        if self.foreign_keys && !steps.contains(&Step::ForeignKeys) {
+            steps.push(Step::ForeignKeys);
+        }
+        steps
+    }
+
+    fn partitions(&self) -> Result<Option<Partitions>, Failure> {
+        match (self.partitions, self.partition_method) {
+            (0, None) => Ok(None),
+            (0, Some(_)) => Err(Failure::new(
+                "--partition-method requires greater than zero --partitions",
+            )),
+            (count, method) => Ok(Some(Partitions {
+                method: method.unwrap_or(Method::Range),
+                count,
+            })),
+        }
+    }
+
+    fn schema(&self) -> Result<Schema, Failure> {
+        Ok(Schema {
+            scale: self.scale.unwrap_or(1) as u32,
+            fillfactor: self.fillfactor.unwrap_or(100),
+            persistence: if self.unlogged {
+                Persistence::Unlogged
+            } else {
+                Persistence::Logged
+            },
+            partitions: self.partitions()?,
+            tablespace: self.tablespace.clone(),
+            index_tablespace: self.index_tablespace.clone(),
+        })
+    }
+
+    /// Whether an option was given that only pgbench's tables have.
+    fn has_of_pgbench(&self) -> bool {
+        self.scale.is_some()
+            || self.fillfactor.is_some()
+            || self.unlogged
+            || self.partitions > 0
+            || self.tablespace.is_some()
+            || self.index_tablespace.is_some()
+    }
+
+    /// Refuses options of other datasets than `name`.
+    fn refuse_others(&self, name: &str, has_seed: bool, tpcc: &TpccOptions) -> Result<(), Failure> {
+        let has_sizes = self.sizes.tables.is_some() || self.sizes.table_size.is_some();
+        for (is_given, options, owners) in [
+            (has_sizes, "--tables and --table-size", &["sbtest"][..]),
+            (has_seed, "--random-seed", &["sbtest", "tpcc"]),
+            (
+                tpcc.of_load(),
+                "--warehouses, --tpcc-profile, --order-line-partitions and --tpcc-check",
+                &["tpcc"],
+            ),
+        ] {
+            if is_given && !owners.contains(&name) {
+                let owners = owners.join(" or --dataset=");
+                let message = format!("{options} can only be used with --dataset={owners}");
+                return Err(Failure::new(message));
+            }
+        }
+        if self.has_of_pgbench() && matches!(name, "sbtest" | "tpcc") {
+            let size = match name {
+                "sbtest" => "--tables and --table-size",
+                _ => "--warehouses",
+            };
+            return Err(Failure::new(format!(
+                "-s, -F, --partitions, --unlogged-tables and tablespaces cannot be used with --dataset={name}"
+            ))
+            .hint(format!("Its size is given by {size}.")));
+        }
+        Ok(())
+    }
+
+    /// The dataset; `seed` is None without --random-seed.
+    pub fn dataset(
+        &self,
+        seed: Option<Seed>,
+        tpcc: &TpccOptions,
+    ) -> Result<DatasetChoice, Failure> {
+        let schema = self.schema()?;
+        let name = self.dataset.as_deref().unwrap_or("pgbench");
+        self.refuse_others(name, seed.is_some(), tpcc)?;
+        let seed = || match seed {
+            None | Some(Seed::Default) => Ok(DEFAULT_SEED),
+            Some(Seed::Fixed(seed)) => Ok(seed),
+            Some(Seed::Time | Seed::Strong) => Err(Failure::new(
+                "a load needs a number as its random seed, so that it can be made again",
+            )),
+        };
+        match name {
+            "pgbench" => Ok(DatasetChoice::Pgbench(schema)),
+            "sbtest" => Ok(DatasetChoice::Sbtest(Sbtest {
+                tables: self.sizes.tables.unwrap_or(1),
+                table_size: self.sizes.table_size.unwrap_or(DEFAULT_TABLE_SIZE),
+                seed: seed()?,
+            })),
+            "tpcc" => Ok(DatasetChoice::Tpcc(tpcc.dataset(seed()?)?)),
+            other => Err(Failure::new(format!("unrecognized dataset \"{other}\""))
+                .hint("There are \"pgbench\", \"sbtest\" and \"tpcc\".")),
+        }
+    }
+
+    pub fn way(&self, called_as: CalledAs, dataset: &dyn Dataset) -> Way {
+        if called_as == CalledAs::Pgbench {
+            return Way::OneTransaction;
+        }
+        let cores = available_parallelism().map_or(1, usize::from);
+        Way::Chunks(Chunks {
+            workers: self.workers.unwrap_or(cores.min(WORKERS_MOST)),
+            pieces: self.pieces(&dataset.tables()),
+            beginning: if self.resume {
+                Beginning::Resume
+            } else {
+                Beginning::Anew
+            },
+        })
+    }
+
+    /// Relations as wholes, which is the least work for the server, unless more connections were
+    /// asked for than would have something to do.
+    fn pieces(&self, tables: &[Table]) -> Pieces {
+        let workers = match (self.chunk_rows, self.workers) {
+            (Some(0), _) | (None, None | Some(1)) => return Pieces::Relations,
+            (Some(rows), _) => return Pieces::Rows(rows),
+            (None, Some(workers)) => workers as u64,
+        };
+        let parts = tables.iter().flat_map(Table::part_rows);
+        let (all, largest) = parts.fold((0, 0), |(all, largest), rows| {
+            (all + rows, rows.max(largest))
+        });
+        // more than one and a half times its share of the work
+        if largest * workers * 2 > all * 3 {
+            let rows = largest.div_ceil(workers * CHUNKS_A_WORKER);
+            Pieces::Rows(rows.clamp(1, CHUNK_ROWS_MOST))
+        } else {
+            Pieces::Relations
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::options::{Request, read};
+
+    fn init_as(called_as: CalledAs, args: &[&str]) -> Result<Initialize, String> {
+        let args = ["-i"].iter().chain(args).map(ToString::to_string).collect();
+        match read(args, None, called_as) {
+            Ok(Request::Initialize(init)) => Ok(*init),
+            other => Err(format!("{other:?}")),
+        }
+    }
+
+    fn chunks(args: &[&str]) -> Chunks {
+        match init_as(CalledAs::Pgdrive, args).expect("a load").way {
+            Way::Chunks(chunks) => chunks,
+            Way::OneTransaction => panic!("in one transaction"),
+        }
+    }
+
+    #[test]
+    fn under_pgbenchs_name_a_load_is_pgbenchs() {
+        let init = init_as(CalledAs::Pgbench, &["-s", "9"]).expect("a load");
+        assert_eq!(init.way, Way::OneTransaction);
+        for option in [
+            "dataset",
+            "tables",
+            "table-size",
+            "load-workers",
+            "load-chunk",
+            "resume",
+        ] {
+            let said = init_as(CalledAs::Pgbench, &[&format!("--{option}")]);
+            let said = said.expect_err("a complaint");
+            // two of them begin as an option of pgbench does
+            let expected = if option == "tables" {
+                "requires an argument"
+            } else {
+                "unrecognized"
+            };
+            assert!(said.contains(expected), "{said}");
+        }
+    }
+
+    #[test]
+    fn relations_are_cut_when_workers_would_be_idle() {
+        for (args, pieces) in [
+            (&["-s", "100"][..], Pieces::Relations),
+            (&["-s", "100", "--load-workers=1"], Pieces::Relations),
+            (&["-s", "100", "--load-workers=4"], Pieces::Rows(625_000)),
+            (&["-s", "9999", "--load-workers=4"], Pieces::Rows(1_000_000)),
+            (
+                &["-s", "100", "--load-workers=4", "--load-chunk=0"],
+                Pieces::Relations,
+            ),
+            (&["-s", "100", "--load-chunk=77"], Pieces::Rows(77)),
+            (
+                &["-s", "100", "--load-workers=4", "--partitions=4"],
+                Pieces::Relations,
+            ),
+            (
+                &["-s", "100", "--load-workers=4", "--partitions=2"],
+                Pieces::Rows(312_500),
+            ),
+            (
+                &["--dataset=sbtest", "--tables=8", "--load-workers=4"],
+                Pieces::Relations,
+            ),
+        ] {
+            assert_eq!(chunks(args).pieces, pieces, "{args:?}");
+        }
+        assert_eq!(chunks(&["--load-workers=4"]).workers, 4);
+        assert_eq!(chunks(&["--resume"]).beginning, Beginning::Resume);
+    }
+
+    #[test]
+    fn datasets_have_options_of_their_own() {
+        let sbtest = init_as(
+            CalledAs::Pgdrive,
+            &[
+                "--dataset=sbtest",
+                "--tables=3",
+                "--table-size=500",
+                "--random-seed=9",
+            ],
+        );
+        let expected = Sbtest {
+            tables: 3,
+            table_size: 500,
+            seed: 9,
+        };
+        assert_eq!(
+            sbtest.expect("a load").dataset,
+            DatasetChoice::Sbtest(expected)
+        );
+        for (args, complaint) in [
+            (&["--dataset=tpch"][..], "unrecognized dataset"),
+            (
+                &["--dataset=tpcc", "-s2"],
+                "cannot be used with --dataset=tpcc",
+            ),
+            (&["--warehouses=2"], "can only be used with --dataset=tpcc"),
+            (
+                &[
+                    "--dataset=tpcc",
+                    "--warehouses=2",
+                    "--order-line-partitions=3",
+                ],
+                "more partitions than warehouses",
+            ),
+            (
+                &["--dataset=tpcc", "--tpcc-profile=tpc"],
+                "unrecognized TPC-C profile",
+            ),
+            (
+                &["--dataset=sbtest", "-s2"],
+                "cannot be used with --dataset=sbtest",
+            ),
+            (&["--tables=2"], "can only be used with --dataset=sbtest"),
+            (
+                &["--random-seed=2"],
+                "can only be used with --dataset=sbtest",
+            ),
+            (
+                &["--dataset=sbtest", "--random-seed=time"],
+                "needs a number",
+            ),
+            (
+                &["--load-workers=0"],
+                "--load-workers must be in range 1..1000",
+            ),
+        ] {
+            let said = init_as(CalledAs::Pgdrive, args).expect_err("a complaint");
+            assert!(said.contains(complaint), "{said}");
+        }
+        let said = init_as(CalledAs::Pgbench, &["--random-seed=2"]).expect_err("a complaint");
+        assert!(
+            said.contains("cannot be used in initialization (-i) mode"),
+            "{said}"
+        );
+    }
+}

@@ -1,0 +1,140 @@
+//! `--lua` and `--workload`: transactions that a Lua script decides.
+
+use super::option_values::{Origin, ScriptChoice};
+use crate::messages::Failure;
+
+/// A Lua script with what is asked of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LuaChoice {
+    pub source: LuaSource,
+    /// --lua-command
+    pub command: String,
+    /// --lua-opt, --tables and --table-size
+    pub options: Vec<(String, String)>,
+    /// --allow-lua-system
+    pub allows_system: bool,
+}
+
+/// What `--check` does with scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Check {
+    /// Reads and compiles them; nothing that a file says is run.
+    Compile,
+    /// Also runs the top level and `init()` of a Lua script, as the start of a load does.
+    Execute,
+}
+
+impl Check {
+    /// Reads the option's argument, which may be left out.
+    pub fn parse(text: &str) -> Result<Self, Failure> {
+        match text {
+            "" => Ok(Self::Compile),
+            "execute" => Ok(Self::Execute),
+            _ => Err(
+                Failure::new(format!("invalid argument of --check: \"{text}\""))
+                    .hint("Give --check or --check=execute."),
+            ),
+        }
+    }
+}
+
+/// Where a Lua script comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LuaSource {
+    /// --lua, a file or the name of a script that is installed with sysbench
+    File(String),
+    /// --workload
+    Workload(String),
+}
+
+/// What was given of these options.
+#[derive(Debug, Default)]
+pub(super) struct LuaOptions {
+    source: Option<LuaSource>,
+    is_twice: bool,
+    pub command: Option<String>,
+    pub options: Vec<(String, String)>,
+    pub allows_system: bool,
+}
+
+/// Reads the argument of --lua-opt.
+pub(super) fn script_option(text: &str) -> Result<(String, String), Failure> {
+    let option = text.split_once('=').ok_or_else(|| {
+        Failure::new(format!("invalid option of a script: \"{text}\""))
+            .hint("Give --lua-opt NAME=VALUE.")
+    })?;
+    Ok((option.0.to_owned(), option.1.to_owned()))
+}
+
+impl LuaOptions {
+    /// Adds a script; there may be one.
+    pub fn add(&mut self, source: LuaSource) {
+        self.is_twice |= self.source.replace(source).is_some();
+    }
+
+    /// The script that was asked for, if one was, with the sizes of its tables.
+    pub fn resolve(mut self, sizes: Vec<(String, String)>) -> Result<Option<LuaChoice>, Failure> {
+        let Some(source) = self.source else {
+            if self.command.is_some() || !self.options.is_empty() {
+                return Err(Failure::new(
+                    "--lua-opt and --lua-command need --lua or --workload",
+                ));
+            }
+            if self.allows_system {
+                return Err(Failure::new("--allow-lua-system needs --lua"));
+            }
+            if !sizes.is_empty() {
+                return Err(Failure::new(
+                    "--tables and --table-size can only be used with -i or --workload",
+                ));
+            }
+            return Ok(None);
+        };
+        if self.is_twice {
+            return Err(Failure::new(
+                "give one --lua or --workload: a load has one Lua script",
+            ));
+        }
+        if matches!(source, LuaSource::Workload(_)) && self.allows_system {
+            return Err(Failure::new("--allow-lua-system needs --lua")
+                .hint("The workloads of --workload do not leave the sandbox."));
+        }
+        if matches!(source, LuaSource::File(_)) && !sizes.is_empty() {
+            return Err(
+                Failure::new("--tables and --table-size cannot be used with --lua")
+                    .hint("Options of a script are given as --lua-opt tables=NUM."),
+            );
+        }
+        self.options.extend(sizes);
+        Ok(Some(LuaChoice {
+            source,
+            command: self.command.unwrap_or_else(|| "run".to_owned()),
+            options: self.options,
+            allows_system: self.allows_system,
+        }))
+    }
+}
+
+impl LuaChoice {
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match &self.source {
+            LuaSource::File(name) | LuaSource::Workload(name) => name,
+        }
+    }
+
+    /// Parameters of the connection among its options.
+    #[must_use]
+    pub fn connection(&self) -> Vec<(&'static str, String)> {
+        pgdyno_lua::connection(&self.options)
+    }
+
+    /// The only script of its load.
+    #[must_use]
+    pub fn script(&self) -> ScriptChoice {
+        ScriptChoice {
+            origin: Origin::Lua(self.name().to_owned()),
+            weight: 1,
+        }
+    }
+}

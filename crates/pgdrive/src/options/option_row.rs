@@ -1,0 +1,197 @@
+//! One row of the table of options: everything the program knows about an option.
+
+use super::option_values::Value;
+use crate::called_as::CalledAs;
+use crate::getopt::Syntax;
+use crate::messages::Failure;
+
+/// An option whose value goes into a `G`, the options of its section of the help.
+pub struct Row<G> {
+    pub syntax: Syntax,
+    /// What it does; lines after the first are indented under it.
+    pub help: &'static str,
+    apply: Apply<G>,
+    modes: Modes,
+    is_in_pgbench: bool,
+    conflict: Option<Conflict<G>>,
+}
+
+enum Apply<G> {
+    Flag(fn(&mut G) -> &mut bool),
+    Text(fn(&mut G) -> &mut Option<String>),
+    Call(fn(&mut G)),
+    Set(fn(&mut G, &Value<'_>) -> Result<(), Failure>),
+}
+
+/// Modes of the program (initialization, benchmarking) that take an option.
+enum Modes {
+    OfItsSection,
+    Any,
+    /// [`Modes::Any`], but of its section under pgbench's name.
+    AnyInPgdrive,
+}
+
+/// What options of a load can exclude.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partner {
+    /// --phases
+    Phases,
+    /// --lua and --workload
+    Lua,
+}
+
+/// What an option cannot be used with, and what to do instead.
+pub struct Conflict<G> {
+    partner: Partner,
+    remedy: &'static str,
+    /// What the message calls the option.
+    called: Option<&'static str>,
+    /// Whether the value that was given does no harm.
+    unless: fn(&G) -> bool,
+}
+
+impl<G> Conflict<G> {
+    pub const fn new(partner: Partner, remedy: &'static str) -> Self {
+        Self {
+            partner,
+            remedy,
+            called: None,
+            unless: |_| false,
+        }
+    }
+
+    /// Names the option together with others of which the same is true.
+    pub const fn called(self, called: &'static str) -> Self {
+        Self {
+            called: Some(called),
+            ..self
+        }
+    }
+
+    pub const fn unless(self, unless: fn(&G) -> bool) -> Self {
+        Self { unless, ..self }
+    }
+}
+
+impl<G> Row<G> {
+    /// An option without a letter and without an argument that does nothing yet.
+    pub const fn new(long: &'static str, help: &'static str) -> Self {
+        Self {
+            syntax: Syntax::new(long),
+            help,
+            apply: Apply::Call(|_| {}),
+            modes: Modes::OfItsSection,
+            is_in_pgbench: true,
+            conflict: None,
+        }
+    }
+
+    pub const fn short(self, letter: char) -> Self {
+        let syntax = self.syntax.short(letter);
+        Self { syntax, ..self }
+    }
+
+    pub const fn takes(self, argument: &'static str) -> Self {
+        let syntax = self.syntax.takes(argument);
+        Self { syntax, ..self }
+    }
+
+    /// Takes an argument that may be left out; `is_argument` tells whether a word that follows is
+    /// it, rather than the name of a database.
+    pub const fn may_take(self, argument: &'static str, is_argument: fn(&str) -> bool) -> Self {
+        let syntax = self.syntax.may_take(argument, is_argument);
+        Self { syntax, ..self }
+    }
+
+    /// Sets a flag.
+    pub const fn flag(self, field: fn(&mut G) -> &mut bool) -> Self {
+        let apply = Apply::Flag(field);
+        Self { apply, ..self }
+    }
+
+    /// Does something else than setting a flag.
+    pub const fn call(self, call: fn(&mut G)) -> Self {
+        let apply = Apply::Call(call);
+        Self { apply, ..self }
+    }
+
+    /// Stores the argument as it is.
+    pub const fn text(self, field: fn(&mut G) -> &mut Option<String>) -> Self {
+        let apply = Apply::Text(field);
+        Self { apply, ..self }
+    }
+
+    /// Parses the argument and stores it.
+    pub const fn set(self, set: fn(&mut G, &Value<'_>) -> Result<(), Failure>) -> Self {
+        let apply = Apply::Set(set);
+        Self { apply, ..self }
+    }
+
+    pub const fn in_any_mode(self) -> Self {
+        let modes = Modes::Any;
+        Self { modes, ..self }
+    }
+
+    pub const fn in_any_mode_of_pgdrive(self) -> Self {
+        let modes = Modes::AnyInPgdrive;
+        Self { modes, ..self }
+    }
+
+    /// Hides it under pgbench's name: results with it are no pgbench results, and loads no pgbench
+    /// loads.
+    pub const fn not_in_pgbench(self) -> Self {
+        let is_in_pgbench = false;
+        Self {
+            is_in_pgbench,
+            ..self
+        }
+    }
+
+    pub const fn not_with(self, conflict: Conflict<G>) -> Self {
+        let conflict = Some(conflict);
+        Self { conflict, ..self }
+    }
+
+    pub fn is_known_as(&self, called_as: CalledAs) -> bool {
+        self.is_in_pgbench || called_as == CalledAs::Pgdrive
+    }
+
+    /// Whether only the mode of its section takes it.
+    pub fn is_of_its_mode(&self, called_as: CalledAs) -> bool {
+        match self.modes {
+            Modes::OfItsSection => true,
+            Modes::Any => false,
+            Modes::AnyInPgdrive => called_as == CalledAs::Pgbench,
+        }
+    }
+
+    /// Parses `value` and stores it in `given`.
+    pub fn apply(&self, given: &mut G, value: &Value<'_>) -> Result<(), Failure> {
+        match self.apply {
+            Apply::Flag(field) => *field(given) = true,
+            Apply::Text(field) => *field(given) = Some(value.text.to_owned()),
+            Apply::Call(call) => call(given),
+            Apply::Set(set) => set(given, value)?,
+        }
+        Ok(())
+    }
+
+    /// Refuses the option, which was given, if `partner` excludes it.
+    pub fn refuse_with(&self, partner: Partner, given: &G) -> Result<(), Failure> {
+        let conflict = self.conflict.as_ref();
+        let Some(conflict) = conflict.filter(|it| it.partner == partner && !(it.unless)(given))
+        else {
+            return Ok(());
+        };
+        let called = match conflict.called {
+            Some(called) => called.to_owned(),
+            None => self.syntax.to_string(),
+        };
+        let remedy = conflict.remedy;
+        let (partner, hint) = match partner {
+            Partner::Phases => ("--phases", format!("Leave {called} out: {remedy}.")),
+            Partner::Lua => ("--lua and --workload", remedy.to_owned()),
+        };
+        Err(Failure::new(format!("{called} cannot be used with {partner}")).hint(hint))
+    }
+}

@@ -1,0 +1,188 @@
+//! The table of all options, by the sections of the help, and what a command line has given of them.
+//!
+//! The parser and the help read the same rows; an option that stands in two sections (`-n`, `-s`)
+//! goes into both.
+
+use super::benchmark_options::{self, BenchmarkOptions};
+use super::common_options::{self, CommonOptions};
+use super::initialize_options::{self, InitializeOptions};
+use super::option_row::{Partner, Row};
+use super::option_values::{Information, Value};
+use super::tpcc_options::{self, TpccOptions};
+use crate::called_as::CalledAs;
+use crate::getopt::Syntax;
+use crate::messages::Failure;
+
+pub struct Section {
+    pub title: &'static str,
+    /// How its options are written, and what they do.
+    pub options: Vec<(Syntax, &'static str)>,
+}
+
+/// What was given, before it is resolved.
+pub(super) struct Given {
+    pub called_as: CalledAs,
+    pub initialize: InitializeOptions,
+    pub load: BenchmarkOptions,
+    pub tpcc: TpccOptions,
+    pub common: CommonOptions,
+    /// Names of all options that were given.
+    names: Vec<&'static str>,
+}
+
+/// The sections with the options that the program has under this name.
+#[must_use]
+pub fn sections(called_as: CalledAs) -> Vec<Section> {
+    fn section<G>(title: &'static str, rows: &[Row<G>], called_as: CalledAs) -> Section {
+        let known = rows.iter().filter(|row| row.is_known_as(called_as));
+        let options = known.map(|row| (row.syntax, row.help)).collect();
+        Section { title, options }
+    }
+    vec![
+        section(
+            "Initialization options",
+            initialize_options::ROWS,
+            called_as,
+        ),
+        section("Benchmarking options", benchmark_options::ROWS, called_as),
+        section("TPC-C options", tpcc_options::ROWS, called_as),
+        section("Common options", common_options::ROWS, called_as),
+    ]
+}
+
+/// What the parser knows: every option once.
+#[must_use]
+pub fn syntax(called_as: CalledAs) -> Vec<Syntax> {
+    let mut all: Vec<Syntax> = Vec::new();
+    for (option, _) in sections(called_as)
+        .into_iter()
+        .flat_map(|section| section.options)
+    {
+        if !all.iter().any(|known| known.long == option.long) {
+            all.push(option);
+        }
+    }
+    all
+}
+
+impl Given {
+    pub fn new(called_as: CalledAs) -> Self {
+        Self {
+            called_as,
+            initialize: InitializeOptions::default(),
+            load: BenchmarkOptions::default(),
+            tpcc: TpccOptions::default(),
+            common: CommonOptions::default(),
+            names: Vec::new(),
+        }
+    }
+
+    /// Takes the option `name` with its argument, which is empty without one.
+    pub fn take(&mut self, name: &'static str, text: &str) -> Result<(), Failure> {
+        fn take<G>(
+            rows: &[Row<G>],
+            given: &mut G,
+            (name, text, called_as): (&str, &str, CalledAs),
+        ) -> Result<(), Failure> {
+            match rows.iter().find(|row| row.syntax.long == name) {
+                Some(row) => row.apply(
+                    given,
+                    &Value {
+                        text,
+                        option: row.syntax,
+                        called_as,
+                    },
+                ),
+                None => Ok(()),
+            }
+        }
+        self.names.push(name);
+        let value = (name, text, self.called_as);
+        take(initialize_options::ROWS, &mut self.initialize, value)?;
+        take(benchmark_options::ROWS, &mut self.load, value)?;
+        take(tpcc_options::ROWS, &mut self.tpcc, value)?;
+        take(common_options::ROWS, &mut self.common, value)
+    }
+
+    /// What is to be printed, once an option has asked for it.
+    pub fn information(&self) -> Option<Information> {
+        let asked = self.common.information.as_ref();
+        asked.or(self.load.information.as_ref()).cloned()
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.names.contains(&name)
+    }
+
+    /// Whether an option was given that only initialization takes.
+    pub fn has_of_initialization(&self) -> bool {
+        self.has_of_mode(initialize_options::ROWS)
+    }
+
+    /// Whether an option was given that only benchmarking takes.
+    pub fn has_of_benchmarking(&self) -> bool {
+        self.has_of_mode(benchmark_options::ROWS)
+    }
+
+    fn has_of_mode<G>(&self, rows: &[Row<G>]) -> bool {
+        let mut of_mode = rows.iter().filter(|row| row.is_of_its_mode(self.called_as));
+        of_mode.any(|row| self.has(row.syntax.long))
+    }
+
+    /// Refuses options that `partner` excludes.
+    pub fn refuse_with(&self, partner: Partner) -> Result<(), Failure> {
+        let mut given = benchmark_options::ROWS
+            .iter()
+            .filter(|row| self.has(row.syntax.long));
+        given.try_for_each(|row| row.refuse_with(partner, &self.load))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: [CalledAs; 2] = [CalledAs::Pgdrive, CalledAs::Pgbench];
+
+    #[test]
+    fn a_row_is_enough_for_the_parser_and_the_help() {
+        for called_as in NAMES {
+            let help = crate::help::text(called_as.name());
+            for option in syntax(called_as) {
+                let entry = format!("--{}", option.long);
+                let is_listed = |line: &str| line.split([' ', '=', '[']).any(|word| word == entry);
+                assert!(help.lines().any(is_listed), "{entry} is not in the help");
+                let argument = option.argument.map(|_| "=1").unwrap_or_default();
+                let (found, complaint) =
+                    crate::getopt::parse(&syntax(called_as), [format!("{entry}{argument}")]);
+                assert_eq!((found.len(), complaint), (1, None), "{entry}");
+            }
+        }
+    }
+
+    #[test]
+    fn names_and_letters_are_unique() {
+        let options = syntax(CalledAs::Pgdrive);
+        for (number, option) in options.iter().enumerate() {
+            let letter = option.short.is_some();
+            let same = |other: &Syntax| letter && other.short == option.short;
+            assert!(!options[..number].iter().any(same), "{option}");
+        }
+        // those that stand in two sections are written alike
+        let all: Vec<_> = sections(CalledAs::Pgdrive)
+            .into_iter()
+            .flat_map(|section| section.options)
+            .collect();
+        for (option, _) in &all {
+            let known = options
+                .iter()
+                .find(|known| known.long == option.long)
+                .expect("it is known");
+            assert_eq!(
+                (known.short, known.argument),
+                (option.short, option.argument),
+                "{option}"
+            );
+        }
+    }
+}

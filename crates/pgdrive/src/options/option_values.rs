@@ -1,0 +1,389 @@
+//! Values of options, read and refused in pgbench's words.
+
+use std::num::IntErrorKind;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+use pgdyno_dataset::Step;
+use pgdyno_dataset::pgbench::Method;
+use pgdyno_engine::schedule::Spacing;
+use pgdyno_engine::spec::{Io, Tries};
+use pgdyno_script::QueryMode;
+
+use crate::called_as::CalledAs;
+use crate::durations;
+use crate::getopt::Syntax;
+use crate::messages::Failure;
+
+/// How to reach the server, as far as the command line says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Connection {
+    /// Database or connection string.
+    pub dbname: Option<String>,
+    /// Keyword and value for each of -h, -p, -U, and before them of a Lua script's pgsql-... options.
+    pub overrides: Vec<(&'static str, String)>,
+    /// --scram-cache
+    pub scram_keys: ScramKeys,
+}
+
+/// What becomes of the keys that SCRAM derives from a password.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ScramKeys {
+    /// They are kept for the next connection.
+    #[default]
+    Kept,
+    /// Every connection derives them, as with libpq.
+    Derived,
+}
+
+/// Where events go.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum EventSink {
+    /// To a file of this name.
+    File(String),
+    /// To standard output; the summary goes to standard error.
+    Stdout,
+}
+
+/// A script by name or file, with its weight.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScriptChoice {
+    pub origin: Origin,
+    pub weight: u32,
+}
+
+/// Where a script comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Built in, by a prefix of its name.
+    Builtin(String),
+    /// A file; `-` is standard input.
+    File(String),
+    /// A Lua script, or a workload of our own: see `Benchmark::lua`.
+    Lua(String),
+    /// Decided while it runs: only its name and those of its statements are known.
+    Driven {
+        name: String,
+        /// What its statements are called.
+        commands: Vec<String>,
+    },
+}
+
+/// What is vacuumed before a load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Vacuum {
+    /// -n
+    Nothing,
+    /// Branches and tellers; history is emptied.
+    Small,
+    /// -v: accounts too.
+    All,
+}
+
+/// Where random sequences come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seed {
+    /// The clock; not said.
+    Default,
+    Time,
+    /// The system's source of randomness.
+    Strong,
+    Fixed(u64),
+}
+
+/// What is printed in place of doing anything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Information {
+    /// --help
+    Help,
+    /// --version
+    Version,
+    /// -b list
+    Builtins,
+    /// --show-script
+    Script(String),
+}
+
+impl ScriptChoice {
+    /// A built-in script with the weight 1.
+    pub fn builtin(name: &str) -> Self {
+        Self {
+            origin: Origin::Builtin(name.to_owned()),
+            weight: 1,
+        }
+    }
+}
+
+pub(super) const I32: i64 = i32::MAX as i64;
+
+/// Starts a second (-R): up to one a nanosecond, which is what the engine's clock tells apart.
+const RATES_PER_S: RangeInclusive<f64> = 1e-9..=1e9;
+
+/// Milliseconds of -L: from one nanosecond to the longest load (-T).
+const LATENCY_LIMITS_MS: RangeInclusive<f64> = 1e-6..=I32 as f64 * 1e3;
+
+/// An option's argument, with what messages about it need.
+pub struct Value<'a> {
+    pub text: &'a str,
+    pub option: Syntax,
+    pub called_as: CalledAs,
+}
+
+impl Value<'_> {
+    fn invalid(&self) -> Failure {
+        let (text, option) = (self.text, self.option);
+        Failure::new(format!("invalid value \"{text}\" for option {option}"))
+    }
+
+    fn out_of_range(&self, least: i64, most: i64) -> Failure {
+        Failure::new(format!("{} must be in range {least}..{most}", self.option))
+    }
+
+    pub fn whole(&self, least: i64, most: i64) -> Result<i64, Failure> {
+        let value = match self.text.trim().parse::<i64>() {
+            Ok(value) => Some(value),
+            // a whole number that is wider than the type is out of range, not malformed
+            Err(error) => match error.kind() {
+                IntErrorKind::PosOverflow | IntErrorKind::NegOverflow => None,
+                _ => return Err(self.invalid()),
+            },
+        };
+        value
+            .filter(|value| (least..=most).contains(value))
+            .ok_or_else(|| self.out_of_range(least, most))
+    }
+
+    /// Whole seconds as pgbench has them, or decimals, which it refuses.
+    pub fn seconds(&self) -> Result<Duration, Failure> {
+        let duration = self.seconds_from(1)?;
+        if duration.is_zero() {
+            return Err(self.out_of_range(1, I32));
+        }
+        Ok(duration)
+    }
+
+    /// Likewise, or 0.
+    pub fn seconds_or_zero(&self) -> Result<Duration, Failure> {
+        self.seconds_from(0)
+    }
+
+    /// `least` is what the error names as the lower limit.
+    fn seconds_from(&self, least: i64) -> Result<Duration, Failure> {
+        let seconds: f64 = self.text.trim().parse().map_err(|_| self.invalid())?;
+        if seconds < 0.0 || seconds > I32 as f64 {
+            return Err(self.out_of_range(least, I32));
+        }
+        // not a number is neither below nor above
+        Duration::try_from_secs_f64(seconds).map_err(|_| self.invalid())
+    }
+}
+
+/// -R
+pub(super) fn rate_per_s(value: &Value<'_>) -> Result<f64, Failure> {
+    let hint = "Give transactions per second, from 1e-9 to 1e9.";
+    within(value, "invalid rate limit", RATES_PER_S, hint)
+}
+
+/// -L
+pub(super) fn latency_limit(value: &Value<'_>) -> Result<Duration, Failure> {
+    let complaint = "invalid latency limit";
+    let hint = format!("Give milliseconds, from 1e-6 to {I32}000.");
+    let limit_ms = within(value, complaint, LATENCY_LIMITS_MS, &hint)?;
+    Duration::try_from_secs_f64(limit_ms / 1e3)
+        .map_err(|_| Failure::new(format!("{complaint}: \"{}\"", value.text)).hint(hint))
+}
+
+/// A number within `range`. Where pgbench refuses it too, its own words have no hint.
+fn within(
+    value: &Value<'_>,
+    complaint: &str,
+    range: RangeInclusive<f64>,
+    hint: &str,
+) -> Result<f64, Failure> {
+    let (text, called_as) = (value.text, value.called_as);
+    let value = text.trim().parse::<f64>().unwrap_or(f64::NAN);
+    if range.contains(&value) {
+        return Ok(value);
+    }
+    let failure = Failure::new(format!("{complaint}: \"{text}\""));
+    let pgbench_takes_it = value > 0.0;
+    if called_as == CalledAs::Pgdrive || pgbench_takes_it {
+        return Err(failure.hint(hint));
+    }
+    Err(failure)
+}
+
+pub(super) fn sampling_rate(value: &Value<'_>) -> Result<f64, Failure> {
+    let (text, called_as) = (value.text, value.called_as);
+    let failure = || Failure::new(format!("invalid sampling rate: \"{text}\""));
+    match (text.trim().parse::<f64>(), called_as) {
+        (Ok(rate), _) if rate > 0.0 && rate <= 1.0 => Ok(rate),
+        (_, CalledAs::Pgbench) => Err(failure()),
+        (_, CalledAs::Pgdrive) => Err(failure().hint("Give a share above 0 and up to 1.")),
+    }
+}
+
+pub(super) fn protocol(text: &str) -> Result<QueryMode, Failure> {
+    match text {
+        "simple" => Ok(QueryMode::Simple),
+        "extended" => Ok(QueryMode::Extended),
+        "prepared" => Ok(QueryMode::Prepared),
+        _ => Err(Failure::new(format!("invalid query mode (-M): \"{text}\""))),
+    }
+}
+
+pub(super) fn io(text: &str) -> Result<Io, Failure> {
+    match text {
+        "auto" => Ok(Io::Auto),
+        "epoll" => Ok(Io::Epoll),
+        "io_uring" => Ok(Io::IoUring),
+        _ => Err(
+            Failure::new(format!("invalid I/O method (--io): \"{text}\""))
+                .hint("Valid methods are \"auto\", \"epoll\" and \"io_uring\"."),
+        ),
+    }
+}
+
+pub(super) fn scram_keys(text: &str) -> Result<ScramKeys, Failure> {
+    match text {
+        "on" => Ok(ScramKeys::Kept),
+        "off" => Ok(ScramKeys::Derived),
+        _ => Err(
+            Failure::new(format!("invalid value of --scram-cache: \"{text}\""))
+                .hint("Valid values are \"on\" and \"off\"."),
+        ),
+    }
+}
+
+pub(super) fn spacing(text: &str) -> Result<Spacing, Failure> {
+    match text {
+        "poisson" => Ok(Spacing::Poisson),
+        "regular" => Ok(Spacing::Regular),
+        _ => Err(
+            Failure::new(format!("invalid arrivals (--arrivals): \"{text}\""))
+                .hint("Valid arrivals are \"poisson\" and \"regular\"."),
+        ),
+    }
+}
+
+pub(super) fn timer_tick(text: &str) -> Result<Duration, Failure> {
+    let tick = durations::parse(text);
+    let allowed = Duration::from_micros(1)..=Duration::from_secs(1);
+    tick.filter(|tick| allowed.contains(tick)).ok_or_else(|| {
+        Failure::new(format!("invalid value \"{text}\" for option --timer-tick"))
+            .hint("Give a time from 1us to 1s with its unit, such as \"1ms\" or \"500us\".")
+    })
+}
+
+pub(super) fn tries(value: &Value<'_>) -> Result<Tries, Failure> {
+    let (text, called_as) = (value.text, value.called_as);
+    let failure = || Failure::new(format!("invalid number of maximum tries: \"{text}\""));
+    match (text.trim().parse::<u32>(), called_as) {
+        (Ok(0), _) => Ok(Tries::Unlimited),
+        (Ok(most), _) => Ok(Tries::AtMost(most)),
+        (Err(_), CalledAs::Pgbench) => Err(failure()),
+        (Err(_), CalledAs::Pgdrive) => {
+            let most = u32::MAX;
+            Err(failure().hint(format!("Give a whole number from 0 (no limit) to {most}.")))
+        }
+    }
+}
+
+pub(super) fn definition(text: &str) -> Result<(String, String), Failure> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+            Ok((name.to_owned(), value.to_owned()))
+        }
+        _ => Err(Failure::new(format!(
+            "invalid variable definition: \"{text}\""
+        ))),
+    }
+}
+
+pub(super) fn script(text: &str, origin: fn(String) -> Origin) -> Result<ScriptChoice, Failure> {
+    let Some((name, weight)) = text.rsplit_once('@') else {
+        return Ok(ScriptChoice {
+            origin: origin(text.to_owned()),
+            weight: 1,
+        });
+    };
+    let number: i64 = weight
+        .parse()
+        .map_err(|_| Failure::new(format!("invalid weight specification: @{weight}")))?;
+    let weight = u32::try_from(number)
+        .ok()
+        .filter(|&weight| i64::from(weight) <= I32)
+        .ok_or_else(|| {
+            Failure::new(format!(
+                "weight specification out of range (0 .. {I32}): {number}"
+            ))
+        })?;
+    Ok(ScriptChoice {
+        origin: origin(name.to_owned()),
+        weight,
+    })
+}
+
+/// Number of a generator, from 0, and of how many.
+pub(super) fn part(text: &str) -> Result<(usize, usize), Failure> {
+    let numbers = text
+        .split_once('/')
+        .and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
+    match numbers {
+        Some((number, of)) if (1..=of).contains(&number) => Ok((number - 1, of)),
+        _ => Err(Failure::new(format!("invalid part of a load: \"{text}\""))
+            .hint("Write the number of this generator and how many there are, as 1/3, 2/3, 3/3.")),
+    }
+}
+
+pub(super) fn seed(text: &str, source: &str) -> Result<Seed, Failure> {
+    match text {
+        "time" => Ok(Seed::Time),
+        "rand" => Ok(Seed::Strong),
+        _ => text.parse().map(Seed::Fixed).map_err(|_| {
+            Failure::new(format!("unrecognized random seed option \"{text}\""))
+                .detail("Expecting an unsigned integer, \"time\" or \"rand\".")
+                .also(format!("error while setting random seed from {source}"))
+        }),
+    }
+}
+
+pub(super) fn steps(text: &str) -> Result<Vec<Step>, Failure> {
+    if text.is_empty() {
+        return Err(Failure::new("no initialization steps specified"));
+    }
+    let letters = text.chars().filter(|letter| *letter != ' ');
+    let step = |letter| {
+        Step::from_letter(letter).ok_or_else(|| {
+            let failure = Failure::new(format!("unrecognized initialization step \"{letter}\""));
+            let allowed = pgdyno_dataset::STEPS;
+            failure.detail(format!("Allowed step characters are: \"{allowed}\"."))
+        })
+    };
+    letters.map(step).collect()
+}
+
+pub(super) fn partition_method(text: &str) -> Result<Method, Failure> {
+    let methods = [Method::Range, Method::Hash];
+    let method = methods
+        .into_iter()
+        .find(|method| text.eq_ignore_ascii_case(method.name()));
+    method.ok_or_else(|| {
+        Failure::new(format!(
+            "invalid partition method, expecting \"range\" or \"hash\", got: \"{text}\""
+        ))
+    })
+}
+
+/// pgbench takes more partitions. Here a load lists all of its parts before it begins, and no server
+/// would plan a query over so many.
+const PARTITIONS_MOST: i64 = 100_000;
+
+pub(super) fn partitions(value: &Value<'_>) -> Result<u32, Failure> {
+    // what pgbench refuses is refused in its words
+    let count = value.whole(0, I32)?;
+    if count > PARTITIONS_MOST {
+        return Err(value.out_of_range(0, PARTITIONS_MOST));
+    }
+    Ok(count as u32)
+}

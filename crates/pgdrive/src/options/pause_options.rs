@@ -1,0 +1,261 @@
+//! `--keying-time` and `--think-time`: pauses around transactions, by script.
+
+use std::time::Duration;
+
+use pgdyno_engine::pacing::{Pacing, Pause};
+use pgdyno_engine::schedule::Arrivals;
+use pgdyno_engine::spec::WeightedProgram;
+
+use crate::messages::Failure;
+
+const FORMS: &str =
+    "Give a time up to a day: \"100ms\", \"2s\", \"fixed:2s\" or \"exponential:12s\" (the mean).";
+
+/// One of the options as it was given.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PauseChoice {
+    /// A script's name or number; None is all of them.
+    script: Option<String>,
+    pause: Pause,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PacingChoice {
+    /// --keying-time
+    pub keying: Vec<PauseChoice>,
+    /// --think-time
+    pub think: Vec<PauseChoice>,
+}
+
+impl PauseChoice {
+    /// Reads `[SCRIPT=]TIME`.
+    ///
+    /// # Errors
+    /// When that is no time.
+    pub fn parse(text: &str, option: &str) -> Result<Self, Failure> {
+        // a script's name may hold the sign, a time does not
+        let (script, time) = match text.rsplit_once('=') {
+            Some((script, time)) => (Some(script.to_owned()), time),
+            None => (None, text),
+        };
+        let pause = pause(time).ok_or_else(|| {
+            Failure::new(format!("invalid time for {option}: \"{text}\"")).hint(FORMS)
+        })?;
+        Ok(Self { script, pause })
+    }
+
+    /// Whether it means script number `number`, from 0.
+    fn means(&self, programs: &[WeightedProgram], number: usize) -> bool {
+        let Some(script) = &self.script else {
+            return true;
+        };
+        // a name that looks like a number is a name
+        let is_name = programs.iter().any(|p| *p.program.name == **script);
+        match script.parse::<usize>() {
+            _ if is_name => *programs[number].program.name == **script,
+            Ok(given) => given == number + 1,
+            Err(_) => false,
+        }
+    }
+}
+
+/// `fixed:2s`, `exponential:12s`, or what is fixed without saying so.
+fn pause(text: &str) -> Option<Pause> {
+    let pause = match text.split_once(':') {
+        None => Pause::Fixed(duration(text)?),
+        Some(("fixed", length)) => Pause::Fixed(duration(length)?),
+        Some(("exponential", mean)) => Pause::Exponential {
+            mean: duration(mean)?,
+        },
+        Some(_) => return None,
+    };
+    match pause {
+        Pause::Fixed(Duration::ZERO) => Some(Pause::None),
+        Pause::Exponential {
+            mean: Duration::ZERO,
+        } => Some(Pause::None),
+        pause => Some(pause),
+    }
+}
+
+/// A number with its unit, at most a day.
+fn duration(text: &str) -> Option<Duration> {
+    const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+    let text = text.trim();
+    let digits = text.find(|c: char| c.is_ascii_alphabetic())?;
+    let (number, unit) = text.split_at(digits);
+    let unit_s = match unit {
+        "us" => 1e-6,
+        "ms" => 1e-3,
+        "s" => 1.0,
+        "min" => 60.0,
+        _ => return None,
+    };
+    let number: f64 = number.trim().parse().ok()?;
+    let duration = Duration::try_from_secs_f64(number * unit_s).ok()?;
+    (duration <= DAY).then_some(duration)
+}
+
+impl PacingChoice {
+    /// Refuses them where starts come from a schedule.
+    ///
+    /// # Errors
+    /// In an open loop.
+    pub fn check(&self, arrivals: Arrivals) -> Result<(), Failure> {
+        let option = match (&self.keying[..], &self.think[..]) {
+            ([], []) => return Ok(()),
+            ([], _) => "--think-time",
+            _ => "--keying-time",
+        };
+        if arrivals == Arrivals::Closed {
+            return Ok(());
+        }
+        let message = format!("{option} cannot be used with a rate (-R/--rate)");
+        Err(Failure::new(message).detail(
+            "With a rate transactions start on a schedule, whenever the ones before have ended; \
+             nobody pauses between them.",
+        ))
+    }
+
+    /// The pauses of every script; one that names a script wins over one that does not, else the
+    /// later wins.
+    ///
+    /// # Errors
+    /// When a script that is named is not there.
+    pub fn resolve(&self, programs: &[WeightedProgram]) -> Result<Vec<Pacing>, Failure> {
+        let scripts = 0..programs.len();
+        for (option, choices) in [
+            ("--keying-time", &self.keying),
+            ("--think-time", &self.think),
+        ] {
+            for choice in choices {
+                if !scripts.clone().any(|number| choice.means(programs, number)) {
+                    return Err(no_script(option, choice, programs));
+                }
+            }
+        }
+        let of = |choices: &[PauseChoice], number| {
+            let meant = choices
+                .iter()
+                .filter(|choice| choice.means(programs, number));
+            let chosen = meant.max_by_key(|choice| choice.script.is_some());
+            chosen.map_or(Pause::None, |choice| choice.pause)
+        };
+        Ok(scripts
+            .map(|number| Pacing {
+                keying: of(&self.keying, number),
+                think: of(&self.think, number),
+            })
+            .collect())
+    }
+}
+
+fn no_script(option: &str, choice: &PauseChoice, programs: &[WeightedProgram]) -> Failure {
+    let script = choice.script.as_deref().unwrap_or_default();
+    let names: Vec<String> = programs
+        .iter()
+        .enumerate()
+        .map(|(number, p)| format!("{} \"{}\"", number + 1, p.program.name))
+        .collect();
+    Failure::new(format!("{option} names no script: \"{script}\""))
+        .hint(format!("The scripts are {}.", names.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pgdyno_script::{QueryMode, Source, Symbols, compile, parse};
+
+    fn programs(names: &[&str]) -> Vec<WeightedProgram> {
+        let program = |name: &&str| {
+            let source = Source {
+                name: (*name).to_owned(),
+                text: "SELECT 1;".to_owned(),
+            };
+            let script = parse(&source).expect("it parses");
+            let program = compile(&script, QueryMode::Simple, &mut Symbols::new());
+            WeightedProgram {
+                program: program.expect("it compiles"),
+                weight: 1,
+            }
+        };
+        names.iter().map(program).collect()
+    }
+
+    fn thinks(given: &[&str], names: &[&str]) -> Result<Vec<Pause>, String> {
+        let parsed = given
+            .iter()
+            .map(|text| PauseChoice::parse(text, "--think-time"));
+        let think: Result<_, Failure> = parsed.collect();
+        let choice = PacingChoice {
+            think: think.map_err(|failure| failure.message)?,
+            ..PacingChoice::default()
+        };
+        let resolved = choice.resolve(&programs(names));
+        let all = resolved.map_err(|failure| failure.message)?;
+        Ok(all.iter().map(|pacing| pacing.think).collect())
+    }
+
+    const fn ms(ms: u64) -> Pause {
+        Pause::Fixed(Duration::from_millis(ms))
+    }
+
+    #[test]
+    fn times_are_read() {
+        let exponential = |mean| Pause::Exponential { mean };
+        for (text, expected) in [
+            ("100ms", ms(100)),
+            ("2s", ms(2000)),
+            ("1.5 min", ms(90_000)),
+            ("250us", Pause::Fixed(Duration::from_micros(250))),
+            ("fixed:2s", ms(2000)),
+            ("exponential:12s", exponential(Duration::from_secs(12))),
+            ("0s", Pause::None),
+            ("exponential:0ms", Pause::None),
+        ] {
+            assert_eq!(thinks(&[text], &["a"]), Ok(vec![expected]), "{text}");
+        }
+        for text in [
+            "",
+            "5",
+            "s",
+            "-1s",
+            "1h",
+            "1e400s",
+            "nans",
+            "infs",
+            "25000min",
+            "normal:1s",
+            "fixed:",
+            "1s=",
+            "exponential:1s:2",
+        ] {
+            let refused = format!("invalid time for --think-time: \"{text}\"");
+            assert_eq!(thinks(&[text], &["a"]), Err(refused));
+        }
+    }
+
+    #[test]
+    fn scripts_are_named_or_numbered() {
+        let names = ["a=b.sql", "<builtin: select only>", "1"];
+        for (given, expected) in [
+            (&["2s"][..], [ms(2000), ms(2000), ms(2000)]),
+            (&["a=b.sql=1ms"], [ms(1), Pause::None, Pause::None]),
+            (&["2=1ms"], [Pause::None, ms(1), Pause::None]),
+            // a script is called so
+            (&["1=1ms"], [Pause::None, Pause::None, ms(1)]),
+            (
+                &["<builtin: select only>=1ms", "3ms", "2=2ms", "4ms"],
+                [ms(4), ms(2), ms(4)],
+            ),
+            (&["2=0s", "3ms"], [ms(3), Pause::None, ms(3)]),
+        ] {
+            assert_eq!(thinks(given, &names), Ok(expected.to_vec()), "{given:?}");
+        }
+        for script in ["4", "0", "a", ""] {
+            let refused = format!("--think-time names no script: \"{script}\"");
+            let given = format!("{script}=1s");
+            assert_eq!(thinks(&[given.as_str()], &names), Err(refused));
+        }
+    }
+}

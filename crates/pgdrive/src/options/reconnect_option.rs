@@ -1,0 +1,112 @@
+//! `--reconnect[=TIME]`.
+
+use std::time::Duration;
+
+use pgdyno_engine::spec::{Limit, OnLoss};
+
+use crate::messages::Failure;
+
+/// Where nothing else ends a run whose server never comes back.
+const OF_COUNTED_RUNS: Duration = Duration::from_secs(60);
+
+/// How long a client may be without a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// As the limit of the run has it.
+    Default,
+    Given(Duration),
+}
+
+/// Whether `word` is a time of this option, and so no database's name.
+#[must_use]
+pub fn is_patience(word: &str) -> bool {
+    !word.is_empty() && Patience::parse(word).is_ok()
+}
+
+impl Patience {
+    /// Reads the option's argument; there may be none.
+    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        if text.is_empty() {
+            return Ok(Self::Default);
+        }
+        let invalid = || {
+            Failure::new(format!("invalid time (--reconnect): \"{text}\"")).hint(
+                "Give a time above 0 and up to 2147483647s, with ms, s, min or h, such as 60s.",
+            )
+        };
+        let number_end = text
+            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .unwrap_or(text.len());
+        let (number, unit) = text.split_at(number_end);
+        let unit_s = match unit.trim() {
+            "ms" => 0.001,
+            "" | "s" => 1.0,
+            "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(invalid()),
+        };
+        let number: f64 = number.parse().map_err(|_| invalid())?;
+        match Duration::try_from_secs_f64(number * unit_s) {
+            Ok(time) if !time.is_zero() && time <= Duration::from_secs(i32::MAX as u64) => {
+                Ok(Self::Given(time))
+            }
+            _ => Err(invalid()),
+        }
+    }
+
+    /// What a lost connection does in a run with this limit; `patience` is None without the option.
+    pub(super) fn resolve(patience: Option<Self>, limit: Limit) -> OnLoss {
+        let patience = match (patience, limit) {
+            (None, _) => return OnLoss::Abort,
+            (Some(Self::Given(time)), _) => Some(time),
+            (Some(Self::Default), Limit::Transactions(_)) => Some(OF_COUNTED_RUNS),
+            (Some(Self::Default), Limit::Duration(_)) => None,
+        };
+        OnLoss::Reconnect { patience }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_units() {
+        for (text, ms) in [
+            ("60", 60_000),
+            ("60s", 60_000),
+            ("1.5s", 1500),
+            ("500ms", 500),
+            ("2min", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            let time = Patience::Given(Duration::from_millis(ms));
+            assert_eq!(Patience::parse(text), Ok(time), "{text}");
+        }
+        for text in ["0", "0s", "s", "-1s", "1d", "1s2", "1..5s", "999999999999h"] {
+            assert!(Patience::parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_run_of_counted_transactions_does_not_wait_for_ever() {
+        let (counted, timed) = (
+            Limit::Transactions(10),
+            Limit::Duration(Duration::from_secs(5)),
+        );
+        let patience = |seconds| OnLoss::Reconnect {
+            patience: Some(Duration::from_secs(seconds)),
+        };
+        assert_eq!(Patience::resolve(None, timed), OnLoss::Abort);
+        assert_eq!(
+            Patience::resolve(Some(Patience::Default), timed),
+            OnLoss::Reconnect { patience: None }
+        );
+        assert_eq!(
+            Patience::resolve(Some(Patience::Default), counted),
+            patience(60)
+        );
+        let given = Some(Patience::Given(Duration::from_secs(3)));
+        assert_eq!(Patience::resolve(given, counted), patience(3));
+    }
+}

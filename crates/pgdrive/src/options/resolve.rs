@@ -1,0 +1,252 @@
+//! From what was given to a complete request.
+
+use pgdyno_engine::load_share::LoadShare;
+use pgdyno_engine::schedule::{Arrivals, Spacing};
+use pgdyno_engine::spec::{Limit, Tries};
+
+use super::benchmark_options::{Benchmark, BenchmarkOptions};
+use super::initialize_options::Initialize;
+use super::lua_options::LuaChoice;
+use super::option_row::Partner;
+use super::option_table::Given;
+use super::option_values::{ScramKeys, ScriptChoice, Vacuum};
+use super::reconnect_option::Patience;
+use super::request::{Request, UsageError};
+use super::tpcc_options::{TpccCheck, TpccLoad};
+use crate::called_as::CalledAs;
+use crate::messages::Failure;
+use crate::workers::Workers;
+
+pub(super) fn resolve(mut given: Given, operands: Vec<String>) -> Result<Request, UsageError> {
+    if given.called_as == CalledAs::Pgbench {
+        given.common.connection.scram_keys = ScramKeys::Derived;
+    }
+    let mut operands = operands.into_iter();
+    if given.common.connection.dbname.is_none() {
+        given.common.connection.dbname = operands.next();
+    }
+    if let Some(extra) = operands.next() {
+        let message = format!("too many command-line arguments (first is \"{extra}\")");
+        return Err(Failure::new(message)
+            .hint(format!(
+                "Try \"{} --help\" for more information.",
+                given.called_as.name()
+            ))
+            .into());
+    }
+    given.tpcc.agree(given.initialize.wanted, given.load.tpcc)?;
+    if given.initialize.wanted {
+        return Ok(Request::Initialize(Box::new(initialize(given)?)));
+    }
+    if given.tpcc.check {
+        return Ok(Request::TpccCheck(tpcc_check(given)?));
+    }
+    if given.has_of_initialization() {
+        return Err(Failure::new(
+            "some of the specified options cannot be used in benchmarking mode",
+        )
+        .into());
+    }
+    Ok(Request::Benchmark(Box::new(benchmark(given)?)))
+}
+
+fn initialize(given: Given) -> Result<Initialize, Failure> {
+    if given.has_of_benchmarking() {
+        return Err(Failure::new(
+            "some of the specified options cannot be used in initialization (-i) mode",
+        ));
+    }
+    let load = &given.load.load;
+    let seed = given.has("random-seed").then_some(load.seed);
+    let dataset = given.initialize.dataset(seed, &given.tpcc)?;
+    let connection = given.common.connection;
+    let check = given.tpcc.check.then(|| TpccCheck {
+        connection: connection.clone(),
+        ..given.tpcc.checks()
+    });
+    Ok(Initialize {
+        connection,
+        check,
+        steps: given.initialize.steps(),
+        way: given.initialize.way(given.called_as, dataset.dataset()),
+        dataset,
+        quiet: given.initialize.quiet,
+        events: given.load.load.events,
+        parent_lease: given.load.load.parent_lease,
+    })
+}
+
+fn tpcc_check(given: Given) -> Result<TpccCheck, Failure> {
+    if given.has_of_initialization() || given.has_of_benchmarking() {
+        return Err(Failure::new(
+            "some of the specified options cannot be used with --tpcc-check",
+        ));
+    }
+    Ok(TpccCheck {
+        connection: given.common.connection,
+        events: given.load.load.events,
+        parent_lease: given.load.load.parent_lease,
+        ..given.tpcc.checks()
+    })
+}
+
+fn benchmark(mut given: Given) -> Result<Benchmark, Failure> {
+    let mut load = given.load.load.clone();
+    load.connection = given.common.connection.clone();
+    load.debug = given.common.debug;
+    load.lua = lua(&mut given, &mut load)?;
+    load.tpcc = tpcc(&given, &mut load)?;
+    if load.scripts.is_empty() {
+        load.scripts.push(ScriptChoice::builtin("tpcb-like"));
+    }
+    if load.scripts.iter().all(|script| script.weight == 0) {
+        return Err(Failure::new("total script weight must not be zero"));
+    }
+    agree_with_phases(&given, &load)?;
+    load.limit = limit(&given.load, &load)?;
+    load.part = part(&given.load, &load)?;
+    let log = std::mem::take(&mut given.load.log);
+    load.log = log.resolve(given.load.duration)?;
+    if load.progress_timestamp && load.progress_s.is_none() {
+        return Err(Failure::new(
+            "--progress-timestamp is allowed only under --progress",
+        ));
+    }
+    load.tries = tries(&given.load, &load)?;
+    load.arrivals = match (given.load.rate_per_s, load.spacing) {
+        (None, _) => Arrivals::Closed,
+        (Some(rate_per_s), Some(Spacing::Regular)) => Arrivals::Regular { rate_per_s },
+        (Some(rate_per_s), _) => Arrivals::Poisson { rate_per_s },
+    };
+    load.pacing.check(load.arrivals)?;
+    if let Some(tpcc) = &load.tpcc {
+        tpcc.agree(load.arrivals, load.phases_file.is_some())?;
+    }
+    if let Some(part) = load.part {
+        load.clients = part.range().len();
+    }
+    load.workers = workers(&given, &load)?;
+    load.drain_limit = load.drain_limit.or(given.called_as.drain_limit());
+    load.vacuum = match (given.load.no_vacuum, given.load.vacuum_all) {
+        _ if load.lua.is_some() || load.tpcc.is_some() => Vacuum::Nothing,
+        (true, _) => Vacuum::Nothing,
+        (false, true) => Vacuum::All,
+        (false, false) => Vacuum::Small,
+    };
+    load.on_loss = Patience::resolve(given.load.reconnect, load.limit);
+    load.parent_lease |= load.lease.is_some();
+    Ok(load)
+}
+
+/// --lua and --workload, whose script is the only one of its load.
+fn lua(given: &mut Given, load: &mut Benchmark) -> Result<Option<LuaChoice>, Failure> {
+    let sizes = given.initialize.sizes.of_workload();
+    let Some(lua) = std::mem::take(&mut given.load.lua).resolve(sizes)? else {
+        return Ok(None);
+    };
+    given.refuse_with(Partner::Lua)?;
+    load.scripts.push(lua.script());
+    // what pgdrive's own options say wins over a script's, as the last one of a name does
+    load.connection.overrides.splice(..0, lua.connection());
+    if given.load.part.is_some() && lua.command != "run" {
+        let message = format!("--part cannot be used with --lua-command={}", lua.command);
+        return Err(Failure::new(message).hint("It is done once, by one generator without --part."));
+    }
+    Ok(Some(lua))
+}
+
+/// --workload=tpcc, which has its own scripts.
+fn tpcc(given: &Given, load: &mut Benchmark) -> Result<Option<TpccLoad>, Failure> {
+    if !given.load.tpcc {
+        return Ok(None);
+    }
+    if !load.scripts.is_empty() {
+        return Err(Failure::new(
+            "-b, -f, -N and -S cannot be used with --workload=tpcc, which has its own scripts",
+        ));
+    }
+    let tpcc = given.tpcc.load();
+    load.scripts = tpcc.scripts();
+    Ok(Some(tpcc))
+}
+
+/// Refuses what a file of phases says itself, and --arrivals without a rate.
+fn agree_with_phases(given: &Given, load: &Benchmark) -> Result<(), Failure> {
+    if load.phases_file.is_some() {
+        return given.refuse_with(Partner::Phases);
+    }
+    if load.spacing.is_some() && given.load.rate_per_s.is_none() {
+        return Err(Failure::new("--arrivals needs a rate")
+            .hint("Give --rate=NUM, or --phases=FILE with rates."));
+    }
+    Ok(())
+}
+
+/// -t or -T
+fn limit(given: &BenchmarkOptions, load: &Benchmark) -> Result<Limit, Failure> {
+    let limit = match (given.transactions, given.duration) {
+        (Some(_), Some(_)) => {
+            return Err(Failure::new(
+                "specify either a number of transactions (-t) or a duration (-T), not both",
+            ));
+        }
+        (Some(transactions), None) => Limit::Transactions(transactions),
+        (None, Some(duration)) => Limit::Duration(duration),
+        (None, None) => load.limit,
+    };
+    if !load.warmup.is_zero() && matches!(limit, Limit::Transactions(_)) {
+        return Err(Failure::new(
+            "a warm-up (--warmup) can only be used with a duration (-T)",
+        ));
+    }
+    Ok(limit)
+}
+
+/// --part; -c are the clients of all parts.
+fn part(given: &BenchmarkOptions, load: &Benchmark) -> Result<Option<LoadShare>, Failure> {
+    if load.await_start && !load.parent_lease && load.lease.is_none() {
+        return Err(Failure::new(
+            "--await-start needs --parent-lease or --lease=SECONDS",
+        ));
+    }
+    let Some((number, of)) = given.part else {
+        return Ok(None);
+    };
+    let clients = load.clients;
+    if clients < of {
+        return Err(Failure::new(format!(
+            "{clients} clients (-c) cannot be shared out to {of} generators (--part)"
+        )));
+    }
+    Ok(Some(LoadShare {
+        number,
+        of,
+        clients,
+    }))
+}
+
+/// --max-tries; errors that a Lua script ignores are tried again until the end of the load.
+fn tries(given: &BenchmarkOptions, load: &Benchmark) -> Result<Tries, Failure> {
+    if load.lua.is_some() {
+        return Ok(given.tries.unwrap_or(Tries::Unlimited));
+    }
+    let tries = given.tries.unwrap_or(load.tries);
+    let ends_by_time = given.duration.is_some() || load.phases_file.is_some();
+    if tries == Tries::Unlimited && load.latency_limit.is_none() && !ends_by_time {
+        return Err(Failure::new(
+            "an unlimited number of transaction tries can only be used with --latency-limit or a duration (-T)",
+        ));
+    }
+    Ok(tries)
+}
+
+/// -j and --max-workers
+fn workers(given: &Given, load: &Benchmark) -> Result<Workers, Failure> {
+    let fixing = match (&load.phases_file, &given.load.reconnect) {
+        (Some(_), _) => Some("--phases"),
+        (None, Some(_)) => Some("--reconnect"),
+        (None, None) => None,
+    };
+    let (jobs, most) = (given.load.jobs, given.load.max_workers);
+    Workers::resolve(jobs, most, load.clients, given.called_as, fixing)
+}

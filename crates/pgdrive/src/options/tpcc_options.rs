@@ -1,0 +1,282 @@
+//! Options of TPC-C: its dataset, its checks and its load.
+
+use pgdyno_dataset::Tpcc;
+use pgdyno_dataset::tpcc::Profile;
+use pgdyno_dataset::tpcc::conditions::Depth;
+use pgdyno_engine::schedule::Arrivals;
+
+use super::option_row::Row;
+use super::option_values::{Connection, EventSink, I32, Origin, ScriptChoice};
+use crate::messages::Failure;
+use crate::tpcc::Variant;
+use crate::tpcc::mix::commands;
+use crate::tpcc::transaction_kind::Kind;
+
+/// The standard has no largest number; ids of order lines' rows are 64 bits wide here.
+const WAREHOUSES_MOST: i64 = I32;
+
+const fn row(long: &'static str, help: &'static str) -> Row<TpccOptions> {
+    Row::new(long, help)
+}
+
+pub(super) const ROWS: &[Row<TpccOptions>] = &[
+    row(
+        "tpcc-profile",
+        "go by HammerDB's rules or by the standard's\n\
+         (default: hammerdb)",
+    )
+    .takes("hammerdb|spec")
+    .set(|given, value| {
+        given.profile = Some(profile(value.text)?);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "tpcc-variant",
+        "how transactions reach the server: functions,\n\
+         procedures, sql or sql-pipelined (default: functions)",
+    )
+    .takes("VARIANT")
+    .set(|given, value| {
+        given.variant = Some(variant(value.text)?);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "warehouses",
+        "warehouses to make (default: 1), or to use (default:\n\
+         all that the database has)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.warehouses = Some(value.whole(1, WAREHOUSES_MOST)? as u32);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "all-warehouses",
+        "a client draws its warehouse for each transaction",
+    )
+    .flag(|given| &mut given.all_warehouses)
+    .not_in_pgbench(),
+    row(
+        "tpcc-pauses",
+        "keying and think time as the standard has it\n\
+         (default: on for spec, off for hammerdb)",
+    )
+    .takes("on|off")
+    .set(|given, value| {
+        given.pauses = Some(pauses(value.text)?);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "order-line-partitions",
+        "with -i: partition order_line into NUM ranges of\n\
+         warehouses (default: none)",
+    )
+    .takes("NUM")
+    .set(|given, value| {
+        given.order_line_partitions = Some(value.whole(1, 10_000)? as u32);
+        Ok(())
+    })
+    .not_in_pgbench(),
+    row(
+        "tpcc-check",
+        "check the standard's consistency conditions 1 to 4,\n\
+         with -i after the load; exit with 3 if one is broken",
+    )
+    .flag(|given| &mut given.check)
+    .not_in_pgbench(),
+    row("thorough", "with --tpcc-check: all 12 conditions")
+        .flag(|given| &mut given.thorough)
+        .not_in_pgbench(),
+];
+
+/// What was given of these options.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(super) struct TpccOptions {
+    pub warehouses: Option<u32>,
+    pub profile: Option<Profile>,
+    pub order_line_partitions: Option<u32>,
+    pub check: bool,
+    pub thorough: bool,
+    pub variant: Option<Variant>,
+    pub all_warehouses: bool,
+    pub pauses: Option<bool>,
+}
+
+/// `--workload=tpcc`: who the clients are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TpccLoad {
+    /// --warehouses; None for all that the database has.
+    pub warehouses: Option<u32>,
+    /// --tpcc-profile
+    pub profile: Profile,
+    /// --tpcc-variant
+    pub variant: Variant,
+    /// Whether a client stays in one warehouse: not with --all-warehouses.
+    pub is_bound: bool,
+    /// --tpcc-pauses
+    pauses: Option<bool>,
+}
+
+impl TpccLoad {
+    /// Whether users pause as the standard has it; HammerDB's do not unless it is asked for.
+    #[must_use]
+    pub fn pauses(&self) -> bool {
+        self.pauses.unwrap_or(self.profile == Profile::Spec)
+    }
+
+    /// Refuses pauses where starts come from a schedule, or phases say how many clients are in use.
+    pub(super) fn agree(&self, arrivals: Arrivals, has_phases: bool) -> Result<(), Failure> {
+        let with = match (arrivals, has_phases) {
+            (Arrivals::Closed, false) => return Ok(()),
+            (_, true) => "--phases",
+            (_, false) => "a rate (-R/--rate)",
+        };
+        if !self.pauses() {
+            return Ok(());
+        }
+        let message = format!("TPC-C's keying and think times cannot be used with {with}");
+        Err(Failure::new(message).hint("Give --tpcc-pauses=off."))
+    }
+
+    /// The scripts of the load.
+    pub(super) fn scripts(&self) -> Vec<ScriptChoice> {
+        let script = |kind: Kind| ScriptChoice {
+            origin: Origin::Driven {
+                name: kind.name().to_owned(),
+                commands: commands(kind, self.variant, self.profile),
+            },
+            weight: kind.weight(self.profile),
+        };
+        Kind::ALL.map(script).into()
+    }
+}
+
+/// `--tpcc-check`: looks whether a database is consistent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TpccCheck {
+    /// How to reach the server.
+    pub connection: Connection,
+    /// --warehouses; None for what the database's mark says.
+    pub warehouses: Option<u32>,
+    /// --tpcc-profile; None likewise.
+    pub profile: Option<Profile>,
+    /// --thorough
+    pub depth: Depth,
+    /// --events
+    pub events: Option<EventSink>,
+    /// --parent-lease
+    pub parent_lease: bool,
+}
+
+impl TpccOptions {
+    /// Whether one was given that a load of another dataset has no use for.
+    pub fn of_load(&self) -> bool {
+        *self != Self::default()
+    }
+
+    /// Refuses options that have no meaning without others; `workload` says whether TPC-C is run.
+    pub fn agree(&self, initialize: bool, workload: bool) -> Result<(), Failure> {
+        let of_load = self.variant.is_some() || self.all_warehouses || self.pauses.is_some();
+        for (is_wrong, message) in [
+            (
+                self.thorough && !self.check,
+                "--thorough can only be used with --tpcc-check",
+            ),
+            (
+                workload && (initialize || self.check),
+                "--workload cannot be used with -i or --tpcc-check",
+            ),
+            (
+                of_load && !workload,
+                "--tpcc-variant, --all-warehouses and --tpcc-pauses can only be used with --workload=tpcc",
+            ),
+            (
+                self.order_line_partitions.is_some() && !initialize,
+                "--order-line-partitions can only be used with -i",
+            ),
+            (
+                !initialize && !self.check && !workload && self.of_load(),
+                "--warehouses and --tpcc-profile can only be used with -i, --tpcc-check or --workload=tpcc",
+            ),
+        ] {
+            if is_wrong {
+                return Err(Failure::new(message));
+            }
+        }
+        Ok(())
+    }
+
+    /// The load of --workload=tpcc.
+    pub fn load(&self) -> TpccLoad {
+        TpccLoad {
+            warehouses: self.warehouses,
+            profile: self.profile.unwrap_or(Profile::Hammerdb),
+            variant: self.variant.unwrap_or(Variant::Functions),
+            is_bound: !self.all_warehouses,
+            pauses: self.pauses,
+        }
+    }
+
+    pub fn dataset(&self, seed: u64) -> Result<Tpcc, Failure> {
+        let warehouses = self.warehouses.unwrap_or(1);
+        if self
+            .order_line_partitions
+            .is_some_and(|count| count > warehouses)
+        {
+            return Err(Failure::new(
+                "--order-line-partitions asks for more partitions than warehouses",
+            )
+            .hint("A partition holds the order lines of whole warehouses."));
+        }
+        Ok(Tpcc {
+            warehouses,
+            profile: self.profile.unwrap_or(Profile::Hammerdb),
+            order_line_partitions: self.order_line_partitions,
+            seed,
+        })
+    }
+
+    /// What --tpcc-check checks; the connection and the events are the program's.
+    pub fn checks(&self) -> TpccCheck {
+        TpccCheck {
+            connection: Connection::default(),
+            warehouses: self.warehouses,
+            profile: self.profile,
+            depth: if self.thorough {
+                Depth::Thorough
+            } else {
+                Depth::Required
+            },
+            events: None,
+            parent_lease: false,
+        }
+    }
+}
+
+fn profile(name: &str) -> Result<Profile, Failure> {
+    Profile::from_name(name).ok_or_else(|| {
+        Failure::new(format!("unrecognized TPC-C profile \"{name}\""))
+            .hint("There are \"hammerdb\" and \"spec\".")
+    })
+}
+
+fn variant(name: &str) -> Result<Variant, Failure> {
+    let mut all = Variant::ALL.into_iter();
+    all.find(|variant| variant.name() == name).ok_or_else(|| {
+        let names = Variant::ALL.map(Variant::name).join(", ");
+        Failure::new(format!("unrecognized TPC-C variant \"{name}\""))
+            .hint(format!("There are {names}."))
+    })
+}
+
+fn pauses(text: &str) -> Result<bool, Failure> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(Failure::new("--tpcc-pauses is either \"on\" or \"off\"")),
+    }
+}

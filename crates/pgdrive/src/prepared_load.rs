@@ -1,0 +1,349 @@
+//! A load that is ready to run: scripts compiled, the database looked at, the engine's specification
+//! complete.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pgdyno_connect::{Params, Session};
+use pgdyno_engine::clock::Clock;
+use pgdyno_engine::commit_ledger::CommitLedger;
+use pgdyno_engine::driver::Drivers;
+use pgdyno_engine::load_share::LoadShare;
+use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::scaling::Scaling;
+use pgdyno_engine::spec::{Initial, Limit, Seeds, Spec, Timing, WeightedProgram};
+use pgdyno_lua::Workload;
+use pgdyno_script::{Rng, SlotId, Symbols, valid_name};
+use pgdyno_wire::printable;
+
+use crate::canceller::Canceller;
+use crate::commit_ledger;
+use crate::connection_params::resolve_params;
+use crate::database_setup::{self, Database};
+use crate::events::Events;
+use crate::lease::Lease;
+use crate::lua;
+use crate::messages::{Failure, Messages, plain};
+use crate::open_files;
+use crate::options::{Benchmark, EventSink, Origin, Seed};
+use crate::run_events::start_event;
+use crate::scripts;
+use crate::tpcc;
+use crate::workers::io_for;
+
+/// A load that is ready to run.
+pub struct Load {
+    pub spec: Spec,
+    pub database: Database,
+    pub scale: i64,
+    /// The Lua script that is run, if it is one.
+    pub workload: Option<Arc<Workload>>,
+    /// What runs alongside the clients of TPC-C, until the load is over.
+    pub tpcc: Option<tpcc::tpcc_load::Ready>,
+}
+
+/// The scripts of a load, compiled.
+struct Scripts {
+    programs: Vec<WeightedProgram>,
+    symbols: Symbols,
+    ledger: Option<CommitLedger>,
+    pacing: Vec<Pacing>,
+}
+
+impl Scripts {
+    fn compile(options: &Benchmark) -> Result<Self, Failure> {
+        let mut symbols = Symbols::new();
+        let mut programs =
+            scripts::load(&options.scripts, options.mode, options.ledger, &mut symbols)?;
+        if options.lua.is_some() && options.per_command {
+            lua::tell_apart(&mut programs);
+        }
+        let ledger = commit_ledger::wanted(options, &programs, &symbols)?;
+        let pacing = match &options.tpcc {
+            Some(tpcc) => tpcc::tpcc_load::pacing(tpcc, &options.pacing, &programs)?,
+            None => options.pacing.resolve(&programs)?,
+        };
+        Ok(Self {
+            programs,
+            symbols,
+            ledger,
+            pacing,
+        })
+    }
+}
+
+/// What random sequences begin with.
+struct RandomSeeds {
+    /// What --random-seed gives.
+    base: u64,
+    seeds: Seeds,
+    /// The value of the variable; None when the command line defines it.
+    default_seed: Option<u64>,
+}
+
+impl RandomSeeds {
+    fn draw(options: &Benchmark, base: u64, most_workers: usize) -> Self {
+        let mut variables = options.variables.iter();
+        let draws_default = !variables.any(|(name, _)| name == "default_seed");
+        let rng = &mut Rng::seed(base);
+        let (seeds, default_seed) = match options.part {
+            None => Seeds::draw(rng, options.clients, most_workers, draws_default),
+            Some(part) => Seeds::draw_for_share(rng, part, most_workers, draws_default),
+        };
+        Self {
+            base,
+            seeds,
+            default_seed,
+        }
+    }
+}
+
+/// What a load's database holds.
+struct Target {
+    database: Database,
+    scale: i64,
+    tpcc: Option<tpcc::tpcc_load::Ready>,
+}
+
+/// Prepares the load, and vacuums as asked.
+///
+/// # Errors
+/// The first thing that keeps the load from running.
+pub fn prepare(
+    options: &Benchmark,
+    messages: &Messages,
+    events: &mut Events,
+    lease: &Lease,
+) -> Result<Load, Failure> {
+    open_files::allow(options.clients, options.workers.upper(options.clients))?;
+    let mut scripts = Scripts::compile(options)?;
+    let mut params = resolve_params(&options.connection, messages)?;
+    params.interrupt = lease.interrupt();
+    let base = seed(options.seed, messages)?;
+    let workers = options.workers;
+    let scaling = workers.scaling(options.clients, &params, options.busy_share);
+    let most_workers = scaling.most(workers.first());
+    let random = RandomSeeds::draw(options, base, most_workers);
+    let workload = lua::open(options, Some(&params), &random.seeds, lease, messages)?;
+    say_start(options, scaling, &scripts, base, events)?;
+    let mut session = database_setup::connect(&params)?;
+    // a statement of the set-up may take as long as any: the vacuum, counting the warehouses
+    let canceller = Canceller::start(&params, &lease.stop);
+    canceller.watch(&mut session);
+    if workload.as_ref().is_none_or(|workload| workload.is_load()) {
+        banner(options, messages, &session.server_version);
+    }
+    if options.debug {
+        say_target(options, &params, messages);
+    }
+    let clock = events.clock();
+    let target = look(options, &params, &mut session, (base, clock), messages)?;
+    let initial = initial(options, target.scale, &random, &mut scripts.symbols)?;
+    database_setup::vacuum(&mut session, options.vacuum, messages);
+    // of several generators the first makes what all use
+    if scripts.ledger.is_some() && options.part.is_none_or(|part| part.number == 0) {
+        commit_ledger::make_table(&mut session)?;
+    }
+    // a TLS session that ends without a word is a line in the server's log; else nothing is lost
+    let _ = session.close();
+    drop(canceller);
+    let log = match &options.log {
+        Some(log) => Some(log.open(workers.first(), most_workers, options.failures_detailed)?),
+        None => None,
+    };
+    let script_drivers = workload
+        .clone()
+        .map(|workload| workload as Arc<dyn Drivers>);
+    let tpcc_drivers = target.tpcc.as_ref().map(tpcc::tpcc_load::Ready::drivers);
+    let mut spec = Spec {
+        params,
+        programs: scripts.programs,
+        drivers: script_drivers.or(tpcc_drivers),
+        symbols: Arc::new(scripts.symbols),
+        initial,
+        scaling,
+        pacing: scripts.pacing,
+        ledger: scripts.ledger,
+        log,
+        seeds: random.seeds,
+        ..settings(options, messages)
+    };
+    if let Some(workload) = &workload {
+        lua::shape(&mut spec, workload.task());
+    }
+    Ok(Load {
+        spec,
+        database: target.database,
+        scale: target.scale,
+        workload,
+        tpcc: target.tpcc,
+    })
+}
+
+/// What of the specification follows from the options alone.
+fn settings(options: &Benchmark, messages: &Messages) -> Spec {
+    let fraction = options.part.map_or(1.0, LoadShare::fraction);
+    let phases = options.phases.as_ref();
+    let called_as = messages.called_as();
+    Spec {
+        mode: options.mode,
+        preparing: called_as.preparing(),
+        pipelining: options.pipelining,
+        clients: options.clients,
+        share: options.part,
+        workers: options.workers.first(),
+        limit: options.limit,
+        drain_limit: options.drain_limit,
+        warmup: options.warmup,
+        arrivals: options.arrivals.at_fraction(fraction),
+        phases: phases.map(|phases| phases.at_fraction(fraction)),
+        timer_tick: options.timer_tick,
+        latency_limit: options.latency_limit,
+        tries: options.tries,
+        timing: match options.per_command {
+            true => Timing::EveryCommand,
+            false => Timing::Statements,
+        },
+        io: io_for(options.io, options.clients),
+        on_error: options.on_error,
+        on_loss: options.on_loss,
+        sessions: options.sessions,
+        debug: options.debug.then(|| messages.program().to_owned()),
+        exit_on_abort: options.exit_on_abort,
+        window: called_as.window(),
+        ..Spec::default()
+    }
+}
+
+/// Writes the event of the start: nothing has been connected to yet.
+fn say_start(
+    options: &Benchmark,
+    scaling: Scaling,
+    scripts: &Scripts,
+    seed: u64,
+    events: &mut Events,
+) -> Result<(), Failure> {
+    let (programs, pacing) = (&scripts.programs, &scripts.pacing);
+    let start = start_event(options, scaling, programs, pacing, seed, events.clock());
+    let _ = events.write("start", start);
+    let Some(error) = events.failure() else {
+        return Ok(());
+    };
+    let (what, why) = (events.name(), plain(error));
+    Err(Failure::new(format!("could not write {what}: {why}")))
+}
+
+/// Looks at what the database holds.
+fn look(
+    options: &Benchmark,
+    params: &Params,
+    session: &mut Session,
+    (seed, clock): (u64, Clock),
+    messages: &Messages,
+) -> Result<Target, Failure> {
+    let mut origins = options.scripts.iter().map(|script| &script.origin);
+    let builtin = origins.any(|origin| matches!(origin, Origin::Builtin(_)));
+    let has_scale = options.scale.is_some();
+    let database = database_setup::look(session, params, builtin, has_scale, messages)?;
+    let tpcc = match &options.tpcc {
+        Some(load) => {
+            let asks = tpcc::server_counts::is_asked_by(options.part, options.limit);
+            let clients = (options.clients, asks);
+            let ready =
+                tpcc::tpcc_load::Ready::new(session, params, load, clients, seed, clock, messages)?;
+            Some(ready)
+        }
+        None => None,
+    };
+    let warehouses = tpcc.as_ref().map(|tpcc| i64::from(tpcc.rules.warehouses));
+    let scale = warehouses.or(database.scale).or(options.scale).unwrap_or(1);
+    Ok(Target {
+        database,
+        scale,
+        tpcc,
+    })
+}
+
+fn seed(seed: Seed, messages: &Messages) -> Result<u64, Failure> {
+    let from_clock = || {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        since.as_micros() as u64
+    };
+    let value = match seed {
+        Seed::Default => return Ok(from_clock()),
+        Seed::Time => from_clock(),
+        Seed::Fixed(value) => value,
+        Seed::Strong => {
+            let mut bytes = [0; 8];
+            let read = std::fs::File::open("/dev/urandom")
+                .and_then(|mut file| io::Read::read_exact(&mut file, &mut bytes));
+            read.map_err(|error| Failure::new("could not generate random seed").detail(error))?;
+            u64::from_ne_bytes(bytes)
+        }
+    };
+    messages.plain(format!("setting random seed to {value}"));
+    Ok(value)
+}
+
+/// Variables as every client starts with them: those of the command line, and pgbench's own that
+/// it does not define.
+fn initial(
+    options: &Benchmark,
+    scale: i64,
+    random: &RandomSeeds,
+    symbols: &mut Symbols,
+) -> Result<Vec<(SlotId, Initial)>, Failure> {
+    let given = &options.variables;
+    let mut initial = Vec::new();
+    for (name, value) in given {
+        if !valid_name(name) {
+            return Err(Failure::new(format!(
+                "option: invalid variable name: \"{name}\""
+            )));
+        }
+        initial.push((symbols.slot(name), Initial::Text(value.clone())));
+    }
+    let default_seed = random.default_seed.unwrap_or(0).cast_signed();
+    for (name, value) in [
+        ("scale", Initial::Int(scale)),
+        ("client_id", Initial::ClientId),
+        ("default_seed", Initial::Int(default_seed)),
+        ("random_seed", Initial::Int(random.base.cast_signed())),
+    ] {
+        if !given.iter().any(|(given, _)| given == name) {
+            initial.push((symbols.slot(name), value));
+        }
+    }
+    Ok(initial)
+}
+
+/// Where the summary goes: events on standard output push it to standard error.
+pub fn summary_out(options: &Benchmark) -> Box<dyn Write> {
+    match options.events {
+        Some(EventSink::Stdout) => Box::new(io::stderr()),
+        _ => Box::new(io::stdout()),
+    }
+}
+
+/// What is connected to, and how much is to be done there.
+fn say_target(options: &Benchmark, params: &Params, messages: &Messages) {
+    let (what, amount) = match options.limit {
+        Limit::Transactions(each) => ("nxacts", each),
+        Limit::Duration(duration) => ("duration", duration.as_secs()),
+    };
+    messages.plain(format!(
+        "target: {} nclients: {} {what}: {amount} dbName: {}",
+        params.display(),
+        options.clients,
+        params.dbname
+    ));
+}
+
+fn banner(options: &Benchmark, messages: &Messages, server: &str) {
+    let line = messages.called_as().banner(server);
+    // a closed output is noticed when the summary is written
+    let _ = writeln!(summary_out(options), "{}", printable(&line));
+}

@@ -1,0 +1,267 @@
+//! The events that frame a run: `start` and `end`.
+
+use std::io;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use pgdyno_engine::clock::Clock;
+use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::report::{Outcome, Report};
+use pgdyno_engine::scaling::Scaling;
+use pgdyno_engine::schedule::{Arrivals, Spacing};
+use pgdyno_engine::spec::{Limit, OnLoss, Pipelining, Spec, Tries, WeightedProgram};
+use pgdyno_script::QueryMode;
+use serde_json::{Value, json};
+
+use crate::commit_ledger;
+use crate::events::{self, Events};
+use crate::exit::Exit;
+use crate::generator_health::{self, Footprint};
+use crate::lua;
+use crate::messages::Failure;
+use crate::options::Benchmark;
+use crate::outages;
+use crate::pauses;
+use crate::phase_events;
+
+/// The `start` event.
+pub fn start_event(
+    options: &Benchmark,
+    scaling: Scaling,
+    programs: &[WeightedProgram],
+    pacing: &[Pacing],
+    seed: u64,
+    clock: Clock,
+) -> Value {
+    let (duration_s, transactions) = match options.limit {
+        Limit::Duration(duration) => (Some(duration.as_secs_f64()), None),
+        Limit::Transactions(each) => (None, Some(each)),
+    };
+    let rate_per_s = match options.arrivals {
+        Arrivals::Closed | Arrivals::Phased(_) => None,
+        Arrivals::Regular { rate_per_s } | Arrivals::Poisson { rate_per_s } => Some(rate_per_s),
+    };
+    let scripts: Vec<Value> = programs
+        .iter()
+        .zip(pacing)
+        .enumerate()
+        .map(|(id, (p, pacing))| script_event(id, p, pacing))
+        .collect();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    json!({
+        "v": events::VERSION,
+        "epoch_us": (since.as_micros() as u64).saturating_sub(clock.now() / 1000),
+        "pgdrive": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "clients": options.clients,
+        "part": options.part.map(|part| json!({
+            "number": part.number + 1,
+            "of": part.of,
+            "clients": part.clients,
+        })),
+        "workers": options.workers.first(),
+        "max_workers": match scaling {
+            Scaling::Fixed => None,
+            Scaling::Automatic(rule) => Some(rule.most),
+        },
+        "protocol": match options.mode {
+            QueryMode::Simple => "simple",
+            QueryMode::Extended => "extended",
+            QueryMode::Prepared => "prepared",
+        },
+        "pipelining": pipelining(options.pipelining),
+        "duration_s": duration_s,
+        "transactions": transactions,
+        "warmup_s": options.warmup.as_secs_f64(),
+        "rate_per_s": rate_per_s,
+        "arrivals": match options.arrivals {
+            Arrivals::Closed => "closed",
+            Arrivals::Regular { .. } | Arrivals::Phased(Spacing::Regular) => "regular",
+            Arrivals::Poisson { .. } | Arrivals::Phased(Spacing::Poisson) => "poisson",
+        },
+        "timer_tick_us": (!options.timer_tick.is_zero()).then_some(options.timer_tick.as_micros() as u64),
+        "phases": phase_events::planned(options.phases.as_ref()),
+        "latency_limit_ms": options.latency_limit.map(|limit| limit.as_secs_f64() * 1e3),
+        "max_tries": match options.tries {
+            Tries::AtMost(most) => most,
+            Tries::Unlimited => 0,
+        },
+        "reconnect": options.on_loss != OnLoss::Abort,
+        "reconnect_s": match options.on_loss {
+            OnLoss::Reconnect { patience } => patience.map(|patience| patience.as_secs_f64()),
+            OnLoss::Abort => None,
+        },
+        "ledger": options.ledger,
+        "seed": seed,
+        "scripts": scripts,
+    })
+}
+
+/// What events call it.
+fn pipelining(pipelining: Pipelining) -> &'static str {
+    match pipelining {
+        Pipelining::Explicit => "explicit",
+        Pipelining::Auto => "auto",
+    }
+}
+
+fn script_event(id: usize, script: &WeightedProgram, pacing: &Pacing) -> Value {
+    let commands = script.program.commands.iter().enumerate();
+    let statements: Vec<Value> = commands
+        .filter(|(_, command)| command.statement.is_some() && command.line > 0)
+        .map(|(id, command)| json!({ "id": id, "line": command.line, "text": command.text }))
+        .collect();
+    json!({
+        "id": id,
+        "name": script.program.name,
+        "weight": script.weight,
+        "keying_time": pauses::event(pacing.keying, None),
+        "think_time": pauses::event(pacing.think, None),
+        "statements": statements,
+    })
+}
+
+/// The `end` event, and the content of --json.
+pub fn end_event(
+    spec: &Spec,
+    report: &Report,
+    exit: Exit,
+    footprint: &Footprint,
+    events: &mut Events,
+) -> Value {
+    let latency = report.latency();
+    let counts = report.counts();
+    let scripts: Vec<Value> = (0..spec.programs.len())
+        .map(|number| script_end(spec, report, number, events))
+        .collect();
+    let errors: Vec<Value> = report
+        .errors
+        .iter()
+        .map(|error| json!({ "sqlstate": error.sqlstate, "message": error.message, "count": error.count }))
+        .collect();
+    let mut end = json!({
+        "outcome": match report.outcome {
+            Outcome::Finished => "finished",
+            Outcome::Interrupted => "interrupted",
+            Outcome::Aborted => "aborted",
+        },
+        "exit_code": exit.code(),
+        "pipelining": pipelining(spec.pipelining),
+        "message": report.errors.first().filter(|_| report.outcome == Outcome::Aborted).map(|error| &error.message),
+        "measured_s": report.measured_s(),
+        "scheduled": report.scheduled(),
+        "succeeded": counts.succeeded,
+        "failed": counts.failed(),
+        "lost": counts.lost,
+        "skipped": counts.skipped,
+        "in_flight": report.in_flight,
+        "unstarted": report.unstarted,
+        "late": counts.late,
+        "retried": counts.retried,
+        "retries": counts.retries,
+        "clients_aborted": report.clients_aborted,
+        "tps": report.tps(),
+        "latency_ns": events::latency(&latency),
+        "histogram": (latency.moments.count > 0).then(|| events.histogram(&latency.histogram)),
+        "scripts": scripts,
+        "phases": phase_events::ended(report, events),
+        "errors": errors,
+        "ledger": report.ledger.as_deref().map(commit_ledger::end_field),
+        "start_late_us": report.start_late / 1000,
+        "cpu_us": cpu_us(),
+        "workers": generator_health::totals(&report.health),
+        "steal_us": footprint.steal_us,
+        "memory": footprint.memory(spec.clients),
+    });
+    if report.left_running > 0 {
+        end["left_running"] = json!(report.left_running);
+    }
+    if spec.drivers.is_some() {
+        end["statements"] = lua::end_fields(report);
+    }
+    if let (Some(outages), Some(end)) = (&report.outages, end.as_object_mut())
+        && let Value::Object(fields) = outages::end_fields(outages, events.origin())
+    {
+        end.extend(fields);
+    }
+    end
+}
+
+fn script_end(spec: &Spec, report: &Report, number: usize, events: &mut Events) -> Value {
+    let program = &spec.programs[number].program;
+    let record = &report.scripts[number];
+    let mut script = events::counts(record);
+    script["script"] = json!(number);
+    let pacing = &spec.pacing[number];
+    script["keying_time"] = pauses::event(pacing.keying, Some(&record.keying));
+    script["think_time"] = pauses::event(pacing.think, Some(&record.think));
+    script["latency_ns"] = events::latency(&record.latency);
+    if record.latency.moments.count > 0 {
+        script["histogram"] = json!(events.histogram(&record.latency.histogram));
+    }
+    let commands = program
+        .commands
+        .iter()
+        .zip(&report.commands[number])
+        .enumerate();
+    let statements: Vec<Value> = commands
+        .filter(|(_, (command, _))| command.statement.is_some())
+        .filter_map(|(id, (command, record))| {
+            let record = record.as_ref()?;
+            let mut statement = json!({
+                "id": id,
+                "executions": record.latency.moments.count,
+                "failures": record.failures,
+                "retries": record.retries,
+                "latency_ns": events::latency(&record.latency),
+            });
+            // who merges parts cannot merge percentiles
+            if spec.share.is_some() && record.latency.moments.count > 0 {
+                statement["histogram"] = json!(events.histogram(&record.latency.histogram));
+            }
+            // a statement that no `start` could tell of
+            if command.line == 0 {
+                statement["text"] = json!(command.text);
+            }
+            Some(statement)
+        })
+        .collect();
+    script["statements"] = json!(statements);
+    script
+}
+
+/// The `end` event of a load that did not begin.
+///
+/// # Errors
+/// See [`Events::write`].
+pub fn end_without_report(events: &mut Events, failure: &Failure) -> io::Result<()> {
+    let fields = json!({
+        "outcome": "failed",
+        "exit_code": Exit::NotBegun.code(),
+        "message": failure.message,
+        "hint": failure.hint,
+        "cpu_us": cpu_us(),
+    });
+    events.write("end", fields)
+}
+
+/// CPU time of the process up to now, microseconds.
+#[must_use]
+pub fn cpu_us() -> Value {
+    let ticks = |text: &str| {
+        text.parse::<u64>().unwrap_or(0) * 1_000_000 / rustix::param::clock_ticks_per_second()
+    };
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // the name in parentheses may hold blanks; utime and stime are fields 14 and 15
+    let fields: Vec<&str> = stat
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    match (fields.get(11), fields.get(12)) {
+        (Some(user), Some(system)) => json!({ "user": ticks(user), "system": ticks(system) }),
+        _ => Value::Null,
+    }
+}

@@ -1,0 +1,213 @@
+//! Before the load: what the database holds, and who the users are.
+
+use std::sync::Arc;
+
+use pgdyno_connect::{Params, Session};
+use pgdyno_dataset::Mark;
+use pgdyno_dataset::mark::Reading;
+use pgdyno_dataset::tpcc::nurand::{self, c_of_load, c_of_run};
+use pgdyno_dataset::tpcc::{Profile, VERSION};
+use pgdyno_engine::clock::{Clock, Nanos};
+use pgdyno_engine::driver::Drivers;
+use pgdyno_engine::pacing::Pacing;
+use pgdyno_engine::spec::{Limit, Spec, WeightedProgram};
+use pgdyno_script::Rng;
+
+use super::deferred::Deferred;
+use super::inputs::{Constants, Rules};
+use super::mix::pauses;
+use super::server_counts::ServerCounts;
+use super::terminal::{Terminals, prepared_statements};
+use super::transaction_kind::Kind;
+use crate::messages::{Failure, Messages};
+use crate::options::{PacingChoice, TpccLoad};
+
+const LOAD_IT: &str =
+    "Load it by \"pgdrive -i --dataset=tpcc --warehouses=NUM\", with the same profile.";
+/// Keeps users' inputs apart from what else the run's seed gives.
+const INPUTS: u64 = 0x7463_5043;
+/// The default seed of a load.
+const SEED_OF_LOAD: u64 = 1;
+
+/// A load that is ready to run.
+#[derive(Debug)]
+pub struct Ready {
+    /// What all users have in common.
+    pub rules: Rules,
+    pub load: TpccLoad,
+    /// Whether users pause as the standard has it.
+    pub pauses: bool,
+    /// Deliveries that are not waited for.
+    pub deferred: Option<Deferred>,
+    /// The server's own counts.
+    pub server: ServerCounts,
+    terminals: Arc<Terminals>,
+}
+
+impl Ready {
+    /// Looks at the database and connects what runs beside the clients; `asks` for the server's own counts.
+    ///
+    /// # Errors
+    /// It holds something else, or the server refuses a connection.
+    pub fn new(
+        session: &mut Session,
+        params: &Params,
+        load: &TpccLoad,
+        (clients, asks): (usize, bool),
+        seed: u64,
+        clock: Clock,
+        messages: &Messages,
+    ) -> Result<Self, Failure> {
+        let rules = rules(session, load, seed, messages)?;
+        let prepared = prepared_statements(load.variant, &rules)
+            .map_err(|error| Failure::new(format!("could not prepare statements: {error}")))?;
+        let deferred = match rules.profile {
+            Profile::Spec => Some(Deferred::start(params, clients, clock)?),
+            Profile::Hammerdb => None,
+        };
+        let terminals = Terminals {
+            rules,
+            variant: load.variant,
+            seed: seed ^ INPUTS,
+            prepared: Arc::new(prepared),
+            deferred: deferred.as_ref().map(Deferred::sender),
+        };
+        Ok(Self {
+            rules,
+            load: load.clone(),
+            pauses: load.pauses(),
+            deferred,
+            server: match asks {
+                true => ServerCounts::start(params, clock)?,
+                false => ServerCounts::of_another(),
+            },
+            terminals: Arc::new(terminals),
+        })
+    }
+
+    /// The load begins at `origin`.
+    pub fn begin(&self, origin: Nanos, spec: &Spec) {
+        let from = origin + spec.warmup.as_nanos() as Nanos;
+        let end = match spec.limit {
+            Limit::Duration(duration) => Some(from + duration.as_nanos() as Nanos),
+            Limit::Transactions(_) => None,
+        };
+        self.server.measure(from, end);
+        if let Some(deferred) = &self.deferred {
+            deferred.measure_from(from);
+        }
+    }
+
+    /// What decides for the clients.
+    #[must_use]
+    pub fn drivers(&self) -> Arc<dyn Drivers> {
+        Arc::clone(&self.terminals) as Arc<dyn Drivers>
+    }
+}
+
+/// Pauses of every script: the standard's where they are on, but for those that the user gave.
+///
+/// # Errors
+/// A script that is named is not there.
+pub fn pacing(
+    load: &TpccLoad,
+    given: &PacingChoice,
+    programs: &[WeightedProgram],
+) -> Result<Vec<Pacing>, Failure> {
+    let chosen = given.resolve(programs)?;
+    if !load.pauses() {
+        return Ok(chosen);
+    }
+    let standard = Kind::ALL.into_iter().map(pauses);
+    let both = standard.zip(chosen).map(|(standard, chosen)| Pacing {
+        keying: match given.keying.is_empty() {
+            true => standard.keying,
+            false => chosen.keying,
+        },
+        think: match given.think.is_empty() {
+            true => standard.think,
+            false => chosen.think,
+        },
+    });
+    Ok(both.collect())
+}
+
+fn rules(
+    session: &mut Session,
+    load: &TpccLoad,
+    seed: u64,
+    messages: &Messages,
+) -> Result<Rules, Failure> {
+    let there = warehouses(session)?;
+    let warehouses = load.warehouses.unwrap_or(there);
+    if warehouses > there {
+        let message = format!("--warehouses={warehouses}, but the database has {there}");
+        return Err(Failure::new(message).hint(LOAD_IT));
+    }
+    let last_name_of_load = match read_mark(session)? {
+        Some(mark) => {
+            agree(&mark, load.profile)?;
+            c_of_load(load.profile, mark.seed.unwrap_or(SEED_OF_LOAD))
+        }
+        None => {
+            messages.warning(
+                "the database has no mark of TPC-C's dataset: its profile and its random constants are not known",
+            );
+            c_of_load(load.profile, SEED_OF_LOAD)
+        }
+    };
+    let mut rng = Rng::seed(seed ^ INPUTS);
+    Ok(Rules {
+        warehouses,
+        profile: load.profile,
+        is_bound: load.is_bound,
+        c: Constants {
+            last_name_of_load,
+            last_name: c_of_run(load.profile, last_name_of_load, rng.next_u64()),
+            customer: rng.range_u64(0, nurand::CUSTOMER),
+            item: rng.range_u64(0, nurand::ITEM),
+        },
+    })
+}
+
+fn warehouses(session: &mut Session) -> Result<u32, Failure> {
+    let counted = session.query_one_value("select count(*) from warehouse");
+    let text = counted.map_err(|error| {
+        Failure::new(format!("could not count the warehouses: {error}")).hint(LOAD_IT)
+    })?;
+    match text.as_deref().and_then(|text| text.parse().ok()) {
+        Some(0) | None => Err(Failure::new("the database has no warehouses").hint(LOAD_IT)),
+        Some(count) => Ok(count),
+    }
+}
+
+fn read_mark(session: &mut Session) -> Result<Option<Mark>, Failure> {
+    let reading = Mark::read(session).map_err(|error| super::check::failure(&error))?;
+    Ok(match reading {
+        Reading::Marked(mark) if mark.dataset == "tpcc" => Some(*mark),
+        _ => None,
+    })
+}
+
+fn agree(mark: &Mark, profile: Profile) -> Result<(), Failure> {
+    if mark.version != VERSION {
+        let message = format!(
+            "the database was loaded by another version of the dataset: {}, not {VERSION}",
+            mark.version
+        );
+        return Err(Failure::new(message).hint(LOAD_IT));
+    }
+    let loaded = mark
+        .options
+        .get("tpcc-profile")
+        .and_then(|name| name.as_str());
+    if loaded != Some(profile.name()) {
+        let message = format!(
+            "the database was loaded for profile {}, not {}",
+            loaded.unwrap_or("unknown"),
+            profile.name()
+        );
+        return Err(Failure::new(message).hint(LOAD_IT));
+    }
+    Ok(())
+}

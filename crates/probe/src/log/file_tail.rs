@@ -1,0 +1,144 @@
+//! What is added to a file.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Read at one look: what a server writes beyond that is passed over, for it would cost the probe too much.
+const MOST_BYTES: u64 = 256 << 10;
+
+#[derive(Debug)]
+pub struct Tail {
+    path: PathBuf,
+    file: File,
+    inode: u64,
+    offset: u64,
+    /// A line without its end.
+    begun: Vec<u8>,
+}
+
+/// What was added since the look before.
+#[derive(Debug, Default)]
+pub struct Lines {
+    /// Whole lines.
+    pub text: String,
+    /// Bytes that were passed over.
+    pub skipped: u64,
+}
+
+impl Tail {
+    /// Opens it, at its end or at its begin.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(path: PathBuf, at_end: bool) -> Result<Self, String> {
+        let file = File::open(&path).map_err(|error| problem(&path, &error))?;
+        let facts = file.metadata().map_err(|error| problem(&path, &error))?;
+        Ok(Self {
+            offset: if at_end { facts.len() } else { 0 },
+            inode: facts.ino(),
+            begun: Vec::new(),
+            path,
+            file,
+        })
+    }
+
+    /// Whether it is this file, and still the one of that name.
+    #[must_use]
+    pub fn is_of(&self, path: &Path) -> bool {
+        let inode = std::fs::metadata(path).map(|facts| facts.ino());
+        self.path == path && inode.is_ok_and(|inode| inode == self.inode)
+    }
+
+    /// What is new.
+    ///
+    /// # Errors
+    /// It cannot be read any more.
+    pub fn lines(&mut self) -> Result<Lines, String> {
+        let lines = self.read();
+        lines.map_err(|error| problem(&self.path, &error))
+    }
+
+    fn read(&mut self) -> std::io::Result<Lines> {
+        let size = self.file.metadata()?.len();
+        let mut lines = Lines::default();
+        if size < self.offset {
+            // truncated: it begins anew
+            self.offset = 0;
+            self.begun.clear();
+        }
+        if size == self.offset {
+            return Ok(lines);
+        }
+        if size - self.offset > MOST_BYTES {
+            lines.skipped = size - self.offset - MOST_BYTES;
+            self.offset += lines.skipped;
+            self.begun.clear();
+        }
+        self.file.seek(SeekFrom::Start(self.offset))?;
+        let mut bytes = std::mem::take(&mut self.begun);
+        let was_begun = bytes.len();
+        (&self.file).take(MOST_BYTES).read_to_end(&mut bytes)?;
+        self.offset += (bytes.len() - was_begun) as u64;
+        let end = bytes.iter().rposition(|byte| *byte == b'\n');
+        let rest = bytes.split_off(end.map_or(0, |end| end + 1));
+        // a line that never ends is not kept for ever
+        if rest.len() as u64 <= MOST_BYTES {
+            self.begun = rest;
+        }
+        lines.text = String::from_utf8_lossy(&bytes).into_owned();
+        Ok(lines)
+    }
+}
+
+fn problem(path: &Path, error: &std::io::Error) -> String {
+    format!(
+        "could not read the server's log {}: {error}",
+        path.display()
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    #[test]
+    fn whole_lines_are_given_once_also_when_it_is_truncated() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = File::create(&path).expect("a file");
+        writeln!(file, "old").expect("written");
+        let mut tail = Tail::open(path.clone(), true).expect("it is there");
+        let mut new = || tail.lines().expect("it is read").text;
+        assert_eq!(new(), "");
+        write!(file, "one\ntw").expect("written");
+        assert_eq!(new(), "one\n");
+        writeln!(file, "o").expect("written");
+        assert_eq!(new(), "two\n");
+        file.set_len(0).expect("truncated");
+        file.seek(SeekFrom::Start(0)).expect("sought");
+        writeln!(file, "x").expect("written");
+        assert_eq!(new(), "x\n");
+        assert!(tail.is_of(&path));
+        std::fs::remove_file(&path).expect("removed");
+        assert!(!tail.is_of(&path));
+    }
+
+    #[test]
+    fn a_flood_is_passed_over_and_counted() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log");
+        let mut file = File::create(&path).expect("a file");
+        let mut tail = Tail::open(path, false).expect("it is there");
+        let flood = "x".repeat(99) + "\n";
+        for _ in 0..10_000 {
+            file.write_all(flood.as_bytes()).expect("written");
+        }
+        writeln!(file, "last").expect("written");
+        let lines = tail.lines().expect("it is read");
+        assert_eq!(lines.skipped, 1_000_005 - MOST_BYTES);
+        assert!(lines.text.ends_with("\nlast\n"));
+    }
+}

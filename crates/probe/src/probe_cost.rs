@@ -1,0 +1,92 @@
+//! What the probe itself costs.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+
+use crate::catalogue::source;
+use crate::output::Output;
+use crate::sample::{Differ, Reading};
+
+/// Statements, and how long answers took; shared by all who send some.
+#[derive(Debug, Default)]
+pub struct Queries {
+    number: AtomicU64,
+    time_us: AtomicU64,
+    /// Process of the session in the server; 0 as long as there is none.
+    session: AtomicU32,
+    /// CPU time of these processes; the host's side adds to it.
+    session_us: AtomicU64,
+    session_seen: AtomicBool,
+}
+
+impl Queries {
+    pub fn add(&self, took: Duration) {
+        let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        self.number.fetch_add(1, Ordering::Relaxed);
+        self.time_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// The server's process that answers from now on.
+    pub fn session_is(&self, pid: u32) {
+        self.session.store(pid, Ordering::Relaxed);
+    }
+
+    /// That process; 0 when there is none.
+    #[must_use]
+    pub fn session(&self) -> u32 {
+        self.session.load(Ordering::Relaxed)
+    }
+
+    /// It has used so much more CPU.
+    pub fn session_used(&self, us: f64) {
+        self.session_us.fetch_add(us as u64, Ordering::Relaxed);
+        self.session_seen.store(true, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+pub struct Own(Differ);
+
+impl Own {
+    /// Counts from the process's begin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Differ::new(source("probe")))
+    }
+
+    pub fn sample(&mut self, output: &Output, queries: &Queries) {
+        let at = output.clock().now();
+        let mut values = vec![
+            ("cpu", cpu_us()),
+            ("written", output.written() as f64),
+            ("queries", queries.number.load(Ordering::Relaxed) as f64),
+            ("query_time", queries.time_us.load(Ordering::Relaxed) as f64),
+            ("late", output.late() as f64),
+        ];
+        if queries.session_seen.load(Ordering::Relaxed) {
+            let us = queries.session_us.load(Ordering::Relaxed);
+            values.push(("server_cpu", us as f64));
+        }
+        values.extend(resident_bytes().map(|bytes| ("resident", bytes)));
+        let reading = Reading {
+            values,
+            ..Reading::default()
+        };
+        output.sample(&self.0.sample(at, vec![reading]));
+    }
+}
+
+/// CPU time of this process.
+#[must_use]
+pub fn cpu_us() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 * 1e6 + (time.tv_nsec as f64 / 1e3).round()
+}
+
+fn resident_bytes() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/statm").ok()?;
+    let pages: f64 = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as f64)
+}

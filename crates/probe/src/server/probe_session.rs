@@ -1,0 +1,174 @@
+//! The probe's session: its settings, its prepared statements, and what its role may not ask.
+
+use pgdyno_connect::{Interrupt, Params, ResultSet, Session, SessionError};
+
+use super::activity;
+use super::queries::of_version;
+use super::query::{OLDEST, Query};
+use super::top_statements::{self, Asking};
+
+/// A session with everything prepared.
+pub struct Asked {
+    session: Session,
+    /// By place; None when the server refused it for good.
+    queries: Vec<Option<&'static Query>>,
+    refused: Vec<(&'static str, String)>,
+    statements: Option<Asking>,
+}
+
+impl Asked {
+    /// Connects and prepares.
+    ///
+    /// # Errors
+    /// In words.
+    pub fn connect(params: &Params) -> Result<Self, String> {
+        let mut session = Session::connect(params).map_err(|error| error.to_string())?;
+        let major = session.server_version_num / 10_000;
+        if major < OLDEST {
+            return Err(format!("the server is older than PostgreSQL {OLDEST}"));
+        }
+        prepare(&mut session, major).map_err(|error| error.to_string())?;
+        let mut asked = Self {
+            session,
+            queries: of_version(major).map(Some).collect(),
+            refused: Vec::new(),
+            statements: None,
+        };
+        asked
+            .prepare_counters()
+            .map_err(|error| error.to_string())?;
+        asked.find_statements().map_err(|error| error.to_string())?;
+        Ok(asked)
+    }
+
+    /// Statements are there when the database has the extension: nothing is made for the probe's sake.
+    fn find_statements(&mut self) -> Result<(), SessionError> {
+        let found = self.run(top_statements::FIND)?;
+        self.statements = Asking::read(&found);
+        if self.statements.is_some() {
+            // our own are not counted; only superusers may say so
+            return match self.run("SET pg_stat_statements.track = none") {
+                Ok(_) | Err(SessionError::Server(_)) => Ok(()),
+                Err(error) => Err(error),
+            };
+        }
+        if !self.run(top_statements::LOADED)?.rows.is_empty() {
+            let problem = "pg_stat_statements is loaded, but this database lacks it: \
+                           CREATE EXTENSION pg_stat_statements";
+            self.refused.push(("statements", problem.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// How statements are asked for; None where the database lacks them.
+    pub fn statements(&self) -> Option<&Asking> {
+        self.statements.as_ref()
+    }
+
+    /// Statements are not asked for again.
+    pub fn without_statements(&mut self) {
+        self.statements = None;
+    }
+
+    /// A view that is missing, as in servers that are not quite PostgreSQL, costs its source alone.
+    fn prepare_counters(&mut self) -> Result<(), SessionError> {
+        for (place, slot) in self.queries.iter_mut().enumerate() {
+            let Some(query) = *slot else { continue };
+            let sql = format!("PREPARE pgprobe_{place} AS {}", query.sql);
+            match self.session.simple_query(&sql) {
+                Ok(_) => {}
+                Err(SessionError::Server(error)) => {
+                    *slot = None;
+                    self.refused.push((query.source, error.to_string()));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sources that the server does not know, and what it says; once.
+    pub fn take_refused(&mut self) -> Vec<(&'static str, String)> {
+        std::mem::take(&mut self.refused)
+    }
+
+    /// The server's version as it says it.
+    pub fn version(&self) -> &str {
+        &self.session.server_version
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.session.backend_pid()
+    }
+
+    /// Sources that a server of this version has.
+    pub fn sources(&self) -> impl Iterator<Item = &'static str> {
+        let counters = self.queries.iter().flatten().map(|query| query.source);
+        counters.chain(self.statements.is_some().then_some("statements"))
+    }
+
+    /// How many queries there are.
+    pub fn queries(&self) -> usize {
+        self.queries.len()
+    }
+
+    /// One of them; None when the server refused it for good.
+    pub fn query(&self, place: usize) -> Option<&'static Query> {
+        self.queries.get(place).copied().flatten()
+    }
+
+    /// Another reason to end waits for the server.
+    pub fn interrupt_by(&mut self, interrupt: Interrupt) {
+        self.session.interrupt_by(interrupt);
+    }
+
+    /// What sessions wait for.
+    pub fn activity(&mut self) -> Result<ResultSet, SessionError> {
+        self.run("EXECUTE pgprobe_activity")
+    }
+
+    /// Begins a transaction for counters.
+    pub fn begin(&mut self) -> Result<ResultSet, SessionError> {
+        self.run("BEGIN")
+    }
+
+    pub fn commit(&mut self) -> Result<ResultSet, SessionError> {
+        self.run("COMMIT")
+    }
+
+    /// The counters of the query at `place`. One that is refused is not asked again.
+    pub fn counters(&mut self, place: usize) -> Result<ResultSet, SessionError> {
+        let answer = self.run(&format!("EXECUTE pgprobe_{place}"));
+        if let Err(SessionError::Server(error)) = &answer {
+            // a syntax or a right, or not supported at all: it will not be otherwise later
+            let code = error.code.as_ref();
+            let is_refused = code.is_some_and(|code| ["42", "0A"].contains(&code.class()));
+            if is_refused {
+                self.queries[place] = None;
+            }
+            // the transaction has failed; the others go on in one of their own
+            self.run("ROLLBACK")?;
+            self.run("BEGIN")?;
+        }
+        answer
+    }
+
+    /// The last statement's result.
+    pub fn run(&mut self, sql: &str) -> Result<ResultSet, SessionError> {
+        Ok(self.session.simple_query(sql)?.pop().unwrap_or_default())
+    }
+}
+
+fn prepare(session: &mut Session, major: i32) -> Result<(), SessionError> {
+    let mut settings = String::from(
+        "SET search_path = pg_catalog; SET default_transaction_read_only = on;
+         SET statement_timeout = '5s'; SET lock_timeout = '100ms'; SET max_parallel_workers_per_gather = 0;",
+    );
+    if major >= 11 {
+        settings.push_str("SET jit = off;");
+    }
+    session.simple_query(&settings)?;
+    let sql = format!("PREPARE pgprobe_activity AS {}", activity::statement(major));
+    session.simple_query(&sql)?;
+    Ok(())
+}

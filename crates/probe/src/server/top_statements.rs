@@ -1,0 +1,275 @@
+//! What statements cost, by pg_stat_statements: where the database has it, and never put there by the probe.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use pgdyno_connect::{ResultSet, SessionError};
+use serde_json::{Map, Value};
+
+use super::counters::readings;
+use crate::catalogue::{Source, source};
+use crate::clock::Stamp;
+use crate::sample::{Differ, Labels, Row, Sample};
+
+/// How often they are looked at.
+pub const EVERY: Duration = Duration::from_secs(10);
+
+/// How many the line at the end tells of.
+const MOST_AT_THE_END: usize = 100;
+/// Of a text, in characters.
+const LONGEST_TEXT: usize = 2000;
+const BY: &str = "exec_time";
+
+/// Metrics, each with the columns that it may be in: the newest extension's first.
+const COLUMNS: &[(&str, &[&str])] = &[
+    ("calls", &["calls"]),
+    ("rows", &["rows"]),
+    ("exec_time", &["total_exec_time", "total_time"]),
+    ("plans", &["plans"]),
+    ("plan_time", &["total_plan_time"]),
+    ("blocks_hit", &["shared_blks_hit"]),
+    ("blocks_read", &["shared_blks_read"]),
+    ("blocks_dirtied", &["shared_blks_dirtied"]),
+    ("blocks_written", &["shared_blks_written"]),
+    ("read_time", &["shared_blk_read_time", "blk_read_time"]),
+    ("write_time", &["shared_blk_write_time", "blk_write_time"]),
+    ("temp_read", &["temp_blks_read"]),
+    ("temp_written", &["temp_blks_written"]),
+    ("wal_records", &["wal_records"]),
+    ("wal_full_page_images", &["wal_fpi"]),
+    ("wal", &["wal_bytes"]),
+    ("wal_buffers_full", &["wal_buffers_full"]),
+];
+
+/// How a server is asked, once it is known to have them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asking {
+    pub counters: String,
+    texts: String,
+    metrics: Vec<&'static str>,
+}
+
+/// Whether the database has the extension, with its schema and columns.
+pub const FIND: &str =
+    "SELECT /* pgprobe */ quote_ident(n.nspname), string_agg(a.attname::text, ',')
+     FROM pg_extension AS e JOIN pg_namespace AS n ON n.oid = e.extnamespace
+       JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname = e.extname
+       JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE e.extname = 'pg_stat_statements' GROUP BY 1";
+
+/// Whether the server has loaded it; without the right to see that, no row.
+pub const LOADED: &str =
+    "SELECT /* pgprobe */ 1 FROM pg_settings WHERE name = 'shared_preload_libraries'
+     AND setting LIKE '%pg_stat_statements%'";
+
+impl Asking {
+    /// From the answer to [`FIND`]; None where the database lacks it.
+    #[must_use]
+    pub fn read(answer: &ResultSet) -> Option<Self> {
+        let [schema, columns] = answer.rows.first()?.as_slice() else {
+            return None;
+        };
+        let known: HashSet<&str> = columns.as_deref()?.split(',').collect();
+        let figures = COLUMNS.iter().filter_map(|(metric, candidates)| {
+            let column = candidates.iter().find(|column| known.contains(*column))?;
+            Some((*metric, format!("sum(s.{column}) AS {metric}")))
+        });
+        let (metrics, figures): (Vec<_>, Vec<_>) = figures.unzip();
+        let figures = figures.join(", ");
+        let schema = schema.as_deref()?;
+        // the probe's own are known by their text where its role may not leave them uncounted
+        let counters = format!(
+            "SELECT /* pgprobe */ s.queryid AS query_id, pg_get_userbyid(s.userid) AS user, d.datname AS database, {figures}
+             FROM {schema}.pg_stat_statements(true) AS s LEFT JOIN pg_database AS d ON d.oid = s.dbid
+             WHERE s.queryid IS NULL OR (s.query NOT LIKE 'PREPARE pgprobe%'
+               AND s.query NOT LIKE '% /* pgprobe */ %') GROUP BY 1, 2, 3"
+        );
+        let texts = format!(
+            "SELECT /* pgprobe */ queryid, CASE WHEN query ILIKE '%password%' THEN '(a statement with a password)'
+               ELSE left(query, {LONGEST_TEXT}) END FROM {schema}.pg_stat_statements(true) WHERE queryid IN"
+        );
+        Some(Self {
+            counters,
+            texts,
+            metrics,
+        })
+    }
+}
+
+/// What they came to: since the look before, and since the first one.
+#[derive(Debug)]
+pub struct Statements {
+    differ: Differ,
+    totals: HashMap<Labels, HashMap<&'static str, f64>>,
+    first: Option<Stamp>,
+    most: usize,
+}
+
+impl Statements {
+    /// Samples have the `most` that took the longest.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        Self {
+            differ: Differ::new(of()),
+            totals: HashMap::new(),
+            first: None,
+            most,
+        }
+    }
+
+    /// Whether they are wanted at all.
+    #[must_use]
+    pub fn are_wanted(&self) -> bool {
+        self.most > 0
+    }
+
+    /// What the answer comes to, and how many statements the role may not see.
+    pub fn sample(&mut self, at: Stamp, answer: &ResultSet) -> (Sample, usize) {
+        let mut readings = readings(of(), answer);
+        let all = readings.len();
+        readings.retain(|reading| reading.key.iter().any(|(name, _)| *name == "query_id"));
+        let hidden = all - readings.len();
+        self.first.get_or_insert(at);
+        let mut sample = self.differ.sample(at, readings);
+        for row in &sample.rows {
+            let total = self.totals.entry(row.labels.clone()).or_default();
+            for (metric, value) in &row.values {
+                *total.entry(metric).or_default() += value;
+            }
+        }
+        // what was not called in the meantime has nothing to say
+        sample
+            .rows
+            .retain(|row| value(&row.values, "calls") > 0.0 || value(&row.values, BY) > 0.0);
+        sort(&mut sample.rows);
+        sample.rows.truncate(self.most);
+        (sample, hidden)
+    }
+
+    /// Those that took the longest in all, and since when.
+    #[must_use]
+    pub fn totals(&self) -> Option<(Stamp, Vec<Row>)> {
+        let first = self.first?;
+        let rows = self.totals.iter().map(|(labels, total)| {
+            let metrics = of().metrics.iter();
+            let values = metrics.filter_map(|metric| Some((metric.name, *total.get(metric.name)?)));
+            Row {
+                labels: labels.clone(),
+                values: values.collect(),
+            }
+        });
+        let mut rows: Vec<Row> = rows
+            .filter(|row| value(&row.values, "calls") > 0.0)
+            .collect();
+        sort(&mut rows);
+        rows.truncate(MOST_AT_THE_END);
+        Some((first, rows))
+    }
+}
+
+fn of() -> &'static Source {
+    source("statements")
+}
+
+fn value(values: &[(&'static str, f64)], name: &str) -> f64 {
+    let found = values.iter().find(|(known, _)| *known == name);
+    found.map_or(0.0, |(_, value)| *value)
+}
+
+fn sort(rows: &mut [Row]) {
+    rows.sort_by(|a, b| value(&b.values, BY).total_cmp(&value(&a.values, BY)));
+}
+
+/// The fields of a `statements` line, with texts, for which `query` asks the server.
+///
+/// # Errors
+/// The server's, or the session's.
+pub fn line(
+    query: impl FnOnce(&str) -> Result<ResultSet, SessionError>,
+    asking: &Asking,
+    since: Stamp,
+    rows: &[Row],
+) -> Result<Map<String, Value>, SessionError> {
+    let mut texts = HashMap::new();
+    let ids: Vec<&str> = rows.iter().filter_map(|row| id(&row.labels)).collect();
+    if !ids.is_empty() {
+        let sql = format!("{} ({})", asking.texts, ids.join(", "));
+        for row in query(&sql)?.rows {
+            if let [Some(id), text] = row.as_slice() {
+                texts.insert(id.clone(), text.clone());
+            }
+        }
+    }
+    let rows = rows.iter().map(|row| {
+        let text = id(&row.labels).and_then(|id| texts.get(id).cloned().flatten());
+        let of_metric = |metric: &&'static str| (*metric, value(&row.values, metric));
+        let mut line = Row {
+            labels: row.labels.clone(),
+            values: asking.metrics.iter().map(of_metric).collect(),
+        }
+        .json();
+        line.insert("text".into(), text.into());
+        Value::Object(line)
+    });
+    let rows: Value = rows.collect();
+    Ok(Map::from_iter([
+        ("since_us".to_owned(), since.t_us.into()),
+        ("rows".to_owned(), rows),
+    ]))
+}
+
+/// A number, as the server wrote it.
+fn id(labels: &Labels) -> Option<&str> {
+    let found = labels.iter().find(|(name, _)| *name == "query_id");
+    found.map(|(_, id)| id.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+
+    fn answer(columns: &[&str], rows: &[&[&str]]) -> ResultSet {
+        let cell = |text: &&str| (!text.is_empty()).then(|| (*text).to_owned());
+        ResultSet {
+            columns: columns.iter().map(|name| (*name).to_owned()).collect(),
+            rows: rows
+                .iter()
+                .map(|row| row.iter().map(cell).collect())
+                .collect(),
+            ..ResultSet::default()
+        }
+    }
+
+    #[test]
+    fn columns_are_those_of_the_extension() {
+        let old = answer(
+            &[],
+            &[&["public", "userid,dbid,queryid,calls,total_time,rows"]],
+        );
+        let asking = Asking::read(&old).expect("it is there");
+        assert!(asking.counters.contains("sum(s.total_time) AS exec_time"));
+        assert!(!asking.counters.contains("wal_bytes"));
+        assert_eq!(Asking::read(&answer(&[], &[])), None);
+    }
+
+    #[test]
+    fn a_statement_that_is_new_counts_from_zero_and_totals_are_of_all() {
+        let columns = ["query_id", "user", "database", "calls", "exec_time"];
+        let at = Clock::start().now();
+        let mut statements = Statements::new(1);
+        let first: &[&[&str]] = &[&["1", "u", "d", "10", "5"], &["", "", "", "3", "3"]];
+        let (sample, hidden) = statements.sample(at, &answer(&columns, first));
+        assert_eq!((sample.rows.len(), hidden), (0, 1));
+        let second: &[&[&str]] = &[&["1", "u", "d", "12", "6"], &["2", "u", "d", "4", "9"]];
+        let (sample, _) = statements.sample(at, &answer(&columns, second));
+        assert_eq!(sample.rows.len(), 1);
+        assert_eq!(id(&sample.rows[0].labels), Some("2"));
+        let (_, totals) = statements.totals().expect("there are some");
+        let told: Vec<_> = totals
+            .iter()
+            .map(|row| (id(&row.labels), value(&row.values, "calls")))
+            .collect();
+        assert_eq!(told, [(Some("2"), 4.0), (Some("1"), 2.0)]);
+    }
+}

@@ -1,0 +1,60 @@
+"""Values of settings as numbers, so that 1GB equals 1024MB, and a default the value that it stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from pgdyno.audit.subject import AuditRun
+
+Value = float | str
+Told = Mapping[str, Mapping[str, str]]
+"""Settings that are not the default, as SHOW prints them, by target and name."""
+
+_NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)\s*(.*)")
+_SIZES = {"B": 1.0, "kB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40}
+_TIMES = {"us": 1e-3, "ms": 1.0, "s": 1e3, "min": 60e3, "h": 3_600e3, "d": 86_400e3}
+
+
+def setting_value(text: str, unit: str | None = None) -> Value:
+    """`text` as bytes, milliseconds or a plain number, whichever it is; a word as it stands.
+
+    `unit` is pg_settings', such as 8kB, for a number that has none of its own.
+    """
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return text
+    number, own = float(found[1]), found[2] or unit or ""
+    times, name = (float(many[1]), many[2]) if (many := _NUMBER.fullmatch(own)) else (1.0, own)
+    if not own:
+        return number
+    size = {**_SIZES, **_TIMES}.get(name)
+    return text if size is None else number * times * size
+
+
+def values_at(run: AuditRun, names: Collection[str]) -> dict[str, dict[str, Value]]:
+    """What the settings `names` were at the first trial of each target that kept them, by target and name."""
+    targets = {trial.number: trial.target for trial in run.trials}
+    swept = {trial.number: trial.point.settings for trial in run.trials}
+    found: dict[str, dict[str, Value]] = {}
+    for row in run.settings(names=sorted(names)) if names else ():
+        if row.setting is not None and row.trial in targets and row.name not in swept[row.trial]:
+            found.setdefault(targets[row.trial], {}).setdefault(row.name, setting_value(row.setting, row.unit))
+    return found
+
+
+def alike(told: Sequence[str | None], kept: Sequence[Value | None]) -> bool:
+    """Whether one setting is the same everywhere: `told` as SHOW prints it, None for the default; `kept` at a trial."""
+    values = {setting_value(text) if text is not None else value for text, value in zip(told, kept, strict=True)}
+    return None not in values and len(values) == 1
+
+
+def alike_settings(run: AuditRun, told: Told, names: Iterable[str]) -> set[str]:
+    """Those of the settings `names` that have one value at all targets of `run`."""
+    names = list(names)
+    kept = values_at(run, names)
+    return {
+        name
+        for name in names
+        if alike([told[target].get(name) for target in told], [kept.get(target, {}).get(name) for target in told])
+    }

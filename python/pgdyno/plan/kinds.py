@@ -1,0 +1,65 @@
+"""The kinds of targets and of rented generators that a plan can have: those of `pgdyno.registry` that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, Union
+
+from pydantic import BaseModel, BeforeValidator, Field
+
+from pgdyno.plan.rented import RentedHosts
+from pgdyno.plan.targets import TargetSpec
+from pgdyno.registry import GENERATORS, KINDS, loaded
+
+_M = TypeVar("_M", bound=BaseModel)
+
+
+def _known(places: Mapping[str, str], base: type[_M]) -> dict[str, type[_M]]:
+    """Classes by kind, without those whose package is not there."""
+    found: dict[str, type[_M]] = {}
+    for kind, place in places.items():
+        module, _, name = place.partition(":")
+        schemas = loaded(module)
+        if schemas is not None:
+            schema = found[kind] = getattr(schemas, name)
+            assert issubclass(schema, base)
+    return found
+
+
+TARGET_KINDS = _known({name: kind.schema for name, kind in KINDS.items()}, TargetSpec)
+GENERATOR_KINDS = _known(GENERATORS, RentedHosts)
+
+
+def kinds_in_words() -> str:
+    """`kind = "embedded" (fetched by pgdyno), …`: kinds with the same summary stand together."""
+    groups: dict[str, list[str]] = {}
+    for kind, schema in TARGET_KINDS.items():
+        groups.setdefault(schema.summary, []).append(f'"{kind}"')
+    return "kind = " + ", ".join(f"{listed(kinds)} ({summary})" for summary, kinds in groups.items())
+
+
+def listed(words: list[str]) -> str:
+    """`a, b or c`."""
+    return " or ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else words[0]
+
+
+def _generator(value: object) -> object:
+    if value is None or value == "here":
+        return None
+    if isinstance(value, (dict, RentedHosts)) and GENERATOR_KINDS:
+        return value
+    quoted = [f'"{kind}"' for kind in GENERATOR_KINDS]
+    table = f", or a table with kind = {listed(quoted)} and an instance" if quoted else ""
+    raise ValueError(f'write "here"{table}')
+
+
+if TYPE_CHECKING:
+    AnyTarget = TargetSpec
+    AnyGenerator = RentedHosts | None
+else:
+    AnyTarget = Annotated[Union[tuple(TARGET_KINDS.values())], Field(discriminator="kind")]  # noqa: UP007
+    _HERE, _HOSTS = Literal["here"], tuple(GENERATOR_KINDS.values())
+    AnyGenerator = Annotated[
+        Union[(*_HOSTS, None)],
+        BeforeValidator(_generator, json_schema_input_type=Union[(_HERE, *_HOSTS)]),
+    ]

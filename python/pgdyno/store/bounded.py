@@ -1,0 +1,134 @@
+"""Files of a run folder that may be from elsewhere: regular files of a bounded size, and JSON that says one thing."""
+
+from __future__ import annotations
+
+import errno
+import json
+import math
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, NoReturn
+
+from pgdyno.errors import StoreError
+from pgdyno.store.storing import storing
+
+MOST_RECORD_BYTES = 32 << 20
+"""Of `manifest.json`, `trial.json` and `cloud.json`: of 10,000 trials, a manifest has about 1 MB."""
+LARGEST_NUMBER = 2**64
+"""No figure of a record is larger: in nanoseconds, 584 years."""
+MOST_US = 10**16
+"""Of an instant, on any clock: 300 years."""
+DEEPEST = 16
+"""Folders within each other, in a run: pgdyno makes four."""
+_DIGITS = 40
+NO_LINKS = "a run folder holds files, no links: replace it by what it points to"
+"""A hint."""
+_DAMAGED = "the file was changed or damaged"
+
+
+def read_record(path: Path) -> bytes:
+    """Content of the record at `path`. Raises StoreError for a link, a pipe, a device, and more than its limit."""
+    with storing("read", path), open_regular(path) as file:
+        content = file.read(MOST_RECORD_BYTES + 1)
+    if len(content) > MOST_RECORD_BYTES:
+        raise StoreError(f"cannot read {path}: it is larger than {MOST_RECORD_BYTES >> 20} MiB", hint=_DAMAGED)
+    return content
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """The file at `path`, open. Raises OSError; StoreError for a link, a pipe and a device."""
+    try:
+        # a pipe would wait for who writes into it; a link may name any file of this machine
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise StoreError(f"cannot read {path}: it is a symbolic link", hint=NO_LINKS) from error
+        raise
+    file = open(handle, "rb")  # noqa: PTH123, SIM115 - of what is open already; the caller closes it
+    try:
+        check_regular(path, os.fstat(handle))
+    except BaseException:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(path: Path, found: os.stat_result) -> None:
+    """Raises StoreError unless `found`, of `path` itself, is a regular file."""
+    if stat.S_ISLNK(found.st_mode):
+        raise StoreError(f"cannot read {path}: it is a symbolic link", hint=NO_LINKS)
+    if not stat.S_ISREG(found.st_mode):
+        raise StoreError(f"cannot read {path}: it is not a regular file", hint=_DAMAGED)
+
+
+def files_below(folder: Path, _depth: int = 1) -> Iterator[Path]:
+    """Files in `folder` and its folders, by path, without hidden ones and links. Raises OSError, and StoreError for a
+    folder that is nested too deep."""
+    if _depth > DEEPEST:
+        raise StoreError(f"cannot read {folder}: it is nested deeper than {DEEPEST} folders", hint=_DAMAGED)
+    for each in sorted(folder.iterdir()):
+        # a link may name any file of this machine
+        if each.name.startswith(".") or each.is_symlink():
+            continue
+        if each.is_dir():
+            yield from files_below(each, _depth + 1)
+        elif each.is_file():
+            yield each
+
+
+def parsed(content: bytes | str) -> Any:  # noqa: ANN401 - JSON of any shape
+    """The JSON that `content` is. Raises ValueError, also for a key that is there twice, for a number that is none
+    or too large, and for what is nested too deep."""
+    try:
+        return json.loads(
+            content, object_pairs_hook=_once, parse_constant=_no_number, parse_float=_number, parse_int=_whole
+        )
+    except RecursionError as error:
+        raise ValueError("it is nested too deep") from error
+
+
+def detail_of(kind: str, detail: str) -> dict[str, Any]:
+    """The other fields of an event of the table `events`. Raises StoreError unless they are a JSON object."""
+    try:
+        found = parsed(detail)
+    except ValueError as error:
+        raise StoreError(f"cannot read the event {kind}: {error}", hint=_DAMAGED) from error
+    if not isinstance(found, dict):
+        raise StoreError(f"cannot read the event {kind}: its detail is no JSON object", hint=_DAMAGED)
+    return found
+
+
+def whole_of(kind: str, detail: str, name: str) -> int | None:
+    """A whole number of these fields; None where they have none of that name. Raises StoreError for another type."""
+    value = detail_of(kind, detail).get(name)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_US):
+        return value
+    raise StoreError(f"cannot read the event {kind}: its {name} is no whole number", hint=_DAMAGED)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the key {twice[:60]!r} is there twice")
+    return found
+
+
+def _no_number(text: str) -> NoReturn:
+    raise ValueError(f"{text} is no number")
+
+
+def _number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value) or abs(value) > LARGEST_NUMBER:
+        raise ValueError(f"the number {text[:_DIGITS]} is too large")
+    return value
+
+
+def _whole(text: str) -> int:
+    if len(text) > _DIGITS or abs(value := int(text)) > LARGEST_NUMBER:
+        raise ValueError(f"the number {text[:_DIGITS]} is too large")
+    return value

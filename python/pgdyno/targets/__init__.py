@@ -1,0 +1,62 @@
+"""Takes a target of the plan, gives a running PostgreSQL.
+
+A plan loads the schemas of its targets from this package; the rest is loaded when it is first used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+# schemas in this package need the plan's classes, and the plan loads them: it has to come first
+import pgdyno.plan  # noqa: F401
+
+if TYPE_CHECKING:
+    from pgdyno.targets.acts import Acts, wait_accepting
+    from pgdyno.targets.home import Home
+    from pgdyno.targets.installation import Installation
+    from pgdyno.targets.leftovers import sweep_leftovers
+    from pgdyno.targets.lock import Use, WhenBusy, host_in_use
+    from pgdyno.targets.open import Found, abilities_of, fetch_target, open_target
+    from pgdyno.targets.progress import Progress, SilentProgress
+    from pgdyno.targets.replication import LagWatch
+    from pgdyno.targets.server import Server
+
+__all__ = [
+    "Acts",
+    "Found",
+    "Home",
+    "Installation",
+    "LagWatch",
+    "Progress",
+    "Server",
+    "SilentProgress",
+    "Use",
+    "WhenBusy",
+    "abilities_of",
+    "fetch_target",
+    "host_in_use",
+    "open_target",
+    "sweep_leftovers",
+    "wait_accepting",
+]
+_PLACES = {
+    "acts": ("Acts", "wait_accepting"),
+    "home": ("Home",),
+    "installation": ("Installation",),
+    "leftovers": ("sweep_leftovers",),
+    "lock": ("Use", "WhenBusy", "host_in_use"),
+    "open": ("Found", "abilities_of", "fetch_target", "open_target"),
+    "progress": ("Progress", "SilentProgress"),
+    "replication": ("LagWatch",),
+    "server": ("Server",),
+}
+"""The module of each public name."""
+_MODULES = {name: module for module, names in _PLACES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Loads the module of a public name (PEP 562)."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,123 @@
+"""What cannot be had of RDS, Aurora and EC2, as far as that is known without asking them."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
+from pgdyno.plan.reserved import SETTING_NAME
+from pgdyno.plan.targets import TargetSpec
+from pgdyno.targets.aws.ec2_checks import check_ec2, check_host
+from pgdyno.targets.aws.parameter_units import in_own_unit, parameter_refusal
+from pgdyno.targets.aws.schema import AuroraTarget, AwsTarget, DatabaseTarget, Ec2Generator, Ec2Target, RdsTarget
+from pgdyno.units import parse_bytes
+
+WIDEST = {4: 8, 6: 32}
+"""The shortest prefix of a network that may be let in, by the version of IP."""
+LEAST_STORAGE = 20 * 1024**3
+"""Of gp3, gp2 and, by a margin, of io1 and io2 for PostgreSQL."""
+STRIPED_FROM = 400 * 1024**3
+"""From here on gp3 of RDS for PostgreSQL takes IOPS and throughput of one's own."""
+
+_GENERATOR = "generator"
+_Where = tuple[str | int, ...]
+
+
+def check_aws(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
+    """Everything of `target` that its service would refuse."""
+    yield from check_networks(where, target.allow, document)
+    yield from _places(where, target, document)
+    if isinstance(target, DatabaseTarget):
+        yield from _database(where, target, document)
+    elif isinstance(target, Ec2Target):
+        yield from check_ec2(where, target, document)
+
+
+def _database(where: _Where, target: DatabaseTarget, document: Document) -> Iterator[Problem]:
+    service = "aurora" if isinstance(target, AuroraTarget) else "rds"
+    yield from _parameters((*where, "parameters"), service, target.parameters, document)
+    if isinstance(target, AuroraTarget):
+        yield from _parameters((*where, "cluster_parameters"), service, target.cluster_parameters, document)
+        if target.clone_of is not None and target.snapshot is not None:
+            yield document.problem((*where, "clone_of"), "excludes snapshot", "remove one of them")
+    if isinstance(target, RdsTarget):
+        yield from _storage(where, target, document)
+    origin = target.snapshot or getattr(target, "clone_of", None)
+    if target.restore == "each-trial" and origin is None:
+        yield document.problem((*where, "restore"), "there is nothing to restore from", "name a snapshot")
+    if target.tls_root is not None and not Path(target.tls_root).expanduser().is_file():
+        yield document.problem((*where, "tls_root"), f"there is no file {target.tls_root}")
+
+
+def _parameters(where: _Where, service: str, parameters: Mapping[str, str], document: Document) -> Iterator[Problem]:
+    for name, value in parameters.items():
+        if SETTING_NAME.fullmatch(name) is None:
+            yield document.problem((*where, name), "is not the name of a parameter", "remove it")
+            continue
+        reason = parameter_refusal(service, name.lower())
+        if reason is not None:
+            yield document.problem((*where, name), f"cannot be set: {reason}", "remove it")
+            continue
+        try:
+            in_own_unit(name, value)
+        except ValueError as error:
+            yield document.problem((*where, name), str(error))
+
+
+def _storage(where: _Where, target: RdsTarget, document: Document) -> Iterator[Problem]:
+    size = parse_bytes(target.storage)
+    if size < LEAST_STORAGE:
+        yield document.problem((*where, "storage"), f"{target.storage} are too little; 20GB are the least")
+    provisioned = target.storage_type in ("io1", "io2")
+    if provisioned and target.iops is None:
+        yield document.problem((*where, "iops"), f"is missing: {target.storage_type} has as many as are paid for")
+    if target.throughput is not None and target.storage_type != "gp3":
+        yield document.problem((*where, "throughput"), "goes only with gp3", "remove it")
+    small = target.storage_type == "gp3" and size < STRIPED_FROM
+    for key in ("iops", "throughput"):
+        given = getattr(target, key) is not None
+        if given and target.storage_type == "gp2":
+            yield document.problem((*where, key), "goes not with gp2, whose size says it", "remove it")
+        elif given and small:
+            message = "gp3 under 400GB has 3,000 IOPS and 125 MB/s, and takes no others"
+            yield document.problem((*where, key), message, "remove it, or use more storage")
+
+
+def check_networks(where: _Where, allow: Sequence[str], document: Document) -> Iterator[Problem]:
+    """Networks that none of ours may be open to."""
+    for place, text in enumerate(allow):
+        path = (*where, "allow", place)
+        try:
+            network = ipaddress.ip_network(text)
+        except ValueError as error:
+            yield document.problem(path, f"is no network: {error}", 'such as "203.0.113.7/32"')
+            continue
+        if network.prefixlen < WIDEST[network.version]:
+            message = f"{text} opens the server to the world, which pgdyno never does"
+            yield document.problem(path, message, "name the generator's address alone, or leave it out")
+
+
+def _places(where: _Where, target: AwsTarget, document: Document) -> Iterator[Problem]:
+    for place, zone in enumerate(target.zones):
+        if target.region is not None and not zone.startswith(target.region):
+            yield document.problem((*where, "zones", place), f"{zone} is not in {target.region}")
+
+
+def check_generator(
+    generator: Ec2Generator, targets: Mapping[str, TargetSpec], document: Document
+) -> Iterator[Problem]:
+    """Everything of `generator` that does not go with the rest of the plan, or would be refused."""
+    yield from check_host((_GENERATOR,), generator, document)
+    yield from check_networks((_GENERATOR,), generator.allow, document)
+    regions = set()
+    for name, target in targets.items():
+        if isinstance(target, AwsTarget):
+            regions.add(target.region)
+            continue
+        message = f"target {name} is not rented, and a rented generator only goes to servers that are"
+        yield document.problem((_GENERATOR,), message, 'use generator = "here", or a target of kind ec2, rds or aurora')
+    if len(regions) > 1:
+        yield document.problem((_GENERATOR,), "the servers are in several regions, and it can be in one only")

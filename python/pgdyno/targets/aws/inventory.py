@@ -1,0 +1,195 @@
+"""What of ours there is at Amazon: found by its tags, and by the names in a journal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pgdyno.targets.aws.cloud import Cloud
+from pgdyno.targets.aws.faults import NotThereError
+from pgdyno.targets.aws.journal import Noted
+from pgdyno.targets.aws.kinds import ORDER, Kind, Resource
+from pgdyno.targets.aws.tags import EXPIRES, RUN, by_key, moment_of
+
+PREFIX = "pgdyno-"
+"""Of all names that we give."""
+
+_TAGGED = [{"Name": "tag-key", "Values": [RUN]}]
+
+Answer = dict[str, Any]
+
+
+def by_tag(cloud: Cloud) -> list[Resource]:
+    """Everything in the region that bears our tag, in the order of removal. Raises AwsError."""
+    found = [*_databases(cloud), *_parameters(cloud), *_hosts(cloud), *_volumes(cloud), *_groups(cloud, _TAGGED)]
+    return in_order(each for each in found if each.run)
+
+
+def by_name(cloud: Cloud, noted: Iterable[Noted], run: str) -> list[Resource]:
+    """What a journal notes for the region of `cloud` and is there, whatever tags it bears. Raises AwsError."""
+    found = [each for name in noted if name.region == cloud.region for each in named(cloud, name)]
+    return in_order(replace(each, run=each.run or run) for each in found)
+
+
+class Search:
+    """Looks for all that bears our tag and all that journals name, again and again.
+
+    What a journal names is asked for by its name once. From then on only those names are that were found without our
+    tag: a tag comes with its thing, so that what is made later is found by it.
+    """
+
+    def __init__(self, clouds: Mapping[str, Cloud], noted: Iterable[tuple[Noted, str]]) -> None:
+        """In the regions of `clouds`; `noted` are names with their runs."""
+        self._clouds = clouds
+        self._noted = [each for each in noted if each[0].region in clouds]
+
+    def find(self) -> list[Resource]:
+        """All that is there now, in the order of removal. Raises AwsError."""
+        found = [each for cloud in self._clouds.values() for each in by_tag(cloud)]
+        untagged: list[tuple[Noted, str]] = []
+        for noted, run in self._noted:
+            for each in named(self._clouds[noted.region], noted):
+                if not each.run:
+                    untagged.append((noted, run))
+                found.append(replace(each, run=each.run or run))
+        self._noted = untagged
+        return in_order(found)
+
+
+def in_order(found: Iterable[Resource]) -> list[Resource]:
+    """`found` as it is removed, each once."""
+    distinct = {(each.kind, each.id): each for each in found}
+    return sorted(distinct.values(), key=lambda each: (ORDER.index(each.kind), each.name))
+
+
+def named(cloud: Cloud, noted: Noted) -> list[Resource]:
+    """What is there of that name. Raises AwsError."""
+    by_group_name = [{"Name": "group-name", "Values": [noted.name]}]
+    by_token = [{"Name": "client-token", "Values": [noted.name]}]
+    look = {
+        Kind.DB_INSTANCE: lambda: _instances(cloud, DBInstanceIdentifier=noted.name),
+        Kind.DB_CLUSTER: lambda: _clusters(cloud, DBClusterIdentifier=noted.name),
+        Kind.DB_SNAPSHOT: lambda: _snapshots(cloud, DBSnapshotIdentifier=noted.name),
+        Kind.CLUSTER_SNAPSHOT: lambda: _cluster_snapshots(cloud, DBClusterSnapshotIdentifier=noted.name),
+        Kind.DB_PARAMETERS: lambda: _db_parameters(cloud, DBParameterGroupName=noted.name),
+        Kind.CLUSTER_PARAMETERS: lambda: _cluster_parameters(cloud, DBClusterParameterGroupName=noted.name),
+        Kind.SECURITY_GROUP: lambda: _groups(cloud, by_group_name),
+        Kind.INSTANCE: lambda: _hosts(cloud, by_token),
+    }
+    if noted.kind not in look:
+        return []
+    try:
+        return list(look[noted.kind]())
+    except NotThereError:
+        return []
+
+
+def _resource(cloud: Cloud, kind: Kind, name: str, tags: dict[str, str], state: str = "", detail: str = "") -> Resource:
+    expires = moment_of(tags.get(EXPIRES, ""))
+    return Resource(kind, name, name, cloud.region, tags.get(RUN, ""), expires, state, detail)
+
+
+# ---- databases ----
+
+
+def _databases(cloud: Cloud) -> Iterator[Resource]:
+    yield from _instances(cloud)
+    yield from _clusters(cloud)
+    yield from _snapshots(cloud, SnapshotType="manual")
+    yield from _cluster_snapshots(cloud, SnapshotType="manual")
+
+
+def _instances(cloud: Cloud, **asked: str) -> Iterator[Resource]:
+    for each in cloud.each("rds", "describe_db_instances", "DBInstances", **asked):
+        detail = f"{each['DBInstanceClass']}{_storage(each)}"
+        state = each["DBInstanceStatus"]
+        yield _resource(
+            cloud, Kind.DB_INSTANCE, each["DBInstanceIdentifier"], by_key(each.get("TagList")), state, detail
+        )
+
+
+def _storage(instance: Answer) -> str:
+    if instance.get("DBClusterIdentifier"):
+        return ""
+    return f", {instance.get('AllocatedStorage', 0)} GB {instance.get('StorageType', '')}".rstrip()
+
+
+def _clusters(cloud: Cloud, **asked: str) -> Iterator[Resource]:
+    for each in cloud.each("rds", "describe_db_clusters", "DBClusters", **asked):
+        name, state = each["DBClusterIdentifier"], each["Status"]
+        yield _resource(cloud, Kind.DB_CLUSTER, name, by_key(each.get("TagList")), state)
+
+
+def _snapshots(cloud: Cloud, **asked: str) -> Iterator[Resource]:
+    for each in cloud.each("rds", "describe_db_snapshots", "DBSnapshots", **asked):
+        name, tags = each["DBSnapshotIdentifier"], by_key(each.get("TagList"))
+        yield _resource(cloud, Kind.DB_SNAPSHOT, name, tags, each["Status"], f"{each.get('AllocatedStorage', 0)} GB")
+
+
+def _cluster_snapshots(cloud: Cloud, **asked: str) -> Iterator[Resource]:
+    for each in cloud.each("rds", "describe_db_cluster_snapshots", "DBClusterSnapshots", **asked):
+        name, tags = each["DBClusterSnapshotIdentifier"], by_key(each.get("TagList"))
+        yield _resource(cloud, Kind.CLUSTER_SNAPSHOT, name, tags, each["Status"])
+
+
+def _parameters(cloud: Cloud) -> Iterator[Resource]:
+    yield from _db_parameters(cloud)
+    yield from _cluster_parameters(cloud)
+
+
+def _db_parameters(cloud: Cloud, **asked: str) -> Iterator[Resource]:
+    for each in cloud.each("rds", "describe_db_parameter_groups", "DBParameterGroups", **asked):
+        name = each["DBParameterGroupName"]
+        if name.startswith(PREFIX):
+            yield _resource(cloud, Kind.DB_PARAMETERS, name, _tags_of(cloud, each["DBParameterGroupArn"]))
+
+
+def _cluster_parameters(cloud: Cloud, **asked: str) -> Iterator[Resource]:
+    for each in cloud.each("rds", "describe_db_cluster_parameter_groups", "DBClusterParameterGroups", **asked):
+        name = each["DBClusterParameterGroupName"]
+        if name.startswith(PREFIX):
+            tags = _tags_of(cloud, each["DBClusterParameterGroupArn"])
+            yield _resource(cloud, Kind.CLUSTER_PARAMETERS, name, tags)
+
+
+def _tags_of(cloud: Cloud, arn: str) -> dict[str, str]:
+    try:
+        return by_key(cloud.call("rds", "list_tags_for_resource", ResourceName=arn)["TagList"])
+    except NotThereError:
+        # it went meanwhile
+        return {}
+
+
+# ---- hosts ----
+
+
+def _hosts(cloud: Cloud, filters: list[Answer] = _TAGGED) -> Iterator[Resource]:
+    for reservation in cloud.each("ec2", "describe_instances", "Reservations", Filters=filters):
+        for each in reservation["Instances"]:
+            state = each["State"]["Name"]
+            if state != "terminated":
+                yield _host_part(cloud, Kind.INSTANCE, each["InstanceId"], each, state, each["InstanceType"])
+
+
+def _volumes(cloud: Cloud) -> Iterator[Resource]:
+    for each in cloud.each("ec2", "describe_volumes", "Volumes", Filters=_TAGGED):
+        detail = f"{each['Size']} GB {each.get('VolumeType', '')}"
+        yield _host_part(cloud, Kind.VOLUME, each["VolumeId"], each, each["State"], detail)
+    for each in cloud.each("ec2", "describe_snapshots", "Snapshots", OwnerIds=["self"], Filters=_TAGGED):
+        yield _host_part(cloud, Kind.SNAPSHOT, each["SnapshotId"], each, each["State"], f"{each['VolumeSize']} GB")
+
+
+def _groups(cloud: Cloud, filters: list[Answer]) -> Iterator[Resource]:
+    for each in cloud.each("ec2", "describe_security_groups", "SecurityGroups", Filters=filters):
+        tags = by_key(each.get("Tags"))
+        expires = moment_of(tags.get(EXPIRES, ""))
+        yield Resource(
+            Kind.SECURITY_GROUP, each["GroupId"], each["GroupName"], cloud.region, tags.get(RUN, ""), expires
+        )
+
+
+def _host_part(cloud: Cloud, kind: Kind, id_: str, answer: Answer, state: str, detail: str) -> Resource:
+    tags = by_key(answer.get("Tags"))
+    expires = moment_of(tags.get(EXPIRES, ""))
+    return Resource(kind, id_, tags.get("Name", id_), cloud.region, tags.get(RUN, ""), expires, state, detail)

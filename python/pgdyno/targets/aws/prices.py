@@ -1,0 +1,148 @@
+"""What Amazon asks for, by its Pricing API; kept with the date, for machines that cannot ask.
+
+A machine that has never asked has the package's own list (`list_prices`), which is small, dated and older.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.aws.cloud import Cloud
+from pgdyno.targets.aws.journal import FOLDER
+from pgdyno.targets.aws.list_prices import list_prices
+from pgdyno.targets.estimate import CURRENCY, Rate
+from pgdyno.targets.storage import ensure_folder, write_whole
+
+ENDPOINT = "us-east-1"
+"""The Pricing API is there, for all regions."""
+GOOD_FOR = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a line is found by."""
+
+    region: str
+    engine: str
+    """As Amazon calls it: `PostgreSQL`, `Aurora PostgreSQL`; `EC2` for hosts and their volumes, `VPC` for addresses,
+    `CloudWatch` for metrics."""
+    family: str
+    """`Database Instance`, `Database Storage`, `Provisioned IOPS`, `Provisioned Throughput`; of EC2 `Compute Instance`,
+    `Storage`, `System Operation`; of metrics `Metric`; of addresses nothing."""
+    kind: str
+    """The end of Amazon's usage type, behind the region: `InstanceUsage:db.m7g.large`."""
+
+    @property
+    def key(self) -> str:
+        """In the file."""
+        return f"{self.region} {self.engine} {self.kind}"
+
+
+@dataclass(slots=True)
+class Prices:
+    """Rates, asked for when they are first needed, or as they were when they were asked for last."""
+
+    root: Path
+    """pgdyno's home."""
+    why_not: str | None = None
+    """Why Amazon could not be asked; None while it could."""
+    _known: dict[str, Rate] = field(default_factory=dict)
+    _cloud: Cloud | None = None
+
+    def __post_init__(self) -> None:
+        """Reads what is kept."""
+        self._known = _read(self._file)
+
+    @property
+    def _file(self) -> Path:
+        return self.root / FOLDER / "prices.json"
+
+    def rate(self, usage: Usage) -> Rate | None:
+        """What `usage` costs; None where nobody says. Raises TargetError when the file cannot be written.
+
+        As Amazon says it now, or said it within GOOD_FOR; without that, the newer of its last answer and the package's.
+        """
+        kept = self._known.get(usage.key)
+        today = datetime.now(UTC).date()
+        if kept is not None and today - kept.asked <= GOOD_FOR:
+            return kept
+        older = [each for each in (kept, list_prices().get(usage.key)) if each is not None]
+        newest = max(older, key=lambda each: each.asked, default=None)
+        try:
+            amount = self._ask(usage)
+        except TargetError as error:
+            self.why_not = error.message
+            return newest
+        if amount is None:
+            return newest
+        self._known[usage.key] = Rate(amount, today)
+        _write(self._file, self._known)
+        return self._known[usage.key]
+
+    def _ask(self, usage: Usage) -> float | None:
+        if self.why_not is not None:
+            raise TargetError(self.why_not)
+        if self._cloud is None:
+            self._cloud = Cloud(ENDPOINT)
+        filters = {"regionCode": usage.region, "productFamily": usage.family}
+        instance = usage.kind.partition(":")[2]
+        if usage.family == INSTANCES:
+            filters |= {"databaseEngine": usage.engine, "instanceType": instance}
+        elif usage.family == HOSTS:
+            filters |= {"instanceType": instance, **_PLAIN_LINUX}
+        elif usage.engine == VPC:
+            filters = {"regionCode": usage.region, "group": "VPCPublicIPv4Address"}
+        service = _SERVICES.get(usage.engine, "AmazonRDS")
+        asked = [{"Type": "TERM_MATCH", "Field": name, "Value": value} for name, value in filters.items()]
+        for text in self._cloud.each("pricing", "get_products", "PriceList", ServiceCode=service, Filters=asked):
+            product = json.loads(text) if isinstance(text, str) else text
+            if _is(product["product"]["attributes"], usage):
+                for amount in _amounts(product):
+                    return amount
+        return None
+
+
+EC2, VPC, CLOUDWATCH = "EC2", "VPC", "CloudWatch"
+_SERVICES = {EC2: "AmazonEC2", VPC: "AmazonVPC", CLOUDWATCH: "AmazonCloudWatch"}
+INSTANCES, HOSTS, METRIC = "Database Instance", "Compute Instance", "Metric"
+_PLAIN_LINUX = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
+_ANY = ("Any", "")
+
+
+def _is(attributes: Mapping[str, str], usage: Usage) -> bool:
+    found = attributes.get("usagetype", "")
+    # usage types begin with a short name of the region, but not in the oldest one
+    if found != usage.kind and not found.endswith(f"-{usage.kind}"):
+        return False
+    return attributes.get("databaseEngine", "") in (usage.engine, *_ANY)
+
+
+def _amounts(product: Mapping[str, Any]) -> Iterator[float]:
+    for term in product.get("terms", {}).get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            # what is cheaper by the thousand has a line for each range
+            if CURRENCY in dimension["pricePerUnit"] and dimension.get("beginRange", "0") == "0":
+                amount = float(dimension["pricePerUnit"][CURRENCY])
+                # of gp3's throughput, which everything else counts in MB/s
+                yield amount / 1024 if str(dimension.get("unit", "")).startswith("GiBps") else amount
+
+
+def _read(file: Path) -> dict[str, Rate]:
+    try:
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        return {key: Rate(float(each["amount"]), date.fromisoformat(each["asked"])) for key, each in kept.items()}
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        # it is a copy of what Amazon says, and is asked for again
+        return {}
+
+
+def _write(file: Path, known: Mapping[str, Rate]) -> None:
+    ensure_folder(file.parent)
+    kept = {key: {"amount": each.amount, "asked": each.asked.isoformat()} for key, each in known.items()}
+    write_whole(file, json.dumps(kept, indent=1, sort_keys=True).encode())

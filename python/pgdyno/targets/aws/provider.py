@@ -1,0 +1,82 @@
+"""Amazon as a provider of servers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pgdyno.plan.model import Plan
+from pgdyno.targets.aws.cost import PROVIDER as TITLE
+from pgdyno.targets.aws.cost import configured_region, estimate, hourly_lines
+from pgdyno.targets.aws.here import own_zone
+from pgdyno.targets.aws.kinds import Resource
+from pgdyno.targets.aws.life import Rental, begin, is_standing, left_of, standing
+from pgdyno.targets.aws.policy import policy
+from pgdyno.targets.aws.prices import Prices
+from pgdyno.targets.aws.reaper import Reaper, run_named
+from pgdyno.targets.estimate import Estimate
+from pgdyno.targets.provider import Provider, SelftestTrial, Tried
+from pgdyno.targets.rental import Say
+
+
+class Amazon:
+    """Each method is what a module of this package does; `pgdyno.targets.provider` says what they promise."""
+
+    title = TITLE
+
+    def price(self, plan: Plan, root: Path, hours: float | None = None) -> Estimate:
+        """By the Pricing API, or lists of prices."""
+        return estimate(plan, Prices(root), configured_region(plan), hours)
+
+    def preflight(self, plan: Plan, root: Path, say: Say, lasts_s: float) -> Rental:
+        """Raises TargetError without credentials."""
+        return begin(plan, root, say, lasts_s)
+
+    def standing(self, plan: Plan, root: Path, say: Say) -> Rental | None:
+        """Of a plan that is the same as it was then."""
+        return standing(plan, root, say)
+
+    def is_standing(self, plan: Plan, root: Path) -> bool:
+        """By journals alone."""
+        return is_standing(plan, root)
+
+    def left_of(self, plan: Plan, root: Path, say: Say) -> list[Rental]:
+        """Also of other targets."""
+        return left_of(plan, root, say)
+
+    def reaper(self, root: Path, regions: Sequence[str]) -> Reaper:
+        """In regions of journals, in `regions` and in the configured one."""
+        return Reaper(root, regions)
+
+    def run_named(self, root: Path, text: str) -> str:
+        """By the journals."""
+        return run_named(root, text)
+
+    def hourly_lines(self, there: Sequence[Resource], root: Path) -> list[str]:
+        """Without addresses and monitoring."""
+        return hourly_lines(there, Prices(root))
+
+    def policy(self) -> dict[str, Any]:
+        """An IAM policy."""
+        return policy()
+
+    def own_zone(self) -> str | None:
+        """As the metadata service says."""
+        return own_zone()
+
+    def selftest(
+        self,
+        tried: Tried,
+        root: Path,
+        agree: Callable[[Plan, float], Estimate],
+        trial: Callable[[Plan], SelftestTrial],
+        say: Say,
+    ) -> bool:
+        """Of the smallest server and generator."""
+        from pgdyno.targets.aws.selftest import selftest
+
+        return selftest(tried, root, agree, trial, say)
+
+
+PROVIDER: Provider = Amazon()

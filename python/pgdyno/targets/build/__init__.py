@@ -1,0 +1,1 @@
+"""kind = "build": a source tree that pgdyno builds."""

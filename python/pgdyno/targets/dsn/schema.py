@@ -1,0 +1,94 @@
+"""What a plan says of a server that is reached over the network."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from pgdyno.errors import Problem
+from pgdyno.plan.document import Document
+from pgdyno.plan.network_target import NetworkTarget
+from pgdyno.plan.ssh_checks import check_ssh
+from pgdyno.plan.ssh_words import SshSpec
+from pgdyno.plan.targets import Path, TargetSpec
+from pgdyno.records.masking import masked_dsn
+
+_SECRET = b"*"
+"""How libpq marks parameters that are not to be shown."""
+
+
+class DsnTarget(NetworkTarget):
+    """A server that is there already and is reached over the network."""
+
+    kind: Literal["dsn"]
+    dsn: str
+    """libpq connection string or URI, without a password."""
+    password_env: Annotated[str, Field(min_length=1)] | None = None
+    """Environment variable with the password; None: PGPASSWORD, the password file or the service file."""
+    ssh: SshSpec | None = None
+    """How to get to its host, for the probe; None: it is sampled over SQL alone."""
+
+    summary: ClassVar[str] = "reached over the network"
+
+    @property
+    def probed_host(self) -> SshSpec | None:
+        """How to reach the server's host for the probe."""
+        return self.ssh
+
+    def describe(self) -> str:
+        """The target in words."""
+        over_ssh = "" if self.ssh is None else f", its host {self.ssh.host} over SSH"
+        return f"over the network, {masked_dsn(self.dsn)}, database {self.database}{over_ssh}"
+
+    def executes(self) -> Iterator[tuple[Path, str]]:
+        """Commands of a config file of SSH."""
+        if self.ssh is not None and self.ssh.config is not None:
+            yield ("ssh", "config"), f"commands that {self.ssh.config} names (ProxyCommand, Match exec)"
+
+    def check(self, name: str, targets: Mapping[str, TargetSpec], document: Document) -> Iterator[Problem]:
+        """Its address, and that no other target has the same database."""
+        yield from _address(("target", name), self, document)
+        if self.ssh is not None:
+            yield from check_ssh(("target", name, "ssh"), self.ssh, document)
+        same = next((other for other, spec in targets.items() if _place(spec) == _place(self)), name)
+        if same != name:
+            message = f"target {same} has the same database on the same server"
+            yield document.problem(("target", name), message, "give each a database of its own")
+
+
+def _place(spec: TargetSpec) -> tuple[str, str] | None:
+    return (spec.dsn, spec.database) if isinstance(spec, DsnTarget) else None
+
+
+def _address(path: Path, target: DsnTarget, document: Document) -> Iterator[Problem]:
+    # libpq takes a while to load, and most plans name no server over the network
+    import psycopg
+    from psycopg import pq
+    from psycopg.conninfo import conninfo_to_dict
+
+    variable = target.password_env
+    if variable is not None and variable not in os.environ:
+        message = f"the environment has no variable {variable}"
+        yield document.problem((*path, "password_env"), message, "set it before pgdyno is started")
+    try:
+        parameters = conninfo_to_dict(target.dsn)
+    except psycopg.ProgrammingError as error:
+        # libpq quotes what it could not read, which may be a piece of a password or of options
+        hidden = any(each in target.dsn.lower() for each in ("password", "@", "options"))
+        said = "" if hidden else f": {str(error).strip()}"
+        hint = 'such as "host=db.example.net user=bench" or "postgresql://bench@db.example.net"'
+        yield document.problem((*path, "dsn"), f"is no connection string{said}", hint)
+        return
+    known = {option.keyword.decode(): option for option in pq.Conninfo.get_defaults()}
+    for name in parameters:
+        option = known[name]
+        if option.dispchar == _SECRET:
+            message = f"{name} may not stand here: it would get into the results"
+            hint = "leave it to PGPASSWORD, the password file or the service file, or name a variable by password_env"
+            yield document.problem((*path, "dsn"), message, hint if name == "password" else "remove it")
+        elif option.envvar is None:
+            message = f"{name} cannot be handed to the engine: libpq has no environment variable for it"
+            yield document.problem((*path, "dsn"), message, f"remove {name}")

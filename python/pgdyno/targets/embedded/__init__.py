@@ -1,0 +1,1 @@
+"""kind = "embedded": a published build, fetched once and kept."""

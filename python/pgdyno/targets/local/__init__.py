@@ -1,0 +1,1 @@
+"""kind = "local": an installation of this machine."""

@@ -1,0 +1,232 @@
+"""Two pgdyno on one host, or at one server, do not disturb each other unnoticed.
+
+The host has one lock file for all users and homes; whoever measures holds it (flock) and says in it who that is. A
+server that is reached over the network is held by an advisory lock of a session, for as long as the session lasts;
+the session's application_name says whose it is, and pg_stat_activity tells it to others.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import secrets
+import socket
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import psycopg
+
+from pgdyno.errors import TargetError
+from pgdyno.targets.address import Address
+from pgdyno.targets.progress import Progress
+
+FOLDER_VARIABLE = "PGDYNO_LOCKS"
+"""Names another folder for the host's lock, such as one that containers share."""
+FILE = "pgdyno-measuring.lock"
+LOCK_KEY = (0x7067, 0x64796E6F)
+"""Of the advisory lock: "pg", "dyno". docs/guides/targets.md names both for those who look at pg_locks."""
+POLL_S = 2.0
+_LONGEST_NAME = 63
+_LONGEST_RECORD = 4096
+_OWN = secrets.token_hex(4)
+"""Tells the sessions of this process from those of others."""
+
+_HOLDER = """
+    SELECT a.application_name, a.usename, host(a.client_addr), to_char(a.backend_start, 'YYYY-MM-DD HH24:MI:SS TZ')
+    FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objid = %s AND l.granted
+      AND coalesce(a.application_name, '') NOT LIKE %s
+    ORDER BY a.backend_start LIMIT 1
+"""
+"""Of any database: advisory locks themselves are each database's own."""
+
+
+class WhenBusy(StrEnum):
+    """What to do when another pgdyno measures already."""
+
+    REFUSE = "refuse"
+    WAIT = "wait"
+    ALONGSIDE = "alongside"
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """Who measures, and what to do when another does already."""
+
+    plan: str = ""
+    when_busy: WhenBusy = WhenBusy.REFUSE
+    alongside: str | None = None
+    """What is to be noted of another that measures on this host meanwhile."""
+
+
+HINT = "wait for it with --wait, or measure in spite of it with --alongside"
+
+
+# ---- the host ----
+
+
+@contextmanager
+def host_in_use(use: Use, progress: Progress, folder: Path | None = None) -> Iterator[str | None]:
+    """Holds the host's lock for the block. Gives what is to be noted when it measures alongside another.
+
+    Raises TargetError when another holds it and `use` is to refuse, or when the lock cannot be had at all.
+    """
+    path = (folder or lock_folder()) / FILE
+    handle = _open_lock(path)
+    try:
+        note = _settle(
+            use,
+            progress,
+            attempt=lambda: _try_flock(handle),
+            holder=lambda: _describe_host_holder(handle),
+            place="on this host",
+        )
+        if note is None:
+            record = {"pid": os.getpid(), "plan": use.plan, "since": _now()}
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(record).encode(), 0)
+        try:
+            yield note
+        finally:
+            if note is None:
+                os.ftruncate(handle, 0)
+    finally:
+        # the lock goes with the last handle; engines and servers have not inherited it
+        os.close(handle)
+
+
+def lock_folder() -> Path:
+    """Where the host's lock is: the same place for every user."""
+    named = os.environ.get(FOLDER_VARIABLE)
+    if named:
+        return Path(named)
+    runtime = Path("/run/lock")
+    if os.access(runtime, os.W_OK | os.X_OK):
+        return runtime
+    return Path(tempfile.gettempdir())
+
+
+def _open_lock(path: Path) -> int:
+    hint = f"remove it if nothing measures, or set {FOLDER_VARIABLE} to another folder"
+    # what is there is opened without O_CREAT: Linux refuses that for another user's file in a folder for all
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with suppress(FileExistsError):
+            handle = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o666)
+            os.fchmod(handle, 0o666)
+            return handle
+        return os.open(path, flags)
+    except OSError as error:
+        raise TargetError(
+            f"cannot open the lock {path}: {(error.strerror or str(error)).lower()}", hint=hint
+        ) from error
+
+
+def _try_flock(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _describe_host_holder(handle: int) -> str:
+    try:
+        said = json.loads(os.pread(handle, _LONGEST_RECORD, 0))
+        pid, plan, since = int(said["pid"]), str(said["plan"]), str(said["since"])
+    except (ValueError, KeyError, TypeError):
+        return "its lock does not say who"
+    shown = "".join(each if each.isprintable() else "?" for each in f"plan {plan}, since {since}")
+    return f"process {pid}, {shown}"
+
+
+# ---- a server ----
+
+
+@contextmanager
+def server_in_use(address: Address, dbname: str, use: Use, progress: Progress) -> Iterator[str | None]:
+    """Holds the server's lock in a session of its own in `dbname`. Gives what is to be noted, as `host_in_use`.
+
+    Raises TargetError when another holds it and `use` is to refuse, or the server cannot be reached.
+    """
+    name = f"pgdyno {_OWN} {os.getpid()}@{socket.gethostname()[:20]} {use.plan}"
+    session = address.connect(
+        dbname, application_name=name.encode()[:_LONGEST_NAME].decode(errors="ignore"), keepalives_idle="60"
+    )
+    try:
+        with suppress(psycopg.errors.UndefinedObject):
+            session.execute("SET idle_session_timeout = 0")
+        note = _settle(
+            use,
+            progress,
+            attempt=lambda: _try_advisory(session),
+            holder=lambda: _describe_holder(_holder(session)),
+            place="this server",
+        )
+        yield note
+    finally:
+        session.close()
+
+
+def server_holder(connection: psycopg.Connection[tuple[Any, ...]]) -> str | None:
+    """Who measures the server of `connection` now, in words; None when nobody but this process does."""
+    found = _holder(connection)
+    return None if found is None else _describe_holder(found)
+
+
+def _try_advisory(session: psycopg.Connection[tuple[Any, ...]]) -> bool:
+    if _holder(session) is not None:
+        return False
+    row = session.execute("SELECT pg_try_advisory_lock_shared(%s, %s)", LOCK_KEY).fetchone()
+    assert row is not None
+    if _holder(session) is None:
+        return bool(row[0])
+    # another came at the same moment: both give way, and do not meet again
+    session.execute("SELECT pg_advisory_unlock_shared(%s, %s)", LOCK_KEY)
+    time.sleep(secrets.randbelow(1000) / 1000)
+    return False
+
+
+def _holder(connection: psycopg.Connection[tuple[Any, ...]]) -> tuple[Any, ...] | None:
+    """The first session of another process that holds the lock."""
+    return connection.execute(_HOLDER, [*LOCK_KEY, f"pgdyno {_OWN} %"]).fetchone()
+
+
+def _describe_holder(row: tuple[Any, ...] | None) -> str:
+    if row is None or row[0] is None:
+        return "a session that is not ours to see"
+    name, user, client, since = row
+    return f"session {name!r} of {user} from {client or 'a local socket'}, since {since}"
+
+
+# ---- both ----
+
+
+def _settle(
+    use: Use, progress: Progress, *, attempt: Callable[[], bool], holder: Callable[[], str], place: str
+) -> str | None:
+    """None when the lock is ours; else what is to be noted of the other."""
+    told = ""
+    while not attempt():
+        said = f"another pgdyno is measuring {place}: {holder()}"
+        if use.when_busy is WhenBusy.REFUSE:
+            raise TargetError(said, hint=HINT)
+        if use.when_busy is WhenBusy.ALONGSIDE:
+            return f"measured alongside: {said}"
+        if said != told:
+            progress.step(f"waiting: {said}")
+            told = said
+        time.sleep(POLL_S)
+    return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

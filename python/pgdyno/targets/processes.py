@@ -1,0 +1,189 @@
+"""Processes of this machine, as /proc shows them.
+
+A number alone is no identity: numbers are used again. With its start time it is one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+SERVER_PROGRAMS = {"postgres", "postmaster", "initdb"}
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessId:
+    """A process, told from a later one with the same number."""
+
+    pid: int
+    start_ticks: int
+    """Clock ticks from the boot to its start."""
+
+    def is_alive(self) -> bool:
+        """False when it is gone, or a zombie that only waits for its parent."""
+        return start_ticks(self.pid) == self.start_ticks
+
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal if it is still there."""
+        if self.is_alive():
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def halt(self) -> None:
+        """Stops it (SIGSTOP), and returns when it has stopped, or is gone: it then starts no more children.
+
+        The signal counts only when it next leaves the kernel, where it may be in the midst of a fork.
+        """
+        self.send(signal.SIGSTOP)
+        while (stat := _read_stat(self.pid)) is not None and stat.start_ticks == self.start_ticks:
+            if stat.state in "TtZX":
+                return
+            time.sleep(0.001)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stat:
+    name: str
+    state: str
+    parent: int
+    start_ticks: int
+
+
+def identify(pid: int) -> ProcessId | None:
+    """The process that has the number `pid` now; None when there is none."""
+    ticks = start_ticks(pid)
+    return None if ticks is None else ProcessId(pid, ticks)
+
+
+def start_ticks(pid: int) -> int | None:
+    """Start time of a living process in clock ticks since the boot; None when there is none, or a zombie."""
+    stat = _read_stat(pid)
+    return None if stat is None or stat.state in "ZX" else stat.start_ticks
+
+
+def is_zombie(pid: int) -> bool:
+    """True when there is a process of that number which has ended, and which its parent has not waited for."""
+    stat = _read_stat(pid)
+    return stat is not None and stat.state == "Z"
+
+
+def descendants(root: ProcessId) -> list[ProcessId]:
+    """Living processes below `root`."""
+    stats = {pid: stat for pid in _all_pids() if (stat := _read_stat(pid)) is not None}
+    found: list[ProcessId] = []
+    parents = {root.pid} if root.is_alive() else set()
+    while parents:
+        below = {pid for pid, stat in stats.items() if stat.parent in parents}
+        found += [ProcessId(pid, stats[pid].start_ticks) for pid in below if stats[pid].state not in "ZX"]
+        parents = below
+    return found
+
+
+def servers_in(data_directory: Path) -> list[ProcessId]:
+    """PostgreSQL processes that work in this data directory: their programs' names and folders are looked at.
+
+    Others that only happen to be there, such as a shell, are not servers.
+    """
+    found = []
+    for pid in _all_pids():
+        stat = _read_stat(pid)
+        if stat is None or stat.state in "ZX" or stat.name not in SERVER_PROGRAMS:
+            continue
+        process = ProcessId(pid, stat.start_ticks)
+        if _works_in(process, data_directory):
+            found.append(process)
+    return found
+
+
+def end_copies(folder: Path) -> None:
+    """Ends every `cp` to or from a place below `folder`, which a pgdyno that was killed has left behind."""
+    below = os.fsencode(f"{folder}/")
+    for pid in _all_pids():
+        stat = _read_stat(pid)
+        if stat is None or stat.state in "ZX" or stat.name != "cp":
+            continue
+        process = ProcessId(pid, stat.start_ticks)
+        if any(argument.startswith(below) for argument in _arguments(process)):
+            process.send(signal.SIGKILL)
+            while process.is_alive():
+                time.sleep(0.01)
+
+
+def _works_in(process: ProcessId, folder: Path) -> bool:
+    if _working_folder(process) == str(folder):
+        return True
+    # not yet, or never, gone there: initdb, and a server in its first moments
+    return os.fsencode(folder) in _arguments(process)
+
+
+def _arguments(process: ProcessId) -> list[bytes]:
+    try:
+        return (PROC / str(process.pid) / "cmdline").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def _working_folder(process: ProcessId) -> str | None:
+    link = PROC / str(process.pid) / "cwd"
+    try:
+        at = str(link.readlink())
+    except PermissionError:
+        return _ask_as_owner(process)
+    except OSError:
+        return None
+    return at.removesuffix(" (deleted)")
+
+
+_asked: dict[ProcessId, str] = {}
+"""Answers of `_ask_as_owner`: a server goes to its folder once and stays there."""
+
+
+def _ask_as_owner(process: ProcessId) -> str | None:
+    """The working folder, asked by a child of the process's own user: root in a container may not look itself."""
+    if os.geteuid() != 0:
+        return None
+    if process not in _asked:
+        place = PROC / str(process.pid)
+        try:
+            owner = place.stat()
+            answer = subprocess.run(
+                ["readlink", str(place / "cwd")],  # noqa: S607 - wherever this system has it
+                user=owner.st_uid,
+                group=owner.st_gid,
+                extra_groups=[],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+        at = answer.stdout.rstrip("\n").removesuffix(" (deleted)")
+        if at in ("", "/"):
+            return None
+        _asked[process] = at
+    return _asked[process]
+
+
+def _all_pids() -> Iterator[int]:
+    for entry in PROC.iterdir():
+        if entry.name.isdecimal():
+            yield int(entry.name)
+
+
+def _read_stat(pid: int) -> _Stat | None:
+    try:
+        text = (PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # the name stands in parentheses and may hold anything, also parentheses
+    head, _, rest = text.rpartition(")")
+    fields = rest.split()
+    return _Stat(head.partition("(")[2], fields[0], int(fields[1]), int(fields[19]))

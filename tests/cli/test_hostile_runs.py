@@ -1,0 +1,227 @@
+"""Run folders from elsewhere: whatever is in them, commands say so, and terminals show it as text."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from pgdyno.store import RunFolder
+from tests.cli.conftest import Run
+from tests.unit.store_sample import add_trial, sample_manifest
+
+ESCAPE, OVERRIDE = "\x1b]0;owned\x07", "\u202e"
+STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+Edit = Callable[[dict[str, Any]], object]
+
+
+def hostile(runs: Path, edit: Edit, trial: Edit | None = None) -> Path:
+    """A run of one trial whose manifest `edit` has changed, and whose trial's record `trial` has."""
+    folder = RunFolder.create(runs, sample_manifest())
+    path = add_trial(folder, 1)
+    rewrite(folder.path / "manifest.json", edit)
+    if trial is not None:
+        rewrite(path / "trial.json", trial)
+    return folder.path
+
+
+def rewrite(path: Path, edit: Edit) -> None:
+    record = json.loads(path.read_text())
+    edit(record)
+    path.write_text(json.dumps(record))
+
+
+def test_markup_in_names_is_text(run: Run, tmp_path: Path) -> None:
+    hostile(tmp_path / "runs", lambda m: m.update(workload="[/nope]", notes=["[/nope] [bold]x[/bold]"]))
+    done = run("pgdyno", "list", "--runs", "runs", env={"COLUMNS": "200"})
+    assert done.returncode == 0, done.stderr
+    assert "[/nope]" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["list", "show", "audit", "analyse"])
+def test_no_name_steers_the_terminal(run: Run, tmp_path: Path, command: str) -> None:
+    name = f"x{ESCAPE}{OVERRIDE}[/nope]:smile:"
+
+    def edit(manifest: dict[str, Any]) -> None:
+        manifest.update(workload=name, notes=[name], plan={"name": name})
+        manifest["targets"][0]["name"] = name
+        manifest["host"]["cpu_model"] = name
+
+    path = hostile(tmp_path / "runs", edit, lambda record: record.update(target=name))
+    named = [] if command == "list" else [path.name]
+    done = run("pgdyno", command, *named, "--runs", "runs", env={"FORCE_COLOR": "1", "COLUMNS": "200"})
+    assert "Traceback" not in done.stderr, done.stderr
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+    assert not STEERING.search(shown), ascii(STEERING.search(shown))
+    assert ":smile:" in shown or command == "analyse"
+
+
+def test_an_error_steers_no_terminal(run: Run) -> None:
+    done = run("pgdyno", "show", f"a{ESCAPE}{OVERRIDE}b", "--runs", "runs")
+    assert done.returncode == 6
+    assert not STEERING.search(done.stderr), ascii(done.stderr)
+    assert "there is no run a\ufffd]0;owned\ufffd\ufffdb in runs" in done.stderr
+
+
+@pytest.mark.parametrize("env", [{}, {"LC_ALL": "C", "PYTHONIOENCODING": "ascii"}])
+def test_what_is_typed_steers_no_terminal(run: Run, env: dict[str, str]) -> None:
+    done = run("pgdyno", f"--x{ESCAPE}{OVERRIDE}", env=env)
+    assert done.returncode == 2
+    assert not STEERING.search(done.stderr), ascii(done.stderr)
+
+
+@pytest.mark.parametrize("command", ["list", "show", "audit", "analyse", "report"])
+def test_a_terminal_of_ascii(run: Run, tmp_path: Path, command: str) -> None:
+    path = hostile(tmp_path / "runs", lambda m: m.update(workload="größer", notes=["→"]))
+    named = [] if command == "list" else [path.name]
+    done = run("pgdyno", command, *named, "--runs", "runs", env={"LC_ALL": "C", "PYTHONIOENCODING": "ascii"})
+    assert done.returncode in (0, 12), done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "began", ["9999-12-31T23:59:59-23:59", "0001-01-01T00:00:00+23:59", "2026-11-20T10:15:00", "NaN", "1e400"]
+)
+def test_a_time_that_is_none_is_one_row(run: Run, tmp_path: Path, began: str) -> None:
+    good = hostile(tmp_path / "runs", lambda _: None)
+    hostile(tmp_path / "runs", lambda m: m.update(started_at=began))
+    done = run("pgdyno", "list", "--runs", "runs", env={"COLUMNS": "200"})
+    assert done.returncode == 0, done.stderr
+    assert good.name in done.stdout
+    assert done.stdout.count("select-only") == (2 if began.startswith("2026") else 1)
+
+
+def test_a_trial_is_where_it_was_found(run: Run, tmp_path: Path) -> None:
+    victim = hostile(tmp_path / "elsewhere", lambda _: None)
+    for slug in (f"../../../elsewhere/{victim.name}/trials/0001-pg18-c4", str(victim / "trials" / "0001-pg18-c4")):
+        path = hostile(tmp_path / "runs", lambda _: None)
+        rewrite(path / "trials" / "0001-pg18-c4" / "trial.json", lambda record: record.update(slug=slug))  # noqa: B023
+        (path / "trials" / "0001-pg18-c4" / "intervals.parquet").unlink()
+        done = run("pgdyno", "show", path.name, "--runs", "runs")
+        assert done.returncode == 6, done.stdout
+        assert "intervals.parquet" in done.stderr
+
+
+def test_a_run_folder_has_no_links(run: Run, tmp_path: Path) -> None:
+    victim = hostile(tmp_path / "elsewhere", lambda _: None)
+    linked = hostile(tmp_path / "runs", lambda _: None)
+    for path in ("trials/0001-pg18-c4/intervals.parquet", "trials/0001-pg18-c4/trial.json", "manifest.json"):
+        (linked / path).unlink()
+        (linked / path).symlink_to(victim / path)
+        done = run("pgdyno", "show", linked.name, "--runs", "runs")
+        assert done.returncode == 6, (path, done.stdout)
+        assert "it is a symbolic link" in done.stderr, (path, done.stderr)
+
+
+def test_the_trials_of_a_run_are_its_own(run: Run, tmp_path: Path) -> None:
+    victim = hostile(tmp_path / "elsewhere", lambda _: None)
+    linked = hostile(tmp_path / "runs", lambda _: None)
+    shutil.rmtree(linked / "trials")
+    (linked / "trials").symlink_to(victim / "trials")
+    done = run("pgdyno", "show", linked.name, "--runs", "runs")
+    assert done.returncode == 6, done.stdout
+    assert "trials: it is a symbolic link" in done.stderr
+
+
+def test_a_report_is_written_through_no_link(run: Run, tmp_path: Path) -> None:
+    path = hostile(tmp_path / "runs", lambda _: None)
+    mine = tmp_path / "mine"
+    mine.write_text("mine\n")
+    for name in ("report.html", ".report.html.partial"):
+        (path / name).symlink_to(mine)
+    done = run("pgdyno", "report", path.name, "--runs", "runs")
+    assert done.returncode == 0, done.stderr
+    assert mine.read_text() == "mine\n"
+    assert "<html" in (path / "report.html").read_text()
+    assert not (path / "report.html").is_symlink()
+
+
+def test_what_is_no_file_is_one_row(run: Run, tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    good = hostile(runs, lambda _: None)
+    for name in ("fifo", "loop", "huge", "deep", "twice", "array"):
+        (runs / name).mkdir()
+    os.mkfifo(runs / "fifo" / "manifest.json")
+    os.mkfifo(runs / "a-pipe")
+    (runs / "loop" / "manifest.json").symlink_to("manifest.json")
+    (runs / "in-circles").symlink_to("in-circles")
+    with (runs / "huge" / "manifest.json").open("wb") as file:
+        file.truncate(1 << 30)
+    (runs / "deep" / "manifest.json").write_text("[" * 200_000)
+    (runs / "twice" / "manifest.json").write_text('{"format": 1, "format": 1}')
+    (runs / "array" / "manifest.json").write_text("[]")
+    done = run("pgdyno", "list", "--runs", "runs", env={"COLUMNS": "250"})
+    assert done.returncode == 0, done.stderr
+    assert good.name in done.stdout
+    for reason in ("not a regular file", "symbolic link", "larger than 32 MiB", "nested too deep", "'format' is there"):
+        assert reason in " ".join(done.stdout.split()), (reason, done.stdout)
+
+
+def test_a_thousand_notes_are_cut(run: Run, tmp_path: Path) -> None:
+    path = hostile(tmp_path / "runs", lambda m: m.update(notes=[f"note {at}" for at in range(100_000)]))
+    done = run("pgdyno", "show", path.name, "--runs", "runs")
+    assert done.returncode == 0
+    assert "and 99,800 more notes in manifest.json" in done.stdout
+    assert "note 200\n" not in done.stdout
+
+
+@pytest.mark.parametrize("table", ["intervals", "events", "settings", "statements"])
+def test_more_rows_than_a_trial_has(run: Run, tmp_path: Path, table: str) -> None:
+    path = hostile(tmp_path / "runs", lambda _: None)
+    file = path / "trials" / "0001-pg18-c4" / f"{table}.parquet"
+    copy = tmp_path / "copy.parquet"
+    shutil.copy(file, copy)
+    duckdb.sql(f"COPY (SELECT t.* FROM (FROM '{copy}' LIMIT 1) t, range(3_000_000)) TO '{file}' (FORMAT parquet)")
+    assert file.stat().st_size < 400_000
+    done = run("pgdyno", "report", path.name, "--runs", "runs")
+    assert done.returncode == 6, done.stdout
+    assert f"{table}.parquet: 3,000,000 rows in " in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("latency_sum_ns", "'nan'::DOUBLE"),
+        ("latency_sum_ns", "'inf'::DOUBLE"),
+        ("latency_sum_ns", "1e308"),
+        ("succeeded", "'a count'"),
+        ("phase", "repeat('x', 2_000_000)"),
+        ("succeeded", "[1, 2]"),
+    ],
+)
+def test_a_value_that_is_no_figure(run: Run, tmp_path: Path, column: str, value: str) -> None:
+    path = hostile(tmp_path / "runs", lambda _: None)
+    file = path / "trials" / "0001-pg18-c4" / "intervals.parquet"
+    copy = tmp_path / "copy.parquet"
+    shutil.copy(file, copy)
+    duckdb.sql(f"COPY (SELECT * REPLACE ({value} AS {column}) FROM '{copy}') TO '{file}' (FORMAT parquet)")
+    done = run("pgdyno", "show", path.name, "--runs", "runs")
+    assert done.returncode == 6, done.stdout
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("error: cannot read ")
+
+
+def test_what_is_drawn_over_and_over_keeps_its_own_colours(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "log.txt").write_text(
+        f"transaction type: x{ESCAPE}{OVERRIDE}\nnumber of clients: 4\ntps = 3.5\n| 5 tps{ESCAPE}\n"
+    )
+    done = run("pgdyno", "import", "log.txt", "--into", "runs", env={"FORCE_COLOR": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "\x1b[32m" in done.stderr
+    assert "\ufffd[" not in done.stderr
+    assert ESCAPE not in done.stdout + done.stderr
+
+
+def test_a_locale_without_unicode(run: Run, tmp_path: Path) -> None:
+    path = hostile(tmp_path / "runs", lambda m: m.update(workload="größer"))
+    env = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    done = run("pgdyno", "export", path.name, "--openmetrics", "--runs", "runs", env=env)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,100 @@
+"""The reference of message ids, from the calls of `Message` in the source.
+
+`python -m tests.messages_page > docs/reference/messages.md` writes it anew.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1] / "python" / "pgdyno"
+
+HEAD = """\
+# Message ids
+
+Findings and warnings in JSON carry their `id` and `parameters`, so that no program has to take a sentence apart: the \
+`id` stays the same from version to version, the sentence may become a better one. The tables show each message as its \
+template: `{trials}` stands for the parameter `trials`, and what follows a colon (`{share:.0%}`) is how it is shown, \
+in [Python's notation](https://docs.python.org/3/library/string.html#format-specification-mini-language).
+
+Parameters are numbers in the unit at the end of their name, shares of one (`0.05` is 5 %), or strings. Some are not \
+shown by the sentence. A message with several templates says the same in other words: its parameters decide which.
+
+They stand in `pgdyno audit --json` (of each finding), `pgdyno show --json` (of `notes` that are the \
+analysis', and of `warnings` of curves and points, whose `code` is the `id` under its older name), `pgdyno analyse \
+--json` (of `usl` where no law was fitted), `pgdyno compare --json` (`warning_details`, beside the sentences in \
+`warnings`), and in the manifest of a run with a search (`messages`).
+
+A rule of the [audit](audit.md) that lacks its input has the id of the rule with `-not-checked` behind it, and the \
+parameter `reason`.
+"""
+
+SECTIONS = {
+    "audit": "Findings of the audit",
+    "analyse": "Warnings of the analysis and of comparisons",
+    "experiment": "What a search found",
+    "commands": "Why two runs are not compared",
+}
+"""By package."""
+
+
+class Entry(NamedTuple):
+    """A call of `Message`."""
+
+    package: str
+    id: str
+    templates: tuple[str, ...]
+
+
+def entries() -> Iterator[Entry]:
+    """Every message of the source. Raises ValueError where an id or a template is no literal."""
+    for path in (path for package in SECTIONS for path in sorted((ROOT / package).rglob("*.py"))):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Message":
+                where = path.relative_to(ROOT)
+                texts = [list(_literals(each, f"{where}:{node.lineno}")) for each in node.args]
+                if len(texts[0]) == 1:
+                    templates = (text for alternatives in texts[1:] for text in alternatives)
+                    yield Entry(where.parts[0], texts[0][0], tuple(templates))
+
+
+def _literals(node: ast.expr, where: str) -> Iterator[str]:
+    """A string, or both of a conditional expression."""
+    if isinstance(node, ast.IfExp):
+        yield from _literals(node.body, where)
+        yield from _literals(node.orelse, where)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif not _is_not_checked(node):
+        raise ValueError(f"{where}: {ast.unparse(node)} is no literal")
+
+
+def _is_not_checked(node: ast.expr) -> bool:
+    """The one id that is made of another: see `HEAD`."""
+    return "NOT_CHECKED" in ast.unparse(node)
+
+
+def page() -> str:
+    """All of it, as Markdown."""
+    found = list(entries())
+    return "\n".join([HEAD, *(_section(package, found) for package in SECTIONS)])
+
+
+def _section(package: str, found: list[Entry]) -> str:
+    templates: dict[str, dict[str, None]] = {}
+    for entry in found:
+        if entry.package == package:
+            templates.setdefault(entry.id, {}).update(dict.fromkeys(entry.templates))
+    rows = [f"| `{id_}` | {'<br>'.join(_cell(text) for text in texts)} |" for id_, texts in sorted(templates.items())]
+    return "\n".join([f"## {SECTIONS[package]}", "", "| id | message |", "|---|---|", *rows, ""])
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    print(page(), end="")

@@ -1,0 +1,122 @@
+"""Rules of the audit on real runs: what disturbs one arm only, and standbys that do not keep up."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pgdyno.errors import ExitCode
+from pgdyno.targets import Home
+from tests.postgres.runs import pgdyno, the_run
+
+TWO_ARMS = """\
+name = "disturbed"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "32MB", autovacuum = "off", deadlock_timeout = "1s" }}
+[target.b]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "32MB", autovacuum = "off", deadlock_timeout = "2s" }}
+[workload]
+scripts = ["own.sql"]
+dataset = "pgbench"
+scale = 1
+[sweep]
+clients = 2
+[trial]
+warmup = "0.5s"
+duration = "6s"
+repeats = 2
+[[event]]
+at = "2s"
+do = {{ command = "{python} maintain.py" }}
+"""
+FAILING = """\
+DO $$ BEGIN
+  IF current_setting('deadlock_timeout') = '2s' AND random() < 0.2 THEN
+    RAISE EXCEPTION 'only here' USING ERRCODE = 'serialization_failure';
+  END IF;
+END $$;
+"""
+MAINTAIN = """\
+import psycopg
+with psycopg.connect("", autocommit=True) as session:
+    if session.execute("SHOW deadlock_timeout").fetchone() == ("2s",):
+        session.execute("VACUUM pgbench_accounts")
+        session.execute("ANALYZE pgbench_accounts")
+"""
+
+
+def found(home: Home, folder: Path, rule: str) -> list[dict[str, Any]]:
+    """What the audit of the only run there says by one rule."""
+    done = pgdyno(home, folder, "audit", str(the_run(folder).path), "--json")
+    return [each for each in json.loads(done.stdout) if each["rule"] == rule]
+
+
+def test_errors_and_maintenance_of_one_arm(home: Home, tmp_path: Path) -> None:
+    (tmp_path / "own.sql").write_text(FAILING)
+    (tmp_path / "maintain.py").write_text(MAINTAIN)
+    plan = tmp_path / "plan.toml"
+    plan.write_text(TWO_ARMS.format(python=sys.executable))
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    of_b = [trial.number for trial in the_run(tmp_path).trials() if trial.target == "b"]
+
+    (failed,) = found(home, tmp_path, "errors-one-arm")
+    assert (failed["severity"], failed["trials"]) == ("caution", of_b)
+    assert "of the transactions failed at b" in failed["message"]
+    vacuum, analyze = found(home, tmp_path, "maintenance-one-arm")
+    for each, what in ((vacuum, "a vacuum by command"), (analyze, "an analyze by command")):
+        assert (each["severity"], each["trials"]) == ("caution", of_b)
+        assert each["message"].startswith(f"{what} ran in 2 of 2 trials of b")
+
+
+STANDBY = """\
+name = "standby"
+[target.a]
+kind = "embedded"
+version = "18"
+settings = {{ fsync = "off", shared_buffers = "64MB", max_wal_size = "4GB" }}
+[target.a.replicas]
+count = 1
+[workload]
+scripts = ["tpcb-like"]
+scale = 10
+[sweep]
+clients = 4
+[trial]
+warmup = "0.5s"
+duration = "8s"
+[hooks]
+before_trial = ["{python}", "standby.py"]
+"""
+ON_STANDBY = """\
+import os
+import psycopg
+port = os.environ["PGDYNO_REPLICA_PORTS"].split(":")[0]
+with psycopg.connect(port=port, autocommit=True) as session:
+    session.execute({statement!r})
+    session.execute("SELECT pg_reload_conf()")
+"""
+
+
+@pytest.mark.parametrize(
+    "statement", ["SELECT pg_wal_replay_pause()", "ALTER SYSTEM SET recovery_min_apply_delay = '1min'"]
+)
+def test_a_standby_that_does_not_replay_is_seen(home: Home, tmp_path: Path, statement: str) -> None:
+    (tmp_path / "standby.py").write_text(ON_STANDBY.format(statement=statement))
+    plan = tmp_path / "plan.toml"
+    plan.write_text(STANDBY.format(python=sys.executable))
+    done = pgdyno(home, tmp_path, "run", str(plan))
+    assert done.returncode == ExitCode.OK, done.stderr
+    (trial,) = the_run(tmp_path).trials()
+    (lag,) = trial.replication
+    (behind,) = found(home, tmp_path, "standby-lag")
+    assert (behind["severity"], behind["trials"]) == ("caution", [1]), lag
+    assert "of WAL left to replay at the end of 1 trial" in behind["message"]

@@ -1,0 +1,336 @@
+"""Servers and roles over the network that are not as they should be: a clear error before the run, or none at all."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import pytest
+
+from pgdyno.errors import TargetError
+from pgdyno.targets import Home, Server, SilentProgress, fetch_target, open_target
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets.embedded.schema import EmbeddedTarget
+from pgdyno.targets.reach import Reached
+from tests.cli.hostile import (
+    DONE,
+    GUARD_S,
+    HELLO,
+    READY,
+    Hostile,
+    Misdeed,
+    Peer,
+    auth,
+    columns,
+    high_water_kib,
+    hostile,
+    message,
+    parameter,
+    refusal,
+    row,
+)
+
+ROLE_SETTINGS = {
+    "statement_timeout": "1ms",
+    "lock_timeout": "1ms",
+    "row_security": "off",
+    "client_encoding": "LATIN1",
+    "datestyle": "German",
+    "bytea_output": "escape",
+    "standard_conforming_strings": "off",
+    "quote_all_identifiers": "on",
+    "transform_null_equals": "on",
+}
+
+
+@pytest.fixture(scope="module")
+def theirs(home: Home) -> Iterator[Server]:
+    """Somebody's server."""
+    spec = EmbeddedTarget(kind="embedded", version="18", settings={"fsync": "off"}, connect="tcp")
+    with open_target("theirs", spec, home=home, progress=SilentProgress()) as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def role(theirs: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A role for us, anew for each test."""
+    for name in [name for name in os.environ if name.startswith("PG") and not name.startswith("PGDYNO")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("BENCH_PASSWORD", "theirs")
+    with theirs.connect("postgres") as connection:
+        connection.execute("CREATE ROLE bench LOGIN CREATEDB PASSWORD 'theirs'")
+        yield
+        connection.execute("DROP DATABASE IF EXISTS measured WITH (FORCE)")
+        connection.execute("DROP OWNED BY bench; DROP ROLE bench; DROP SCHEMA IF EXISTS evil CASCADE")
+
+
+def spec(port: int, host: str = "127.0.0.1", **fields: object) -> DsnTarget:
+    given = {
+        "kind": "dsn",
+        "dsn": f"host={host} port={port} user=bench sslmode=disable gssencmode=disable",
+        "password_env": "BENCH_PASSWORD",
+        "database": "measured",
+    }
+    return DsnTarget.model_validate({**given, **fields})
+
+
+def opened(theirs: Server, home: Home) -> None:
+    """All that comes before a run's first trial."""
+    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+        assert server.facts().version.startswith("18.")
+        with server.connect() as connection:
+            assert connection.execute("SELECT count(*) FROM pg_database WHERE datname = 'measured'").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("setting", ROLE_SETTINGS)
+def test_a_roles_setting_does_not_keep_pgdyno_off(theirs: Server, home: Home, setting: str) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute(f"ALTER ROLE bench SET {setting} = '{ROLE_SETTINGS[setting]}'".encode())
+    for _ in range(3):
+        opened(theirs, home)
+
+
+def test_a_time_limit_that_is_lifted_is_still_told(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute("ALTER ROLE bench SET statement_timeout = '30s'")
+    with open_target("far", spec(theirs.port), home=home, progress=SilentProgress()) as server:
+        with server.connect() as connection:
+            assert connection.execute("SHOW statement_timeout").fetchone() == ("0",)
+        assert server.facts().settings_changed["statement_timeout"] == "30s"
+
+
+def test_a_time_limit_of_the_plan_is_in_force(home: Home) -> None:
+    own = EmbeddedTarget(kind="embedded", version="18", settings={"statement_timeout": "20s"})
+    with open_target("t", own, home=home, progress=SilentProgress()) as server:
+        assert server.facts().settings_changed["statement_timeout"] == "20s"
+        done = server.configure({"statement_timeout": "25s", "lock_timeout": "26s"})
+        assert done is not None
+        assert done.values == {"statement_timeout": "25s", "lock_timeout": "26s"}
+
+
+def test_a_role_that_may_only_read_is_refused(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute("ALTER ROLE bench SET default_transaction_read_only = on")
+    with pytest.raises(TargetError, match=r"target far: cannot make the database measured: .* read-only transaction"):
+        opened(theirs, home)
+
+
+EVIL = """
+CREATE SCHEMA evil;
+CREATE TABLE evil.stolen (who text);
+GRANT ALL ON SCHEMA evil TO bench;
+GRANT ALL ON evil.stolen TO bench;
+CREATE FUNCTION evil.current_setting(text) RETURNS text LANGUAGE plpgsql
+    AS 'BEGIN INSERT INTO evil.stolen VALUES (current_user); RETURN ''66.6''; END';
+CREATE FUNCTION evil.same(name, name) RETURNS bool LANGUAGE plpgsql
+    AS 'BEGIN INSERT INTO evil.stolen VALUES (current_user); RETURN true; END';
+CREATE OPERATOR evil.= (FUNCTION = evil.same, LEFTARG = name, RIGHTARG = name);
+CREATE VIEW evil.pg_settings AS SELECT 'hacked'::text AS name, 'x'::text AS context;
+CREATE VIEW evil.pg_roles AS SELECT true AS rolsuper, 'nonsense'::text AS rolname;
+CREATE VIEW evil.pg_database AS SELECT 1::oid AS oid, 'measured'::name AS datname;
+GRANT SELECT ON ALL TABLES IN SCHEMA evil TO bench;
+ALTER ROLE bench SET search_path = evil, pg_catalog, "$user", public;
+"""
+
+
+def test_names_that_hide_the_servers_own_are_not_used(theirs: Server, home: Home) -> None:
+    with theirs.connect("postgres") as connection:
+        connection.execute(EVIL)
+        opened(theirs, home)
+        assert connection.execute("SELECT count(*) FROM evil.stolen").fetchone() == (0,)
+
+
+def test_what_options_hold_is_not_shown() -> None:
+    target = spec(1).model_copy(update={"dsn": "host=127.0.0.1 port=1 user=bench options='-c app.token=secret'"})
+    with pytest.raises(TargetError) as caught:
+        fetch_target("far", target, home=Home.locate(), progress=SilentProgress())
+    assert "options" in caught.value.message
+    assert "secret" not in caught.value.message
+
+
+# ---- what is no server ----
+
+
+def answers(*what: bytes) -> Misdeed:
+    """Greets, and gives the same answer to whatever is said."""
+
+    def misdeed(peer: Peer) -> None:
+        peer.greet()
+        while True:
+            peer.receive()
+            for each in what:
+                peer.send(each)
+
+    return misdeed
+
+
+def hangs_up(peer: Peer) -> None:
+    peer.greet()
+    peer.receive()
+    peer.reset()
+
+
+def is_silent(peer: Peer) -> None:
+    peer.greet()
+    peer.hear()
+
+
+def starts(what: bytes, endless: Callable[[], bytes] | None = None) -> Misdeed:
+    """Says this in place of a greeting, and then goes on without an end, or is silent."""
+
+    def misdeed(peer: Peer) -> None:
+        peer.receive()
+        peer.send(what)
+        while endless is not None:
+            peer.send(endless())
+        peer.hear()
+
+    return misdeed
+
+
+def pours(begin: bytes, endless: bytes) -> Misdeed:
+    """Greets, and answers the first query without an end."""
+
+    def misdeed(peer: Peer) -> None:
+        peer.greet()
+        peer.receive()
+        peer.send(begin)
+        while True:
+            peer.send(endless)
+
+    return misdeed
+
+
+def breaks_off(end: Callable[[Peer], None]) -> Misdeed:
+    """Greets, and ends in the middle of a row."""
+
+    def misdeed(peer: Peer) -> None:
+        peer.greet()
+        peer.receive()
+        peer.send(columns("a") + row(b"0")[:7])
+        end(peer)
+
+    return misdeed
+
+
+def wants_many_iterations(peer: Peer) -> None:
+    """A proof of the password that takes minutes to compute."""
+    peer.receive()
+    peer.send(auth(10, b"SCRAM-SHA-256\0\0"))
+    nonce = re.search(rb"r=([\w+/=]+)", peer.receive())
+    assert nonce is not None
+    peer.send(auth(11, b"r=" + nonce[1] + b"x,s=c2FsdA==,i=2000000000"))
+    peer.hear()
+
+
+def names() -> Callable[[], bytes]:
+    """Parameters, each of another name."""
+    numbers = count()
+    return lambda: b"".join(parameter(f"name{next(numbers)}") for _ in range(1000))
+
+
+WRONG_TYPES = columns("a") + row(b"\xff\xfe nonsense") + DONE
+NOTICES = message("N", b"SNOTICE\0VNOTICE\0C00000\0Mhello\0\0") * 1000
+STARTS = {
+    "text": starts(b"HTTP/1.1 200 OK\r\n\r\n"),
+    "bytes": starts(bytes(range(256)) * 100),
+    "a message of 2 GB": starts(b"R\x7f\xff\xff\xff", lambda: bytes(65536)),
+    "a message of a negative length": starts(b"R\xff\xff\xff\xff"),
+    "an error of 2 GB": starts(b"E\x7f\xff\xff\xff", lambda: b"x" * 65536),
+    "a parameter of 1 GB": starts(auth(0) + b"S\x3f\xff\xff\xff", lambda: b"x" * 65536),
+    "endless notices": starts(auth(0), lambda: NOTICES),
+    "endless parameters": starts(auth(0), names()),
+    "an authentication that nobody knows": starts(auth(77)),
+    "2000000000 iterations of a hash": wants_many_iterations,
+    "half a message": starts(HELLO[:11]),
+    "nothing": starts(b""),
+}
+"""What comes in place of a greeting."""
+ANSWERS = {
+    "it refuses the first query": answers(refusal(b"no") + READY),
+    "it refuses in no known way": answers(refusal(b"no", sqlstate="?????") + READY),
+    "it answers nonsense": answers(WRONG_TYPES),
+    "it answers empty text": answers(columns("a") + row(b"") + DONE),
+    "it answers nothing at all": answers(columns("a") + DONE),
+    "it answers without a result": answers(message("C", b"SET\0") + READY),
+    "it answers more columns than it announced": answers(columns("a") + row(b"0", b"1", b"2") + DONE),
+    "it answers 65535 columns in no bytes": answers(columns("a") + message("D", b"\xff\xff") + DONE),
+    "it answers a value of a negative length": answers(columns("a") + message("D", b"\0\1\x80\0\0\0") + DONE),
+    "it sends what is no message": answers(b"\0\0\0\0garbage"),
+    "it sends a message of another time": answers(message("R", b"\0\0\0\0")),
+    "it begins a COPY": answers(message("G", b"\0\0\0") + READY),
+    "it begins a COPY to us": answers(message("H", b"\0\0\0") + message("d", b"x" * 1000) * 1000),
+    "it hangs up after the first query": hangs_up,
+    "it closes in the middle of a row": breaks_off(lambda peer: peer.socket.close()),
+    "it resets in the middle of a row": breaks_off(Peer.reset),
+    "it stops in the middle of a row": breaks_off(Peer.hear),
+    "it is silent": is_silent,
+    "it is silent and has no version": starts(HELLO.replace(b"17.4", b"????")),
+    "it sends endless notices": pours(b"", NOTICES),
+    "it sends endless notifications": pours(b"", message("A", bytes(4) + b"channel\0payload\0") * 1000),
+    "it sends endless parameters": pours(b"", b"".join(parameter(f"name{number}") for number in range(1000))),
+    "it sends endless rows": pours(columns("a"), row(b"x" * 1000) * 100),
+    "it sends a row of 1 GB": pours(columns("a") + b"D\x3f\xff\xff\xff", b"x" * 65536),
+    "it announces a row of 2 GB": answers(columns("a") + b"D\x7f\xff\xff\xff" + bytes(1000)),
+}
+"""How it answers what pgdyno asks."""
+PEAK_MIB = 250
+"""Four times what pgdyno has without a server; each of these would fill gigabytes."""
+PROGRAM = """
+import sys
+from pgdyno.errors import TargetError
+from pgdyno.targets.dsn.schema import DsnTarget
+from pgdyno.targets import Home, SilentProgress, address, bounds, fetch_target
+bounds.ANSWER_S, address.CONNECT_TIMEOUT_S, address._PROOF_S = 1.0, 2, 1
+try:
+    fetch_target("far", DsnTarget.model_validate_json(sys.argv[1]), home=Home.locate(), progress=SilentProgress())
+except TargetError as error:
+    print(error.message)
+"""
+
+
+def met(server: Hostile) -> tuple[str, float]:
+    """What a pgdyno says that meets this server, and the most memory that it has had, in MiB."""
+    argv = [sys.executable, "-c", PROGRAM, spec(server.port).model_dump_json()]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        guard = threading.Timer(GUARD_S, process.kill)
+        guard.start()
+        peak_kib = 0
+        while process.poll() is None:
+            peak_kib = max(peak_kib, high_water_kib(process.pid))
+            time.sleep(0.01)
+        guard.cancel()
+        assert process.stdout is not None
+        said = process.stdout.read()
+    assert process.returncode == 0, said
+    return said, peak_kib / 1024
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_what_is_no_greeting_is_told_in_a_sentence(start: str) -> None:
+    with hostile(STARTS[start]) as server:
+        said, peak_mib = met(server)
+    assert re.match("target far: cannot connect to .*", said)
+    assert peak_mib < PEAK_MIB
+    assert b"SHOW" not in server.received
+
+
+@pytest.mark.parametrize("misdeed", ANSWERS)
+def test_what_is_no_answer_is_told_in_a_sentence(misdeed: str) -> None:
+    with hostile(ANSWERS[misdeed]) as server:
+        said, peak_mib = met(server)
+    assert re.match("target far: .*", said)
+    assert "Traceback" not in said
+    assert peak_mib < PEAK_MIB
+    # it comes as far as to be asked something
+    assert b"statement_timeout" in server.received
+
+
+def test_a_real_one_is_reached(theirs: Server, home: Home) -> None:
+    assert isinstance(fetch_target("far", spec(theirs.port), home=home, progress=SilentProgress()), Reached)

@@ -1,0 +1,45 @@
+"""`python -O` leaves assertions out: none in the laboratory does any work."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+import pytest
+
+from tests.unit.test_architecture import ROOT
+
+PURE = {"isinstance", "callable", "len", "all", "any", "issubclass"}
+WORK = (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)
+
+
+def working(source: str) -> Iterator[int]:
+    """Lines of assertions that call, bind or wait for something, and of `__debug__`."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and node.id == "__debug__":
+            yield node.lineno
+        if not isinstance(node, ast.Assert):
+            continue
+        for part in ast.walk(node.test):
+            called = part.func if isinstance(part, ast.Call) else None
+            is_pure = called is None or (isinstance(called, ast.Name) and called.id in PURE)
+            if not is_pure or isinstance(part, WORK):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("assert x is not None\nassert isinstance(x, int)\nassert a.b == 2", []),
+        ("assert total.add(x)", [1]),
+        ("x = 1\nassert (y := x)", [2]),
+        ("if __debug__: pass", [1]),
+    ],
+)
+def test_what_works(source: str, lines: list[int]) -> None:
+    assert list(working(source)) == lines
+
+
+def test_no_assertion_does_any_work() -> None:
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in ROOT.rglob("*.py") for line in working(path.read_text())]
+    assert found == []

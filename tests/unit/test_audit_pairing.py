@@ -1,0 +1,160 @@
+"""What the audit's rules about pairs find between two runs: the same as between two arms of one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
+
+import pytest
+
+from pgdyno.audit import Severity, audit
+from pgdyno.audit.pairing import Pairing, pairing_between
+from pgdyno.audit.setting_values import setting_value
+from pgdyno.records import TrialRecord, WayRecord
+from pgdyno.store.tables import SeriesRow, SettingRow
+from tests.unit.audit_disturbed import hits
+from tests.unit.audit_sample import FakeRun, own, probed, way
+from tests.unit.test_fingerprint import BASE, SERVER
+
+
+def paired(base: FakeRun, other: FakeRun, by: str | None = None) -> Pairing:
+    return pairing_between(base, other, by)
+
+
+def topics(found: Pairing) -> list[str]:
+    return sorted({each.topic for each in found.confounders})
+
+
+def test_runs_that_are_alike_have_no_confounder() -> None:
+    found = paired(own(run="one"), own(run="two"))
+    assert (found.confounders, found.invalid, found.refused) == ([], [], [])
+
+
+def test_datasets_of_unequal_size_confound_two_runs() -> None:
+    found = paired(own(run="one"), own(run="two", dataset_bytes=110 << 30))
+    assert topics(found) == ["dataset size"]
+    assert "100.0 GiB at a of one, 110.0 GiB at a of two" in found.confounders[0].message
+
+
+def cached(run: str, a: float, b: float) -> FakeRun:
+    """A run whose targets find these shares of their pages in shared buffers."""
+
+    def rows(trial: TrialRecord) -> list[SeriesRow]:
+        return hits(b if trial.target == "b" else a)
+
+    return probed(own(run=run), rows)
+
+
+def test_unequal_shares_in_cache_confound_two_runs() -> None:
+    warm = cached("one", 0.99, 0.99)
+    assert topics(paired(warm, cached("two", 0.96, 0.96))) == ["cache contents"]
+    assert topics(paired(warm, cached("two", 0.99, 0.99))) == []
+
+
+def test_arms_that_differ_within_both_runs_alike_do_not_confound_them() -> None:
+    assert topics(paired(cached("one", 0.99, 0.96), cached("two", 0.99, 0.96))) == []
+
+
+def away(trip_us: float) -> Callable[[int, str], WayRecord]:
+    return lambda number, name: way(trip_us)  # noqa: ARG005
+
+
+@pytest.mark.parametrize(
+    ("within", "base", "other", "rule", "by"),
+    [
+        (
+            own(only_b={"fsync": "off"}),
+            own(run="one"),
+            own(run="two", settings={"fsync": "off"}),
+            "durability",
+            "settings.fsync",
+        ),
+        (
+            own(kind_b="dsn", ways=lambda number, name: way(100.0 if name == "a" else 2_500.0)),  # noqa: ARG005
+            own(run="one", ways=away(100.0)),
+            own(run="two", ways=away(2_500.0)),
+            "network-floor",
+            "placement",
+        ),
+    ],
+)
+def test_what_is_invalid_within_a_run_refuses_two_runs_as_well(
+    within: FakeRun, base: FakeRun, other: FakeRun, rule: str, by: str
+) -> None:
+    assert rule in [each.rule for each in audit(within) if each.severity is Severity.INVALID]
+    found = paired(base, other)
+    assert {each.rule for each in found.invalid} == {rule}
+    assert found.invalid[0].advice.endswith(f"where this is what you compare, say so: --by {by}")
+    assert found.confounders == []
+    assert paired(base, other, by).invalid == []
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("1GB", None, 1 << 30),
+        ("1024", "MB", 1 << 30),
+        ("16384", "8kB", 128 << 20),
+        ("5min", None, 300_000.0),
+        ("300", "s", 300_000.0),
+        ("0.9", None, 0.9),
+        ("-1", None, -1.0),
+        ("on", None, "on"),
+        ("pg_stat_statements", None, "pg_stat_statements"),
+        ("16 parsecs", None, "16 parsecs"),
+    ],
+)
+def test_a_setting_is_read_with_its_unit(text: str, unit: str | None, value: float | str) -> None:
+    assert setting_value(text, unit) == value
+
+
+@dataclass(frozen=True)
+class Kept(FakeRun):
+    """A run whose trials kept units and sources as pg_settings has them."""
+
+    rows: Sequence[tuple[str, str, str | None]] = ()
+    """Name, setting and unit, at every trial."""
+
+    def settings(self, *, names: Sequence[str] = ()) -> Sequence[SettingRow]:
+        own = [
+            SettingRow(trial.number, name, setting, unit, None)
+            for trial in self.trials
+            for name, setting, unit in self.rows
+            if not names or name in names
+        ]
+        return [*super().settings(names=names), *own]
+
+
+def kept(run: FakeRun, *rows: tuple[str, str, str | None]) -> Kept:
+    fields = {each.name: getattr(run, each.name) for each in dataclass_fields(run)}
+    return Kept(**fields, rows=rows)
+
+
+def differing(run: FakeRun) -> list[str]:
+    return [str(each.evidence[0].figures["setting"]) for each in audit(run) if each.rule == "settings-differ"]
+
+
+def test_a_default_equals_the_value_that_it_stands_for() -> None:
+    """initdb writes max_wal_size into postgresql.conf from version 11 on: before, it is a default."""
+    changed = own(changed_b={"max_wal_size": "1GB"})
+    assert differing(kept(changed, ("max_wal_size", "1024", "MB"))) == []
+    # where the default is another one, or not on record, it differs
+    assert differing(kept(changed, ("max_wal_size", "2048", "MB"))) == ["max_wal_size"]
+    assert differing(changed) == ["max_wal_size"]
+
+
+def test_a_setting_that_a_version_does_not_have_is_absent_and_no_default() -> None:
+    (finding,) = [each for each in audit(own(changed_b={"io_method": "worker"})) if each.rule == "settings-differ"]
+    assert finding.message == "io_method differs: absent at a, worker at b"
+
+
+def test_and_between_two_runs() -> None:
+    prints = [
+        BASE.model_copy(update={"servers": {"a": SERVER.model_copy(update={"settings_changed": settings})}})
+        for settings in ({}, {"max_wal_size": "1GB"})
+    ]
+    base, other = (own(run=name, fingerprint=each) for name, each in zip(("one", "two"), prints, strict=True))
+    assert topics(paired(base, other)) == ["max_wal_size"]
+    rows = ("max_wal_size", "1024", "MB")
+    assert topics(paired(kept(base, rows), kept(other, rows))) == []

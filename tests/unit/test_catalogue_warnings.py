@@ -1,0 +1,13 @@
+"""Plans of the catalogue, those on rented servers too, do not warn about themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from pgdyno.plan import catalogue
+from tests.unit.test_plan_answer import warned
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in catalogue()])
+def test_no_plan_of_the_catalogue_warns_about_itself(name: str) -> None:
+    assert warned(name) == []

@@ -1,0 +1,104 @@
+"""What `options` of a connection string hold is in no place that is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+
+from pgdyno.errors import PlanError
+from pgdyno.plan import load_plan
+from pgdyno.plan.show import show_json
+from pgdyno.records import TargetRecord
+from pgdyno.records.masking import masked_dsn, masked_plan
+from pgdyno.report.digest import digest
+from pgdyno.report.export import to_json
+from pgdyno.report.extras import NO_EXTRAS
+from pgdyno.report.html import render_html
+from pgdyno.report.sections.differences import asked_differences
+from tests.unit.report_sample import SampleRun, add_trial, manifest
+
+PLAN = """\
+name = "far"
+[target.far]
+kind = "dsn"
+dsn = "host=db.example.net options='-c app.token=sEcret'"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 2
+[trial]
+duration = "10s"
+"""
+
+SHAPES = [
+    "options=sEcret",
+    "options = 'sEcret'",
+    "options='-c app.token=sEcret' host=h",
+    r"host=h options='it\'s sEcret' user=u",
+    r"user=u options=-c\ app.token=sEcret",
+    "application_name='options=' options='-c app.token=sEcret'",
+    r"application_name='it\'s options=' host = h options = -csEcret",
+    "options='sEcret",
+    "postgresql://u@h/d?options=-c%20app.token%3DsEcret&sslmode=require",
+    "postgres://u@h:5432/d?sslmode=require&%6fptions=sEcret",
+]
+
+
+@pytest.mark.parametrize("dsn", SHAPES)
+def test_options_are_masked_and_nothing_else_is(dsn: str) -> None:
+    shown = masked_dsn(dsn)
+    assert "sEcret" not in shown
+    if dsn != "options='sEcret":
+        before, after = conninfo_to_dict(dsn), conninfo_to_dict(shown)
+        assert "sEcret" in str(before.pop("options"))
+        assert after.pop("options") == "***"
+        assert before == after
+
+
+@pytest.mark.parametrize("dsn", ["", "host=db.example.net user=bench", "service=bench", "postgresql://bench@h/d?a=b"])
+def test_a_connection_string_without_options_is_as_it_was(dsn: str) -> None:
+    assert masked_dsn(dsn) == dsn
+
+
+def test_a_plan_is_shown_without_them(tmp_path: Path) -> None:
+    (tmp_path / "far.toml").write_text(PLAN)
+    loaded = load_plan(tmp_path / "far.toml")
+    assert "sEcret" in str(loaded.plan.as_resolved())
+    assert loaded.plan.target["far"].describe().startswith("over the network, host=db.example.net options=***,")
+    shown = show_json(loaded)
+    assert json.loads(shown)["plan"]["target"]["far"]["dsn"] == "host=db.example.net options=***"
+    assert "sEcret" not in shown
+
+
+def test_a_problem_does_not_repeat_them(tmp_path: Path) -> None:
+    (tmp_path / "far.toml").write_text(PLAN.replace("options='-c app.token=sEcret'", "options=-c sEcret"))
+    with pytest.raises(PlanError) as caught:
+        load_plan(tmp_path / "far.toml")
+    (problem,) = caught.value.problems
+    assert problem.message == "is no connection string"
+
+
+def test_reports_of_a_run_have_them_masked() -> None:
+    asked = {"kind": "dsn", "dsn": "host=a options=sEcret"}
+    targets = [TargetRecord(name=name, kind="dsn", asked={**asked, "database": name}) for name in ("a", "b")]
+    run = SampleRun(manifest(("a", "b")))
+    run.manifest = run.manifest.model_copy(
+        update={"targets": targets, "plan": {**run.manifest.plan, "target": {"a": asked, "b": asked}}}
+    )
+    for name in ("a", "b"):
+        add_trial(run, name, 2, 100.0, 900, seconds=2)
+    differing = asked_differences(targets)
+    assert differing is not None
+    shown = [
+        to_json(digest(run), NO_EXTRAS),
+        render_html(run, "somewhere"),
+        str(masked_plan(run.manifest.plan)),
+        str(differing),
+    ]
+    assert not any("sEcret" in each for each in shown)
+    assert all("options=***" in each for each in shown[:3])
+    # the folder keeps what a resume needs
+    assert "sEcret" in str(run.manifest.plan)

@@ -1,0 +1,152 @@
+"""The package without the folder of its cloud provider: all that needs no provider works, the rest says why not."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+AMAZON = Path("targets", "aws")
+NOT_ABOUT_AMAZON = (
+    "test_analyse_compare.py",
+    "test_analyse_price.py",
+    "test_audit.py",
+    "test_doctor_needs.py",
+    "test_fingerprint.py",
+    "test_golden_runs.py",
+    "test_import_tools.py",
+    "test_plan_answer.py",
+    "test_plan_events.py",
+    "test_plan_executed.py",
+    "test_plan_extends.py",
+    "test_plan_new.py",
+    "test_plan_order.py",
+    "test_plan_replica_load.py",
+    "test_plan_reset.py",
+    "test_plan_show.py",
+    "test_plan_sweep.py",
+    "test_plan_tpcc.py",
+    "test_prepare_mark.py",
+    "test_report_analysis.py",
+    "test_run_inject.py",
+    "test_start_up.py",
+    "test_store_folder.py",
+    "test_store_trial.py",
+    "test_target_lock.py",
+    "test_target_settings.py",
+)
+RENTED = """
+name = "far"
+[target.rds]
+kind = "rds"
+version = "18"
+instance = "db.m7g.large"
+[workload]
+scripts = ["select-only"]
+[sweep]
+clients = 1
+[trial]
+duration = "1s"
+"""
+IMPORT_ALL = """
+import pkgutil, sys, pgdyno
+assert pgdyno.__file__.startswith(sys.argv[1]), pgdyno.__file__
+for module in pkgutil.walk_packages(pgdyno.__path__, "pgdyno."):
+    __import__(module.name)
+print(*sorted({name.partition(".")[0] for name in sys.modules} & {"boto3", "botocore"}))
+"""
+HELP = """
+import contextlib, io
+import typer
+from pgdyno.cli import app
+from tests.commands_page import commands
+found = [words for words, _ in commands(typer.main.get_command(app), ("pgdyno",))]
+for words in found:
+    with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
+        app([*words[1:], "--help"], prog_name="pgdyno")
+    assert "Usage: " + " ".join(words) in said.getvalue(), words
+print(len(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package, for PYTHONPATH."""
+    folder = tmp_path_factory.mktemp("without") / "python"
+    package = folder / "pgdyno"
+    shutil.copytree(ROOT / "python" / "pgdyno", package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.rmtree(package / AMAZON)
+    return folder
+
+
+def python(copied: Path, *arguments: str, code: int = 0) -> str:
+    """What Python with that package prints; `code` is what it ends with."""
+    environment = os.environ | {"PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def pgdyno(copied: Path, *words: str, code: int = 0) -> str:
+    """What a command prints."""
+    return python(copied, "-m", "pgdyno", *words, code=code)
+
+
+def test_every_module_can_be_imported(copied: Path) -> None:
+    assert python(copied, "-c", IMPORT_ALL, str(copied)).strip() == ""
+
+
+def test_every_command_has_its_help(copied: Path) -> None:
+    assert int(python(copied, "-c", HELP)) > 20
+
+
+def test_the_catalogue_is_listed_and_checked(copied: Path) -> None:
+    plans = sorted((copied / "pgdyno" / "plans").glob("*.toml"))
+    listed = pgdyno(copied, "plan", "list")
+    for plan in plans:
+        assert plan.stem in listed
+        # those that rent their servers are checked with another target
+        on = ["--on", "embedded"] if re.search(r'^kind = "(rds|ec2|aurora)"', plan.read_text(), re.MULTILINE) else []
+        assert "the plan can be run" in pgdyno(copied, "plan", "check", plan.stem, *on)
+
+
+def test_the_schema_has_the_kinds_that_are_there(copied: Path) -> None:
+    schema = pgdyno(copied, "plan", "schema")
+    assert '"EmbeddedTarget"' in schema
+    assert "RdsTarget" not in schema
+    assert "Ec2" not in schema
+
+
+def test_a_kind_that_is_missing_is_refused_with_those_that_are_there(copied: Path, tmp_path: Path) -> None:
+    file = tmp_path / "far.toml"
+    file.write_text(RENTED)
+    said = " ".join(pgdyno(copied, "plan", "check", str(file), code=3).split())
+    assert 'far.toml:4: target.rds.kind: "rds" is a kind of target whose package is missing here' in said
+    assert 'there are "embedded", "local", "build" or "dsn"' in said
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("reap", "--all"), "this pgdyno rents no servers"),
+        (("target", "policy"), "this pgdyno rents no servers"),
+        (("target", "selftest"), "this pgdyno rents no targets of kind rds"),
+        (("report", "s3://bucket/run"), "this pgdyno has no client of object storage"),
+    ],
+)
+def test_what_needs_a_provider_says_that_there_is_none(copied: Path, words: tuple[str, ...], message: str) -> None:
+    code = 6 if words[0] == "report" else 4
+    assert message in pgdyno(copied, *words, code=code)
+
+
+def test_what_is_not_about_amazon_passes(copied: Path) -> None:
+    tests = [f"tests/unit/{name}" for name in NOT_ABOUT_AMAZON]
+    said = python(copied, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
+    assert " passed" in said or "100%" in said
