@@ -59,6 +59,7 @@ SCHEMA = [
     ('version = "18"\n', "", "target.pg18.version", 2, "is missing", 'version = "18"'),
     ('kind = "embedded"\n', "", "target.pg18.kind", 2, "is missing", "local"),
     ('"embedded"', '"embeded"', "target.pg18.kind", 3, "no kind of target", 'did you mean "embedded"?'),
+    ('"embedded"', "[]", "target.pg18.kind", 3, "no kind of target", 'kind = "embedded"'),
     ("duration", "duratoin", "trial.duratoin", 10, "no such key", "did you mean duration?"),
     ("[workload]", "[workload]\nclients = 3", "workload.clients", 6, "no such key", "belongs in [sweep]"),
     ('"18"\n', '"18"\nbin = "/x"\n', "target.pg18.bin", 5, "no such key", 'kind = "local"'),

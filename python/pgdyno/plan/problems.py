@@ -169,7 +169,7 @@ def _kind_of_target(path: Path, document: Document) -> Problem:
     if value is None:
         return document.problem(path, "is missing", _EXAMPLES["kind"])
     meant = near(value, TARGET_KINDS) if isinstance(value, str) else None
-    if value in KINDS:
+    if isinstance(value, str) and value in KINDS:
         message = f"{_shown(value)} is a kind of target whose package is missing here"
         return document.problem(path, message, f"there are {_listing(TARGET_KINDS)}; install pgdyno with all of it")
     message = f"{_shown(value)} is no kind of target; there are {_listing(TARGET_KINDS)}"
