@@ -175,7 +175,7 @@ def test_the_archive_behind_a_token(browser: Browser, tmp_path: Path, monkeypatc
             page.check(f'input[value="{name}"]')
         expect(page.locator("#picked")).to_have_text(f"Baseline: {first.name}")
         page.click("text=Compare the two picked")
-        expect(page.locator("h1")).to_contain_text(f"{second.name} beside {first.name}")
+        expect(page.locator("h1")).to_contain_text(f"{second.name} vs {first.name}")
         expect(page.locator(".forest")).to_be_visible()
         seen_in_both_lights(page)
         page.click(f"text={second.name} >> nth=-1")
