@@ -49,7 +49,7 @@ def test_a_home_that_cannot_be_made(as_unprivileged: AsUnprivileged, unprivilege
 def test_a_home_that_cannot_be_written_to(
     as_unprivileged: AsUnprivileged, unprivileged_folder: Path, mirror: LocalMirror, small_archive: Callable[[], bytes]
 ) -> None:
-    mirror.publish("18.6.0", small_archive())
+    mirror.publish("18.99.0", small_archive())
     unprivileged_folder.chmod(0o555)
     spec = EmbeddedTarget(kind="embedded", version="18")
 
@@ -147,7 +147,7 @@ def run_on_small_disk(
 def test_no_space_for_a_download(
     scratch: Path, mirror: LocalMirror, small_archive: Callable[[], bytes], on_small_disk: OnSmallDisk
 ) -> None:
-    path = mirror.publish("18.6.0", small_archive())
+    path = mirror.publish("18.99.0", small_archive())
     message, hint, partial = on_small_disk(scratch, 300, FETCH, **mirror.environ)
     name = path.rpartition("/")[2]
     assert message == f"cannot write {scratch}/downloads/{name}.partial: no space left on device"
@@ -160,9 +160,9 @@ def test_no_space_for_a_download(
 def test_no_space_to_unpack(
     scratch: Path, mirror: LocalMirror, small_archive: Callable[[], bytes], on_small_disk: OnSmallDisk
 ) -> None:
-    mirror.publish("18.6.0", small_archive())
+    mirror.publish("18.99.0", small_archive())
     message, hint, _ = on_small_disk(scratch, 900, FETCH, **mirror.environ)
-    assert message.startswith(f"cannot unpack a server into {scratch}/postgres/18.6.0-")
+    assert message.startswith(f"cannot unpack a server into {scratch}/postgres/18.99.0-")
     assert message.endswith(": no space left on device")
     assert "PGDYNO_HOME" in hint
 
