@@ -71,7 +71,7 @@ def run_of(tmp_path: Path, way: WayRecord | None = None, attempts: int = 1) -> t
             path=folder.path,
         ),
         plan=plan,
-        view=SimpleNamespace(set_up=said.append),
+        view=SimpleNamespace(event=lambda event: said.append(event.text)),
         note=said.append,
     )
     return cast("RunState", state), record, said

@@ -83,7 +83,7 @@ STATE = cast(
         folder=SimpleNamespace(
             manifest=SimpleNamespace(run="a run", started_at=datetime(2026, 1, 1, tzinfo=UTC)),
         ),
-        view=SimpleNamespace(set_up=lambda _text: None),
+        view=SimpleNamespace(event=lambda _event: None),
         note=lambda _text: None,
     ),
 )

@@ -25,15 +25,26 @@ from pgdyno.live.sampled import Sampled, wait_class
 from pgdyno.live.tail import Tail
 from pgdyno.live.watched import Watched
 from pgdyno.records import Outcome
-from pgdyno.report.live import Planned, QuietView
+from pgdyno.report.live import QuietView
+from pgdyno.report.run_events import (
+    EngineReported,
+    GridTrial,
+    IntervalEnded,
+    Noted,
+    RunBegan,
+    RunEnded,
+    SetUp,
+    TrialEnded,
+    TrialStarted,
+)
 from tests.unit.archive_sample import MARKUP
 from tests.waiting import wait_until
 
 TRIALS = [
-    Planned(1, "0001-a-c2", "a", 2),
-    Planned(2, "0002-b-c2", "b", 2),
-    Planned(3, "0003-a-c4", "a", 4),
-    Planned(4, "0004-b-c4", "b", 4),
+    GridTrial(1, "0001-a-c2", "a", 2),
+    GridTrial(2, "0002-b-c2", "b", 2),
+    GridTrial(3, "0003-a-c4", "a", 4),
+    GridTrial(4, "0004-b-c4", "b", 4),
 ]
 
 
@@ -53,21 +64,23 @@ def running(run: Path) -> Iterator[None]:
 
 
 def one_trial(view: JournalView, number: int, tps: float, outcome: Outcome = Outcome.FINISHED) -> None:
-    view.set_up("resetting")
-    view.trial_started(number, 4, f"trial {number}", 2.0)
-    view.interval(tps, 2.5, "measuring")
-    view.heard({"event": "interval", "scripts": [{"failed": 1}], "workers": [{"cpu_share": 0.5}], "clients": 2})
-    view.trial_ended(outcome, tps, 2.5)
+    view.event(SetUp("resetting"))
+    view.event(TrialStarted(number, 4, f"trial {number}", 2.0, later=4 - number))
+    view.event(IntervalEnded(tps, 2.5, "measuring"))
+    view.event(
+        EngineReported({"event": "interval", "scripts": [{"failed": 1}], "workers": [{"cpu_share": 0.5}], "clients": 2})
+    )
+    view.event(TrialEnded(outcome, tps, 2.5))
 
 
 def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
     with JournalView(QuietView()) as view:
-        view.note("before there is a folder")
-        view.run_began(run, TRIALS)
+        view.event(Noted("before there is a folder"))
+        view.event(RunBegan(run, TRIALS))
         one_trial(view, 1, 100.0)
         one_trial(view, 2, 110.0)
-        view.heard({"event": "error", "consequence": "failed", "message": MARKUP})
-        view.run_ended("came to its end", Outcome.FINISHED)
+        view.event(EngineReported({"event": "error", "consequence": "failed", "message": MARKUP}))
+        view.event(RunEnded("came to its end", Outcome.FINISHED))
     seen = Watched(run).whole()
     assert [each["text"] for each in seen["feed"]] == [
         "before there is a folder",
@@ -89,13 +102,13 @@ def test_the_journal_tells_all_to_who_comes_late(run: Path) -> None:
 def test_only_what_is_new_is_told_again(run: Path) -> None:
     watched = Watched(run)
     with JournalView(QuietView()) as view:
-        view.run_began(run, TRIALS)
-        view.trial_started(1, 4, "trial 1", 2.0)
+        view.event(RunBegan(run, TRIALS))
+        view.event(TrialStarted(1, 4, "trial 1", 2.0, later=3))
         first = watched.poll()
         assert first is not None
         assert first["reset"]
         assert watched.poll() is None
-        view.interval(100.0, None, "warm-up")
+        view.event(IntervalEnded(100.0, None, "warm-up"))
         second = watched.poll()
         assert second is not None
         assert not second["reset"]
@@ -105,10 +118,10 @@ def test_only_what_is_new_is_told_again(run: Path) -> None:
 def test_another_go_at_a_run_goes_on_with_its_journal(run: Path) -> None:
     for numbers in ((1,), (2, 3)):
         with JournalView(QuietView()) as view:
-            view.run_began(run, TRIALS)
+            view.event(RunBegan(run, TRIALS))
             for number in numbers:
                 one_trial(view, number, 100.0, Outcome.FAILED if number == 3 else Outcome.FINISHED)
-            view.run_ended("was interrupted", Outcome.INTERRUPTED)
+            view.event(RunEnded("was interrupted", Outcome.INTERRUPTED))
     grid = Watched(run).whole()["grid"]
     assert grid["done"] == 3
     assert [cell["failed"] for cell in grid["cells"]] == [0, 0, 1, 0]
@@ -117,7 +130,7 @@ def test_another_go_at_a_run_goes_on_with_its_journal(run: Path) -> None:
 def test_a_journal_that_cannot_be_written_is_no_harm(run: Path) -> None:
     (run / JOURNAL).mkdir()
     with JournalView(QuietView()) as view:
-        view.run_began(run, TRIALS)
+        view.event(RunBegan(run, TRIALS))
         one_trial(view, 1, 100.0)
 
 
@@ -206,7 +219,7 @@ def test_classes_of_waits() -> None:
 
 def test_wishes_reach_the_run(run: Path) -> None:
     with running(run), JournalView(QuietView(), controlled=True) as view:
-        view.run_began(run, TRIALS)
+        view.event(RunBegan(run, TRIALS))
         assert (run / CONTROL).stat().st_mode & 0o777 == 0o700
         ask(run, Ask.MARK, MARKUP)
         ask(run, Ask.STOP_AFTER)
@@ -221,7 +234,7 @@ def test_wishes_reach_the_run(run: Path) -> None:
 
 def test_stop_now_is_ctrl_c(run: Path) -> None:
     with running(run), JournalView(QuietView(), controlled=True) as view:
-        view.run_began(run, TRIALS)
+        view.event(RunBegan(run, TRIALS))
         with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it comes while this waits
             ask(run, Ask.STOP_NOW)
             wait_until(lambda: False)
@@ -229,7 +242,7 @@ def test_stop_now_is_ctrl_c(run: Path) -> None:
 
 def test_a_run_without_live_takes_no_wishes(run: Path) -> None:
     with running(run), JournalView(QuietView()) as view:
-        view.run_began(run, TRIALS)
+        view.event(RunBegan(run, TRIALS))
         with pytest.raises(UsageError, match="takes no wishes"):
             ask(run, Ask.STOP_NOW)
     (run / CONTROL).mkdir()
@@ -281,9 +294,9 @@ def test_one_reads_for_all(run: Path) -> None:
         return await asyncio.gather(*(watch(hub) for _ in range(10)))
 
     with JournalView(QuietView()) as view:
-        view.run_began(run, TRIALS)
+        view.event(RunBegan(run, TRIALS))
         one_trial(view, 1, 100.0)
-        view.run_ended("came to its end", Outcome.FINISHED)
+        view.event(RunEnded("came to its end", Outcome.FINISHED))
     hub = Hub(make)
 
     async def ten_and_one_later(hub: Hub) -> list[list[bytes]]:

@@ -16,6 +16,7 @@ from pgdyno.report.blocks import Canvas, bar, printable, sparkline
 from pgdyno.report.digest import digest
 from pgdyno.report.extras import Extras
 from pgdyno.report.live import PlainView, QuietView, TerminalView, TimeLeft, clock_time, live_view
+from pgdyno.report.run_events import BytesDone, IntervalEnded, Noted, RowsDone, SetUp, TrialEnded, TrialStarted
 from pgdyno.report.terminal import answer_lines, print_report, report_lines
 from tests.unit.report_sample import SampleRun, add_failure, add_trial, manifest, sweep, with_knee
 
@@ -176,27 +177,27 @@ class Clock:
 def test_the_line_of_a_running_trial() -> None:
     clock = Clock()
     view = TerminalView(console(), clock)
-    view.trial_started(7, 24, "select-only 48 clients", 40.0)
+    view.event(TrialStarted(7, 24, "select-only 48 clients", 40.0, later=17))
     for tps in (20_000.0, 40_000.0, 71_300.0):
-        view.interval(tps, 2.1)
+        view.event(IntervalEnded(tps, 2.1))
         clock.now += 1
     assert view.line().plain == "trial 7/24  select-only 48 clients  ▃▅█  71.3k tps  p99 2.10 ms  11:57 left"
 
 
 def test_80_columns_name_the_whole_point_beside_its_figures() -> None:
     view = TerminalView(console(width=80), Clock())
-    view.trial_started(16, 36, "pg17 tpcb-like 16 clients", 40.0)
+    view.event(TrialStarted(16, 36, "pg17 tpcb-like 16 clients", 40.0, later=20))
     for _ in range(30):
-        view.interval(1_440.0, 4.76, "measuring")
+        view.event(IntervalEnded(1_440.0, 4.76, "measuring"))
     assert view.line().plain == "trial 16/36  pg17 tpcb-like 16 clients  ████  1.44k tps  p99 4.76 ms  14:00 left"
 
 
 @pytest.mark.parametrize("width", [30, 50, 60, 80, 120])
 def test_the_line_fits_and_keeps_its_figures(width: int) -> None:
     view = TerminalView(console(width=width), Clock())
-    view.trial_started(7, 24, "a workload with a long name, 48 clients", 40.0)
+    view.event(TrialStarted(7, 24, "a workload with a long name, 48 clients", 40.0, later=17))
     for _ in range(30):
-        view.interval(71_300.0, 2.1)
+        view.event(IntervalEnded(71_300.0, 2.1))
     assert view.line().cell_len <= width
     if width >= 50:
         assert "71.3k tps  p99 2.10 ms" in view.line().plain
@@ -204,36 +205,36 @@ def test_the_line_fits_and_keeps_its_figures(width: int) -> None:
 
 def test_setting_up_shows_the_transfer() -> None:
     view = TerminalView(console(), Clock())
-    view.set_up("fetching PostgreSQL 18.6")
-    view.bytes(7_340_032, 14_680_064)
+    view.event(SetUp("fetching PostgreSQL 18.6"))
+    view.event(BytesDone(7_340_032, 14_680_064))
     assert view.line().plain == "fetching PostgreSQL 18.6  ██████████           7.0 MiB of 14.0 MiB"
-    view.bytes(7_340_032, None)
+    view.event(BytesDone(7_340_032, None))
     assert view.line().plain == "fetching PostgreSQL 18.6  7.0 MiB"
-    view.set_up("starting")
+    view.event(SetUp("starting"))
     assert view.line().plain == "starting"
 
 
 def test_a_load_shows_its_share_its_rate_and_the_time_left() -> None:
     view = TerminalView(console(), Clock())
-    view.set_up("loading pgbench at scale 100")
-    view.rows(2_500_000, 10_001_100, 1_900_000.0, 4.2)
+    view.event(SetUp("loading pgbench at scale 100"))
+    view.event(RowsDone(2_500_000, 10_001_100, 1_900_000.0, 4.2))
     bar = "\N{FULL BLOCK}" * 5 + " " * 15
     assert view.line().plain == f"loading pgbench at scale 100  {bar} 24 %  1.90M rows/s  0:04 left"
-    view.rows(10_001_099, 10_001_100, 1_900_000.0, 0.0)
+    view.event(RowsDone(10_001_099, 10_001_100, 1_900_000.0, 0.0))
     assert " 99 %  1.90M rows/s  0:00 left" in view.line().plain
-    view.rows(10_001_100, 10_001_100, 1_900_000.0, 0.0)
+    view.event(RowsDone(10_001_100, 10_001_100, 1_900_000.0, 0.0))
     assert view.line().plain.endswith(" 100 %  1.90M rows/s")
 
 
 def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
     to = console()
     with TerminalView(to, Clock()) as view:
-        view.trial_started(1, 2, "select-only 4 clients", 10.0)
-        view.interval(71_300.0, 2.1)
-        view.trial_ended(Outcome.FINISHED, 71_300.0, 2.1)
-        view.trial_started(2, 2, "[red]x", 10.0)
-        view.trial_ended(Outcome.FAILED, None, None)
-        view.note("too many clients")
+        view.event(TrialStarted(1, 2, "select-only 4 clients", 10.0, later=1))
+        view.event(IntervalEnded(71_300.0, 2.1))
+        view.event(TrialEnded(Outcome.FINISHED, 71_300.0, 2.1))
+        view.event(TrialStarted(2, 2, "[red]x", 10.0, later=0))
+        view.event(TrialEnded(Outcome.FAILED, None, None))
+        view.event(Noted("too many clients"))
     text = written(to)
     assert "trial 1/2  select-only 4 clients  71.3k tps  p99 2.10 ms" in text
     assert "trial 2/2  [red]x  failed" in text
@@ -243,15 +244,15 @@ def test_the_terminal_keeps_a_line_for_each_trial_and_note() -> None:
 def test_elsewhere_there_is_a_line_a_trial_and_no_control_character() -> None:
     to = console(terminal=False)
     with live_view(to) as view:
-        view.set_up("starting PostgreSQL 18.6")
-        view.bytes(1, 2)
-        view.set_up("starting PostgreSQL 18.6")
-        view.trial_started(1, 2, "select-only 4 clients", 10.0)
-        view.interval(1.0, None)
-        view.trial_ended(Outcome.FINISHED, 71_300.0, 2.1)
-        view.trial_started(2, 2, "select-only \x1b8 clients", 10.0)
-        view.trial_ended(Outcome.INTERRUPTED, 5.0, None)
-        view.note("that was all")
+        view.event(SetUp("starting PostgreSQL 18.6"))
+        view.event(BytesDone(1, 2))
+        view.event(SetUp("starting PostgreSQL 18.6"))
+        view.event(TrialStarted(1, 2, "select-only 4 clients", 10.0, later=1))
+        view.event(IntervalEnded(1.0, None))
+        view.event(TrialEnded(Outcome.FINISHED, 71_300.0, 2.1))
+        view.event(TrialStarted(2, 2, "select-only \x1b8 clients", 10.0, later=0))
+        view.event(TrialEnded(Outcome.INTERRUPTED, 5.0, None))
+        view.event(Noted("that was all"))
     assert written(to).splitlines() == [
         "starting PostgreSQL 18.6",
         "trial 1/2  select-only 4 clients  71.3k tps  p99 2.10 ms",
@@ -269,12 +270,12 @@ def test_the_view_suits_the_console(tmp_path: Path) -> None:
 
 def test_the_quiet_view_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     with QuietView() as view:
-        view.set_up("x")
-        view.bytes(1, 2)
-        view.trial_started(1, 1, "x", 1.0)
-        view.interval(1.0, 1.0)
-        view.trial_ended(Outcome.FAILED, None, None)
-        view.note("x")
+        view.event(SetUp("x"))
+        view.event(BytesDone(1, 2))
+        view.event(TrialStarted(1, 1, "x", 1.0, later=0))
+        view.event(IntervalEnded(1.0, 1.0))
+        view.event(TrialEnded(Outcome.FAILED, None, None))
+        view.event(Noted("x"))
     assert capsys.readouterr() == ("", "")
 
 

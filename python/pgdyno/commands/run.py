@@ -24,6 +24,7 @@ from pgdyno.plan.rented import rented_targets
 from pgdyno.records import Stage
 from pgdyno.report.export import to_csv
 from pgdyno.report.live import LiveView, live_view
+from pgdyno.report.run_events import Noted
 from pgdyno.report.terminal import print_report
 from pgdyno.report.whole import whole_report
 from pgdyno.store import find_run, load_run
@@ -41,7 +42,7 @@ class Waiting(SilentProgress):
 
     def step(self, text: str) -> None:
         """Shows a step."""
-        self._view.note(text)
+        self._view.event(Noted(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +114,11 @@ def run_plan(
     use = Use(loaded.plan.name, when_busy)
     renting = (rent or Rent()).agreed(loaded.plan)
 
-    def experiment(view: LiveView, use: Use) -> Finished:
+    def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
 
         with metered(view, metrics) as told:
-            return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting)
+            return run_experiment(loaded, runs, told, use, check_first=check_first, renting=renting, requests=view)
 
     return _show(output, use, experiment)
 
@@ -149,16 +150,18 @@ def resume_run(
     use = Use(folder.name, when_busy)
     renting = (rent or Rent()).agreed(loaded_of(folder).plan)
 
-    def experiment(view: LiveView, use: Use) -> Finished:
+    def experiment(view: JournalView, use: Use) -> Finished:
         from pgdyno.metrics.endpoint import metered
 
         with metered(view, metrics) as told:
-            return resume_experiment(folder.path, told, redo_failed=redo_failed, use=use, renting=renting)
+            return resume_experiment(
+                folder.path, told, redo_failed=redo_failed, use=use, renting=renting, requests=view
+            )
 
     return _show(output, use, experiment)
 
 
-def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finished]) -> ExitCode:
+def _show(output: Output, use: Use, experiment: Callable[[JournalView, Use], Finished]) -> ExitCode:
     # progress is for eyes: standard output is kept for what was measured
     with (
         _view(output) as view,
@@ -179,14 +182,14 @@ def _show(output: Output, use: Use, experiment: Callable[[LiveView, Use], Finish
     return _exit_code(finished)
 
 
-def _view(output: Output) -> LiveView:
+def _view(output: Output) -> JournalView:
     """What suits the terminal, and a journal for browsers; with --live a server, too, that says where it is."""
     shown = live_view(Console(stderr=True), quiet=output.quiet)
 
     def began(folder: Path) -> None:
         if output.live:
             address = serve_beside(folder)
-            shown.note(f"live: {address}" if address else "no live page: its server could not be started")
+            shown.event(Noted(f"live: {address}" if address else "no live page: its server could not be started"))
 
     return JournalView(shown, began, controlled=output.live)
 

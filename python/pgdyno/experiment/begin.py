@@ -21,6 +21,7 @@ from pgdyno.records import Manifest, TargetRecord
 from pgdyno.records.masking import masked_plan
 from pgdyno.records.price import PriceList
 from pgdyno.report.live import LiveView
+from pgdyno.report.run_events import NoRequests, Noted, Requests
 from pgdyno.store import RunFolder
 from pgdyno.targets import Use
 from pgdyno.units import format_duration
@@ -34,6 +35,7 @@ def run_experiment(
     *,
     check_first: bool = True,
     renting: Renting | None = None,
+    requests: Requests | None = None,
 ) -> Finished:
     """Runs every trial of the plan, in a new folder under `parent`; see `carry_out`.
 
@@ -48,11 +50,11 @@ def run_experiment(
         folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
         with folder.locked():
             ground.guard.watch("the run's folder", folder.path)
-            state = RunState(loaded, ground, folder, view, seed, trials)
+            state = RunState(loaded, ground, folder, view, requests or NoRequests(), seed, trials)
             if loaded.plan.search is not None:
-                view.note(f"searching for the {loaded.plan.search.find}, into {folder.path}")
+                view.event(Noted(f"searching for the {loaded.plan.search.find}, into {folder.path}"))
             else:
-                view.note(_begins(folder, len(trials), time_needed_s(loaded.plan)))
+                view.event(Noted(_begins(folder, len(trials), time_needed_s(loaded.plan))))
             for less in loaded.gave_up:
                 state.note(f"for the budget: {less}")
             note_rented(state)

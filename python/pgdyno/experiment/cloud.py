@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pgdyno.experiment.state import RunState
 from pgdyno.plan.rented import RentedTarget
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord
+from pgdyno.report.run_events import SetUp
 from pgdyno.store.cloud import stored_cloud, write_cloud
 from pgdyno.store.read import RunData
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
@@ -121,7 +122,7 @@ def keep_told_at_once(state: RunState, within_s: float = AT_ONCE_S) -> None:
         if time.monotonic() >= end:
             state.note(f"what {_title(state)} tells of trial {record.number} and those behind it was not asked for")
             return
-        state.view.set_up(f"asking {_title(state)} for what it knows of the trials that are whole")
+        state.view.event(SetUp(f"asking {_title(state)} for what it knows of the trials that are whole"))
         _keep(state, record, 0.0)
 
 
@@ -166,7 +167,7 @@ def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
     begin = clock.epoch_us + clock.ahead_us
     end = begin + round((record.ended_at - record.started_at).total_seconds() * SECOND_US)
     kept = _Kept(record.number, clock)
-    for told in rental.observe(record.target, Span(begin, end), late_s, state.view.set_up):
+    for told in rental.observe(record.target, Span(begin, end), late_s, lambda text: state.view.event(SetUp(text))):
         kept.add(told)
         for text in told.notes:
             state.note(f"trial {record.number}: {text}")

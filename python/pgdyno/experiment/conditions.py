@@ -14,6 +14,7 @@ from pgdyno.plan import LoadedPlan
 from pgdyno.prepare import Dataset
 from pgdyno.records import Fingerprint, Host, ServerFacts
 from pgdyno.report.live import LiveView
+from pgdyno.report.run_events import Noted, SetUp
 from pgdyno.targets import Server
 
 
@@ -23,16 +24,17 @@ def look_first(
     """Fields of the manifest; with `check_first` the machine is looked at. Raises PreflightError."""
     needs = needs_of_plan(loaded, ground.home, scripts_of(loaded))
     checks = []
+    note, set_up = (lambda text: view.event(Noted(text))), (lambda text: view.event(SetUp(text)))
     if ground.engine.through:
         # it would tell of this machine, where nothing of the load runs
-        view.note("the load comes from another host: the checks of this machine are left out")
+        view.event(Noted("the load comes from another host: the checks of this machine are left out"))
     elif check_first:
-        checks = preflight(needs, ground.engine, environments(ground.found), view.note, view.set_up)
+        checks = preflight(needs, ground.engine, environments(ground.found), note, set_up)
     if ground.cluster is not None and check_first:
         from pgdyno.cluster.look import look
 
-        view.set_up("driving a server that answers at once from every generator")
-        checks += judged(needs, look(ground.cluster, needs, environments(ground.found)), view.note)
+        view.event(SetUp("driving a server that answers at once from every generator"))
+        checks += judged(needs, look(ground.cluster, needs, environments(ground.found)), note)
     return {"preflight": checks, "fingerprint": take_fingerprint(loaded, ground.engine, seed, needs)}
 
 

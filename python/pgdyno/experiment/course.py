@@ -18,6 +18,7 @@ from pgdyno.experiment.trial import one_trial
 from pgdyno.experiment.watched import tell_watchers
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report.run_events import Noted, RunEnded, SetUp
 from pgdyno.run import HookError
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.units import format_duration
@@ -84,7 +85,7 @@ def _trials(state: RunState, todo: Iterable[PlannedTrial]) -> str | None:
         # a search does not know how many
         state.later = len(todo) - place - 1 if isinstance(todo, Sequence) else 0
         state.ground.guard.check()
-        wanted = state.view.stop_wanted()
+        wanted = state.requests.stop_wanted()
         if wanted is not None:
             raise StopRunError(wanted)
         changed = changed_script(state.folder.path, state.loaded.folder, manifest.scripts or [])
@@ -101,7 +102,7 @@ def _trials(state: RunState, todo: Iterable[PlannedTrial]) -> str | None:
 def _pause(state: RunState) -> None:
     seconds = state.plan.trial.pause
     if seconds > 0:
-        state.view.set_up(f"pausing {format_duration(seconds)}")
+        state.view.event(SetUp(f"pausing {format_duration(seconds)}"))
         time.sleep(seconds)
 
 
@@ -128,7 +129,7 @@ def _close(state: RunState, ended: str) -> None:
         finally:
             _write_end(state, ended, outcome)
         if left:
-            state.view.note(f"pgdyno run --resume {state.folder.path} goes on with trial {left[0].number}")
+            state.view.event(Noted(f"pgdyno run --resume {state.folder.path} goes on with trial {left[0].number}"))
 
 
 def _write_end(state: RunState, ended: str, outcome: Outcome) -> None:
@@ -137,7 +138,7 @@ def _write_end(state: RunState, ended: str, outcome: Outcome) -> None:
     last = attempts[-1].model_copy(update={"ended_at": now, "ended": ended})
     rented = [*state.folder.manifest.rented, *rent_of(state, now)]
     state.folder.update_manifest(ended_at=now, outcome=outcome, attempts=[*attempts[:-1], last], rented=rented)
-    state.view.run_ended(ended, outcome)
+    state.view.event(RunEnded(ended, outcome))
 
 
 def _after(state: RunState, outcome: Outcome) -> None:

@@ -14,6 +14,7 @@ from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
 from pgdyno.plan.targets import TargetSpec
 from pgdyno.report.live import LiveView
+from pgdyno.report.run_events import BytesDone, Noted, RowsDone, SetUp
 from pgdyno.run import Engine, check_scripts, find_engine, script_options, workload_options
 from pgdyno.targets import Found, Home, Use, abilities_of, fetch_target, sweep_leftovers
 from pgdyno.targets.rental import Rental
@@ -35,17 +36,17 @@ class Preparing:
 
     def step(self, text: str) -> None:
         """Shows a step."""
-        self._view.set_up(text)
+        self._view.event(SetUp(text))
         self._guard.check()
 
     def bytes(self, done: int, total: int | None) -> None:
         """Shows how far it is."""
-        self._view.bytes(done, total)
+        self._view.event(BytesDone(done, total))
         self._guard.check()
 
     def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
         """Shows how far a load is."""
-        self._view.rows(done, total, per_s, left_s)
+        self._view.event(RowsDone(done, total, per_s, left_s))
         self._guard.check()
 
 
@@ -93,11 +94,13 @@ def prepared_ground(
     check_copies(loaded)
     home = Home.locate()
     for left in sweep_leftovers(home):
-        view.note(left)
+        view.event(Noted(left))
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
     guard.watch("pgdyno's home", home.root)
     progress = Preparing(view, guard)
-    with rented(loaded.plan, home.root, progress.step, view.note, renting or Renting()) as rental:
+    with rented(
+        loaded.plan, home.root, progress.step, lambda text: view.event(Noted(text)), renting or Renting()
+    ) as rental:
         targets = {name: connected(rental, name, spec) for name, spec in loaded.plan.target.items()}
         found = {
             name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in targets.items()

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
+from pgdyno.report.run_events import SetUp
 from pgdyno.run import Hook, run_hook
 from pgdyno.store.storing import storing
 from pgdyno.targets import Server
@@ -21,7 +22,7 @@ def run_level_hook(state: RunState, name: str, outcome: str | None = None) -> No
     with storing("make the folder", folder):
         folder.mkdir(exist_ok=True)
     attempt = len(state.folder.manifest.attempts)
-    state.view.set_up(f"running the hook {name}")
+    state.view.event(SetUp(f"running the hook {name}"))
     _run(hook, _of_run(state) | _outcome(outcome), folder / f"{name}-{attempt}.log")
 
 
@@ -36,7 +37,7 @@ def trial_hook(
     hook = _hook(state, name)
     if hook is None:
         return False
-    state.view.set_up(f"running the hook {name}")
+    state.view.event(SetUp(f"running the hook {name}"))
     environment = _of_run(state) | _of_trial(trial, partial) | _of_server(server) | _outcome(outcome)
     _run(hook, environment, partial / "log" / f"{name}.log")
     return True

@@ -18,6 +18,7 @@ from pgdyno.errors import TargetError
 from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.records import Leftovers
+from pgdyno.report.run_events import SetUp
 from pgdyno.targets import Server
 
 WAIT_S = 5.0
@@ -105,7 +106,7 @@ def _end(connection: Connection, pattern: str, state: RunState) -> Leftovers:
     first = _look(connection, pattern)
     left, canceled, terminated = first, 0, 0
     if first:
-        state.view.set_up("waiting until the sessions of earlier trials have ended")
+        state.view.event(SetUp("waiting until the sessions of earlier trials have ended"))
         left = _wait(connection, pattern)
     if left:
         canceled = _count(connection, _CANCEL, pattern)

@@ -20,12 +20,19 @@ from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials
 from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.report.live import LiveView
+from pgdyno.report.run_events import NoRequests, Noted, Requests
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.targets import Use
 
 
 def resume_experiment(
-    path: Path, view: LiveView, *, redo_failed: bool, use: Use | None = None, renting: Renting | None = None
+    path: Path,
+    view: LiveView,
+    *,
+    redo_failed: bool,
+    use: Use | None = None,
+    renting: Renting | None = None,
+    requests: Requests | None = None,
 ) -> Finished:
     """Goes on with the run folder `path`; see `carry_out`. With `redo_failed`, failed trials are made anew, too.
 
@@ -44,14 +51,14 @@ def resume_experiment(
             ground.guard.watch("the run's folder", folder.path)
             seed = loaded.plan.trial.seed
             assert seed is not None
-            state = RunState(loaded, ground, folder, view, seed, trials)
+            state = RunState(loaded, ground, folder, view, requests or NoRequests(), seed, trials)
             _begin_attempt(state, failed)
             note_rented(state)
             if searches:
                 state.trials = [trial for trial in trials if trial not in todo]
-                view.note(f"the search goes on behind {len(state.trials)} trials, into {folder.path}")
+                view.event(Noted(f"the search goes on behind {len(state.trials)} trials, into {folder.path}"))
                 return carry_out(state, search_trials(state))
-            view.note(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}")
+            view.event(Noted(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}"))
             return carry_out(state, todo)
 
 

@@ -13,6 +13,7 @@ from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.prepare import Preparer
 from pgdyno.probe.ahead_of import HERE, Ahead
 from pgdyno.report.live import LiveView
+from pgdyno.report.run_events import Noted, Requests
 from pgdyno.store import RunFolder
 from pgdyno.targets import Server
 
@@ -25,6 +26,7 @@ class RunState:
     ground: Ground
     folder: RunFolder
     view: LiveView
+    requests: Requests
     seed: int
     trials: list[PlannedTrial]
     """All that the plan comes to, also those that are whole already."""
@@ -66,7 +68,7 @@ class RunState:
 
     def note(self, text: str) -> None:
         """Says something now, and keeps it with the run. Raises StoreError."""
-        self.view.note(text)
+        self.view.event(Noted(text))
         self.folder.update_manifest(notes=[*self.folder.manifest.notes, text])
 
 

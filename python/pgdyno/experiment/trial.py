@@ -34,6 +34,7 @@ from pgdyno.records import (
     TrialRecord,
     WayRecord,
 )
+from pgdyno.report.run_events import EngineReported, IntervalEnded, Noted, TrialEnded, TrialStarted
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
 from pgdyno.run.stream import among
@@ -77,7 +78,7 @@ def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
             writer.abandon()
             raise
     if record.failure is not None and not was_unavailable:
-        state.view.note(_why(record))
+        state.view.event(Noted(_why(record)))
     return record
 
 
@@ -191,7 +192,7 @@ def _measured(
     state.workers.learn(record)
     latency = record.summary.latency_ns if record.summary else None
     p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
-    state.view.trial_ended(record.outcome, record.summary.tps if record.summary else None, p99_ms)
+    state.view.event(TrialEnded(record.outcome, record.summary.tps if record.summary else None, p99_ms))
     return record
 
 
@@ -203,7 +204,7 @@ def _load(
     def on_interval(interval: Interval) -> None:
         # the cut one at the end is no throughput to look at
         if interval.seconds >= SHORTEST_SHOWN_S:
-            state.view.interval(interval.tps, interval.p99_ms, interval.phase)
+            state.view.event(IntervalEnded(interval.tps, interval.p99_ms, interval.phase))
         state.ground.guard.check()
 
     phases = writer.phases.absolute()
@@ -212,7 +213,7 @@ def _load(
     workers = state.workers.of(trial.point)
     options = trial_options(plan, trial.point, state.seed + trial.number, phases, workers)
     label = state.labels[trial.number]
-    state.view.trial_started(trial.number, len(state.trials), label, trial_s(plan), state.later)
+    state.view.event(TrialStarted(trial.number, len(state.trials), label, trial_s(plan), state.later))
     result = run_trial(
         state.ground.engine,
         [*scripts_of(state.loaded), *options],
@@ -223,7 +224,7 @@ def _load(
         plan.trial.max_errors,
         injector_for(state, server, writer.log / "events.log"),
         must_stop,
-        state.view.heard,
+        lambda event: state.view.event(EngineReported(event)),
         way_to_run(state.ground.cluster),
     )
     return with_marks(state, result)

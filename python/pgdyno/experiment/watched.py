@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pgdyno.analyse.series import Series, following, label, varying
 from pgdyno.experiment.state import RunState
-from pgdyno.report.live import Planned
+from pgdyno.report.run_events import GridTrial, RunBegan
 from pgdyno.run import TrialResult
 from pgdyno.run.stream import among
 
@@ -17,15 +17,15 @@ def tell_watchers(state: RunState) -> None:
     series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in state.trials}
     names = varying(list(series.values()))
     trials = [
-        Planned(trial.number, trial.slug, label(series[trial.number], names), trial.point.clients)
+        GridTrial(trial.number, trial.slug, label(series[trial.number], names), trial.point.clients)
         for trial in state.trials
     ]
-    state.view.run_began(state.folder.path, trials)
+    state.view.event(RunBegan(state.folder.path, trials))
 
 
 def with_marks(state: RunState, result: TrialResult) -> TrialResult:
     """`result` with the moments that were marked among its events, in the engine's times."""
-    marks = state.view.marks()
+    marks = state.requests.marks()
     start = next((event for event in result.events if event["event"] == "start"), None)
     if start is None or not marks:
         return result

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from pgdyno.errors import UsageError
 from pgdyno.live.running import is_running
-from pgdyno.report.live import Mark
+from pgdyno.report.run_events import Mark
 
 CONTROL = ".control"
 LOOK_S = 0.2

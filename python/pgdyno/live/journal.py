@@ -9,14 +9,27 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self
 
 from pgdyno.live.control import Control
-from pgdyno.records import Outcome
-from pgdyno.report.live import LiveView, Mark, Planned, TimeLeft
+from pgdyno.report.live import LiveView, TimeLeft
+from pgdyno.report.run_events import (
+    BytesDone,
+    EngineReported,
+    IntervalEnded,
+    Mark,
+    Noted,
+    RowsDone,
+    RunBegan,
+    RunEnded,
+    RunEvent,
+    SetUp,
+    TrialEnded,
+    TrialStarted,
+)
 
 JOURNAL = "journal.jsonl"
 PROGRESS_S = 0.5
@@ -28,15 +41,18 @@ LONGEST = 500
 """Characters of a message."""
 
 
-class JournalView:
-    """A view that keeps a journal of what it hears, and hands everything on to another one."""
+class JournalView(LiveView):
+    """Writes events to the run journal and passes each on to another view.
+
+    It is also the run's `Requests`: those of the live page, once the run has a folder to take them in.
+    """
 
     def __init__(
         self, view: LiveView, on_began: Callable[[Path], None] = lambda _folder: None, *, controlled: bool = False
     ) -> None:
-        """Hands on to `view`; `on_began` is called with the run's folder when there is one.
+        """Pass events on to `view`; call `on_began` with the run's folder as soon as there is one.
 
-        `controlled`: those who watch may mark moments and stop the run.
+        If the run is `controlled`, those who watch may mark moments and stop it.
         """
         self._view = view
         self._on_began = on_began
@@ -65,90 +81,71 @@ class JournalView:
                 self._file = None
         self._view.__exit__(kind, error, trace)
 
-    def run_began(self, folder: Path, trials: Sequence[Planned]) -> None:
-        """From here on there is a file to write to."""
+    def event(self, event: RunEvent) -> None:
+        """Write the line of `event`, then pass it on."""
+        if isinstance(event, RunBegan):
+            self._open(event)
+        else:
+            self._record(event)
+        self._view.event(event)
+        if isinstance(event, RunBegan):
+            self._on_began(event.folder)
+
+    def _open(self, began: RunBegan) -> None:
+        path = began.folder / JOURNAL
         try:
-            self._file = (folder / JOURNAL).open("ab", buffering=0)
+            self._file = path.open("ab", buffering=0)
         except OSError as error:
-            self._view.note(f"nobody can watch this run: cannot write {folder / JOURNAL}: {error.strerror}")
+            self._view.event(Noted(f"nobody can watch this run: cannot write {path}: {error.strerror}"))
         for line in self._waiting:
             self._write(line)
         self._waiting.clear()
-        planned = [[each.number, each.slug, each.arm, each.clients] for each in trials]
+        planned = [[each.number, each.slug, each.arm, each.clients] for each in began.trials]
         self._say("run", trials=planned, control=self._controlled)
         if self._controlled:
-            self._control = Control.open(folder, lambda what, text: self._say(what, text=text))
-        self._view.run_began(folder, trials)
-        self._on_began(folder)
+            self._control = Control.open(began.folder, lambda what, text: self._say(what, text=text))
 
-    def set_up(self, text: str) -> None:
-        """What is being prepared."""
-        self._say("prepare", text=text)
-        self._view.set_up(text)
+    def _record(self, event: RunEvent) -> None:
+        match event:
+            case SetUp(text):
+                self._say("prepare", text=text)
+            case BytesDone(done, total):
+                self._say_progress(done == total, done=done, total=total)
+            case RowsDone(done, total, per_s, left_s):
+                self._say_progress(done >= total, done=done, total=total, per_s=per_s, left_s=left_s)
+            case TrialStarted(number, total, label, seconds, later):
+                self._left.trial_started(later, seconds)
+                self._say("trial", n=number, total=total, label=label, seconds=seconds, left_s=self._left.left_s())
+            case IntervalEnded(tps, p99_ms, phase):
+                self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
+            case TrialEnded(outcome, tps, p99_ms):
+                self._say("ended", outcome=outcome.value, tps=tps, p99=p99_ms)
+            case Noted(text):
+                self._say("note", text=text)
+            case EngineReported(reported):
+                self._record_engine(reported)
+            case RunEnded(how, outcome):
+                self._say("end", how=how, outcome=outcome.value)
 
-    def bytes(self, done: int, total: int | None) -> None:
-        """How far a transfer is."""
-        if self._is_time(done == total):
-            self._say("progress", done=done, total=total)
-        self._view.bytes(done, total)
-
-    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """How far a load is."""
-        if self._is_time(done >= total):
-            self._say("progress", done=done, total=total, per_s=per_s, left_s=left_s)
-        self._view.rows(done, total, per_s, left_s)
-
-    def trial_started(
-        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
-    ) -> None:
-        """A trial begins."""
-        behind = total - number if later is None else later
-        self._left.trial_started(behind, seconds)
-        self._say("trial", n=number, total=total, label=label, seconds=seconds, left_s=self._left.left_s())
-        self._view.trial_started(number, total, label, seconds, later)
-
-    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
-        """A second of the trial."""
-        self._say("second", tps=round(tps, 1), p99=p99_ms, phase=phase)
-        self._view.interval(tps, p99_ms, phase)
-
-    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
-        """The trial is over."""
-        self._say("ended", outcome=outcome.value, tps=tps, p99=p99_ms)
-        self._view.trial_ended(outcome, tps, p99_ms)
-
-    def note(self, text: str) -> None:
-        """Something that stays."""
-        self._say("note", text=text)
-        self._view.note(text)
-
-    def heard(self, event: Mapping[str, Any]) -> None:
-        """The engine's health with every interval; errors and what happens to it."""
+    def _record_engine(self, event: Mapping[str, Any]) -> None:
         if event["event"] == "interval":
             self._say("health", **_health(event))
         elif event["event"] in TOLD:
             self._say("engine", what=event["event"], text=_words(event))
-        self._view.heard(event)
-
-    def run_ended(self, how: str, outcome: Outcome) -> None:
-        """The last line."""
-        self._say("end", how=how, outcome=outcome.value)
-        self._view.run_ended(how, outcome)
 
     def stop_wanted(self) -> str | None:
-        """Whether the page was asked to."""
-        return self._control.stop_wanted if self._control else self._view.stop_wanted()
+        """Return why no further trial should begin, if somebody asked for that on the live page."""
+        return self._control.stop_wanted if self._control else None
 
     def marks(self) -> list[Mark]:
-        """What was marked on the page."""
-        return self._control.marks() if self._control else self._view.marks()
+        """Return what was marked on the live page since the last call."""
+        return self._control.marks() if self._control else []
 
-    def _is_time(self, done: bool) -> bool:
+    def _say_progress(self, is_done: bool, **fields: object) -> None:
         now = time.monotonic()
-        if not done and now - self._said_progress < PROGRESS_S:
-            return False
-        self._said_progress = now
-        return True
+        if is_done or now - self._said_progress >= PROGRESS_S:
+            self._said_progress = now
+            self._say("progress", **fields)
 
     def _say(self, kind: str, **fields: object) -> None:
         line = json.dumps({"e": kind, "t": round(time.time(), 3), **fields}, separators=(",", ":")).encode() + b"\n"

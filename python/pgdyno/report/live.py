@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Self
 
 from rich.console import Console
 from rich.live import Live
@@ -18,6 +17,16 @@ from rich.text import Text
 from pgdyno.records import Outcome
 from pgdyno.report import numbers
 from pgdyno.report.blocks import bar, printable, sparkline
+from pgdyno.report.run_events import (
+    BytesDone,
+    IntervalEnded,
+    Noted,
+    RowsDone,
+    RunEvent,
+    SetUp,
+    TrialEnded,
+    TrialStarted,
+)
 from pgdyno.report.terminal import ACCENT, AMBER, RED
 from pgdyno.units import format_bytes
 
@@ -32,98 +41,24 @@ EVERY_S = 10.0
 """Where lines cannot change, how long it is quiet between two of a trial."""
 
 
-class LiveView(Protocol):
-    """Told by the experiment what happens. A context: the terminal is whole again after it."""
+class LiveView(ABC):
+    """Follows a run: `event` is called for everything that happens.
+
+    It is a context manager, because some views change the terminal and must restore it.
+    """
 
     def __enter__(self) -> Self:
         """Begin to show."""
+        return self
 
-    def __exit__(
+    def __exit__(  # noqa: B027 - most views hold nothing
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End, whatever happened."""
+        """Release what the view holds, also after an exception."""
 
-    def set_up(self, text: str) -> None:
-        """What is being prepared: `fetching PostgreSQL 18.6`."""
-
-    def bytes(self, done: int, total: int | None) -> None:
-        """How far a transfer is; `total` is None when nobody said."""
-
-    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """How far a load of `total` rows is, how fast, and how long the rest takes."""
-
-    def trial_started(
-        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
-    ) -> None:
-        """Trial `number` of `total` begins; it needs `seconds`, its warm-up included, if that is known.
-
-        `later` trials come behind it; None: all of the higher numbers.
-        """
-
-    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
-        """A second of the trial, in its `phase`."""
-
-    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
-        """The trial is over."""
-
-    def note(self, text: str) -> None:
-        """Something that stays on the screen."""
-
-    def run_began(self, folder: Path, trials: Sequence[Planned]) -> None:
-        """The run has its folder; `trials` are all that are known."""
-
-    def heard(self, event: Mapping[str, Any]) -> None:
-        """The engine said this."""
-
-    def run_ended(self, how: str, outcome: Outcome) -> None:
-        """The last trial is over, `how` in words that go on from "it"."""
-
-    def stop_wanted(self) -> str | None:
-        """Why there is to be no further trial, if somebody who watches wants that."""
-
-    def marks(self) -> list[Mark]:
-        """Moments that were marked since this was last asked."""
-
-
-@dataclass(frozen=True, slots=True)
-class Planned:
-    """A trial as a grid of the sweep shows it."""
-
-    number: int
-    slug: str
-    arm: str
-    """What it has in common with the others of its curve."""
-    clients: int
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A moment that somebody marked."""
-
-    wall_us: int
-    """Since 1970."""
-    text: str
-
-
-class Alone:
-    """A view that nobody but who started the run looks at: what others would want to know or do is left out."""
-
-    def run_began(self, folder: Path, trials: Sequence[Planned]) -> None:
-        """Nothing."""
-
-    def heard(self, event: Mapping[str, Any]) -> None:
-        """Nothing."""
-
-    def run_ended(self, how: str, outcome: Outcome) -> None:
-        """Nothing."""
-
-    def stop_wanted(self) -> str | None:
-        """Nobody wants that."""
-        return None
-
-    def marks(self) -> list[Mark]:
-        """None."""
-        return []
+    @abstractmethod
+    def event(self, event: RunEvent) -> None:
+        """Show `event`, or ignore it if this view has no use for it."""
 
 
 def live_view(console: Console, *, quiet: bool = False) -> LiveView:
@@ -161,7 +96,7 @@ class TimeLeft:
         return max(each - now, 0.0) + self._later * each
 
 
-class TerminalView(Alone):
+class TerminalView(LiveView):
     """One line at the bottom that follows the trial; lines above it for what is over."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -228,52 +163,54 @@ class TerminalView(Alone):
         used = len(self._trial) + len(GAP) + sum(len(GAP) + part.cell_len for part in parts)
         return self._console.width - used
 
-    def set_up(self, text: str) -> None:
-        """Show what is being prepared, or checked behind a trial, in place of a trial."""
-        self._set_up, self._transfer, self._running = printable(text), "", False
+    def event(self, event: RunEvent) -> None:
+        """Change the line, or print above it what is over."""
+        match event:
+            case SetUp(text):
+                self._set_up, self._transfer, self._running = printable(text), "", False
+            case BytesDone():
+                self._transfer = f"{GAP}{_bytes(event)}"
+            case RowsDone():
+                self._transfer = f"{GAP}{_rows(event)}"
+            case TrialStarted():
+                self._start(event)
+            case IntervalEnded(tps, p99_ms, phase):
+                self._phase, self._p99_ms = printable(phase), p99_ms
+                self._rates.append(tps)
+            case TrialEnded():
+                self._end(event)
+            case Noted(text):
+                self._console.print(Text(printable(text), AMBER), soft_wrap=True)
 
-    def bytes(self, done: int, total: int | None) -> None:
-        """Show how far a transfer is behind what is being prepared."""
-        self._transfer = f"{GAP}{format_bytes(done)}"
-        if total:
-            self._transfer = f"{GAP}{bar(done / total, BAR)} {format_bytes(done)} of {format_bytes(total)}"
-
-    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """Show how far a load is behind what is being prepared."""
-        share = min(done / max(total, 1), 1.0)
-        # 100 % is said when nothing is missing
-        parts = [f"{bar(share, BAR)} {math.floor(share * 100)} %", f"{numbers.short(per_s)} rows/s"]
-        if done < total:
-            parts.append(f"{clock_time(left_s)} left")
-        self._transfer = GAP + GAP.join(parts)
-
-    def trial_started(
-        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
-    ) -> None:
-        """Show a trial from here on."""
-        self._left.trial_started(total - number if later is None else later, seconds)
-        self._trial, self._label, self._running = f"trial {number}/{total}", printable(label), True
+    def _start(self, trial: TrialStarted) -> None:
+        self._left.trial_started(trial.later, trial.seconds)
+        self._trial, self._label, self._running = f"trial {trial.number}/{trial.total}", printable(trial.label), True
         self._rates.clear()
         self._p99_ms, self._phase = None, ""
 
-    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
-        """Show this second's figures."""
-        self._phase = printable(phase)
-        self._rates.append(tps)
-        self._p99_ms = p99_ms
-
-    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
-        """Leave the trial's result above the line."""
-        text = f"{self._trial}{GAP}{self._label}{GAP}{result(outcome, tps, p99_ms)}"
-        self._console.print(Text(text, "" if outcome is Outcome.FINISHED else RED), soft_wrap=True)
+    def _end(self, trial: TrialEnded) -> None:
+        text = f"{self._trial}{GAP}{self._label}{GAP}{result(trial.outcome, trial.tps, trial.p99_ms)}"
+        self._console.print(Text(text, "" if trial.outcome is Outcome.FINISHED else RED), soft_wrap=True)
         self._trial, self._set_up, self._transfer, self._running = "", "", "", False
 
-    def note(self, text: str) -> None:
-        """Leave a note above the line."""
-        self._console.print(Text(printable(text), AMBER), soft_wrap=True)
+
+def _bytes(transfer: BytesDone) -> str:
+    if not transfer.total:
+        return format_bytes(transfer.done)
+    done, total = format_bytes(transfer.done), format_bytes(transfer.total)
+    return f"{bar(transfer.done / transfer.total, BAR)} {done} of {total}"
 
 
-class PlainView(Alone):
+def _rows(load: RowsDone) -> str:
+    share = min(load.done / max(load.total, 1), 1.0)
+    # rounded down: 100 % must mean that no row is missing
+    parts = [f"{bar(share, BAR)} {math.floor(share * 100)} %", f"{numbers.short(load.per_s)} rows/s"]
+    if load.done < load.total:
+        parts.append(f"{clock_time(load.left_s)} left")
+    return GAP.join(parts)
+
+
+class PlainView(LiveView):
     """For files, pipes and dumb terminals: a line for what is prepared, one now and then of a trial, one at its end."""
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:
@@ -285,90 +222,42 @@ class PlainView(Alone):
         self._trial = ""
         self._spoke = 0.0
 
-    def __enter__(self) -> Self:
-        """Nothing to begin."""
-        return self
+    def event(self, event: RunEvent) -> None:
+        """Print a line for what is prepared, now and then one for a running trial, and one for each result."""
+        match event:
+            case SetUp(text):
+                # once for each text: what comes before every trial would fill a log
+                if text not in self._said:
+                    self._said.add(text)
+                    self._print(text)
+            case TrialStarted():
+                self._left.trial_started(event.later, event.seconds)
+                self._trial = f"trial {event.number}/{event.total}{GAP}{event.label}"
+                self._spoke = self._clock()
+            case IntervalEnded():
+                if self._clock() - self._spoke >= EVERY_S:
+                    self._spoke = self._clock()
+                    self._print(self._progress(event))
+            case TrialEnded(outcome, tps, p99_ms):
+                self._print(f"{self._trial}{GAP}{result(outcome, tps, p99_ms)}")
+            case Noted(text):
+                self._print(text)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to end."""
+    def _progress(self, interval: IntervalEnded) -> str:
+        left_s = self._left.left_s()
+        left = [] if left_s is None else [f"{clock_time(left_s)} left"]
+        phase = [interval.phase] if interval.phase else []
+        return GAP.join([self._trial, *phase, figures(interval.tps, interval.p99_ms), *left])
 
     def _print(self, text: str) -> None:
         self._console.print(Text(printable(text)), soft_wrap=True)
 
-    def set_up(self, text: str) -> None:
-        """A line, once for each thing that is prepared: what comes before every trial would fill a log."""
-        if text not in self._said:
-            self._said.add(text)
-            self._print(text)
 
-    def bytes(self, done: int, total: int | None) -> None:
-        """Nothing: a log has no use for progress."""
-
-    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """Nothing, for the same reason."""
-
-    def trial_started(
-        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
-    ) -> None:
-        """Keep the name for the lines of the trial."""
-        self._left.trial_started(total - number if later is None else later, seconds)
-        self._trial = f"trial {number}/{total}{GAP}{label}"
-        self._spoke = self._clock()
-
-    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
-        """A line, if the last one was a while ago."""
-        if self._clock() - self._spoke < EVERY_S:
-            return
-        self._spoke = self._clock()
-        left_s = self._left.left_s()
-        left = [] if left_s is None else [f"{clock_time(left_s)} left"]
-        self._print(GAP.join([self._trial, *([phase] if phase else []), figures(tps, p99_ms), *left]))
-
-    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
-        """The trial's line."""
-        self._print(f"{self._trial}{GAP}{result(outcome, tps, p99_ms)}")
-
-    def note(self, text: str) -> None:
-        """A line."""
-        self._print(text)
-
-
-class QuietView(Alone):
+class QuietView(LiveView):
     """Shows nothing."""
 
-    def __enter__(self) -> Self:
-        """Nothing to begin."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Nothing to end."""
-
-    def set_up(self, text: str) -> None:
-        """Nothing."""
-
-    def bytes(self, done: int, total: int | None) -> None:
-        """Nothing."""
-
-    def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """Nothing."""
-
-    def trial_started(
-        self, number: int, total: int, label: str, seconds: float | None, later: int | None = None
-    ) -> None:
-        """Nothing."""
-
-    def interval(self, tps: float, p99_ms: float | None, phase: str = "") -> None:
-        """Nothing."""
-
-    def trial_ended(self, outcome: Outcome, tps: float | None, p99_ms: float | None) -> None:
-        """Nothing."""
-
-    def note(self, text: str) -> None:
-        """Nothing."""
+    def event(self, event: RunEvent) -> None:
+        """Ignore the event."""
 
 
 def result(outcome: Outcome, tps: float | None, p99_ms: float | None) -> str:

@@ -9,6 +9,7 @@ from pgdyno.experiment.state import RunState
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, SearchRecord, TrialRecord
+from pgdyno.report.run_events import Noted
 
 
 def search_trials(state: RunState) -> Iterator[PlannedTrial]:
@@ -31,7 +32,7 @@ def search_trials(state: RunState) -> Iterator[PlannedTrial]:
     state.folder.update_manifest(search=found)
     for each in found:
         where = f"target {each.target}: " if len(arms) > 1 else ""
-        state.view.note(f"{where}{each.words}")
+        state.view.event(Noted(f"{where}{each.words}"))
 
 
 def trials_so_far(records: Sequence[TrialRecord]) -> list[PlannedTrial]:

@@ -1,0 +1,156 @@
+"""The events of a running experiment, which it passes to a view, and the requests of those who watch it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pgdyno.records import Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class GridTrial:
+    """A trial as a grid of the sweep shows it."""
+
+    number: int
+    slug: str
+    arm: str
+    """What this trial has in common with the others of its curve."""
+    clients: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunBegan:
+    """The run has its folder."""
+
+    folder: Path
+    trials: Sequence[GridTrial]
+    """All trials that are known; a search adds more later."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """A step of preparing or checking something has begun."""
+
+    text: str
+    """In lower case, without a full stop: `fetching PostgreSQL 18.6`."""
+
+
+@dataclass(frozen=True, slots=True)
+class BytesDone:
+    """The transfer of the current step has advanced."""
+
+    done: int
+    total: int | None
+    """None if the sender did not report it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowsDone:
+    """The load of the current step has advanced."""
+
+    done: int
+    total: int
+    per_s: float
+    left_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStarted:
+    """The load of a trial begins."""
+
+    number: int
+    total: int
+    label: str
+    seconds: float | None
+    """How long the trial takes, its warm-up included; None if the plan does not say."""
+    later: int
+    """How many trials follow this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalEnded:
+    """One second of a trial is over."""
+
+    tps: float
+    p99_ms: float | None
+    phase: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EngineReported:
+    """The load engine has written an event (docs/reference/events.md)."""
+
+    event: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnded:
+    """A trial is over and stored."""
+
+    outcome: Outcome
+    tps: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A remark that stays on the screen."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnded:
+    """The run is closed."""
+
+    how: str
+    """Continues a sentence that begins with "it": `was interrupted`."""
+    outcome: Outcome
+
+
+RunEvent = (
+    RunBegan
+    | SetUp
+    | BytesDone
+    | RowsDone
+    | TrialStarted
+    | IntervalEnded
+    | EngineReported
+    | TrialEnded
+    | Noted
+    | RunEnded
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A moment that a user marked on the live page."""
+
+    wall_us: int
+    """Microseconds since 1970."""
+    text: str
+
+
+class Requests(Protocol):
+    """What those who watch a run ask of it."""
+
+    def stop_wanted(self) -> str | None:
+        """Return why no further trial should begin; None if nobody asked for that."""
+
+    def marks(self) -> list[Mark]:
+        """Return the moments that were marked since the last call."""
+
+
+class NoRequests:
+    """The requests of a run that nobody can control."""
+
+    def stop_wanted(self) -> str | None:
+        """Return None."""
+        return None
+
+    def marks(self) -> list[Mark]:
+        """Return an empty list."""
+        return []
