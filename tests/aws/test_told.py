@@ -10,9 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from pgdyno.experiment import cloud as told
 from pgdyno.experiment import placement
-from pgdyno.experiment.state import RunState
+from pgdyno.experiment.cloud import CloudRecorder
+from pgdyno.experiment.context import RunContext
+from pgdyno.experiment.generators import Generators
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import load_plan
 from pgdyno.probe import ahead
 from pgdyno.probe.ahead_of import Ahead
@@ -36,6 +38,14 @@ LENGTH_S = 100
 BEGUN = "20260101-000000-abcdef"
 
 
+class Recorder(CloudRecorder):
+    """With the folder into which it writes."""
+
+    def __init__(self, context: RunContext, rental: Rental, progress: RunProgress) -> None:
+        super().__init__(context, rental, progress)
+        self.folder = context.folder
+
+
 @pytest.fixture
 def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
     """An account with the instance that a run made."""
@@ -48,38 +58,27 @@ def amazon(monkeypatch: pytest.MonkeyPatch) -> Iterator[Simulator]:
         yield simulator
 
 
-def run_of(tmp_path: Path, way: WayRecord | None = None, attempts: int = 1) -> tuple[RunState, TrialRecord, list[str]]:
+def run_of(tmp_path: Path, way: WayRecord | None = None, attempts: int = 1) -> tuple[Recorder, TrialRecord, list[str]]:
     """A run with one trial that is whole, on a server that is there; and what it says."""
     (tmp_path / "root.pem").touch()
     plan = load_plan(write_plan(tmp_path / "plan", rds(tmp_path / "root.pem", region=f'"{REGION}"'))).plan
     journal = Journal(tmp_path / "j.jsonl", BEGUN, plan.name, "", "", datetime.now(UTC))
     rental = Rental(plan, tmp_path, journal, lambda _: None, {REGION: Cloud(REGION)})
     folder = RunFolder.create(tmp_path, sample_manifest())
-    now = folder.manifest.attempts[-1] if folder.manifest.attempts else SimpleNamespace()
     events = sample_events(4, LENGTH_S, 500, 900)
     ended = datetime.now(UTC)
     times = {"way": way, "started_at": ended - timedelta(seconds=LENGTH_S), "ended_at": ended}
     record = sample_record(1, events, target="rds").model_copy(update=times)
     folder.begin_trial(record.slug).commit(record, events=events, settings=SETTINGS)
     said: list[str] = []
-    state = SimpleNamespace(
-        ground=SimpleNamespace(rental=rental),
-        folder=SimpleNamespace(
-            manifest=SimpleNamespace(attempts=[now] * attempts, notes=said),
-            trials=folder.trials,
-            trials_path=folder.trials_path,
-            path=folder.path,
-        ),
-        plan=plan,
-        view=SimpleNamespace(event=lambda event: said.append(event.text)),
-        note=said.append,
-    )
-    return cast("RunState", state), record, said
+    context = SimpleNamespace(folder=folder, plan=plan, attempt=attempts)
+    progress = SimpleNamespace(set_up=said.append, note=said.append, note_once=said.append)
+    return Recorder(cast("RunContext", context), rental, cast("RunProgress", progress)), record, said
 
 
-def kept(state: RunState, record: TrialRecord) -> dict[CloudSource, list[CloudGap]]:
+def kept(recorder: Recorder, record: TrialRecord) -> dict[CloudSource, list[CloudGap]]:
     """Gaps by source."""
-    found = stored_cloud(state.folder.trials_path / record.slug)
+    found = stored_cloud(recorder.folder.trials_path / record.slug)
     assert found is not None
     assert [each.message for each in found.sources] == [None] * 3
     return {each.source: each.gaps for each in found.sources}
@@ -87,18 +86,18 @@ def kept(state: RunState, record: TrialRecord) -> dict[CloudSource, list[CloudGa
 
 def test_what_is_late_is_waited_for(amazon: Simulator, tmp_path: Path) -> None:
     amazon.telling.late = 3
-    state, record, said = run_of(tmp_path)
-    told.keep_told(state)
-    assert kept(state, record) == {each: [] for each in CloudSource}
+    recorder, record, said = run_of(tmp_path)
+    recorder.collect()
+    assert kept(recorder, record) == {each: [] for each in CloudSource}
     assert amazon.telling.looks["GetMetricData m0"] == 4
     assert [each for each in said if "waiting for CloudWatch's figures, up to " in each]
 
 
 def test_what_does_not_come_in_time_is_a_gap(amazon: Simulator, tmp_path: Path) -> None:
     amazon.telling.late = 10**6
-    state, record, said = run_of(tmp_path)
-    told.keep_told(state, late_s=0.2)
-    gaps = kept(state, record)
+    recorder, record, said = run_of(tmp_path)
+    recorder.collect(late_s=0.2)
+    gaps = kept(recorder, record)
     assert {source for source, missing in gaps.items() if missing} == {CloudSource.CLOUDWATCH, CloudSource.INSIGHTS}
     assert gaps[CloudSource.CLOUDWATCH][-1].to_s >= LENGTH_S
     assert any("trial 1: CloudWatch's figures lack" in each for each in said)
@@ -129,43 +128,43 @@ def test_it_is_asked_for_again_and_again_until_it_is_there_or_nobody_waits_any_m
 
 def test_behind_an_interruption_nothing_is_waited_for(amazon: Simulator, tmp_path: Path) -> None:
     amazon.telling.late = 1
-    state, record, said = run_of(tmp_path)
-    told.keep_told_at_once(state, 0.0)
-    assert stored_cloud(state.folder.trials_path / record.slug) is None
+    recorder, record, said = run_of(tmp_path)
+    recorder.collect_at_once(0.0)
+    assert stored_cloud(recorder.folder.trials_path / record.slug) is None
     assert said == ["what Amazon tells of trial 1 and those behind it was not asked for"]
-    told.keep_told_at_once(state)
+    recorder.collect_at_once()
     assert amazon.telling.looks["GetMetricData m0"] == 1
-    assert kept(state, record)[CloudSource.CLOUDWATCH]
+    assert kept(recorder, record)[CloudSource.CLOUDWATCH]
 
 
 @pytest.mark.parametrize("instance", [None, f"pgdyno-{BEGUN}-1", "pgdyno-another-1"])
 def test_a_later_attempt_asks_again_where_the_server_is_the_same(
     amazon: Simulator, tmp_path: Path, instance: str | None
 ) -> None:
-    state, record, _ = run_of(tmp_path, attempts=2)
+    recorder, record, _ = run_of(tmp_path, attempts=2)
     if instance is not None:
         partly = CloudTold(source=CloudSource.CLOUDWATCH, period_s=60, gaps=[CloudGap(from_s=0, to_s=60)])
         before = CloudRecord(instance=instance, shift_us=0, sources=[partly])
-        write_cloud(state.folder.trials_path / record.slug, before, [], [], [])
-    told.keep_told(state)
+        write_cloud(recorder.folder.trials_path / record.slug, before, [], [], [])
+    recorder.collect()
     asked = "cloudwatch:GetMetricData" in amazon.calls
     assert asked is (instance != "pgdyno-another-1")
     # what is whole is not asked for twice
     amazon.calls.clear()
-    told.keep_told(state)
+    recorder.collect()
     assert "cloudwatch:GetMetricData" not in amazon.calls
 
 
 def test_times_are_the_generators_whatever_this_machines_clock_says(amazon: Simulator, tmp_path: Path) -> None:
     """The server is 7 s ahead of the generator, and this machine's clock is where it likes."""
     way = WayRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=7 * SECOND_US, clock_uncertainty_us=150)
-    state, record, _ = run_of(tmp_path, way)
-    told.keep_told(state)
+    recorder, record, _ = run_of(tmp_path, way)
+    recorder.collect()
     asked = dict(zip(amazon.calls, amazon.parameters, strict=True))["pi:GetResourceMetrics"]
     epoch_s = sample_events(4, LENGTH_S, 500, 900)[0]["epoch_us"] / SECOND_US
     begin, end = (_seconds(asked[each]) for each in ("StartTime", "EndTime"))
     assert (begin, end) == (epoch_s + 7, epoch_s + 7 + LENGTH_S)
-    found = stored_cloud(state.folder.trials_path / record.slug)
+    found = stored_cloud(recorder.folder.trials_path / record.slug)
     assert found is not None
     assert found.shift_us == 7 * SECOND_US
 
@@ -178,7 +177,10 @@ def test_a_servers_clock_against_that_of_a_rented_generator(monkeypatch: pytest.
     """Both are measured from here: the server 5 ms ahead, the generator 2 s behind."""
     monkeypatch.setattr(ahead, "measure_ahead", lambda _spec: Ahead(-2_000_000.0, 120.5))
     rental = SimpleNamespace(generator_ssh=lambda: "a host")
-    state = cast("RunState", SimpleNamespace(ground=SimpleNamespace(rental=rental), generator_ahead=None))
+    generators = Generators(cast("Any", None), None, [])
     way = WayRecord(round_trips=50, least_us=300, median_us=350, clock_ahead_us=5_000, clock_uncertainty_us=150)
-    assert placement._clock(state, way) == {"clock_ahead_us": 2_005_000, "clock_uncertainty_us": 271}
-    assert state.generator_ahead == Ahead(-2_000_000.0, 120.5)
+    assert placement._clock(generators, cast("Any", rental), way) == {
+        "clock_ahead_us": 2_005_000,
+        "clock_uncertainty_us": 271,
+    }
+    assert generators.clock_ahead == Ahead(-2_000_000.0, 120.5)

@@ -17,9 +17,9 @@ import pytest
 from pgdyno.errors import TargetError
 from pgdyno.experiment import leftovers
 from pgdyno.experiment.leftovers import end_leftovers, sessions_name
-from pgdyno.experiment.state import RunState
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
-from pgdyno.records import Outcome
+from pgdyno.records import Manifest, Outcome
 from pgdyno.targets import Home, Server
 from pgdyno.targets.address import Address
 from tests.postgres.runs import engines, running, the_run
@@ -77,16 +77,13 @@ def test_what_a_killed_engine_left_is_ended_before_the_next_trial(warm_home: Hom
 # ---- one by one ----
 
 
-STATE = cast(
-    "RunState",
-    SimpleNamespace(
-        folder=SimpleNamespace(
-            manifest=SimpleNamespace(run="a run", started_at=datetime(2026, 1, 1, tzinfo=UTC)),
-        ),
-        view=SimpleNamespace(event=lambda _event: None),
-        note=lambda _text: None,
-    ),
-)
+def manifest(day: int) -> Manifest:
+    begun = datetime(2026, 1, day, tzinfo=UTC)
+    return cast("Manifest", SimpleNamespace(run="a run", started_at=begun))
+
+
+MANIFEST = manifest(1)
+PROGRESS = cast("RunProgress", SimpleNamespace(set_up=lambda _text: None, note=lambda _text: None))
 FIRST, SECOND = (cast("PlannedTrial", SimpleNamespace(number=number)) for number in (1, 2))
 PASSWORD = "secret"
 BUSY = "SELECT 1 FROM pg_stat_activity WHERE application_name = %s AND usename = %s AND state = 'active'"
@@ -110,25 +107,17 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_tell_run_and_trial() -> None:
-    other = cast(
-        "RunState",
-        SimpleNamespace(
-            folder=SimpleNamespace(
-                manifest=SimpleNamespace(run="a run", started_at=datetime(2026, 1, 2, tzinfo=UTC)),
-            )
-        ),
-    )
-    first = sessions_name(STATE, FIRST)
+    first = sessions_name(MANIFEST, FIRST)
     assert first.startswith("pgdrive ")
     assert first.endswith("/1")
     assert len(first) < 64
-    assert sessions_name(STATE, SECOND)[:-1] == first[:-1]
-    assert sessions_name(other, FIRST) != first
+    assert sessions_name(MANIFEST, SECOND)[:-1] == first[:-1]
+    assert sessions_name(manifest(2), FIRST) != first
 
 
 @pytest.mark.usefixtures("impatient")
 def test_sessions_of_others_are_left_alone(server: Server) -> None:
-    ours = sessions_name(STATE, FIRST)
+    ours = sessions_name(MANIFEST, FIRST)
     with server.connect() as admin:
         admin.execute("DROP ROLE IF EXISTS somebody_else")
         admin.execute(f"CREATE ROLE somebody_else LOGIN SUPERUSER PASSWORD '{PASSWORD}'")
@@ -137,7 +126,7 @@ def test_sessions_of_others_are_left_alone(server: Server) -> None:
             busy(server, "pgdrive 00000000/1"),
             busy(server, ours, user="somebody_else"),
         ):
-            assert end_leftovers(STATE, SECOND, server) is None
+            assert end_leftovers(MANIFEST, SECOND, server, PROGRESS) is None
             for name, user in (("pgdrive", server.user), ("pgdrive 00000000/1", server.user), (ours, "somebody_else")):
                 assert admin.execute(BUSY, [name, user]).fetchone() is not None
         admin.execute("DROP ROLE somebody_else")
@@ -150,8 +139,8 @@ def test_a_role_without_privileges_can_end_its_own(server: Server) -> None:
         admin.execute(f"CREATE ROLE of_little_right LOGIN PASSWORD '{PASSWORD}'")
         address = Address({**server.address.parameters, "user": "of_little_right"}, PASSWORD)
         restricted = Server(address, [], machine=None, dbname=server.dbname)
-        with busy(server, sessions_name(STATE, FIRST), user="of_little_right"):
-            left = end_leftovers(STATE, SECOND, restricted)
+        with busy(server, sessions_name(MANIFEST, FIRST), user="of_little_right"):
+            left = end_leftovers(MANIFEST, SECOND, restricted, PROGRESS)
         assert left is not None
         # once canceled, it is idle in a connection that is still open
         assert (left.sessions, left.canceled, left.terminated) == (1, 1, 1)
@@ -160,9 +149,9 @@ def test_a_role_without_privileges_can_end_its_own(server: Server) -> None:
 
 @pytest.mark.usefixtures("impatient")
 def test_an_idle_session_is_terminated(server: Server) -> None:
-    name = sessions_name(STATE, FIRST)
+    name = sessions_name(MANIFEST, FIRST)
     with closing(server.address.connect(server.dbname, application_name=name)) as idle:
-        left = end_leftovers(STATE, SECOND, server)
+        left = end_leftovers(MANIFEST, SECOND, server, PROGRESS)
         assert left is not None
         assert (left.sessions, left.canceled, left.terminated) == (1, 0, 1)
         with pytest.raises(psycopg.OperationalError):
@@ -174,8 +163,8 @@ def test_one_that_cannot_be_ended_fails_the_trial(server: Server, monkeypatch: p
     nothing: LiteralString = "SELECT count(*) FILTER (WHERE false) FROM pg_stat_activity WHERE application_name LIKE %s"
     monkeypatch.setattr(leftovers, "_CANCEL", nothing)
     monkeypatch.setattr(leftovers, "_TERMINATE", nothing)
-    with busy(server, sessions_name(STATE, FIRST)), pytest.raises(TargetError) as raised:
-        end_leftovers(STATE, SECOND, server)
+    with busy(server, sessions_name(MANIFEST, FIRST)), pytest.raises(TargetError) as raised:
+        end_leftovers(MANIFEST, SECOND, server, PROGRESS)
     assert "sessions of earlier trials are still in the server" in raised.value.message
     assert "of trial 1 (active: SELECT pg_sleep(1800))" in raised.value.message
     assert raised.value.hint is not None

@@ -18,8 +18,7 @@ import pytest
 from pgdyno.cluster.node_script import Node, order, ray_command, refusal, started_here, started_over_ssh
 from pgdyno.cluster.requirements import GO, wanted
 from pgdyno.errors import EngineError
-from pgdyno.experiment.redo import DONE_AGAIN, GeneratorLostError, with_generators
-from pgdyno.experiment.state import RunState
+from pgdyno.experiment.generators import MAX_REPEATS, GeneratorLostError, Generators
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.generators import SshNode, generators
 from pgdyno.records import Failure, Outcome, Stage
@@ -176,35 +175,31 @@ LOST = TrialResult(
 )
 
 
-def state(cluster: object = "some") -> tuple[RunState, list[str]]:
-    forgotten: list[str] = []
-    preparer = SimpleNamespace(forget=lambda: forgotten.append("a"))
-    ground = SimpleNamespace(cluster=cluster)
-    return cast(RunState, SimpleNamespace(ground=ground, done_again={}, preparers={"a": preparer})), forgotten
+def of_run(cluster: object = "some") -> Generators:
+    return Generators(cast(Any, None), cast(Any, cluster), [])
 
 
 TRIAL = cast(PlannedTrial, SimpleNamespace(number=7, target="a"))
 
 
 def test_a_trial_is_done_again_twice_and_has_then_failed() -> None:
-    run, forgotten = state()
-    for _ in range(DONE_AGAIN):
+    generators = of_run()
+    for _ in range(MAX_REPEATS):
         with pytest.raises(GeneratorLostError, match="generator 2 of 3"):
-            with_generators(run, TRIAL, lambda: LOST)
-    assert with_generators(run, TRIAL, lambda: LOST) is LOST
-    assert forgotten == ["a"] * DONE_AGAIN
+            generators.run(TRIAL, lambda: LOST)
+    assert generators.run(TRIAL, lambda: LOST) is LOST
 
 
 def test_generators_that_cannot_be_had_fail_the_trial() -> None:
     def load() -> TrialResult:
         raise EngineError("only 2 of 3 generators are there", hint="look")
 
-    result = with_generators(state()[0], TRIAL, load)
+    result = of_run().run(TRIAL, load)
     assert result.failure == Failure(stage=Stage.RUN, message="only 2 of 3 generators are there", hint="look")
     with pytest.raises(EngineError):
-        with_generators(state(cluster=None)[0], TRIAL, load)
+        of_run(cluster=None).run(TRIAL, load)
 
 
 def test_other_failures_are_results_of_their_own() -> None:
     failed: Any = TrialResult(Outcome.FAILED, [{"event": "end"}], None, None, LOST.failure)
-    assert with_generators(state()[0], TRIAL, lambda: failed) is failed
+    assert of_run().run(TRIAL, lambda: failed) is failed

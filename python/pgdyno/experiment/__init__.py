@@ -1,12 +1,12 @@
-"""One execution of a plan: the only room that knows all the steps.
+"""One execution of a plan: the only package that combines all steps.
 
-`begin` and `resume` make a `RunState` and the list of trials to do; `course` goes through them and ends
-the run in good order whatever happens; `trial` does one of them with the servers of `servers`.
+`begin` and `resume` obtain the `Resources` of a run, and create its immutable `RunContext` and its `RunProgress`. A
+`Course` creates the other owners of state (`Servers`, `Generators`) and runs the trials through a `TrialRunner`.
 """
 
 from pgdyno.experiment.begin import run_experiment
 from pgdyno.experiment.course import Finished
-from pgdyno.experiment.ground import scripts_of
+from pgdyno.experiment.resources import scripts_of
 from pgdyno.experiment.resume import resume_experiment
 
 __all__ = ["Finished", "resume_experiment", "run_experiment", "scripts_of"]

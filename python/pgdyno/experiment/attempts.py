@@ -1,4 +1,4 @@
-"""The goes at a run: when each began and ended, where, and what was another than before."""
+"""The attempts at a run: when and where each began and ended, and what changed between them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MACHINE_WENT_DOWN = "went down with the machine"
 
 
 def new_attempt(pgdrive: str) -> Attempt:
-    """One that begins now, with that version of the engine."""
+    """Return an attempt that begins now, with version `pgdrive` of the engine."""
     return Attempt(
         started_at=datetime.now(UTC),
         pid=os.getpid(),
@@ -26,7 +26,7 @@ def new_attempt(pgdrive: str) -> Attempt:
 
 
 def attempts_so_far(manifest: Manifest) -> list[Attempt]:
-    """Those of `manifest`, with an end for one that was killed; an earlier version's manifest has had one."""
+    """Return the attempts of `manifest`; one that was killed gets an end, and an old manifest one attempt."""
     if manifest.host is None:
         raise ValueError("an imported run has no attempts")
     attempts = manifest.attempts or [
@@ -50,17 +50,17 @@ def _killed(attempt: Attempt) -> Attempt:
 
 
 def changes(before: Attempt, now: Attempt) -> list[str]:
-    """What the trials from `now` on do not have in common with those before, each in words."""
-    said = []
+    """Return in words what differs between the trials from `now` on and those before."""
+    found = []
     for name, words in _HOST.items():
         old, new = getattr(before.host, name), getattr(now.host, name)
         if old != new:
-            said.append(f"{words} is {new} now, and was {old} in earlier trials")
+            found.append(f"{words} is {new} now, and was {old} in earlier trials")
     for program in ("pgdyno", "pgdrive"):
         old, new = getattr(before, program), getattr(now, program)
         if old != new:
-            said.append(f"{program} is {new} now, and was {old} in earlier trials")
-    return said
+            found.append(f"{program} is {new} now, and was {old} in earlier trials")
+    return found
 
 
 _HOST = {

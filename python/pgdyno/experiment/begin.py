@@ -1,4 +1,4 @@
-"""A new run: its folder, its manifest, all of its trials."""
+"""A new run: its folder, its manifest, and all its trials."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ from pathlib import Path
 
 from pgdyno import __version__
 from pgdyno.experiment.attempts import new_attempt
-from pgdyno.experiment.conditions import look_first
-from pgdyno.experiment.course import Finished, carry_out
-from pgdyno.experiment.ground import Ground, prepared_ground
+from pgdyno.experiment.conditions import check_conditions
+from pgdyno.experiment.context import RunContext
+from pgdyno.experiment.course import Course, Finished
+from pgdyno.experiment.rented import note_rented
 from pgdyno.experiment.renting import Renting
+from pgdyno.experiment.resources import open_resources
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.course import search_trials
-from pgdyno.experiment.servers import note_rented
-from pgdyno.experiment.state import RunState
-from pgdyno.plan import LoadedPlan, PlannedTrial, planned_trials, time_needed_s
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials, time_needed_s
 from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, TargetRecord
 from pgdyno.records.masking import masked_plan
 from pgdyno.records.price import PriceList
 from pgdyno.report.live import LiveView
-from pgdyno.report.run_events import NoRequests, Noted, Requests
+from pgdyno.report.run_events import Requests
+from pgdyno.run import Engine
 from pgdyno.store import RunFolder
 from pgdyno.targets import Use
 from pgdyno.units import format_duration
@@ -37,49 +39,53 @@ def run_experiment(
     renting: Renting | None = None,
     requests: Requests | None = None,
 ) -> Finished:
-    """Runs every trial of the plan, in a new folder under `parent`; see `carry_out`.
+    """Run every trial of the plan in a new folder under `parent`; see `Course.follow`.
 
-    Raises PgdynoError when the run cannot begin; with `check_first` also when the machine cannot carry the plan.
+    Raises PgdynoError if the run cannot begin, and with `check_first` also if a check of the preflight stops it.
     """
-    with prepared_ground(loaded, view, use, renting) as ground:
-        seed = loaded.plan.trial.seed if loaded.plan.trial.seed is not None else secrets.randbelow(2**31)
-        trials = planned_trials(loaded.plan, seed)
-        conditions = look_first(loaded, ground, seed, view, check_first=check_first)
+    with open_resources(loaded, view, use, renting) as resources:
+        plan = loaded.plan
+        seed = plan.trial.seed if plan.trial.seed is not None else secrets.randbelow(2**31)
+        trials = planned_trials(plan, seed)
+        conditions = check_conditions(loaded, resources, seed, check_first=check_first)
         price = renting.price if renting is not None else None
-        manifest = _manifest(loaded, ground, trials, seed, price).model_copy(update=conditions)
-        folder = RunFolder.create(parent, manifest, script_files(loaded.plan))
+        manifest = _manifest(loaded, resources.engine, trials, seed, price).model_copy(update=conditions)
+        folder = RunFolder.create(parent, manifest, script_files(plan))
         with folder.locked():
-            ground.guard.watch("the run's folder", folder.path)
-            state = RunState(loaded, ground, folder, view, requests or NoRequests(), seed, trials)
-            if loaded.plan.search is not None:
-                view.event(Noted(f"searching for the {loaded.plan.search.find}, into {folder.path}"))
-            else:
-                view.event(Noted(_begins(folder, len(trials), time_needed_s(loaded.plan))))
+            resources.guard.watch("the run's folder", folder.path)
+            context = RunContext(loaded, folder, resources.engine, resources.home, seed)
+            progress = RunProgress(plan, folder, view, trials, requests)
+            course = Course(context, resources, progress)
+            progress.show(_begins(plan, folder, len(trials)))
             for less in loaded.gave_up:
-                state.note(f"for the budget: {less}")
-            note_rented(state)
-            return carry_out(state, trials if loaded.plan.search is None else search_trials(state))
+                progress.note(f"for the budget: {less}")
+            if resources.rental is not None:
+                note_rented(resources.rental, progress)
+            return course.follow(trials if plan.search is None else search_trials(plan, folder, progress))
 
 
-def _begins(folder: RunFolder, trials: int, needed_s: float | None) -> str:
+def _begins(plan: Plan, folder: RunFolder, trials: int) -> str:
+    if plan.search is not None:
+        return f"searching for the {plan.search.find}, into {folder.path}"
+    needed_s = time_needed_s(plan)
     measuring = "" if needed_s is None else f", {format_duration(needed_s)} of measuring"
     return f"{trials} trial{'s' if trials != 1 else ''}{measuring}, into {folder.path}"
 
 
 def _manifest(
-    loaded: LoadedPlan, ground: Ground, trials: list[PlannedTrial], seed: int, price: PriceList | None
+    loaded: LoadedPlan, engine: Engine, trials: list[PlannedTrial], seed: int, price: PriceList | None
 ) -> Manifest:
     plan = loaded.plan
     resolved = plan.as_resolved()
     if price is not None:
-        # what the plan itself says comes first
+        # a price in the plan takes precedence
         resolved.setdefault("price", price.model_dump(mode="json"))
     resolved["trial"]["seed"] = seed
-    attempt = new_attempt(ground.engine.version)
+    attempt = new_attempt(engine.version)
     return Manifest(
         run="",
         pgdyno=__version__,
-        pgdrive=ground.engine.version,
+        pgdrive=engine.version,
         started_at=datetime.now(UTC),
         plan_source=loaded.source,
         plan_folder=str(loaded.folder),

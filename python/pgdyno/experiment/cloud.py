@@ -1,4 +1,4 @@
-"""What the provider tells of rented servers alongside trials, fetched behind them: it comes minutes late."""
+"""Figures and logs of rented servers, which the provider reports minutes after a trial, and pgdyno stores with it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from pgdyno.experiment.state import RunState
+from pgdyno.experiment.context import RunContext
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan.rented import RentedTarget
 from pgdyno.records import CloudGap, CloudRecord, CloudSource, CloudTold, TrialRecord
-from pgdyno.report.run_events import SetUp
+from pgdyno.store import RunFolder
 from pgdyno.store.cloud import stored_cloud, write_cloud
 from pgdyno.store.read import RunData
 from pgdyno.store.tables import CloudEventRow, CloudSeriesRow
@@ -21,28 +22,28 @@ from pgdyno.targets.rental import Rental, Told
 from pgdyno.units import format_duration
 
 LATE_S = 300.0
-"""So long behind a trial's end nobody waits any more: figures of providers are minutes late."""
+"""How long after the end of a trial pgdyno waits for the provider, whose figures are minutes late."""
 AT_ONCE_S = 30.0
-"""For so long a run that was interrupted goes on asking for what is there: somebody waits for its end."""
+"""How long an interrupted run continues to ask, because somebody waits for its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Clock:
-    """How the server's time becomes the trial's."""
+    """Converts the server's time to the trial's."""
 
     epoch_us: int
     """The engine's start since 1970, by the generator's clock."""
     origin_us: int
-    """Where seconds of the trial count from, since the engine's start."""
+    """The instant from which seconds of the trial count, since the engine's start."""
     ahead_us: int
     """By how much the server's clock is ahead."""
 
     def engine_us(self, t_us: int) -> int:
-        """Since the engine's start."""
+        """Return the time since the engine's start."""
         return t_us - self.ahead_us - self.epoch_us
 
     def gap(self, span: Span) -> CloudGap:
-        """The same as seconds of the trial."""
+        """Return `span` in seconds of the trial."""
         begin, end = (
             round((self.engine_us(each) - self.origin_us) / SECOND_US, 3) for each in (span.from_us, span.to_us)
         )
@@ -50,35 +51,34 @@ class _Clock:
 
 
 @dataclass(slots=True)
-class _Kept:
-    """What is to be stored with a trial."""
+class _Collected:
+    """Gathers what is to be stored with one trial."""
 
     trial: int
     clock: _Clock
     told: list[Told] = field(default_factory=list)
     sources: list[CloudTold] = field(default_factory=list)
-    """The same as it is stored."""
+    """One for each of `told`, in the form in which it is stored."""
     series: list[CloudSeriesRow] = field(default_factory=list)
     events: list[CloudEventRow] = field(default_factory=list)
     log: Sequence[str] = ()
 
-    def event(self, t_us: int, kind: str, message: str | None, /, **detail: object) -> None:
-        at_us = self.clock.engine_us(t_us)
-        text = json.dumps(detail, separators=(",", ":"))
-        self.events.append(CloudEventRow(self.trial, at_us, kind, None, None, None, None, message, text))
-
     def add(self, told: Told) -> None:
-        """What one source told."""
         self.told.append(told)
         if told.observed is not None:
             self.sources.append(self._figures(told.source, told.observed))
         elif told.log is not None:
             self.log = told.log
             for t_us, detail in told.checkpoints:
-                self.event(t_us, "cloud_checkpoint", None, **detail)
+                self._event(t_us, "cloud_checkpoint", None, **detail)
             self.sources.append(CloudTold(source=told.source, figures=len(told.log), message=told.message))
         else:
             self.sources.append(CloudTold(source=told.source, message=told.message))
+
+    def _event(self, t_us: int, kind: str, message: str | None, /, **detail: object) -> None:
+        at_us = self.clock.engine_us(t_us)
+        text = json.dumps(detail, separators=(",", ":"))
+        self.events.append(CloudEventRow(self.trial, at_us, kind, None, None, None, None, message, text))
 
     def _figures(self, source: CloudSource, found: Observed) -> CloudTold:
         self.series += [
@@ -95,109 +95,111 @@ class _Kept:
             for each in found.figures
         ]
         for gap in found.gaps:
-            self.event(gap.to_us, "cloud_gap", "nothing is told", source=source.value, span_us=gap.to_us - gap.from_us)
+            self._event(gap.to_us, "cloud_gap", "nothing is told", source=source.value, span_us=gap.to_us - gap.from_us)
         gaps = [self.clock.gap(each) for each in found.gaps]
         return CloudTold(source=source, period_s=found.period_s, figures=len(found.figures), gaps=gaps)
 
 
-def keep_told(state: RunState, target: str | None = None, *, late_s: float = LATE_S) -> None:
-    """Fetches what the provider tells of the trials so far, of `target` or of all, and stores it with them.
+class CloudRecorder:
+    """Collects what the provider reports on the run's trials. A source that fails does not change their outcome.
 
-    Waits for what is late, up to `late_s` behind a trial's end. Whatever a source says, the trials stay what they are.
-    Trials of earlier attempts are among them, if their servers are still there. Raises StoreError.
+    Trials of earlier attempts are included if their servers still exist. Methods raise StoreError, and do nothing in a
+    run without rented servers.
     """
-    for record in _told_of(state, target):
-        ended = record.ended_at
-        left_s = late_s - (datetime.now(UTC) - ended).total_seconds() if ended is not None else 0.0
-        _keep(state, record, max(left_s, 0.0))
 
+    def __init__(self, context: RunContext, rental: Rental | None, progress: RunProgress) -> None:
+        self._context = context
+        self._rental = rental
+        self._progress = progress
 
-def keep_told_at_once(state: RunState, within_s: float = AT_ONCE_S) -> None:
-    """The same behind a run that was interrupted: nothing is waited for, and no trial begun behind `within_s`.
-
-    Raises StoreError.
-    """
-    end = time.monotonic() + within_s
-    for record in _told_of(state, None):
-        if time.monotonic() >= end:
-            state.note(f"what {_title(state)} tells of trial {record.number} and those behind it was not asked for")
+    def collect(self, target: str | None = None, *, late_s: float = LATE_S) -> None:
+        """Collect for the trials of `target`, or of all; wait until each trial's end is `late_s` ago, if necessary."""
+        if self._rental is None:
             return
-        state.view.event(SetUp(f"asking {_title(state)} for what it knows of the trials that are whole"))
-        _keep(state, record, 0.0)
+        for record in self._due(self._rental, target):
+            ended = record.ended_at
+            left_s = late_s - (datetime.now(UTC) - ended).total_seconds() if ended is not None else 0.0
+            self._collect(self._rental, record, max(left_s, 0.0))
 
+    def collect_at_once(self, within_s: float = AT_ONCE_S) -> None:
+        """Collect what is available without waiting; begin no trial after `within_s`."""
+        if self._rental is None:
+            return
+        end = time.monotonic() + within_s
+        for record in self._due(self._rental, None):
+            if time.monotonic() >= end:
+                text = f"what {self._provider} tells of trial {record.number} and those behind it was not asked for"
+                self._progress.note(text)
+                return
+            self._progress.set_up(f"asking {self._provider} for what it knows of the trials that are whole")
+            self._collect(self._rental, record, 0.0)
 
-def _told_of(state: RunState, target: str | None) -> Iterator[TrialRecord]:
-    """Those of the trials so far that the provider can tell of, and has not told all."""
-    rental = state.ground.rental
-    if rental is None:
-        return
-    attempt = len(state.folder.manifest.attempts)
-    for record in state.folder.trials():
-        if target not in (None, record.target):
-            continue
-        if not isinstance(state.plan.target.get(record.target), RentedTarget):
-            continue
-        before = stored_cloud(state.folder.trials_path / record.slug)
-        if record.attempt == attempt:
-            wanted = before is None
-        else:
-            wanted = _is_same(rental, record, before) and (before is None or not _is_whole(before))
-        if wanted:
-            yield record
+    @property
+    def _provider(self) -> str:
+        found = provider_of(self._context.plan)
+        return found.title if found is not None else "the provider"
+
+    def _due(self, rental: Rental, target: str | None) -> Iterator[TrialRecord]:
+        """Yield the trials that the provider can report on, and has not reported completely."""
+        folder = self._context.folder
+        for record in folder.trials():
+            if target not in (None, record.target):
+                continue
+            if not isinstance(self._context.plan.target.get(record.target), RentedTarget):
+                continue
+            before = stored_cloud(folder.trials_path / record.slug)
+            if record.attempt == self._context.attempt:
+                is_due = before is None
+            else:
+                is_due = _is_same(rental, record, before) and (before is None or not _is_complete(before))
+            if is_due:
+                yield record
+
+    def _collect(self, rental: Rental, record: TrialRecord, late_s: float) -> None:
+        folder = self._context.folder
+        clock = _clock(folder, record)
+        if clock is None or record.started_at is None or record.ended_at is None:
+            return
+        # the server's clock is known relative to the engine's only
+        begin = clock.epoch_us + clock.ahead_us
+        end = begin + round((record.ended_at - record.started_at).total_seconds() * SECOND_US)
+        collected = _Collected(record.number, clock)
+        for told in rental.observe(record.target, Span(begin, end), late_s, self._progress.set_up):
+            collected.add(told)
+            for text in told.notes:
+                self._progress.note(f"trial {record.number}: {text}")
+        for told, stored in zip(collected.told, collected.sources, strict=True):
+            self._note_missing(record, told.name, stored)
+        stored_record = CloudRecord(
+            instance=rental.server_id(record.target), shift_us=clock.ahead_us, sources=collected.sources
+        )
+        path = folder.trials_path / record.slug
+        write_cloud(path, stored_record, collected.series, collected.events, collected.log)
+
+    def _note_missing(self, record: TrialRecord, name: str, told: CloudTold) -> None:
+        if told.message is not None:
+            self._progress.note_once(f"not all is known of the rented server {record.target}: {name}: {told.message}")
+        elif told.gaps:
+            missing_s = sum(each.to_s - each.from_s for each in told.gaps)
+            self._progress.note_once(f"trial {record.number}: {name} lack {format_duration(missing_s)} of it")
 
 
 def _is_same(rental: Rental, record: TrialRecord, before: CloudRecord | None) -> bool:
-    """Whether the server of a trial of an earlier attempt is the one that is there now."""
+    """Return whether the server of a trial of an earlier attempt is the present one."""
     if before is not None:
         return before.instance == rental.server_id(record.target)
     since = rental.journal.begun
     return record.started_at is not None and since < record.started_at and not rental.is_restored_often(record.target)
 
 
-def _is_whole(told: CloudRecord) -> bool:
+def _is_complete(told: CloudRecord) -> bool:
     return not any(each.gaps or each.message for each in told.sources)
 
 
-def _keep(state: RunState, record: TrialRecord, late_s: float) -> None:
-    rental = state.ground.rental
-    clock = _clock(state, record)
-    if rental is None or clock is None or record.started_at is None or record.ended_at is None:
-        return
-    # the engine's clock tells when, and the server's is known against that one alone
-    begin = clock.epoch_us + clock.ahead_us
-    end = begin + round((record.ended_at - record.started_at).total_seconds() * SECOND_US)
-    kept = _Kept(record.number, clock)
-    for told in rental.observe(record.target, Span(begin, end), late_s, lambda text: state.view.event(SetUp(text))):
-        kept.add(told)
-        for text in told.notes:
-            state.note(f"trial {record.number}: {text}")
-    for told, stored in zip(kept.told, kept.sources, strict=True):
-        _note(state, record, told.name, stored)
-    record_ = CloudRecord(instance=rental.server_id(record.target), shift_us=clock.ahead_us, sources=kept.sources)
-    write_cloud(state.folder.trials_path / record.slug, record_, kept.series, kept.events, kept.log)
-
-
-def _title(state: RunState) -> str:
-    found = provider_of(state.plan)
-    return found.title if found is not None else "the provider"
-
-
-def _clock(state: RunState, record: TrialRecord) -> _Clock | None:
-    """None when the engine never got to its load."""
-    said = {row.kind: json.loads(row.detail) for row in RunData(state.folder, [record]).events(record.number)}
-    if "start" not in said or "connected" not in said:
+def _clock(folder: RunFolder, record: TrialRecord) -> _Clock | None:
+    """Return None if the engine's load never began."""
+    events = {row.kind: json.loads(row.detail) for row in RunData(folder, [record]).events(record.number)}
+    if "start" not in events or "connected" not in events:
         return None
     ahead_us = (record.way.clock_ahead_us or 0) if record.way is not None else 0
-    return _Clock(said["start"]["epoch_us"], said["connected"]["origin_us"], ahead_us)
-
-
-def _note(state: RunState, record: TrialRecord, name: str, told: CloudTold) -> None:
-    """Says what is missing; the same of every trial once."""
-    text = None
-    if told.message is not None:
-        text = f"not all is known of the rented server {record.target}: {name}: {told.message}"
-    elif told.gaps:
-        missing_s = sum(each.to_s - each.from_s for each in told.gaps)
-        text = f"trial {record.number}: {name} lack {format_duration(missing_s)} of it"
-    if text is not None and text not in state.folder.manifest.notes:
-        state.note(text)
+    return _Clock(events["start"]["epoch_us"], events["connected"]["origin_us"], ahead_us)

@@ -15,32 +15,32 @@ EVERY_S = 1.0
 
 
 def free_bytes(path: Path) -> int:
-    """What an ordinary user may still write below `path`. Raises OSError."""
-    state = os.statvfs(path)
-    return state.f_bavail * state.f_frsize
+    """Return how much an ordinary user can write below `path`. Raises OSError."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
 
 
 @dataclass(slots=True)
 class DiskGuard:
-    """Stops the run when one of them has less than the plan's trial.min_free_disk."""
+    """Ends the run when a file system has less free space than the plan's trial.min_free_disk."""
 
     limit: str | None
-    """As the plan has it; None: there is no limit."""
+    """As in the plan; None for no limit."""
     free: Callable[[Path], int] = free_bytes
     clock: Callable[[], float] = time.monotonic
     _watched: dict[int, tuple[str, Path]] = field(default_factory=dict)
-    """What is there, by its device."""
+    """By device: what it contains, and a path on it."""
     _looked: float = float("-inf")
 
     def watch(self, what: str, path: Path) -> None:
-        """Looks after the file system of `path`, too; `what` is said when it is full. Nothing for no such path."""
+        """Check the file system of `path`, too, and call it `what` in the error; ignore a path that does not exist."""
         try:
             self._watched.setdefault(path.stat().st_dev, (what, path))
         except OSError:
             return
 
     def watch_cluster(self, target: str, data_directory: Path) -> None:
-        """Looks after a data directory, its WAL and its tablespaces, wherever these are."""
+        """Check the file systems of a data directory, its WAL and its tablespaces."""
         self.watch(f"the data of target {target}", data_directory)
         self.watch(f"the WAL of target {target}", data_directory / "pg_wal")
         tablespaces = data_directory / "pg_tblspc"
@@ -48,7 +48,7 @@ class DiskGuard:
             self.watch(f"a tablespace of target {target}", space)
 
     def check(self) -> None:
-        """Looks, at most once a second. Raises StopRunError when there is too little left."""
+        """Check all file systems, at most once a second. Raises StopRunError if one has too little free space."""
         now = self.clock()
         if self.limit is None or now - self._looked < EVERY_S:
             return
@@ -58,7 +58,7 @@ class DiskGuard:
             try:
                 left = self.free(path)
             except OSError:
-                # a cluster that is being put back is not there for a while
+                # a cluster does not exist while pgdyno restores it
                 continue
             if left < least:
                 raise StopRunError(

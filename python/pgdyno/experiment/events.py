@@ -1,4 +1,4 @@
-"""Events in the midst of a trial, and what is looked at behind them."""
+"""Events that the plan makes happen during a trial, and the checks that follow them."""
 
 from __future__ import annotations
 
@@ -6,34 +6,33 @@ from pathlib import Path
 
 from pgdyno.experiment.leftovers import sessions_name
 from pgdyno.experiment.stage import stage
-from pgdyno.experiment.state import RunState
-from pgdyno.plan import PlannedTrial
-from pgdyno.records import LedgerRecord, Stage
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
+from pgdyno.records import LedgerRecord, Manifest, Stage
 from pgdyno.run import Injector, TrialResult, check_ledger, pages
 from pgdyno.targets import Acts, Server, wait_accepting
 
 
-def injector_for(state: RunState, server: Server, log: Path) -> Injector:
-    """Makes the plan's events happen to `server`; output of their commands goes to `log`."""
-    return Injector(state.plan.event, Acts(server, state.loaded.folder, log))
+def injector_for(loaded: LoadedPlan, server: Server, log: Path) -> Injector:
+    """Return what makes the plan's events happen to `server`; the output of their commands goes to `log`."""
+    return Injector(loaded.plan.event, Acts(server, loaded.folder, log))
 
 
-def clients_environment(state: RunState, trial: PlannedTrial, server: Server) -> dict[str, str]:
-    """Variables with which the load of `trial` finds `server`, and a replica that takes over from it."""
-    promotes = any(event.name == "promote" for event in state.plan.event)
+def clients_environment(plan: Plan, manifest: Manifest, trial: PlannedTrial, server: Server) -> dict[str, str]:
+    """Return the variables with which the load of `trial` finds `server`, and a replica that takes over from it."""
+    promotes = any(event.name == "promote" for event in plan.event)
     environment = server.failover_environment() if promotes else server.environment()
-    return {**environment, "PGAPPNAME": sessions_name(state, trial)}
+    return {**environment, "PGAPPNAME": sessions_name(manifest, trial)}
 
 
-def settle(state: RunState, server: Server, result: TrialResult) -> LedgerRecord | None:
-    """Waits for a server that was taken down in the trial, and compares the clients' ledger with what it has.
+def settle(plan: Plan, server: Server, result: TrialResult) -> LedgerRecord | None:
+    """Wait for a server that went down in the trial, and compare the clients' ledger with its rows.
 
     Raises StageFailedError.
     """
-    heard = pages(result.events)
-    if state.plan.reconnect() != "off":
+    ledger = pages(result.events)
+    if plan.reconnect() != "off":
         stage(Stage.VERIFY, lambda: wait_accepting(server))
-    if heard is None:
+    if ledger is None:
         return None
     with stage(Stage.VERIFY, server.connect) as connection:
-        return stage(Stage.VERIFY, lambda: check_ledger(heard, connection))
+        return stage(Stage.VERIFY, lambda: check_ledger(ledger, connection))

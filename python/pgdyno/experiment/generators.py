@@ -1,35 +1,106 @@
-"""The generators of a plan, where it names some."""
+"""The generators of a run: the engine on this host, on a rented one, or on the hosts of a cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pgdyno.errors import EngineError
-from pgdyno.plan import LoadedPlan, Plan
+from pgdyno.experiment.workers import KnownWorkers
+from pgdyno.plan import LoadedPlan, Plan, PlannedTrial
 from pgdyno.plan.generators import generators
+from pgdyno.probe.ahead_of import HERE, Ahead
+from pgdyno.records import Failure, Outcome, Point, Stage, TrialRecord
 from pgdyno.remote.lua_files import lua_files
+from pgdyno.run import TrialResult
 from pgdyno.run.process import Running, running_engine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pgdyno.cluster.cluster import Cluster
     from pgdyno.doctor.needs import Needs
+    from pgdyno.plan.ssh_words import SshSpec
     from pgdyno.programs import Engine
     from pgdyno.records import Check
     from pgdyno.targets.rental import Rental
 
+MAX_REPEATS = 2
+"""How often pgdyno repeats a trial; if a generator is lost once more, the trial has failed."""
+
+
+class GeneratorLostError(Exception):
+    """A generator was lost during a trial, which must be repeated: its figures are those of a smaller load."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class Generators:
+    """Owns what the trials of a run learn about its generators: their threads, their clock, their losses."""
+
+    def __init__(self, engine: Engine, cluster: Cluster | None, trials: Sequence[TrialRecord]) -> None:
+        """`cluster` is None if one engine makes the load; `trials` are those that earlier attempts completed."""
+        self.engine = engine
+        self.cluster = cluster
+        self._clock_ahead = HERE
+        self._known_workers = KnownWorkers(trials)
+        self._repeats: Counter[int] = Counter()
+
+    @property
+    def running(self) -> Running:
+        """What starts the load of a trial."""
+        return running_engine if self.cluster is None else self.cluster.running
+
+    @property
+    def clock_ahead(self) -> Ahead:
+        """By how much the clock of the host that makes the load was ahead before the current trial."""
+        return self._clock_ahead
+
+    def measure_clock(self, host: SshSpec) -> Ahead:
+        """Measure the clock of `host`, which makes the load. Raises TargetError."""
+        # asyncssh takes a while to load
+        from pgdyno.probe.ahead import measure_ahead
+
+        self._clock_ahead = measure_ahead(host)
+        return self._clock_ahead
+
+    def workers_for(self, point: Point) -> int | None:
+        """Return the number of engine threads that an earlier trial of the same load found; None if none did."""
+        return self._known_workers.of(point)
+
+    def learn(self, record: TrialRecord) -> None:
+        """Remember the number of engine threads that a trial found."""
+        self._known_workers.learn(record)
+
+    def run(self, trial: PlannedTrial, load: Callable[[], TrialResult]) -> TrialResult:
+        """Return the result of `load`, which is a failed trial if the generators of a cluster are not available.
+
+        Raises GeneratorLostError if the trial must be repeated, and without a cluster EngineError.
+        """
+        if self.cluster is None:
+            return load()
+        try:
+            result = load()
+        except EngineError as error:
+            failure = Failure(stage=Stage.RUN, message=error.message, hint=error.hint)
+            return TrialResult(Outcome.FAILED, [], None, None, failure)
+        is_lost = bool(result.events) and result.events[-1].get("lost_generator") is not None
+        if is_lost and result.failure is not None and self._repeats[trial.number] < MAX_REPEATS:
+            self._repeats[trial.number] += 1
+            raise GeneratorLostError(result.failure.message)
+        return result
+
 
 @contextmanager
-def brought_up(
+def open_cluster(
     plan: Plan, engine: Engine, rental: Rental | None, say: Callable[[str], None]
 ) -> Iterator[Cluster | None]:
-    """The plan's generators, or those that were rented; None where it has none, or one. Raises EngineError."""
+    """Start the plan's generators, or connect to rented ones; None if one engine makes the load. Raises EngineError."""
     hosts = rental.load_hosts() if rental is not None else []
     if rental is not None and hosts:
-        # SSH takes a while to load
+        # asyncssh takes a while to load
         from pgdyno.cluster.rented import ssh_cluster
 
         say(f"connecting to {len(hosts)} generators")
@@ -47,7 +118,10 @@ def brought_up(
 
 
 def check_copies(loaded: LoadedPlan) -> None:
-    """Raises EngineError for a script that cannot go to other hosts with all that it loads: before any is rented."""
+    """Raise EngineError for a script that cannot be copied to other hosts with all files that it loads.
+
+    This comes before anything is rented.
+    """
     plan = loaded.plan
     if plan.workload.lua is not None and (plan.generators or plan.generator is not None):
         lua_files(plan.workload.lua, loaded.folder)
@@ -56,9 +130,10 @@ def check_copies(loaded: LoadedPlan) -> None:
 def generator_checks(
     plan: Plan, engine: Engine, needs: Needs, servers: Mapping[str, Mapping[str, str]], say: Callable[[str], None]
 ) -> list[Check]:
-    """What a look from each of the plan's generators finds, as before a run; nothing where it names none.
+    """Start the plan's generators, and return the checks that each of them makes, as before a run.
 
-    They are started for it. `servers` are those over the network, by target. Raises no error of a generator's.
+    Empty if the plan names none. `servers` are the environments of servers over the network, by target. An error of a
+    generator becomes a check.
     """
     if not plan.generators:
         return []
@@ -66,15 +141,10 @@ def generator_checks(
     from pgdyno.doctor.check import stop
 
     try:
-        with brought_up(plan, engine, None, say) as cluster:
+        with open_cluster(plan, engine, None, say) as cluster:
             assert cluster is not None
             say("driving a server that answers at once from every generator")
             return look(cluster, needs, servers)
     except EngineError as error:
         means = "the plan's load cannot be made by its generators"
         return [stop(CEILING, error.message, means, error.hint or "look at docs/guides/cluster.md")]
-
-
-def way_to_run(cluster: Cluster | None) -> Running:
-    """How a trial's load is started."""
-    return running_engine if cluster is None else cluster.running

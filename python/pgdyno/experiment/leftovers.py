@@ -1,7 +1,7 @@
-"""Sessions of earlier trials that are still in the server: no trial begins alongside them.
+"""Sessions of earlier trials that are still in the server: pgdyno ends them before the next trial.
 
-An engine cancels its statements before it ends. One that was killed, or cut off from the server, cannot, and then the
-server goes on with them until it has an answer that it cannot send.
+An engine cancels its statements before it ends. One that was killed, or lost its network, cannot do that, and then the
+server executes them until it has an answer that it cannot send.
 """
 
 from __future__ import annotations
@@ -15,20 +15,19 @@ from typing import Any, LiteralString
 import psycopg
 
 from pgdyno.errors import TargetError
-from pgdyno.experiment.state import RunState
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
-from pgdyno.records import Leftovers
-from pgdyno.report.run_events import SetUp
+from pgdyno.records import Leftovers, Manifest
 from pgdyno.targets import Server
 
 WAIT_S = 5.0
-"""How long they may take to end by themselves, then after they were canceled, then after they were terminated."""
+"""How long pgdyno waits for their own end, then after it canceled them, then after it terminated them."""
 POLL_S = 0.05
 SHOWN = 3
 """How many sessions a message names."""
 SHOWN_CHARACTERS = 80
 
-# of our own role only: that needs no privilege, and others' sessions are not ours to end
+# only sessions of the same role: ending them needs no privilege, and those of other roles are not pgdyno's
 _OURS: LiteralString = """
     FROM pg_stat_activity
     WHERE application_name LIKE %s AND usename = session_user AND backend_type = 'client backend'
@@ -42,13 +41,12 @@ _TERMINATE: LiteralString = "SELECT count(*) FILTER (WHERE pg_terminate_backend(
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
-def sessions_name(state: RunState, trial: PlannedTrial) -> str:
-    """The application_name of a trial's clients: `pgdrive 1f3a90c2/7`, which tells run and trial."""
-    return f"{_prefix(state)}{trial.number}"
+def sessions_name(manifest: Manifest, trial: PlannedTrial) -> str:
+    """Return the application_name of a trial's clients, which identifies run and trial: `pgdrive 1f3a90c2/7`."""
+    return f"{_prefix(manifest)}{trial.number}"
 
 
-def _prefix(state: RunState) -> str:
-    manifest = state.folder.manifest
+def _prefix(manifest: Manifest) -> str:
     run = hashlib.sha256(f"{manifest.run} {manifest.started_at.isoformat()}".encode())
     return f"pgdrive {run.hexdigest()[:8]}/"
 
@@ -66,20 +64,20 @@ class _Session:
         return f"pid {self.pid} of trial {self.name.rpartition('/')[2]} ({self.state}: {shown})"
 
 
-def end_leftovers(state: RunState, trial: PlannedTrial, server: Server) -> Leftovers | None:
-    """Waits until no session of an earlier trial is in `server` or its standbys; ends those that stay.
+def end_leftovers(manifest: Manifest, trial: PlannedTrial, server: Server, progress: RunProgress) -> Leftovers | None:
+    """Wait until no session of an earlier trial is in `server` or its standbys, and end those that stay.
 
-    None if there was none. Raises TargetError when some cannot be ended, psycopg.Error.
+    Returns None if there was none. Raises TargetError if some sessions do not end, psycopg.Error.
     """
-    pattern = f"{_prefix(state)}%"
+    pattern = f"{_prefix(manifest)}%"
     began = time.monotonic()
     with ExitStack() as contexts:
         connections = [contexts.enter_context(server.connect(server.maintenance))]
         for address in server.replica_addresses():
-            # one that is down has no sessions
+            # a standby that is down has no sessions
             with suppress(TargetError):
                 connections.append(contexts.enter_context(address.connect(server.maintenance)))
-        found = [_end(connection, pattern, state) for connection in connections]
+        found = [_end(connection, pattern, progress) for connection in connections]
     if not any(each.sessions for each in found):
         return None
     leftovers = Leftovers(
@@ -89,7 +87,7 @@ def end_leftovers(state: RunState, trial: PlannedTrial, server: Server) -> Lefto
         terminated=sum(each.terminated for each in found),
     )
     if leftovers.canceled or leftovers.terminated:
-        state.note(f"trial {trial.number}: {_words(leftovers)}")
+        progress.note(f"trial {trial.number}: {_words(leftovers)}")
     return leftovers
 
 
@@ -102,11 +100,11 @@ def _words(leftovers: Leftovers) -> str:
     )
 
 
-def _end(connection: Connection, pattern: str, state: RunState) -> Leftovers:
+def _end(connection: Connection, pattern: str, progress: RunProgress) -> Leftovers:
     first = _look(connection, pattern)
     left, canceled, terminated = first, 0, 0
     if first:
-        state.view.event(SetUp("waiting until the sessions of earlier trials have ended"))
+        progress.set_up("waiting until the sessions of earlier trials have ended")
         left = _wait(connection, pattern)
     if left:
         canceled = _count(connection, _CANCEL, pattern)
@@ -126,7 +124,7 @@ def _end(connection: Connection, pattern: str, state: RunState) -> Leftovers:
 
 
 def _wait(connection: Connection, pattern: str) -> list[_Session]:
-    """Those that are left when none is, or when the time is over."""
+    """Return the sessions that are left when the time is over; none if all ended earlier."""
     deadline = time.monotonic() + WAIT_S
     while (left := _look(connection, pattern)) and time.monotonic() < deadline:
         time.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""The probes beside a trial: one here, and one on the database's host where the plan says how to get there."""
+"""The probes of a trial: one on this host, one for each standby, and one on the database's host over SSH."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pgdyno.experiment.state import RunState
-from pgdyno.plan import PlannedTrial
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.probe import Beside, Said, StandbyProbes, read_lines
+from pgdyno.probe.ahead_of import Ahead
 from pgdyno.probe.far import with_far
+from pgdyno.programs import Engine
 from pgdyno.records import OverSshRecord
 from pgdyno.run.stream import Event
 from pgdyno.store import TrialWriter
@@ -22,71 +25,71 @@ if TYPE_CHECKING:
 
 
 class Probing:
-    """Runs while the block does. Whatever becomes of a probe, the trial goes on."""
+    """Runs the probes while its block runs. A probe that fails does not end the trial."""
 
     def __init__(
         self,
-        state: RunState,
-        trial: PlannedTrial,
+        plan: Plan,
+        engine: Engine,
         server: Server,
+        host: SshSpec | None,
         settings: Sequence[tuple[str, str, str | None, str]],
         writer: TrialWriter,
     ) -> None:
-        """Of `server`, whose pg_settings are `settings`; lines and logs go to the places of `writer`."""
-        self._state, self._trial, self._lines = state, trial, writer.probe_lines
-        spec, target = state.plan.probe, state.ground.targets[trial.target]
+        """Probe `server`, whose pg_settings are `settings`, and its `host`; write to the paths of `writer`."""
+        self._lines = writer.probe_lines
+        spec = plan.probe
         data = server.machine.data_directory if server.machine else None
-        through = state.ground.engine.through
-        self._near = Beside(spec, server.environment(), data, self._lines, writer.log / "probe.log", through)
+        log = writer.log / "probe.log"
+        self._near = Beside(spec, server.environment(), data, self._lines, log, engine.through)
         names = server.replica_names() if spec.enabled and spec.server else []
         self._standbys = StandbyProbes(
             spec, names, server.replica_environments() if names else [], self._lines, writer.log
         )
         self._far: OverSsh | None = None
-        if (host := target.probed_host) is not None and spec.enabled and spec.host:
-            # SSH takes a while to load
+        if host is not None and spec.enabled and spec.host:
+            # asyncssh takes a while to load
             from pgdyno.probe.over_ssh import OverSsh
 
-            places = _places(host.data, {name: value for name, value, _, _ in settings})
+            places = _server_options(host.data, {name: value for name, value, _, _ in settings})
             options = ["--no-server", *places, *map(shlex.quote, spec.log_options())]
             self._far = OverSsh(host, options, self._lines, writer.log / "probe-ssh.log")
-        self._both = ExitStack()
+        self._running = ExitStack()
 
     def __enter__(self) -> Probing:
-        """Starts them."""
         if self._far is not None:
-            self._both.enter_context(self._far)
-        self._both.enter_context(self._near)
-        self._both.enter_context(self._standbys)
+            self._running.enter_context(self._far)
+        self._running.enter_context(self._near)
+        self._running.enter_context(self._standbys)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Ends them."""
-        self._both.close()
+        self._running.close()
 
-    def said(self, events: Sequence[Event]) -> Said | None:
-        """What they wrote beside an engine that said `events`; what is missing or badly placed is noted."""
+    def read(
+        self, trial: PlannedTrial, events: Sequence[Event], clock_ahead: Ahead, progress: RunProgress
+    ) -> Said | None:
+        """Return what the probes wrote, in the time of the engine that wrote `events`; None if none ran.
+
+        `clock_ahead` is that of the host with the engine. Notes what is missing or placed imprecisely in time. Raises
+        StoreError.
+        """
         near = read_lines(self._lines, events, self._near.problem)
         if near is not None:
             near = self._standbys.added(near, events)
         if self._far is None:
             return near
-        said = with_far(near, self._far, events, self._state.generator_ahead)
+        said = with_far(near, self._far, events, clock_ahead)
         if said.record.over_ssh is not None:
-            self._note(said.record.over_ssh)
+            for text in worth_knowing(said.record.over_ssh, trial.number):
+                progress.note_once(text)
         return said
-
-    def _note(self, far: OverSshRecord) -> None:
-        for text in worth_knowing(far, self._trial.number):
-            # the same in every trial is said once
-            if text not in self._state.folder.manifest.notes:
-                self._state.note(text)
 
 
 def worth_knowing(far: OverSshRecord, trial: int) -> list[str]:
-    """What whoever reads the figures of `trial` should know of the probe on the database's host."""
+    """Return what readers of the figures of `trial` should know about the probe on the database's host."""
     texts = [] if far.message is None else [f"not all is known of the database's host: {far.message}"]
     if far.clock is not None and not far.clock.aligned:
         only = f"{far.clock.uncertainty_us / 1e3:.0f} ms only"
@@ -94,10 +97,10 @@ def worth_knowing(far: OverSshRecord, trial: int) -> list[str]:
     return texts
 
 
-def _places(data: str | None, settings: dict[str, str]) -> list[str]:
-    """Options that tell which disk and which processes are the server's; for a shell.
+def _server_options(data: str | None, settings: dict[str, str]) -> list[str]:
+    """Return the options that identify the server's disk and processes, quoted for a shell.
 
-    Its processes are found by the cluster's name where it has one: postmaster.pid is closed to most users.
+    The processes are found by cluster_name if it is set, because most users cannot read postmaster.pid.
     """
     directory = data or settings.get("data_directory")
     options = [] if not directory else [f"--data={directory}"]

@@ -1,4 +1,4 @@
-"""Servers that are rented for a run: there when it begins, gone behind it whatever happens."""
+"""Servers that are rented for a run: created before it, and removed after it whatever happens."""
 
 from __future__ import annotations
 
@@ -18,28 +18,26 @@ from pgdyno.targets.provider import provider_of
 from pgdyno.targets.rental import Rental, stamp, take_down
 from pgdyno.units import format_duration
 
-AROUND_S = 4 * 3600.0
-"""What is added to twice the planned time: servers come and go slowly, and nobody waits for what has expired."""
+MARGIN_S = 4 * 3600.0
+"""Added to twice the planned time before servers expire: creating and removing them is slow."""
 LONGEST_S = 24 * 3600.0
-"""Where nobody knows how long the trials take."""
+"""When servers expire if the length of the trials is unknown."""
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Renting:
-    """How a run rents its servers."""
-
     keep_s: float | None = None
-    """They stay for so long behind the run; None: not at all."""
+    """How long the servers stay after the run; None to remove them at its end."""
     price: PriceList | None = None
-    """What they cost; None: nobody says."""
+    """What the servers cost; None if no prices are given."""
 
 
 @contextmanager
 def rented(plan: Plan, root: Path, step: Say, note: Say, renting: Renting) -> Iterator[Rental | None]:
-    """The rented servers of `plan` within the block; None when it has none.
+    """Rent the servers of `plan` for the block; None if it rents none.
 
-    Those that `pgdyno target up` left up are taken, and stay. `root` is pgdyno's home. Raises TargetError.
+    Servers that `pgdyno target up` created are used, and stay. `root` is pgdyno's home. Raises TargetError.
     """
     provider = provider_of(plan)
     if provider is None:
@@ -64,9 +62,9 @@ def rented(plan: Plan, root: Path, step: Say, note: Say, renting: Renting) -> It
 
 
 def lasts_s(plan: Plan) -> float:
-    """After how many seconds what was made for a run of `plan` has expired, unless it is removed before."""
+    """Return after how many seconds the resources of a run of `plan` expire, unless they are removed before."""
     needed = needed_s(plan, plan.points())
-    return LONGEST_S if needed is None else 2 * needed + AROUND_S
+    return LONGEST_S if needed is None else 2 * needed + MARGIN_S
 
 
 def _end(rental: Rental, note: Say, keep_s: float | None) -> None:
@@ -79,14 +77,14 @@ def _end(rental: Rental, note: Say, keep_s: float | None) -> None:
         rental.prolong(datetime.now(UTC) + timedelta(seconds=keep_s))
         stay = f"for {format_duration(keep_s)}"
     except TargetError as error:
-        # the run is done, and its figures are what they are
+        # the run is complete: an error here must not fail it
         stay = f"until {stamp(before)}, and not for {format_duration(keep_s)}: {error.message}"
     note(f"the servers stay {stay}; remove them: pgdyno reap --run {run}")
     rental.journal.release()
 
 
 def connected(rental: Rental | None, name: str, spec: TargetSpec) -> TargetSpec:
-    """How target `name` is opened: as the plan has it, or where its rented server is. Raises TargetError."""
+    """Return how to open target `name`: `spec`, or the address of its rented server. Raises TargetError."""
     if isinstance(spec, RentedTarget):
         assert rental is not None
         return rental.connection(name)

@@ -1,4 +1,4 @@
-"""Standbys during a trial: the load on them, if the plan has one, and how far they are behind."""
+"""Standbys during a trial: the load on them, if the plan has one, and their lag."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from pgdyno.analyse.replica_load import figures
+from pgdyno.experiment.context import RunContext
 from pgdyno.experiment.leftovers import sessions_name
-from pgdyno.experiment.state import RunState
 from pgdyno.plan import BUILTIN_SCRIPTS, PlannedTrial
 from pgdyno.plan.replica_load import shares
 from pgdyno.records import ReplicaFigures, ReplicaLag
@@ -18,29 +18,27 @@ from pgdyno.store import TrialWriter
 from pgdyno.targets import LagWatch, Server
 
 SEED_STEP = 1_000_003
-"""From the seed of a trial to those of the loads on its standbys: trials have neighbouring ones."""
+"""Distance between the seeds of the loads of one trial; seeds of trials are consecutive."""
 
 Load = Callable[[Callable[[], bool]], TrialResult]
-"""The trial's own load, which is to stop when what it is given says so."""
+"""The load on the primary, which stops when the function that it gets returns True."""
 
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What was measured of the standbys."""
-
     loads: list[ReplicaFigures] = field(default_factory=list)
     lags: list[ReplicaLag] = field(default_factory=list)
 
 
 def with_replicas(
-    state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, load: Load
+    context: RunContext, trial: PlannedTrial, server: Server, writer: TrialWriter, load: Load
 ) -> tuple[TrialResult, Beside]:
-    """Runs `load` while the plan's `replica_load` runs on the standbys of `server`; without one, `load` alone.
+    """Run `load` while the plan's `replica_load`, if there is one, runs on the standbys of `server`.
 
-    The loads on standbys are there before the trial's own begins, and end behind it. When one of them fails, so does
-    the trial. Raises what `load` raises, EngineError, StoreError.
+    The loads on standbys begin before `load` and end after it. If one of them fails, so does the trial. Raises what
+    `load` raises, EngineError, StoreError.
     """
-    beside = _loads(state, trial, server, writer)
+    beside = _loads(context, trial, server, writer)
     result: TrialResult | None = None
     watch = LagWatch(server)
     with ExitStack() as stack:
@@ -60,9 +58,11 @@ def with_replicas(
     return result, Beside([each for each in found if each is not None], watch.lags())
 
 
-def _loads(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter) -> list[tuple[BesideLoad, int]]:
-    """A load for each standby, with the number of its clients."""
-    plan = state.plan
+def _loads(
+    context: RunContext, trial: PlannedTrial, server: Server, writer: TrialWriter
+) -> list[tuple[BesideLoad, int]]:
+    """Return a load for each standby, with the number of its clients."""
+    plan = context.plan
     wanted = plan.replica_load
     if wanted is None:
         return []
@@ -71,12 +71,10 @@ def _loads(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWr
     loads = []
     for place, clients in enumerate(shares(wanted.clients, len(names))):
         rate = None if wanted.rate is None else wanted.rate * clients / wanted.clients
-        seed = state.seed + trial.number + (place + 1) * SEED_STEP
+        seed = context.seed + trial.number + (place + 1) * SEED_STEP
         options = replica_options(plan, trial.point, seed, clients, rate)
         log = writer.log / f"replica-{place + 1}-engine.log"
-        environment = {**environments[place], "PGAPPNAME": sessions_name(state, trial)}
-        each = BesideLoad(
-            names[place], state.ground.engine, [*options, *scripts], environment, state.loaded.folder, log
-        )
+        environment = {**environments[place], "PGAPPNAME": sessions_name(context.folder.manifest, trial)}
+        each = BesideLoad(names[place], context.engine, [*options, *scripts], environment, context.loaded.folder, log)
         loads.append((each, clients))
     return loads

@@ -1,4 +1,4 @@
-"""A run that was begun before: what is whole stays, the rest is made, in the planned order."""
+"""Resuming a run: complete trials stay, and the others run in the planned order."""
 
 from __future__ import annotations
 
@@ -10,17 +10,19 @@ from pydantic import ValidationError
 from pgdyno.errors import StoreError
 from pgdyno.experiment.attempts import attempts_so_far, changes, new_attempt
 from pgdyno.experiment.conditions import changed_since
-from pgdyno.experiment.course import Finished, carry_out
-from pgdyno.experiment.ground import prepared_ground
+from pgdyno.experiment.context import RunContext
+from pgdyno.experiment.course import Course, Finished
+from pgdyno.experiment.rented import note_rented
 from pgdyno.experiment.renting import Renting
+from pgdyno.experiment.resources import open_resources
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.course import search_trials, trials_so_far
-from pgdyno.experiment.servers import known_facts, note_rented
-from pgdyno.experiment.state import RunState
+from pgdyno.experiment.servers import known_facts
 from pgdyno.plan import LoadedPlan, Plan, PlannedTrial, planned_trials
 from pgdyno.plan.scripts import script_files
 from pgdyno.records import Manifest, Outcome, TrialRecord
 from pgdyno.report.live import LiveView
-from pgdyno.report.run_events import NoRequests, Noted, Requests
+from pgdyno.report.run_events import Requests
 from pgdyno.store import RunFolder, changed_script
 from pgdyno.targets import Use
 
@@ -34,36 +36,41 @@ def resume_experiment(
     renting: Renting | None = None,
     requests: Requests | None = None,
 ) -> Finished:
-    """Goes on with the run folder `path`; see `carry_out`. With `redo_failed`, failed trials are made anew, too.
+    """Resume the run in the folder `path`, whose manifest has the plan; see `Course.follow`.
 
-    The plan is the manifest's. Raises PgdynoError when there is nothing to do, or the run cannot go on.
+    With `redo_failed`, failed trials are repeated. Raises PgdynoError if there is nothing to do, or the run cannot be
+    resumed.
     """
     folder = RunFolder.open(path)
     with folder.locked():
-        # what it says may have changed until it was ours
+        # another process may have written it before this one got the lock
         folder = RunFolder.open(path)
         loaded = loaded_of(folder)
         searches = loaded.plan.search is not None
         trials = trials_so_far(folder.trials()) if searches else planned_trials(loaded.plan)
         todo, failed = _left(folder, trials, redo_failed=redo_failed, searches=searches)
         _refuse_changed_scripts(folder, loaded)
-        with prepared_ground(loaded, view, use, renting) as ground:
-            ground.guard.watch("the run's folder", folder.path)
+        if searches:
+            trials = [trial for trial in trials if trial not in todo]
+        with open_resources(loaded, view, use, renting) as resources:
+            resources.guard.watch("the run's folder", folder.path)
             seed = loaded.plan.trial.seed
             assert seed is not None
-            state = RunState(loaded, ground, folder, view, requests or NoRequests(), seed, trials)
-            _begin_attempt(state, failed)
-            note_rented(state)
+            context = RunContext(loaded, folder, resources.engine, resources.home, seed)
+            progress = RunProgress(loaded.plan, folder, view, trials, requests)
+            course = Course(context, resources, progress)
+            _begin_attempt(context, progress, failed)
+            if resources.rental is not None:
+                note_rented(resources.rental, progress)
             if searches:
-                state.trials = [trial for trial in trials if trial not in todo]
-                view.event(Noted(f"the search goes on behind {len(state.trials)} trials, into {folder.path}"))
-                return carry_out(state, search_trials(state))
-            view.event(Noted(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}"))
-            return carry_out(state, todo)
+                progress.show(f"the search goes on behind {len(trials)} trials, into {folder.path}")
+                return course.follow(search_trials(loaded.plan, folder, progress))
+            progress.show(f"{len(todo)} of {len(trials)} trials are to be done, into {folder.path}")
+            return course.follow(todo)
 
 
 def loaded_of(folder: RunFolder) -> LoadedPlan:
-    """The plan of a run, with the very versions that it has had. Raises StoreError."""
+    """Return the plan of a run with the exact server versions that it has used. Raises StoreError."""
     manifest = folder.manifest
     try:
         plan = Plan.from_resolved(manifest.plan)
@@ -86,7 +93,7 @@ def loaded_of(folder: RunFolder) -> LoadedPlan:
 
 
 def _pinned(plan: Plan, manifest: Manifest) -> Plan:
-    """`plan` with the very versions that the run has had: what "18" means today may be a later one."""
+    """Pin the versions that the run has used: "18" may mean a later version today."""
     known = known_facts(manifest.targets)
     targets = {name: spec.pinned(known[name].version) if name in known else spec for name, spec in plan.target.items()}
     return plan.model_copy(update={"target": targets})
@@ -95,10 +102,10 @@ def _pinned(plan: Plan, manifest: Manifest) -> Plan:
 def _left(
     folder: RunFolder, trials: Sequence[PlannedTrial], *, redo_failed: bool, searches: bool
 ) -> tuple[list[PlannedTrial], list[TrialRecord]]:
-    """Trials that are to be done, in their order; and those of them that were done before and failed."""
+    """Return the trials to run, in their order, and the records of failed trials among them."""
     done = {record.number: record for record in folder.trials()}
     planned = [trial.slug for trial in trials]
-    # earlier versions did not note the order, but numbers are in the slugs
+    # manifests of earlier versions lack the order, but slugs contain the trials' numbers
     strangers = [record.slug for record in done.values() if record.slug not in planned]
     if strangers or (folder.manifest.order not in ([], planned) and not searches):
         raise StoreError(
@@ -108,7 +115,7 @@ def _left(
     failed = [record for record in done.values() if record.outcome is not Outcome.FINISHED]
     again = {record.number for record in failed} if redo_failed else set()
     todo = [trial for trial in trials if trial.number not in done or trial.number in again]
-    # one that was killed or interrupted after its last trial, while its servers stopped, is still to be closed
+    # a run that was killed or interrupted after its last trial, while its servers stopped, must still be closed
     closed = folder.manifest.ended_at is not None and folder.manifest.outcome is not Outcome.INTERRUPTED
     ended = bool(folder.manifest.search) if searches else closed
     if not todo and ended:
@@ -132,24 +139,23 @@ def _refuse_changed_scripts(folder: RunFolder, loaded: LoadedPlan) -> None:
         raise StoreError(f"cannot resume {folder.name}: {changed}", hint=hint)
 
 
-def _begin_attempt(state: RunState, failed: Sequence[TrialRecord]) -> None:
-    """Notes the attempt in the manifest, and cleans up behind the last one."""
-    folder = state.folder
-    manifest: Manifest = folder.manifest
-    before = attempts_so_far(manifest)
-    now = new_attempt(state.ground.engine.version)
+def _begin_attempt(context: RunContext, progress: RunProgress, failed: Sequence[TrialRecord]) -> None:
+    """Add the attempt to the manifest, note what changed, and remove what the last attempt left."""
+    folder = context.folder
+    before = attempts_so_far(folder.manifest)
+    now = new_attempt(context.engine.version)
     folder.update_manifest(ended_at=None, outcome=None, attempts=[*before, now])
     number = len(before) + 1
-    state.note(f"attempt {number} began at {now.started_at:%Y-%m-%d %H:%M:%S} UTC; the last one {before[-1].ended}")
-    for change in [*changes(before[-1], now), *changed_since(state)]:
-        state.note(change)
+    progress.note(f"attempt {number} began at {now.started_at:%Y-%m-%d %H:%M:%S} UTC; the last one {before[-1].ended}")
+    for change in [*changes(before[-1], now), *changed_since(context)]:
+        progress.note(change)
     removed = folder.remove_partials()
     if removed:
-        state.note(f"removed what was left of {_counted(removed)}")
+        progress.note(f"removed what was left of {_counted(removed)}")
     for record in failed:
         folder.set_aside(record.slug)
     if failed:
-        state.note(f"made anew, for they had failed: {_counted([record.slug for record in failed])}")
+        progress.note(f"made anew, for they had failed: {_counted([record.slug for record in failed])}")
 
 
 def _counted(slugs: Sequence[str]) -> str:

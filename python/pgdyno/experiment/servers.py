@@ -1,149 +1,185 @@
-"""The targets of a run: started when the first trial needs them, and up to the end."""
+"""The servers of a run: each starts when the first trial needs it, and stays up until the end."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 
-from pgdyno.errors import TargetError
-from pgdyno.experiment.cloud import keep_told
-from pgdyno.experiment.conditions import keep_mark, keep_server
-from pgdyno.experiment.rented import note_limits, touch_first
-from pgdyno.experiment.state import RunState
+from pgdyno.errors import PgdynoError, TargetError
+from pgdyno.experiment.cloud import CloudRecorder
+from pgdyno.experiment.conditions import keep_server, keep_stamp
+from pgdyno.experiment.context import RunContext
+from pgdyno.experiment.rented import touch_first
+from pgdyno.experiment.resources import Resources
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.plan import PlannedTrial
 from pgdyno.plan.scripts import scripts_that_run
+from pgdyno.plan.ssh_words import SshSpec
 from pgdyno.prepare import Dataset, Preparer, check_extension
 from pgdyno.prepare.steps import Steps
-from pgdyno.records import Preparation, ServerFacts, TargetRecord
+from pgdyno.records import Consistency, Preparation, ServerFacts, TargetRecord
 from pgdyno.targets import Server, fetch_target, open_target
-from pgdyno.targets.rental import is_generator
 from pgdyno.units import parse_bytes
 
 
-def server_for(state: RunState, target: str) -> Server:
-    """The trial's server, up: as it is, restarted after a crash, or started now. Raises TargetError."""
-    if target in state.unavailable:
-        raise state.unavailable[target]
-    _restore_rented(state, target)
-    server = state.servers.get(target)
-    if server is None:
-        try:
-            server = _start(state, target)
-        except TargetError as error:
-            state.unavailable[target] = error
-            raise
-    elif server.promoted:
-        state.note(f"target {target}: the replica that took over is given up, and the primary started again")
-        server.fail_back()
-        # acknowledged work that only one of them has: nobody knows its sums
-        state.preparers[target].forget()
-    elif not server.alive():
-        state.note(f"target {target} went down; it is started again")
-        server.restart()
-    return server
+@dataclass(frozen=True, slots=True)
+class _Running:
+    server: Server
+    preparer: Preparer
+    """Restores the state in which a trial starts."""
+    context: ExitStack
+    """Stops the server."""
 
 
-def _restore_rented(state: RunState, target: str) -> None:
-    """Makes a rented server anew where the plan wants that before every trial. Raises TargetError."""
-    ground = state.ground
-    if ground.rental is None:
-        return
-    if ground.rental.wants_restore(target):
-        keep_told(state, target)
-        if target in state.opened:
-            state.opened.pop(target).close()
-            state.servers.pop(target, None)
-        ground.rental.restore(target)
-        connection = ground.targets[target] = ground.rental.connection(target)
-        ground.found[target] = fetch_target(
-            target, connection, home=ground.home, progress=ground.progress, use=ground.use
+class Servers:
+    """Owns the servers of a run. An idle server costs next to nothing, a load does: it stops none between trials."""
+
+    def __init__(self, context: RunContext, resources: Resources, progress: RunProgress, cloud: CloudRecorder) -> None:
+        self._context = context
+        self._resources = resources
+        self._progress = progress
+        self._cloud = cloud
+        self._specs = dict(resources.targets)
+        self._found = dict(resources.found)
+        self._running: dict[str, _Running] = {}
+        self._unavailable: dict[str, PgdynoError] = {}
+        self._contexts = ExitStack()
+
+    def is_unavailable(self, target: str) -> bool:
+        """Whether `target` could not be started; pgdyno does not try it again."""
+        return target in self._unavailable
+
+    @property
+    def none_available(self) -> bool:
+        return len(self._unavailable) == len(self._context.plan.target)
+
+    def probed_host(self, target: str) -> SshSpec | None:
+        """How to log in to the host of `target` to probe it; None if the plan does not say."""
+        return self._specs[target].probed_host
+
+    def obtain(self, target: str) -> Server:
+        """Return the server of `target`, and start or restart it if it is not up. Raises TargetError."""
+        if target in self._unavailable:
+            raise self._unavailable[target]
+        self._restore_rented(target)
+        running = self._running.get(target)
+        if running is None:
+            try:
+                return self._start(target)
+            except TargetError as error:
+                self._unavailable[target] = error
+                raise
+        server = running.server
+        if server.promoted:
+            text = f"target {target}: the replica that took over is given up, and the primary started again"
+            self._progress.note(text)
+            server.fail_back()
+            # transactions that only one of the two servers has make the expected sums unknown
+            running.preparer.forget()
+        elif not server.alive():
+            self._progress.note(f"target {target} went down; it is started again")
+            server.restart()
+        return server
+
+    def prepare(self, trial: PlannedTrial) -> Preparation:
+        """Bring the server of `trial` to the state in which a trial starts. Raises TargetError, psycopg.Error."""
+        server = self._running[trial.target].server
+        steps = Steps(self._resources.progress)
+        asked = {**self._context.plan.target[trial.target].settings, **trial.point.settings}
+        if asked != server.plan_settings:
+            steps.do("configure", "changing settings", lambda: _configure(server, asked))
+        if self._resources.rental is not None:
+            touch_first(self._resources.rental, trial.target, server, steps, self._progress)
+        prepared = self._load_dataset(trial)
+        return prepared.model_copy(
+            update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}
         )
-    ground.rental.fresh.discard(target)
 
+    def check(self, target: str) -> Consistency | None:
+        """Check the dataset of `target`; None if it has no check. Raises TargetError, psycopg.Error."""
+        return self._running[target].preparer.check()
 
-def note_rented(state: RunState) -> None:
-    """Keeps with the run what its rented servers are, and where. Raises StoreError."""
-    rental = state.ground.rental
-    ready = rental.journal.ready if rental is not None else {}
-    hosts = Counter((each["instance"], each["zone"]) for name, each in ready.items() if is_generator(name))
-    for (instance, zone), count in hosts.items():
-        state.note(f"the load comes from {count if count > 1 else 'a'} {instance} in {zone}")
-    for name, place in ready.items():
-        if is_generator(name):
-            continue
-        state.note(f"target {name} is a {place['instance']} in {place['zone']}, version {place['version']}")
-    note_limits(state)
+    def forget(self, target: str) -> None:
+        """Assume nothing about the dataset of `target`: the load ended in a way that leaves it unknown."""
+        self._running[target].preparer.forget()
 
+    def close(self) -> None:
+        """Stop all servers."""
+        self._contexts.close()
 
-def _start(state: RunState, target: str) -> Server:
-    plan = state.plan
-    context = open_target(
-        target,
-        state.ground.targets[target],
-        home=state.ground.home,
-        progress=state.ground.progress,
-        found=state.ground.found[target],
-        use=state.ground.use,
-    )
-    state.opened[target] = state.contexts.enter_context(ExitStack())
-    server = state.opened[target].enter_context(context)
-    check_extension(target, server, plan.reset)
-    state.servers[target] = server
-    if server.machine is not None:
-        state.ground.guard.watch_cluster(target, server.machine.data_directory)
-    keep_free = parse_bytes(plan.trial.min_free_disk) if plan.trial.min_free_disk else 0
-    state.preparers[target] = Preparer(
-        server, state.ground.engine, state.ground.progress, plan.reset, scripts_that_run(plan), keep_free
-    )
-    for note in server.notes:
-        state.note(f"target {target}: {note}")
-    facts = server.facts()
-    _keep_facts(state, target, facts)
-    keep_server(state, target, server, facts)
-    return server
+    def _restore_rented(self, target: str) -> None:
+        """Restore a rented server if the plan wants that before every trial. Raises TargetError."""
+        rental, resources = self._resources.rental, self._resources
+        if rental is None:
+            return
+        if rental.wants_restore(target):
+            self._cloud.collect(target)
+            if target in self._running:
+                self._running.pop(target).context.close()
+            rental.restore(target)
+            self._specs[target] = rental.connection(target)
+            self._found[target] = fetch_target(
+                target, self._specs[target], home=resources.home, progress=resources.progress, use=resources.use
+            )
+        rental.fresh.discard(target)
 
+    def _start(self, target: str) -> Server:
+        plan, resources = self._context.plan, self._resources
+        opened = open_target(
+            target,
+            self._specs[target],
+            home=resources.home,
+            progress=resources.progress,
+            found=self._found[target],
+            use=resources.use,
+        )
+        context = self._contexts.enter_context(ExitStack())
+        server = context.enter_context(opened)
+        check_extension(target, server, plan.reset)
+        if server.machine is not None:
+            resources.guard.watch_cluster(target, server.machine.data_directory)
+        keep_free = parse_bytes(plan.trial.min_free_disk) if plan.trial.min_free_disk else 0
+        preparer = Preparer(
+            server, self._context.engine, resources.progress, plan.reset, scripts_that_run(plan), keep_free
+        )
+        self._running[target] = _Running(server, preparer, context)
+        for note in server.notes:
+            self._progress.note(f"target {target}: {note}")
+        facts = server.facts()
+        self._keep_facts(target, facts)
+        keep_server(self._context.folder, self._progress, target, server, facts)
+        return server
 
-def _keep_facts(state: RunState, target: str, facts: ServerFacts) -> None:
-    """Notes what a target is, on disk at once: a run that is killed later has it, too."""
-    before = known_facts(state.folder.manifest.targets).get(target)
-    if before is not None and before.version_full != facts.version_full:
-        state.note(f"target {target} is {facts.version_full} now, and was {before.version_full} in earlier trials")
-    records = [
-        record.model_copy(update={"facts": facts}) if record.name == target else record
-        for record in state.folder.manifest.targets
-    ]
-    state.folder.update_manifest(targets=records)
+    def _keep_facts(self, target: str, facts: ServerFacts) -> None:
+        """Store the facts at once, so that a run that is killed later has them, too."""
+        folder = self._context.folder
+        before = known_facts(folder.manifest.targets).get(target)
+        if before is not None and before.version_full != facts.version_full:
+            text = f"target {target} is {facts.version_full} now, and was {before.version_full} in earlier trials"
+            self._progress.note(text)
+        records = [
+            record.model_copy(update={"facts": facts}) if record.name == target else record
+            for record in folder.manifest.targets
+        ]
+        folder.update_manifest(targets=records)
+
+    def _load_dataset(self, trial: PlannedTrial) -> Preparation:
+        assert trial.point.scale is not None
+        dataset = Dataset.of(self._context.plan.workload, trial.point.scale)
+        running = self._running[trial.target]
+        prepared = running.preparer.prepare(dataset)
+        for number, directory in enumerate(running.server.replica_directories(), start=1):
+            self._resources.guard.watch_cluster(f"{trial.target}, replica {number}", directory)
+        keep_stamp(self._context.folder, trial.target, running.server, dataset)
+        return prepared
 
 
 def known_facts(targets: list[TargetRecord]) -> dict[str, ServerFacts]:
-    """What is known of `targets`, by name."""
+    """Return the facts of those `targets` that have been started, by name."""
     return {target.name: target.facts for target in targets if target.facts is not None}
-
-
-def prepare(state: RunState, trial: PlannedTrial, server: Server) -> Preparation:
-    """Brings the trial's `server` to the state in which it starts. Raises TargetError, psycopg.Error."""
-    steps = Steps(state.ground.progress)
-    asked = {**state.plan.target[trial.target].settings, **trial.point.settings}
-    if asked != server.plan_settings:
-        steps.do("configure", "changing settings", lambda: _configure(server, asked))
-    touch_first(state, trial, server, steps)
-    prepared = _dataset(state, trial)
-    return prepared.model_copy(
-        update={"steps": [*steps.done, *prepared.steps], "seconds": round(steps.seconds + prepared.seconds, 6)}
-    )
 
 
 def _configure(server: Server, asked: Mapping[str, str]) -> str | None:
     done = server.configure(asked)
     return None if done is None else done.in_words()
-
-
-def _dataset(state: RunState, trial: PlannedTrial) -> Preparation:
-    assert trial.point.scale is not None
-    dataset = Dataset.of(state.plan.workload, trial.point.scale)
-    prepared = state.preparers[trial.target].prepare(dataset)
-    for place, directory in enumerate(state.servers[trial.target].replica_directories(), start=1):
-        state.ground.guard.watch_cluster(f"{trial.target}, replica {place}", directory)
-    keep_mark(state, trial.target, dataset)
-    return prepared

@@ -1,4 +1,4 @@
-"""A part of a trial that may fail, and then ends it."""
+"""Stages of a trial: a stage that fails ends its trial, not the run."""
 
 from __future__ import annotations
 
@@ -15,20 +15,17 @@ T = TypeVar("T")
 
 
 class StageFailedError(Exception):
-    """The trial is none, for this reason."""
-
     def __init__(self, failure: Failure) -> None:
-        """Of this failure."""
         super().__init__(failure.message)
         self.failure = failure
 
 
 def stage(name: Stage, work: Callable[[], T]) -> T:
-    """What `work` gives. Raises StageFailedError for what is wrong with it, StopRunError and StoreError as they are."""
+    """Return what `work` returns. Raises StageFailedError for its errors, but StopRunError and StoreError unchanged."""
     try:
         return work()
     except (StopRunError, StoreError):
-        # these are no matter of one trial
+        # they concern the whole run
         raise
     except PgdynoError as error:
         raise StageFailedError(Failure(stage=name, message=error.message, hint=error.hint)) from error

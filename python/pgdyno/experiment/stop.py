@@ -1,4 +1,4 @@
-"""What ends a run before its last trial, in good order."""
+"""The error that ends a run before its last trial, in good order."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from pgdyno.errors import ExitCode, PgdynoError
 
 
 class StopRunError(PgdynoError):
-    """The run must end now: the trial in flight is not kept, and resuming repeats it."""
+    """The run must end now: the current trial is not stored, and resuming repeats it."""
 
     exit_code = ExitCode.STOPPED

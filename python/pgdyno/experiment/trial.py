@@ -1,4 +1,4 @@
-"""One trial: its server brought up and prepared, the load, the checks behind it, all of it stored."""
+"""One trial: prepare its server, run the load, check what it left, and store everything."""
 
 from __future__ import annotations
 
@@ -7,21 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from pgdyno.experiment.context import RunContext
 from pgdyno.experiment.events import clients_environment, injector_for, settle
-from pgdyno.experiment.generators import way_to_run
-from pgdyno.experiment.ground import scripts_of
-from pgdyno.experiment.hooks import trial_hook
+from pgdyno.experiment.generators import GeneratorLostError, Generators
+from pgdyno.experiment.hooks import Hooks
 from pgdyno.experiment.leftovers import end_leftovers
-from pgdyno.experiment.placement import way_of
+from pgdyno.experiment.placement import measure_path
 from pgdyno.experiment.probing import Probing
-from pgdyno.experiment.redo import GeneratorLostError, with_generators
 from pgdyno.experiment.replicas import with_replicas
-from pgdyno.experiment.servers import prepare, server_for
+from pgdyno.experiment.resources import Resources, scripts_of
+from pgdyno.experiment.run_progress import RunProgress
+from pgdyno.experiment.servers import Servers
 from pgdyno.experiment.stage import StageFailedError, stage
-from pgdyno.experiment.state import RunState
-from pgdyno.experiment.watched import with_marks
-from pgdyno.plan import PlannedTrial
-from pgdyno.plan.phases import phases_s, trial_s
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.phases import phases_s
 from pgdyno.records import (
     Consistency,
     Failure,
@@ -34,7 +33,6 @@ from pgdyno.records import (
     TrialRecord,
     WayRecord,
 )
-from pgdyno.report.run_events import EngineReported, IntervalEnded, Noted, TrialEnded, TrialStarted
 from pgdyno.run import HookError, Interval, TrialResult, phases_toml, run_trial
 from pgdyno.run.engine import trial_options
 from pgdyno.run.stream import among
@@ -43,75 +41,223 @@ from pgdyno.targets import Server
 from pgdyno.targets.log_parts import LogParts
 from pgdyno.targets.signals import signals_deferred
 
-SHORTEST_SHOWN_S = 0.5
 Setting = tuple[str, str, str | None, str]
 """Name, setting, unit, source."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    """What is known just before the load."""
+    """The server of a trial, and what is known just before the load."""
 
+    server: Server
     prepared: Preparation
     leftovers: Leftovers | None
     settings: list[Setting]
-    way: WayRecord
+    path: WayRecord
 
 
-def one_trial(state: RunState, trial: PlannedTrial) -> TrialRecord:
-    """Prepares and runs `trial`, and stores it whatever became of it.
+class TrialRunner:
+    """Runs the trials of a run. It keeps nothing from one trial to the next: that is for its collaborators."""
 
-    Raises StopRunError when the run must end, StoreError when the trial cannot be stored; then, as with
-    whatever else ends it, nothing of it is left.
-    """
-    # what is the matter with such a target has been said
-    was_unavailable = trial.target in state.unavailable
-    record = None
-    while record is None:
-        writer = state.folder.begin_trial(trial.slug)
-        try:
-            record = _stored(state, trial, writer)
-        except GeneratorLostError as lost:
-            writer.abandon()
-            state.note(f"trial {trial.number} is done again: {lost.message}")
-        except BaseException:
-            writer.abandon()
-            raise
-    if record.failure is not None and not was_unavailable:
-        state.view.event(Noted(_why(record)))
-    return record
+    def __init__(
+        self,
+        context: RunContext,
+        progress: RunProgress,
+        servers: Servers,
+        generators: Generators,
+        hooks: Hooks,
+        resources: Resources,
+    ) -> None:
+        self._context = context
+        self._progress = progress
+        self._servers = servers
+        self._generators = generators
+        self._hooks = hooks
+        self._guard = resources.guard
+        self._rental = resources.rental
 
+    def run(self, trial: PlannedTrial) -> TrialRecord:
+        """Prepare and run `trial`, and store it whatever its outcome.
 
-def _stored(state: RunState, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
-    started = datetime.now(UTC)
-    leftovers = None
-    try:
-        server = stage(Stage.TARGET, lambda: server_for(state, trial.target))
-        # before the dataset is brought back: a session of an earlier trial may hold locks on it
-        leftovers = stage(Stage.PREPARE, lambda: end_leftovers(state, trial, server))
-        prepared = stage(Stage.PREPARE, lambda: prepare(state, trial, server))
-        settings = stage(Stage.PREPARE, lambda: _settings(server))
-        prepared = stage(Stage.HOOK, lambda: _before(state, trial, server, writer, prepared))
-        ready = _Ready(prepared, leftovers, settings, stage(Stage.PREPARE, lambda: way_of(state, trial, server)))
-    except StageFailedError as failed:
-        record = _record(state, trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
-        record = record.model_copy(update={"leftovers": leftovers})
-        with signals_deferred():
-            writer.commit(record, events=[], settings=[])
+        Raises StopRunError if the run must end, StoreError if the trial cannot be stored. After these and any other
+        exception nothing of the trial is left.
+        """
+        # the first trial of such a target has reported why
+        was_unavailable = self._servers.is_unavailable(trial.target)
+        record = None
+        while record is None:
+            writer = self._context.folder.begin_trial(trial.slug)
+            try:
+                record = self._prepare_and_measure(trial, writer)
+            except GeneratorLostError as lost:
+                writer.abandon()
+                self._servers.forget(trial.target)
+                self._progress.note(f"trial {trial.number} is done again: {lost.message}")
+            except BaseException:
+                writer.abandon()
+                raise
+        if record.failure is not None and not was_unavailable:
+            self._progress.show(_why(record))
         return record
-    return _measured(state, server, trial, ready, writer)
 
+    def _prepare_and_measure(self, trial: PlannedTrial, writer: TrialWriter) -> TrialRecord:
+        started = datetime.now(UTC)
+        leftovers = None
+        try:
+            server = stage(Stage.TARGET, lambda: self._servers.obtain(trial.target))
+            # before the dataset is restored: a session of an earlier trial may hold locks on it
+            leftovers = stage(
+                Stage.PREPARE,
+                lambda: end_leftovers(self._context.folder.manifest, trial, server, self._progress),
+            )
+            prepared = stage(Stage.PREPARE, lambda: self._servers.prepare(trial))
+            settings = stage(Stage.PREPARE, lambda: _settings(server))
+            prepared = stage(Stage.HOOK, lambda: self._run_before_trial(trial, server, writer, prepared))
+            path = stage(Stage.PREPARE, lambda: self._measure_path(trial, server))
+        except StageFailedError as failed:
+            record = self._record(trial, started, TrialResult(Outcome.FAILED, [], None, None, failed.failure))
+            record = record.model_copy(update={"leftovers": leftovers})
+            with signals_deferred():
+                writer.commit(record, events=[], settings=[])
+            return record
+        return self._measure(trial, _Ready(server, prepared, leftovers, settings, path), writer)
 
-def _before(
-    state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
-) -> Preparation:
-    """Runs before_trial; `prepared` with its time."""
-    began = time.monotonic()
-    if not trial_hook(state, "before_trial", trial, server, writer.partial):
-        return prepared
-    step = PrepareStep(name="hook", seconds=round(time.monotonic() - began, 6), detail="before_trial")
-    changes = {"steps": [*prepared.steps, step], "seconds": prepared.seconds + step.seconds}
-    return prepared.model_copy(update=changes)
+    def _run_before_trial(
+        self, trial: PlannedTrial, server: Server, writer: TrialWriter, prepared: Preparation
+    ) -> Preparation:
+        """Return `prepared` with the hook's time."""
+        began = time.monotonic()
+        if not self._hooks.around_trial("before_trial", trial, server, writer.partial):
+            return prepared
+        step = PrepareStep(name="hook", seconds=round(time.monotonic() - began, 6), detail="before_trial")
+        changes = {"steps": [*prepared.steps, step], "seconds": prepared.seconds + step.seconds}
+        return prepared.model_copy(update=changes)
+
+    def _measure_path(self, trial: PlannedTrial, server: Server) -> WayRecord:
+        return measure_path(trial, server, self._environment(trial, server), self._generators, self._rental)
+
+    def _environment(self, trial: PlannedTrial, server: Server) -> dict[str, str]:
+        return clients_environment(self._context.plan, self._context.folder.manifest, trial, server)
+
+    def _measure(self, trial: PlannedTrial, ready: _Ready, writer: TrialWriter) -> TrialRecord:
+        context, server = self._context, ready.server
+        logs = LogParts.from_now(server)
+        started = datetime.now(UTC)
+        host = self._servers.probed_host(trial.target)
+        with Probing(context.plan, context.engine, server, host, ready.settings, writer) as probe:
+            result, standbys = with_replicas(
+                context,
+                trial,
+                server,
+                writer,
+                lambda stop: self._generators.run(trial, lambda: self._load(trial, server, writer, stop)),
+            )
+            ended = datetime.now(UTC)
+        probed = probe.read(trial, result.events, self._generators.clock_ahead, self._progress)
+        logs.save(writer.log)
+        result, ledger = self._settle(server, result)
+        self._run_after_trial(trial, server, writer, result)
+        result, consistency = self._verify(trial, result)
+        record = self._record(trial, started, result).model_copy(
+            update={
+                "ended_at": ended,
+                "prepare": ready.prepared,
+                "leftovers": ready.leftovers,
+                "way": ready.path,
+                "consistency": consistency,
+                "ledger": ledger,
+                "replica_load": standbys.loads,
+                "replication": standbys.lags,
+                "probe": probed.record if probed else None,
+            }
+        )
+        events = among(result.events, probed.events if probed else [])
+        # this takes less than a second, and DuckDB would turn the signal into an error of its own
+        with signals_deferred():
+            writer.commit(record, events=events, settings=ready.settings, probed=probed.files if probed else ())
+        self._generators.learn(record)
+        self._progress.trial_ended(record)
+        return record
+
+    def _load(
+        self, trial: PlannedTrial, server: Server, writer: TrialWriter, must_stop: Callable[[], bool]
+    ) -> TrialResult:
+        context, plan = self._context, self._context.plan
+
+        def on_interval(interval: Interval) -> None:
+            self._progress.interval(interval)
+            self._guard.check()
+
+        phases = writer.phases.absolute()
+        if plan.phase:
+            phases.write_text(phases_toml(plan.phase), encoding="utf-8")
+        workers = self._generators.workers_for(trial.point)
+        options = trial_options(plan, trial.point, context.seed + trial.number, phases, workers)
+        self._progress.trial_started(trial)
+        result = run_trial(
+            context.engine,
+            [*scripts_of(context.loaded), *options],
+            self._environment(trial, server),
+            context.loaded.folder,
+            writer.log / "engine.log",
+            on_interval,
+            plan.trial.max_errors,
+            injector_for(context.loaded, server, writer.log / "events.log"),
+            must_stop,
+            self._progress.engine_reported,
+            self._generators.running,
+        )
+        return self._progress.with_marks(result)
+
+    def _settle(self, server: Server, result: TrialResult) -> tuple[TrialResult, LedgerRecord | None]:
+        """Return `result`, failed if the server does not come back, and what became of acknowledged transactions."""
+        try:
+            return result, settle(self._context.plan, server, result)
+        except StageFailedError as failed:
+            # of two failures the first is the reason
+            return replace(result, outcome=Outcome.FAILED, failure=result.failure or failed.failure), None
+
+    def _run_after_trial(self, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
+        """Run after_trial; its failure is a note, because the trial's figures were taken before."""
+        try:
+            self._hooks.around_trial("after_trial", trial, server, writer.partial, result.outcome.value)
+        except HookError as error:
+            self._progress.note(f"trial {trial.number}: {error.message}")
+
+    def _verify(self, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
+        """Return `result`, failed if the dataset is inconsistent, and what was checked."""
+        if result.outcome is not Outcome.FINISHED:
+            self._servers.forget(trial.target)
+            return result, None
+        try:
+            found = stage(Stage.VERIFY, lambda: self._servers.check(trial.target))
+        except StageFailedError as failed:
+            return replace(result, outcome=Outcome.FAILED, failure=failed.failure), None
+        if found is None or not found.violations:
+            return result, found
+        failure = _inconsistent(self._context.plan, found)
+        return replace(result, outcome=Outcome.FAILED, failure=failure), found
+
+    def _record(self, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:
+        plan = self._context.plan
+        return TrialRecord(
+            number=trial.number,
+            slug=trial.slug,
+            target=trial.target,
+            point=trial.point,
+            repeat=trial.repeat,
+            started_at=started,
+            ended_at=datetime.now(UTC),
+            warmup_s=plan.trial.warmup,
+            duration_s=phases_s(plan) or plan.trial.duration,
+            transactions=plan.trial.transactions,
+            outcome=result.outcome,
+            failure=result.failure,
+            generator=result.generator,
+            summary=result.summary,
+            events=result.plan_events,
+            attempt=self._context.attempt,
+        )
 
 
 def _why(record: TrialRecord) -> str:
@@ -120,148 +266,16 @@ def _why(record: TrialRecord) -> str:
     return f"trial {record.number} is no result: {record.failure.message}{hint}"
 
 
-def _verified(state: RunState, trial: PlannedTrial, result: TrialResult) -> tuple[TrialResult, Consistency | None]:
-    """`result`, failed if the dataset does not hold together behind the trial, and what was looked at."""
-    preparer = state.preparers[trial.target]
-    if result.outcome is not Outcome.FINISHED:
-        preparer.forget()
-        return result, None
-    try:
-        found = stage(Stage.VERIFY, preparer.check)
-    except StageFailedError as failed:
-        return replace(result, outcome=Outcome.FAILED, failure=failed.failure), None
-    if found is None or not found.violations:
-        return result, found
+def _inconsistent(plan: Plan, found: Consistency) -> Failure:
     message = f"the dataset is not consistent behind the trial: {'; '.join(found.violations)}"
     hint = "the scripts or something else changed what must stay, or the server lost or doubled writes"
-    if state.plan.workload.dataset == "sbtest":
+    if plan.workload.dataset == "sbtest":
         hint += '; for scripts that add or remove rows set reset.consistency to "none"'
-    failure = Failure(stage=Stage.VERIFY, message=message, hint=hint)
-    return replace(result, outcome=Outcome.FAILED, failure=failure), found
-
-
-def _settled(state: RunState, server: Server, result: TrialResult) -> tuple[TrialResult, LedgerRecord | None]:
-    """`result`, failed if the server is not to be had behind the trial, and what became of acknowledged work."""
-    try:
-        return result, settle(state, server, result)
-    except StageFailedError as failed:
-        # of two failures the first is the reason
-        return replace(result, outcome=Outcome.FAILED, failure=result.failure or failed.failure), None
-
-
-def _measured(
-    state: RunState,
-    server: Server,
-    trial: PlannedTrial,
-    ready: _Ready,
-    writer: TrialWriter,
-) -> TrialRecord:
-    logs = LogParts.from_now(server)
-    started = datetime.now(UTC)
-    with Probing(state, trial, server, ready.settings, writer) as probe:
-        result, beside = with_replicas(
-            state,
-            trial,
-            server,
-            writer,
-            lambda stop: with_generators(state, trial, lambda: _load(state, server, trial, writer, stop)),
-        )
-        ended = datetime.now(UTC)
-    said = probe.said(result.events)
-    logs.save(writer.log)
-    result, ledger = _settled(state, server, result)
-    _behind(state, trial, server, writer, result)
-    result, consistency = _verified(state, trial, result)
-    record = _record(state, trial, started, result).model_copy(
-        update={
-            "ended_at": ended,
-            "prepare": ready.prepared,
-            "leftovers": ready.leftovers,
-            "way": ready.way,
-            "consistency": consistency,
-            "ledger": ledger,
-            "replica_load": beside.loads,
-            "replication": beside.lags,
-            "probe": said.record if said else None,
-        }
-    )
-    events = among(result.events, said.events if said else [])
-    # it takes no second, and DuckDB would make an error of its own of the signal
-    with signals_deferred():
-        writer.commit(record, events=events, settings=ready.settings, probed=said.files if said else ())
-    state.workers.learn(record)
-    latency = record.summary.latency_ns if record.summary else None
-    p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
-    state.view.event(TrialEnded(record.outcome, record.summary.tps if record.summary else None, p99_ms))
-    return record
-
-
-def _load(
-    state: RunState, server: Server, trial: PlannedTrial, writer: TrialWriter, must_stop: Callable[[], bool]
-) -> TrialResult:
-    plan = state.plan
-
-    def on_interval(interval: Interval) -> None:
-        # the cut one at the end is no throughput to look at
-        if interval.seconds >= SHORTEST_SHOWN_S:
-            state.view.event(IntervalEnded(interval.tps, interval.p99_ms, interval.phase))
-        state.ground.guard.check()
-
-    phases = writer.phases.absolute()
-    if plan.phase:
-        phases.write_text(phases_toml(plan.phase), encoding="utf-8")
-    workers = state.workers.of(trial.point)
-    options = trial_options(plan, trial.point, state.seed + trial.number, phases, workers)
-    label = state.labels[trial.number]
-    state.view.event(TrialStarted(trial.number, len(state.trials), label, trial_s(plan), state.later))
-    result = run_trial(
-        state.ground.engine,
-        [*scripts_of(state.loaded), *options],
-        clients_environment(state, trial, server),
-        state.loaded.folder,
-        writer.log / "engine.log",
-        on_interval,
-        plan.trial.max_errors,
-        injector_for(state, server, writer.log / "events.log"),
-        must_stop,
-        lambda event: state.view.event(EngineReported(event)),
-        way_to_run(state.ground.cluster),
-    )
-    return with_marks(state, result)
-
-
-def _behind(state: RunState, trial: PlannedTrial, server: Server, writer: TrialWriter, result: TrialResult) -> None:
-    """Runs after_trial. That it fails is noted: the trial's figures were taken before."""
-    try:
-        trial_hook(state, "after_trial", trial, server, writer.partial, result.outcome.value)
-    except HookError as error:
-        state.note(f"trial {trial.number}: {error.message}")
+    return Failure(stage=Stage.VERIFY, message=message, hint=hint)
 
 
 def _settings(server: Server) -> list[Setting]:
     query = "SELECT name, setting, unit, source FROM pg_catalog.pg_settings"
-    # sorted here, not by an operator of whatever schema comes first
+    # sorted here: the search path may contain operators of other schemas
     rows = server.read_as_is(lambda connection: connection.execute(query).fetchall())
     return sorted(rows, key=lambda row: row[0])
-
-
-def _record(state: RunState, trial: PlannedTrial, started: datetime, result: TrialResult) -> TrialRecord:
-    spec = state.plan.trial
-    return TrialRecord(
-        number=trial.number,
-        slug=trial.slug,
-        target=trial.target,
-        point=trial.point,
-        repeat=trial.repeat,
-        started_at=started,
-        ended_at=datetime.now(UTC),
-        warmup_s=spec.warmup,
-        duration_s=phases_s(state.plan) or spec.duration,
-        transactions=spec.transactions,
-        outcome=result.outcome,
-        failure=result.failure,
-        generator=result.generator,
-        summary=result.summary,
-        events=result.plan_events,
-        attempt=len(state.folder.manifest.attempts),
-    )

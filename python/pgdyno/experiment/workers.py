@@ -1,7 +1,7 @@
-"""The number of engine threads of a trial: what an earlier trial of the same load found.
+"""The number of engine threads of a trial: the one that an earlier trial of the same load found.
 
 The engine finds it while warming up. All later trials of a point begin with it, whatever their target and settings:
-arms that are compared have the same generator, and no trial is disturbed by a search that was made before.
+arms that are compared have the same generator, and a search disturbs only the first trial of a load.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from pgdyno.records import Outcome, Point, TrialRecord
 
 
 class KnownWorkers:
-    """The numbers that trials of a run have found, by load."""
+    """The numbers of engine threads that the trials of a run have found, by load."""
 
     def __init__(self, trials: Iterable[TrialRecord]) -> None:
-        """Knows what `trials`, which are whole, have found."""
         self._by_load: dict[str, int] = {}
         for trial in trials:
             self.learn(trial)
 
     def of(self, point: Point) -> int | None:
-        """The number for the load of `point`; None where no trial has found one."""
+        """Return the number for the load of `point`; None if no trial has found one."""
         return self._by_load.get(_load(point))
 
     def learn(self, trial: TrialRecord) -> None:
-        """Keeps what `trial` found, if it is the first of its load that finished.
+        """Remember what `trial` found, if it is the first of its load that finished.
 
-        Several generators that make a load together find none: each of them has its own.
+        The engines of a cluster are ignored: each of them finds a number of its own.
         """
         generator = trial.generator
         if trial.outcome is Outcome.FINISHED and generator is not None and not generator.hosts:
@@ -35,5 +34,5 @@ class KnownWorkers:
 
 
 def _load(point: Point) -> str:
-    """What the generator does at `point`: all but the settings of the server."""
+    """Return all of `point` but the settings of the server: what the generator does."""
     return point.model_copy(update={"settings": {}}).model_dump_json()

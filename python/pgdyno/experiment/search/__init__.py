@@ -1,1 +1,1 @@
-"""Searches in place of a grid: what was measured says what is measured next."""
+"""Searches, which choose each trial by the results of earlier ones, in place of a grid."""

@@ -1,4 +1,4 @@
-"""What a plan's search goes through: each target with all but the searched parameter the same."""
+"""The arms of a search: each searches one parameter of one target, and keeps all others constant."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pgdyno.records import KeptMessage, Point, SearchRecord, TrialRecord
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """One search of a plan."""
+    """One search of a plan: over the points of one target between two that differ in the searched parameter."""
 
     search: SearchSpec
     scripts: Sequence[str]
@@ -27,14 +27,12 @@ class Arm:
     target: str
     lowest: Point
     highest: Point
-    """The ends of the span."""
 
     def has(self, record: TrialRecord) -> bool:
-        """Whether a trial belongs to this search."""
         return record.target == self.target and _rest(record.point, self.search) == _rest(self.lowest, self.search)
 
     def ask(self, records: Sequence[TrialRecord]) -> Point | SearchRecord:
-        """The point of the next trial after `records`, all of the run's; or what was found."""
+        """Return the point of the next trial, or the result, given the `records` of all trials of the run."""
         own = sorted((record for record in records if self.has(record)), key=lambda record: record.number)
         asked = self._peak(own) if self.search.find == "peak" else self._capacity(own)
         if isinstance(asked, SearchRecord):
@@ -103,7 +101,7 @@ class Arm:
 
 
 def arms_of(plan: Plan) -> list[Arm]:
-    """The searches of a plan that has some, in the order of its sweep."""
+    """Return the searches of `plan`, which must have one, in the order of its sweep."""
     search = plan.search
     assert search is not None
     spans: dict[tuple[str, str], list[Point]] = {}
@@ -117,5 +115,5 @@ def arms_of(plan: Plan) -> list[Arm]:
 
 
 def _rest(point: Point, search: SearchSpec) -> Point:
-    """`point` but for the searched parameter."""
+    """Return `point` without the searched parameter: points that differ in nothing else become equal."""
     return point.model_copy(update={"clients": 0} if search.axis == "clients" else {"rate": None})

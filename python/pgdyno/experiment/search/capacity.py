@@ -1,8 +1,7 @@
 """The capacity at a latency target: the highest rate of an open loop that meets it, by bracketing.
 
-A pure function like the peak's. A rate meets the target when every one of its repeats does, and misses it
-when none does; between the two lies what is not decided. Where the capacity lies with 95 % confidence, all trials say
-together: `analyse.capacity_interval`.
+A pure function like the peak's. A rate meets the target if all of its repeats do, and misses it if none does; rates
+in between are undecided. `analyse.capacity_interval` computes the 95 % confidence interval from all trials.
 """
 
 from __future__ import annotations
@@ -13,14 +12,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 Verdicts = Mapping[float, Sequence[bool]]
-"""By rate, whether each of its trials met the target, in their order."""
+"""Whether each trial met the target, in their order, by rate."""
 
 _DIGITS = 4
-"""Significant ones of a rate."""
+"""Significant digits of a rate."""
 
 
 class Step(StrEnum):
-    """What the trials at one rate come to."""
+    """The verdict of all trials at one rate together."""
 
     OPEN = "open"
     MET = "met"
@@ -30,28 +29,25 @@ class Step(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RateSpan:
-    """Where the capacity is looked for."""
+    """The rates between which the search looks for the capacity, in transactions per second."""
 
     lowest: float
     highest: float
-    """Transactions a second."""
     repeats: int
     precision: float
-    """The ends of the interval are not told apart nearer than this share, unless trials of a rate disagree."""
+    """The width of the final interval, as a share of its lower end; it is wider if trials of a rate disagree."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Where the search ended."""
-
     met: float | None
-    """The highest rate that met the target in all repeats, as did all lower ones; None: the lowest did not."""
+    """The highest rate at which all repeats, also of all lower rates, met the target; None if the lowest did not."""
     missed: float | None
-    """The lowest rate above that missed it in all repeats; None: the highest rate of the plan did not."""
+    """The lowest rate above at which all repeats missed it; None if the plan's highest rate did not."""
 
 
 def next_rate(span: RateSpan, verdicts: Verdicts) -> float | Capacity:
-    """At which rate the next trial is to be made; or the capacity."""
+    """Return the rate of the next trial, or the capacity."""
     steps = {rate: step(trials, span.repeats) for rate, trials in sorted(verdicts.items())}
     for rate, each in steps.items():
         if each is Step.OPEN:
@@ -70,7 +66,7 @@ def next_rate(span: RateSpan, verdicts: Verdicts) -> float | Capacity:
 
 
 def step(trials: Sequence[bool], repeats: int) -> Step:
-    """What the trials at a rate come to, when all were made: those that disagree tell the most of the interval."""
+    """Return the verdict at a rate after all `repeats`: a search needs them most where they disagree."""
     if len(trials) < repeats:
         return Step.OPEN
     if any(trials) and not all(trials):
@@ -88,7 +84,7 @@ def _highest_met(steps: Mapping[float, Step]) -> float | None:
 
 
 def _upper_end(span: RateSpan, above: Mapping[float, Step], met: float | None) -> float | Capacity:
-    """The lowest rate that missed the target above those of which trials disagree."""
+    """Search the lowest rate that missed the target, above the rates at which trials disagree."""
     undecided = max((rate for rate, each in above.items() if each is not Step.MISSED), default=None)
     if undecided is None:
         return Capacity(met, min(above))
@@ -104,7 +100,7 @@ def _doubled(rate: float, span: RateSpan) -> float:
 
 
 def _middle(low: float, high: float, span: RateSpan) -> float | None:
-    """A rate between the two; None when they are near enough."""
+    """Return the geometric mean of two rates; None if they are close enough."""
     middle = _rounded(math.sqrt(low * high))
     return middle if high > low * (1 + span.precision) and low < middle < high else None
 

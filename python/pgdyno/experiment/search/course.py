@@ -1,25 +1,25 @@
-"""The trials of a search, one after the other: each is planned when those before it are whole."""
+"""The trials of a search: each is planned when those before it are complete."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pgdyno.experiment.run_progress import RunProgress
 from pgdyno.experiment.search.arms import Arm, arms_of
-from pgdyno.experiment.state import RunState
-from pgdyno.plan import PlannedTrial
+from pgdyno.plan import Plan, PlannedTrial
 from pgdyno.plan.trials import slug_of
 from pgdyno.records import Point, SearchRecord, TrialRecord
-from pgdyno.report.run_events import Noted
+from pgdyno.store import RunFolder
 
 
-def search_trials(state: RunState) -> Iterator[PlannedTrial]:
-    """The trials that are still to be made; behind the last one the manifest says what was found.
+def search_trials(plan: Plan, folder: RunFolder, progress: RunProgress) -> Iterator[PlannedTrial]:
+    """Yield the trials that the search still needs; after the last one, write the result into the manifest.
 
-    Several searches take turns, so that what drifts over time meets them alike.
+    Several searches take turns, so that a drift over time affects all of them equally. Raises StoreError.
     """
-    arms = arms_of(state.plan)
+    arms = arms_of(plan)
     while True:
-        records = state.folder.trials()
+        records = folder.trials()
         asked = [(arm, arm.ask(records)) for arm in arms]
         found = [each for _, each in asked if isinstance(each, SearchRecord)]
         if len(found) == len(arms):
@@ -27,16 +27,16 @@ def search_trials(state: RunState) -> Iterator[PlannedTrial]:
         open_arms = [(arm, point) for arm, point in asked if isinstance(point, Point)]
         arm, point = min(open_arms, key=lambda each: sum(map(each[0].has, records)))
         trial = _planned(arm, point, records, arms)
-        state.add(trial)
+        progress.add(trial)
         yield trial
-    state.folder.update_manifest(search=found)
+    folder.update_manifest(search=found)
     for each in found:
         where = f"target {each.target}: " if len(arms) > 1 else ""
-        state.view.event(Noted(f"{where}{each.words}"))
+        progress.show(f"{where}{each.words}")
 
 
 def trials_so_far(records: Sequence[TrialRecord]) -> list[PlannedTrial]:
-    """The trials of a search that were made, as they were planned."""
+    """Return the trials of a search that have run, as they were planned."""
     return [
         PlannedTrial(record.number, record.slug, record.target, record.point, record.repeat)
         for record in sorted(records, key=lambda record: record.number)

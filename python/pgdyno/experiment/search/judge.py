@@ -1,4 +1,4 @@
-"""Trials as the searches see them."""
+"""The verdict on a trial that a search uses."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from pgdyno.plan.search_words import parse_target
 from pgdyno.records import Latency, Outcome, TrialRecord
 
 SERVED_SHARE = 0.99
-"""Of what was due; a rate that was not kept is no rate, whatever the latency of the rest."""
+"""Share of the due transactions that must succeed: otherwise the rate was not kept, whatever the latency."""
 
 
 def throughput(record: TrialRecord) -> float | None:
-    """Transactions a second; None when the trial is no result."""
+    """Return transactions per second; None if the trial failed."""
     return record.summary.tps if record.outcome is Outcome.FINISHED and record.summary is not None else None
 
 
 def meets(record: TrialRecord, latency: str | Mapping[str, str], scripts: Sequence[str]) -> bool:
-    """Whether a trial kept its rate and met the target `latency`, of all scripts together or by script.
+    """Return whether a trial kept its rate and met the target `latency`, for all scripts together or by script.
 
-    `scripts` are the plan's, in its order. A trial that is no result does not.
+    `scripts` are the plan's, in its order. A failed trial does not meet the target.
     """
     summary = record.summary
     if record.outcome is not Outcome.FINISHED or summary is None:
         return False
-    # only imported trials lack counts
+    # only imported trials have no counts
     due = (summary.scheduled or 0) - (summary.in_flight or 0) + summary.unstarted
     if (summary.succeeded or 0) < SERVED_SHARE * due:
         return False

@@ -1,7 +1,7 @@
 """The peak of throughput over clients, without a grid: climb by doubling, then narrow.
 
-A pure function from what was measured to what is to be measured next; so a search that was interrupted goes
-on from its trials, and a simulated server tests it.
+A pure function from earlier results to the next trial: a search that was interrupted continues from its trials, and
+tests use a simulated server.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ Tps = Mapping[int, Sequence[float | None]]
 """Throughput of each trial by clients, in the order of the trials; None for one that failed."""
 
 SAME_SHARE = 0.01
-"""Throughputs that differ by less are the same (the least δ of the method)."""
+"""Throughputs that differ by less count as equal (the smallest δ of comparisons)."""
 NARROW_RATIO = 1.25
-"""Client counts nearer to each other are not told apart."""
+"""The search does not divide the interval between client counts whose ratio is smaller."""
 
 
 class PeakEnd(StrEnum):
     """Why the climb ended."""
 
     FELL = "fell"
-    """Throughput fell outside noise behind the peak."""
+    """Throughput fell by more than noise after the peak."""
     LIMIT = "limit"
-    """It had not fallen at the most clients that the plan allows."""
+    """Throughput had not fallen at the largest number of clients that the plan allows."""
     FAILED = "failed"
     """Trials with more clients failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class PeakSpan:
-    """Where the peak is looked for."""
+    """The numbers of clients between which the search looks for the peak."""
 
     fewest: int
     most: int
@@ -46,21 +46,21 @@ class PeakSpan:
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """What was found; without a peak, no trial with the fewest clients succeeded."""
+    """The result; without a peak, no trial with the fewest clients succeeded."""
 
     end: PeakEnd
     clients: int | None = None
-    """Of the highest throughput that was measured."""
+    """The number of clients with the highest throughput."""
     tps: Estimate | None = None
-    """There."""
+    """The highest throughput."""
     knee: int | None = None
-    """The fewest clients whose throughput is shown to be at least 95 % of it; None: not determined."""
+    """The fewest clients whose throughput is shown to be at least 95 % of `tps`; None if not determined."""
     alike: tuple[int, int] | None = None
-    """The fewest and the most clients around it of which that is true: the peak lies in there."""
+    """The range of clients around the peak whose throughput cannot be told from it."""
 
 
 def next_clients(span: PeakSpan, measured: Tps) -> int | Peak:
-    """With how many clients the next trial is to be made; or the peak."""
+    """Return the number of clients of the next trial, or the peak."""
     end = PeakEnd.LIMIT
     climbed: dict[int, Sequence[float]] = {}
     for clients in _ladder(span):
@@ -88,7 +88,7 @@ def _narrow(span: PeakSpan, measured: Tps, end: PeakEnd) -> int | Peak:
     place = known.index(best)
     sides = [known[place - 1]] if place else []
     sides += known[place + 1 : place + 2]
-    # the wider gap first
+    # the wider gap is searched first
     for side in sorted(sides, key=lambda side: -_ratio(side, best)):
         middle = round(math.sqrt(side * best))
         if _is_open(measured[side], span):
@@ -103,7 +103,7 @@ def _found(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Pea
     highest = estimates[best]
     alike = [clients for clients, estimate in estimates.items() if estimate.overlaps(highest)]
     around = _around(list(estimates), alike, best)
-    # beside the best of the narrow steps, the last one may have fallen that had not beside the ladder's
+    # the last step may have fallen compared with the new best, even if it had not compared with the ladder's best
     if end is PeakEnd.LIMIT and any(has_fallen(whole[best], whole[more]) for more in whole if more > best):
         end = PeakEnd.FELL
     place = knee([whole[clients] for clients in estimates])
@@ -111,7 +111,7 @@ def _found(whole: Mapping[int, Sequence[float]], best: int, end: PeakEnd) -> Pea
 
 
 def _around(known: Sequence[int], alike: Sequence[int], best: int) -> tuple[int, int]:
-    """The ends of the unbroken stretch of `known` that is `alike` and holds `best`."""
+    """Return the ends of the longest sequence in `known` that contains `best` and is all in `alike`."""
     first = last = known.index(best)
     while first > 0 and known[first - 1] in alike:
         first -= 1
@@ -121,9 +121,10 @@ def _around(known: Sequence[int], alike: Sequence[int], best: int) -> tuple[int,
 
 
 def has_fallen(best: Sequence[float], here: Sequence[float]) -> bool:
-    """Whether throughput `here` lies under the `best`, by more than noise and more than nothing.
+    """Return whether throughput `here` is lower than `best` by more than noise and more than `SAME_SHARE`.
 
-    The 95 % interval of the difference of means for unequal variances (Welch 1947), whole degrees of freedom.
+    By the 95 % interval of the difference of means for unequal variances (Welch 1947), with degrees of freedom rounded
+    down.
     """
     difference = _mean(best) - _mean(here)
     spreads = [_variance(values) / len(values) for values in (best, here)]
@@ -133,7 +134,7 @@ def has_fallen(best: Sequence[float], here: Sequence[float]) -> bool:
 
 
 def _freedom(spreads: Sequence[float], *samples: Sequence[float]) -> int:
-    """Welch and Satterthwaite's degrees of freedom, rounded down."""
+    """Return the degrees of freedom by Welch and Satterthwaite, rounded down."""
     parts = [spread**2 / (len(sample) - 1) for spread, sample in zip(spreads, samples, strict=True) if spread > 0]
     return max(1, math.floor(sum(spreads) ** 2 / sum(parts)))
 
@@ -148,7 +149,7 @@ def _ladder(span: PeakSpan) -> list[int]:
 
 
 def _is_open(trials: Sequence[float | None], span: PeakSpan) -> bool:
-    """Whether more trials are to be made here; one that failed is not repeated."""
+    """Return whether a number of clients needs more trials; a failed one is not repeated."""
     return None not in trials and len(trials) < span.repeats
 
 

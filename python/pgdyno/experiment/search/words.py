@@ -1,4 +1,4 @@
-"""What a search found, in messages that make a sentence together."""
+"""The result of a search as messages, which together form a sentence."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pgdyno.report import numbers
 
 
 def sentence_of(messages: Sequence[Message]) -> str:
-    """In English."""
+    """Return the sentence in English, for the manifest and the terminal."""
     return "; ".join(map(str, messages))
 
 
 def peak_messages(peak: Peak, most: int) -> list[Message]:
-    """`peak at 12 clients: 4,320 ± 60 tps; 8 to 16 clients cannot be told from it`, and how far it can be believed."""
+    """Return messages such as `peak at 12 clients: 4,320 ± 60 tps; 8 to 16 clients cannot be told from it`."""
     if peak.clients is None or peak.tps is None:
         return [Message("search-no-peak", "no peak: trials with the fewest clients failed")]
     half = f" ± {numbers.half(peak.tps)}" if peak.tps.half is not None else ""
@@ -50,8 +50,10 @@ def peak_messages(peak: Peak, most: int) -> list[Message]:
 def capacity_messages(
     interval: CapacityInterval, capacity: Capacity, span: RateSpan, latency: str | Mapping[str, str]
 ) -> list[Message]:
-    """`capacity at p99 < 10ms: from 2,050 to 2,240 transactions a second (95 % interval)`, and between which rates
-    trials disagreed; or what is known instead."""
+    """Return messages such as `capacity at p99 < 10ms: from 2,050 to 2,240 transactions a second (95 % interval)`.
+
+    They include the rates between which trials disagreed, and say what is known if there is no interval.
+    """
     target = latency if isinstance(latency, str) else ", ".join(f"{name} {each}" for name, each in latency.items())
     low, high = (None if end is None else numbers.rounded(end, 4) for end in (interval.low, interval.high))
     if low is not None and high is not None:

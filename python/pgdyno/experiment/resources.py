@@ -1,14 +1,14 @@
-"""What every go at a run needs before its first trial: engine, programs, and that they suit the plan."""
+"""The resources of a run, which pgdyno obtains before the first trial: engine, programs, rented servers, generators."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pgdyno.experiment.disk import DiskGuard
-from pgdyno.experiment.generators import brought_up, check_copies
+from pgdyno.experiment.generators import check_copies, open_cluster
 from pgdyno.experiment.renting import Renting, connected, rented
 from pgdyno.plan import BUILTIN_SCRIPTS, LoadedPlan
 from pgdyno.plan.reset_checks import check_found
@@ -23,84 +23,83 @@ if TYPE_CHECKING:
     from pgdyno.cluster.cluster import Cluster
 
 
-class Preparing:
-    """What targets and datasets say while they are made ready, for the live view.
+class SetupProgress:
+    """Shows the progress of preparing targets and datasets, and checks the disks, which these fill.
 
-    As that is where disks fill up, it is also where they are looked at.
+    It is a `targets.Progress`, whose methods raise StopRunError here.
     """
 
     def __init__(self, view: LiveView, guard: DiskGuard) -> None:
-        """Shows on `view`."""
         self._view = view
         self._guard = guard
 
+    def note(self, text: str) -> None:
+        self._view.event(Noted(text))
+
+    def set_up(self, text: str) -> None:
+        """Show a step that fills no disk."""
+        self._view.event(SetUp(text))
+
     def step(self, text: str) -> None:
-        """Shows a step."""
         self._view.event(SetUp(text))
         self._guard.check()
 
     def bytes(self, done: int, total: int | None) -> None:
-        """Shows how far it is."""
         self._view.event(BytesDone(done, total))
         self._guard.check()
 
     def rows(self, done: int, total: int, per_s: float, left_s: float) -> None:
-        """Shows how far a load is."""
         self._view.event(RowsDone(done, total, per_s, left_s))
         self._guard.check()
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
-    """What was found on this machine."""
-
+class Resources:
     engine: Engine
     home: Home
-    targets: dict[str, TargetSpec]
-    """How each is opened, by its name: a rented one by the address that it has now."""
-    found: dict[str, Found]
-    """Programs of each target, or its server that was reached, by its name."""
+    targets: Mapping[str, TargetSpec]
+    """How to open each target at the start of the run: a rented one by its first address."""
+    found: Mapping[str, Found]
+    """The programs of each target, or its server that was reached."""
     guard: DiskGuard
-    progress: Preparing
+    progress: SetupProgress
     use: Use
-    """What to do where another pgdyno measures."""
+    """What to do if another pgdyno measures on this host."""
     cluster: Cluster | None = None
-    """The generators, where the plan names some; None: the engine here."""
+    """The generators, if the plan names several; None for one engine."""
     rental: Rental | None = None
-    """The servers that were rented for the run; None: it has no such targets."""
+    """The servers that were rented for the run; None if the plan rents none."""
 
 
 def scripts_of(loaded: LoadedPlan) -> list[str]:
-    """The engine's options for the plan's scripts."""
+    """Return the engine's options for the plan's scripts."""
     return workload_options(loaded.plan.workload, BUILTIN_SCRIPTS)
 
 
 @contextmanager
-def prepared_ground(
+def open_resources(
     loaded: LoadedPlan, view: LiveView, use: Use | None = None, renting: Renting | None = None
-) -> Iterator[Ground]:
-    """Finds or fetches all programs, rents and reaches all servers, cleans up behind runs that were killed.
+) -> Iterator[Resources]:
+    """Find or fetch all programs, rent and reach all servers, and remove what killed runs left.
 
-    Behind the block rented servers are gone. `use` is what to do where another pgdyno measures; without it that is
-    refused. Raises PgdynoError.
+    Rented servers are removed after the block. Without `use`, a run while another pgdyno measures is refused. Raises
+    PgdynoError.
     """
     use = use or Use(loaded.plan.name)
     engine = find_engine()
-    # before anything is rented or started
+    # this comes first: a script with an error must not cost rented servers
     check_scripts(engine, scripts_of(loaded), loaded.source, loaded.folder, execute=True)
     if loaded.plan.replica_load is not None:
         beside = script_options(loaded.plan.replica_load.scripts, BUILTIN_SCRIPTS)
         check_scripts(engine, beside, loaded.source, loaded.folder, "replica_load.scripts")
     check_copies(loaded)
     home = Home.locate()
-    for left in sweep_leftovers(home):
-        view.event(Noted(left))
     guard = DiskGuard(loaded.plan.trial.min_free_disk)
+    progress = SetupProgress(view, guard)
+    for left in sweep_leftovers(home):
+        progress.note(left)
     guard.watch("pgdyno's home", home.root)
-    progress = Preparing(view, guard)
-    with rented(
-        loaded.plan, home.root, progress.step, lambda text: view.event(Noted(text)), renting or Renting()
-    ) as rental:
+    with rented(loaded.plan, home.root, progress.step, progress.note, renting or Renting()) as rental:
         targets = {name: connected(rental, name, spec) for name, spec in loaded.plan.target.items()}
         found = {
             name: fetch_target(name, spec, home=home, progress=progress, use=use) for name, spec in targets.items()
@@ -109,5 +108,5 @@ def prepared_ground(
         check_found(loaded.plan, majors, abilities_of(found), loaded.source, loaded.document)
         if rental is not None:
             engine = replace(engine, through=rental.through())
-        with brought_up(loaded.plan, engine, rental, progress.step) as cluster:
-            yield Ground(engine, home, targets, found, guard, progress, use, cluster, rental)
+        with open_cluster(loaded.plan, engine, rental, progress.step) as cluster:
+            yield Resources(engine, home, targets, found, guard, progress, use, cluster, rental)

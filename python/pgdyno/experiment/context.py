@@ -1,0 +1,31 @@
+"""The parts of a run that never change while it goes on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pgdyno.plan import LoadedPlan, Plan
+from pgdyno.run import Engine
+from pgdyno.store import RunFolder
+from pgdyno.targets import Home
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """What a run executes, with which programs, and where it stores its results."""
+
+    loaded: LoadedPlan
+    folder: RunFolder
+    """The folder stays the same; its manifest grows, and only the folder itself writes it."""
+    engine: Engine
+    home: Home
+    seed: int
+
+    @property
+    def plan(self) -> Plan:
+        return self.loaded.plan
+
+    @property
+    def attempt(self) -> int:
+        """The number of this attempt, from 1; valid as soon as the manifest lists it."""
+        return len(self.folder.manifest.attempts)

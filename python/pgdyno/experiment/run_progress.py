@@ -1,0 +1,143 @@
+"""The progress of a run: its trials, and what it reports to its view and its manifest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from pgdyno.analyse.series import Series, following, label, varying
+from pgdyno.experiment.stop import StopRunError
+from pgdyno.plan import Plan, PlannedTrial
+from pgdyno.plan.phases import trial_s
+from pgdyno.records import Outcome, TrialRecord
+from pgdyno.report.live import LiveView
+from pgdyno.report.run_events import (
+    EngineReported,
+    GridTrial,
+    IntervalEnded,
+    NoRequests,
+    Noted,
+    Requests,
+    RunBegan,
+    RunEnded,
+    SetUp,
+    TrialEnded,
+    TrialStarted,
+)
+from pgdyno.run import Interval, TrialResult
+from pgdyno.run.stream import among
+from pgdyno.store import RunFolder
+
+SHORTEST_SHOWN_S = 0.5
+
+
+class RunProgress:
+    """Owns the list of trials and the connection to those who watch the run."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        folder: RunFolder,
+        view: LiveView,
+        trials: Sequence[PlannedTrial],
+        requests: Requests | None = None,
+    ) -> None:
+        """`trials` are all trials of the plan that are known, including those that earlier attempts completed."""
+        self._plan = plan
+        self._folder = folder
+        self._view = view
+        self._requests = requests or NoRequests()
+        self._trials = list(trials)
+        self._labels = _labels(plan, self._trials)
+        self.later = 0
+        """How many trials follow the current one; 0 in a search, which does not know."""
+
+    @property
+    def trials(self) -> Sequence[PlannedTrial]:
+        return self._trials
+
+    def add(self, trial: PlannedTrial) -> None:
+        """Add a trial that a search has chosen. Raises StoreError."""
+        self._trials.append(trial)
+        self._labels = _labels(self._plan, self._trials)
+        self._folder.update_manifest(trials_planned=len(self._trials))
+
+    def note(self, text: str) -> None:
+        """Show `text` and store it in the manifest. Raises StoreError."""
+        self.show(text)
+        self._folder.update_manifest(notes=[*self._folder.manifest.notes, text])
+
+    def note_once(self, text: str) -> None:
+        """Note `text` unless the manifest already contains it: a problem of every trial is one note. See `note`."""
+        if text not in self._folder.manifest.notes:
+            self.note(text)
+
+    def show(self, text: str) -> None:
+        """Show `text` without storing it."""
+        self._view.event(Noted(text))
+
+    def set_up(self, text: str) -> None:
+        """Show the current step of a preparation or a check."""
+        self._view.event(SetUp(text))
+
+    def run_began(self) -> None:
+        series, names = _series(self._plan, self._trials)
+        grid = [
+            GridTrial(trial.number, trial.slug, label(series[trial.number], names), trial.point.clients)
+            for trial in self._trials
+        ]
+        self._view.event(RunBegan(self._folder.path, grid))
+
+    def run_ended(self, how: str, outcome: Outcome) -> None:
+        self._view.event(RunEnded(how, outcome))
+
+    def trial_started(self, trial: PlannedTrial) -> None:
+        name, seconds = self._labels[trial.number], trial_s(self._plan)
+        self._view.event(TrialStarted(trial.number, len(self._trials), name, seconds, self.later))
+
+    def interval(self, interval: Interval) -> None:
+        # the shortened interval at the end of a phase is too short for a meaningful throughput
+        if interval.seconds >= SHORTEST_SHOWN_S:
+            self._view.event(IntervalEnded(interval.tps, interval.p99_ms, interval.phase))
+
+    def engine_reported(self, event: Mapping[str, Any]) -> None:
+        self._view.event(EngineReported(event))
+
+    def trial_ended(self, record: TrialRecord) -> None:
+        latency = record.summary.latency_ns if record.summary else None
+        p99_ms = latency.p99 / 1e6 if latency and latency.p99 is not None else None
+        self._view.event(TrialEnded(record.outcome, record.summary.tps if record.summary else None, p99_ms))
+
+    def check_requests(self) -> None:
+        """Raise StopRunError if somebody who watches asked for the end of the run."""
+        wanted = self._requests.stop_wanted()
+        if wanted is not None:
+            raise StopRunError(wanted)
+
+    def with_marks(self, result: TrialResult) -> TrialResult:
+        """Return `result` with the moments that were marked among its events, in the engine's time."""
+        marks = self._requests.marks()
+        start = next((event for event in result.events if event["event"] == "start"), None)
+        if start is None or not marks:
+            return result
+        events = [{"event": "mark", "t_us": each.wall_us - start["epoch_us"], "message": each.text} for each in marks]
+        return replace(result, events=among(result.events, events))
+
+
+def _series(plan: Plan, trials: Sequence[PlannedTrial]) -> tuple[dict[int, Series], list[str]]:
+    """Return the series of each trial, by its number, and the names of what varies between them."""
+    follow = following(plan.as_resolved(), (trial.point for trial in trials))
+    series = {trial.number: Series.of(trial.target, trial.point, follow) for trial in trials}
+    return series, varying(list(series.values()))
+
+
+def _labels(plan: Plan, trials: Sequence[PlannedTrial]) -> dict[int, str]:
+    workload = ", ".join(plan.workload.scripts)
+    series, names = _series(plan, trials)
+    labels = {}
+    for trial in trials:
+        parts = [label(series[trial.number], names)] if names else []
+        clients = trial.point.clients
+        labels[trial.number] = " ".join([*parts, workload, f"{clients} client{'s' if clients != 1 else ''}"])
+    return labels
