@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.cli import copied_package
+
 SCHEMA = '''
 """What a plan says of a container."""
 from __future__ import annotations
@@ -134,8 +131,7 @@ duration = "1s"
 def copied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the package, the kind and the provider, for PYTHONPATH."""
     folder = tmp_path_factory.mktemp("added") / "python"
-    package = folder / "pgdyno"
-    shutil.copytree(ROOT / "python" / "pgdyno", package, ignore=shutil.ignore_patterns("__pycache__"))
+    package = copied_package.copy_package(folder)
     files = {
         "container": {"__init__": "", "schema": SCHEMA, "kind": KIND},
         "rack": {"__init__": "", "schema": RENTED, "provider": PROVIDER},
@@ -155,18 +151,8 @@ def pgdyno(copied: Path, home: Path, *words: str, plan: str = PLAN, code: int = 
     """What a command of the copy says of `plan`, on one line."""
     file = home / "boxed.toml"
     file.write_text(plan)
-    environment = os.environ | {"PYTHONPATH": str(copied), "PYTHONDONTWRITEBYTECODE": "1", "PGDYNO_HOME": str(home)}
-    command = [sys.executable, "-m", "pgdyno", *words]
-    done = subprocess.run(
-        [each.replace("PLAN", str(file)) for each in command],
-        cwd=home,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stdout + done.stderr
-    return " ".join((done.stdout + done.stderr).split())
+    written = [each.replace("PLAN", str(file)) for each in words]
+    return " ".join(copied_package.pgdyno(copied, *written, code=code, cwd=home, PGDYNO_HOME=str(home)).split())
 
 
 def test_a_plan_with_it_is_checked_and_described(copied: Path, tmp_path: Path) -> None:
