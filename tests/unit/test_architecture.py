@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -67,6 +68,12 @@ ONLY_IN = {
 """Libraries that others see through one package of ours alone."""
 
 
+@cache
+def parsed(file: Path) -> tuple[ast.AST, ...]:
+    """Every node of `file`."""
+    return tuple(ast.walk(ast.parse(file.read_text())))
+
+
 def rooms() -> list[str]:
     return sorted({path.relative_to(ROOT).parts[0].removesuffix(".py") for path in ROOT.rglob("*.py")})
 
@@ -75,7 +82,7 @@ def imports(room: str) -> set[str]:
     files = [ROOT / f"{room}.py"] if (ROOT / f"{room}.py").exists() else sorted((ROOT / room).rglob("*.py"))
     found: set[str] = set()
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text())):
+        for node in parsed(file):
             if isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{file} has a relative import"
                 if node.module == "pgdyno":
@@ -121,7 +128,7 @@ def test_plans_name_no_kind_of_target() -> None:
 def imported(file: Path) -> set[str]:
     """Top packages that `file` imports anywhere."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(file.read_text())):
+    for node in parsed(file):
         if isinstance(node, ast.ImportFrom):
             found.add((node.module or "").partition(".")[0])
         elif isinstance(node, ast.Import):
@@ -140,7 +147,7 @@ def test_the_composer_is_one_room_whose_modules_do_not_run_in_circles() -> None:
     graph = {}
     for name, path in modules.items():
         found = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in parsed(path):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("pgdyno.experiment."):
                 found.add((node.module or "").split(".")[2])
         graph[name] = found
@@ -158,9 +165,9 @@ def test_only_one_module_makes_consoles() -> None:
     for path in ROOT.rglob("*.py"):
         if path.name == "console.py":
             continue
-        tree = ast.parse(path.read_text())
-        from_rich = any(isinstance(each, ast.ImportFrom) and each.module == "rich.console" for each in ast.walk(tree))
-        calls = [each.func for each in ast.walk(tree) if isinstance(each, ast.Call)]
+        nodes = parsed(path)
+        from_rich = any(isinstance(each, ast.ImportFrom) and each.module == "rich.console" for each in nodes)
+        calls = [each.func for each in nodes if isinstance(each, ast.Call)]
         makes = any(isinstance(each, ast.Name) and each.id == "Console" for each in calls)
         reads = any(isinstance(each, ast.Attribute) and each.attr == "from_markup" for each in calls)
         if (from_rich and makes) or reads:
