@@ -65,7 +65,10 @@ def _posterior(capacities: Array, rates: Array, met: Array, missed: Array) -> Ar
 
     scatter = np.geomspace(*_SCATTER, _SCATTERS)
     z = (capacities[:, None, None] - rates) / scatter[:, None]
-    likelihood = (met * special.log_ndtr(z) + missed * special.log_ndtr(-z)).sum(axis=-1)
+    # most rates have verdicts of one kind, and the other kind's logarithm, which is the work here, would count 0 times
+    some_met, some_missed = met > 0, missed > 0
+    likelihood = special.log_ndtr(z[..., some_met]) @ met[some_met]
+    likelihood += special.log_ndtr(-z[..., some_missed]) @ missed[some_missed]
     weights: Array = np.exp(likelihood - likelihood.max()).sum(axis=1)
     weights /= weights.max()
     return weights
