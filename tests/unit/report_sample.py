@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from statistics import NormalDist
 from typing import Any
 
@@ -82,7 +83,11 @@ def interval_row(
     )
 
 
-def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> list[tuple[int, int]]:
+# samples repeat the same few medians and counts: each is worked out once
+
+
+@cache
+def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> tuple[tuple[int, int], ...]:
     """(nanoseconds, how many), ascending: log-normal around `p50_us`, and a tail to 4 `tail` times the median."""
     shares = np.diff(np.linspace(0, count, len(_QUANTILES) + 1).astype(int))
     pairs = [
@@ -94,10 +99,11 @@ def latencies_of(p50_us: float, count: int, tail: float = 1.0) -> list[tuple[int
         rare = int(count / 150 * 0.8**step)
         if rare:
             pairs.append((round(1000 * p50_us * 2.5 * (1.6 * tail) ** (step / 39)), rare))
-    return sorted(pairs)
+    return tuple(sorted(pairs))
 
 
-def blob_of(pairs: Sequence[tuple[int, int]]) -> bytes:
+@cache
+def blob_of(pairs: tuple[tuple[int, int], ...]) -> bytes:
     """The pairs as an HDR V2 blob in base64."""
     histogram = HdrHistogram(1, 3_600_000_000_000, 3)
     for latency_ns, count in pairs:
@@ -105,7 +111,8 @@ def blob_of(pairs: Sequence[tuple[int, int]]) -> bytes:
     return bytes(histogram.encode())
 
 
-def latency_of(pairs: Sequence[tuple[int, int]]) -> Latency:
+@cache
+def latency_of(pairs: tuple[tuple[int, int], ...]) -> Latency:
     """The record of the pairs."""
     values, counts = np.array(pairs).T
     reached = np.cumsum(counts)

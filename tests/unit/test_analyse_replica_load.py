@@ -35,7 +35,7 @@ def interval(second: int, latencies: list[tuple[int, int]], phase: str = "measur
         }
         if count
         else None,
-        "histogram": blob_of(latencies).decode() if count else None,
+        "histogram": blob_of(tuple(latencies)).decode() if count else None,
     }
     times = {"from_us": second * SECOND, "to_us": (second + 1) * SECOND}
     return {"event": "interval", "phase": phase, **times, "scripts": [script]}

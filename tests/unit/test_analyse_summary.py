@@ -32,8 +32,21 @@ def test_percentiles_are_those_of_the_merged_histogram() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900, repeat=1)
     add_trial(run, "pg18", 1, 100, 900, repeat=2)
-    run.blobs[1] = [HistogramRow(1, TOTAL, MEASURE, 0, blob_of([(1_000_000, 990), (2_000_000, 10)]))]
-    run.blobs[2] = [HistogramRow(2, TOTAL, MEASURE, 0, blob_of([(50_000_000, 100)]))]
+    run.blobs[1] = [
+        HistogramRow(
+            1,
+            TOTAL,
+            MEASURE,
+            0,
+            blob_of(
+                (
+                    (1_000_000, 990),
+                    (2_000_000, 10),
+                )
+            ),
+        )
+    ]
+    run.blobs[2] = [HistogramRow(2, TOTAL, MEASURE, 0, blob_of(((50_000_000, 100),)))]
     run.trials = [bounded(trial, 1_000_000, 50_000_000) for trial in run.trials]
     (point,) = summarise(run)
     assert point.latency is not None
@@ -56,9 +69,9 @@ def test_histograms_of_all_scripts_count_and_those_of_seconds_do_not() -> None:
     run = SampleRun(manifest())
     add_trial(run, "pg18", 1, 100, 900)
     run.blobs[1] = [
-        HistogramRow(1, TOTAL, MEASURE, 0, blob_of([(1_000_000, 5)])),
-        HistogramRow(1, TOTAL, MEASURE, 1, blob_of([(2_000_000, 7)])),
-        HistogramRow(1, 3, MEASURE, 0, blob_of([(9_000_000, 1000)])),
+        HistogramRow(1, TOTAL, MEASURE, 0, blob_of(((1_000_000, 5),))),
+        HistogramRow(1, TOTAL, MEASURE, 1, blob_of(((2_000_000, 7),))),
+        HistogramRow(1, 3, MEASURE, 0, blob_of(((9_000_000, 1000),))),
     ]
     (point,) = summarise(run)
     assert point.histogram is not None
@@ -202,8 +215,8 @@ def test_the_p99_of_a_second_is_that_of_its_scripts_together() -> None:
         interval_row(1, 0, MEASURE, 3, script=1, p99_ns=2),
     ]
     run.blobs[1] = [
-        HistogramRow(1, 0, MEASURE, 0, blob_of([(1_000_000, 99)])),
-        HistogramRow(1, 0, MEASURE, 1, blob_of([(8_000_000, 3)])),
+        HistogramRow(1, 0, MEASURE, 0, blob_of(((1_000_000, 99),))),
+        HistogramRow(1, 0, MEASURE, 1, blob_of(((8_000_000, 3),))),
     ]
     (second,) = trial_timeline(run, 1, percentiles=True).seconds
     assert second.p99_ns == pytest.approx(8_000_000, rel=1e-3)

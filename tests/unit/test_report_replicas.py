@@ -18,7 +18,7 @@ from tests.unit.report_sample import latency_of
 
 LOAD = ReplicaFigures(
     name="pgdyno_1", clients=2, measured_s=4, succeeded=8000, failed=3, skipped=0, tps=2000,
-    latency_ns=latency_of([(500_000, 99), (2_000_000, 1)]), seed=1, workers=1,
+    latency_ns=latency_of(((500_000, 99), (2_000_000, 1))), seed=1, workers=1,
 )  # fmt: skip
 LAG = ReplicaLag(
     name="pgdyno_1", sync_state="async", samples=5, bytes_last=10, bytes_max=12_300,
