@@ -10,6 +10,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Sequence
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -45,7 +46,7 @@ from pgdyno.report.sections.inside import growth_table, server_statement_table
 from pgdyno.report.sections.loops import is_closed, loops_figure
 from pgdyno.report.sections.times import Steps, timeline_data, timeline_json
 from pgdyno.report.sections.validity import validity
-from pgdyno.report.texts import capital, current_language, gettext, ngettext, sentence, sentence_space
+from pgdyno.report.texts import Language, capital, current_language, gettext, ngettext, sentence, sentence_space
 from pgdyno.report.workload_tables import sweep_table, tpcc_table
 
 Content = dict[str, Any]
@@ -80,7 +81,7 @@ def render_content(content: Content) -> str:
         "sections": _sections(content),
         **content,
     }
-    return _environment().from_string(page_file("report.html.j2")).render(context)
+    return _environment(current_language()).get_template("report.html.j2").render(context)
 
 
 def report_content(of: Digest, location: str, extras: Extras) -> Content:
@@ -232,7 +233,9 @@ def page_style() -> str:
     return themes + palette.fonts() + palette.chart_css() + "\n" + page_file("style.css")
 
 
-def _environment() -> Environment:
+@cache
+def _environment(_: Language) -> Environment:
+    """Keeps the compiled templates; by language, as filters may be applied to texts when a template is compiled."""
     environment = Environment(
         autoescape=True,
         undefined=StrictUndefined,
