@@ -133,11 +133,12 @@ MADE: dict[str, LiteralString] = {
         FROM pg_index JOIN pg_class c ON c.oid = indexrelid
         WHERE relnamespace = 'public'::regnamespace ORDER BY 1, 2""",
 }
-# a row as text tells a blank filler from NULL; two sums of hashes tell what rows there are, whatever their order
+# a row as text tells a blank filler from NULL; two sums of hashes tell what rows there are, whatever their order.
+# OFFSET 0 keeps the planner from writing the row as text four times
 ROWS: LiteralString = """
-    SELECT count(*), sum(hashtextextended(t::text, 0)::numeric), sum(hashtextextended(t::text, 1)::numeric),
-           min(length(t::text)), max(length(t::text))
-    FROM {} t"""
+    SELECT count(*), sum(hashtextextended(line, 0)::numeric), sum(hashtextextended(line, 1)::numeric),
+           min(length(line)), max(length(line))
+    FROM (SELECT t::text AS line FROM {} t OFFSET 0) each"""
 TABLES = ("pgbench_branches", "pgbench_tellers", "pgbench_accounts", "pgbench_history")
 
 
@@ -195,7 +196,7 @@ def test_pgbench_and_pgdrive_make_the_same(
     [
         ["-s", "3", "-F", "70"],
         ["-n", "--foreign-keys", "--unlogged-tables"],
-        ["-I", "dtpfgvg", "-s", "2"],
+        ["-I", "dtpfgvg"],
         ["--partitions=3", "-s", "2"],
         ["--partitions=7", "--foreign-keys", "-F", "80"],
         ["--partitions=5", "--partition-method=hash", "--foreign-keys"],
