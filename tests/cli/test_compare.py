@@ -241,6 +241,18 @@ def test_what_the_audit_calls_invalid_is_not_compared(run: Run, tmp_path: Path) 
     assert run("pgdyno", "compare", right, "--floor-from", wrong).returncode == ExitCode.INVALID
 
 
+def test_findings_are_of_the_run_that_they_were_found_in(run: Run, tmp_path: Path) -> None:
+    """A run's name is what its manifest says: two runs of one name keep their own findings."""
+    paths = [Path(stored(tmp_path / f"runs-{busy}", {"pg18": 500.0}, busy=busy)) for busy in (0.5, 1.0)]
+    for path in paths:
+        manifest = json.loads((path / "manifest.json").read_text())
+        (path / "manifest.json").write_text(json.dumps(manifest | {"run": "the same"}))
+    wrong, right = map(str, paths)
+    for first, second in ((wrong, right), (right, wrong)):
+        assert run("pgdyno", "compare", first, second).returncode == ExitCode.INVALID
+    assert run("pgdyno", "compare", right, right).returncode == ExitCode.OK
+
+
 def test_a_finding_about_arms_is_about_the_whole_run() -> None:
     found = [
         Finding(rule=rule, severity=Severity.INVALID, trials=trials, message="", evidence=[], advice="", source="")

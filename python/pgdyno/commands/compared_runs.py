@@ -73,14 +73,13 @@ class ComparedRuns:
 
     def arms(self) -> list[Arms]:
         """Arms to compare, with what confounds them; trials that are invalid are left out, unless forced."""
-        removed = {name: set[int]() if self.what.force else self._invalid(name) for name in self._invalid_trials}
-        left = removed.get(self.first.manifest.run, set())
+        left = self._removed(self.first)
         notes = tuple(self._removed_notes())
         metric = self.metric()
         if self.second is None:
             found = within(self.first, self._by, metric, self.what.base, left)
             return [replace(arms, confounders=tuple(self._pairing_of(arms).confounders), notes=notes) for arms in found]
-        arms = between(self.first, self.second, metric, (left, removed.get(self.second.manifest.run, set())))
+        arms = between(self.first, self.second, metric, (left, self._removed(self.second)))
         return [replace(arms, confounders=tuple(self._pairing.confounders), notes=notes)]
 
     def metric(self) -> Metric:
@@ -94,7 +93,7 @@ class ComparedRuns:
             *self._refused_pair(),
             *self._floor_reasons(),
         ]
-        invalid = [Reason(run, each) for run, findings in self._invalid_trials.items() for each in findings]
+        invalid = [Reason(run.manifest.run, each) for run, findings in self._invalid_trials for each in findings]
         if invalid and (self.what.force or (not found and any(arms.is_empty for arms in self.arms()))):
             found += invalid
         return found
@@ -113,8 +112,8 @@ class ComparedRuns:
         if self.what.force:
             return []
         return [
-            {"run": run, **each.model_dump(mode="json")}
-            for run, findings in self._invalid_trials.items()
+            {"run": run.manifest.run, **each.model_dump(mode="json")}
+            for run, findings in self._invalid_trials
             for each in findings
         ]
 
@@ -138,30 +137,34 @@ class ComparedRuns:
 
     @property
     def _taking_part(self) -> list[RunData]:
-        runs = {run.manifest.run: run for run in (self.first, self.second, self.floor) if run is not None}
+        """By where they were found: their names are what their manifests say, and may be alike."""
+        runs = {_place(run): run for run in (self.first, self.second, self.floor) if run is not None}
         return list(runs.values())
 
     @cached_property
-    def _audited(self) -> dict[str, tuple[list[Finding], list[Finding]]]:
+    def _audited(self) -> dict[Path, tuple[list[Finding], list[Finding]]]:
         prices = None if self.what.price is None else read_prices(self.what.price)
-        return {run.manifest.run: of_single_trials(audit(run, prices=prices)) for run in self._taking_part}
+        return {_place(run): of_single_trials(audit(run, prices=prices)) for run in self._taking_part}
 
     def _findings(self, run: RunData) -> tuple[list[Finding], list[Finding]]:
         """Findings that say invalid: of the whole run, and of some of its trials."""
-        return self._audited[run.manifest.run]
+        return self._audited[_place(run)]
 
     @cached_property
-    def _invalid_trials(self) -> dict[str, list[Finding]]:
-        return {run.manifest.run: of for run in self._taking_part if (of := self._findings(run)[1])}
+    def _invalid_trials(self) -> list[tuple[RunData, list[Finding]]]:
+        return [(run, of) for run in self._taking_part if (of := self._findings(run)[1])]
 
-    def _invalid(self, run: str) -> set[int]:
-        return trials_of(self._invalid_trials.get(run, ()))
+    def _invalid(self, run: RunData) -> set[int]:
+        return trials_of(self._findings(run)[1])
+
+    def _removed(self, run: RunData) -> set[int]:
+        """Numbers of trials that are left out."""
+        return set() if self.what.force else self._invalid(run)
 
     def _removed_notes(self) -> list[Message]:
         if self.what.force:
             return []
-        runs = {run.manifest.run: run for run in self._taking_part}
-        return [left_out(runs[name], findings) for name, findings in self._invalid_trials.items()]
+        return [left_out(run, findings) for run, findings in self._invalid_trials]
 
     @cached_property
     def _pairing(self) -> Pairing:
@@ -193,9 +196,13 @@ class ComparedRuns:
     def _floors(self) -> list[NoiseFloor]:
         if self.floor is None:
             return []
-        removed = self._invalid(self.floor.manifest.run)
+        removed = self._invalid(self.floor)
         arms = within(self.floor, _first_difference(self.floor), self.metric(), removed=removed)
         return [noise_floor(each) for each in arms]
+
+
+def _place(run: RunData) -> Path:
+    return run.folder.path.resolve()
 
 
 def _remedy(topic: str) -> str:
