@@ -14,6 +14,7 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.targets.account import Account
 from pgdyno.targets.cluster import USER
+from pgdyno.targets.private_file import write_private
 from pgdyno.targets.storage import storing
 
 _HEAD = "# pgdyno rewrites this file at every start\n"
@@ -38,12 +39,7 @@ def write_password_file(path: Path, password: str, account: Account) -> None:
 
     Raises TargetError.
     """
-    with storing(path, "cannot write"):
-        path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(f"*:*:*:{USER}:{password}\n")
-        account.take(path)
+    write_private(path, f"*:*:*:{USER}:{password}\n", account)
 
 
 def _own_name() -> str:

@@ -49,10 +49,14 @@ class Account:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
-    def take(self, path: Path) -> None:
-        """Makes `path` this user's. Raises OSError."""
-        if self.relation is Relation.OTHER:
-            os.chown(path, self.uid, self.gid, follow_symlinks=False)
+    def take(self, file: Path | int) -> None:
+        """Makes a path, or an open file, this user's. Raises OSError."""
+        if self.relation is Relation.SAME:
+            return
+        if isinstance(file, int):
+            os.fchown(file, self.uid, self.gid)
+        else:
+            os.chown(file, self.uid, self.gid, follow_symlinks=False)
 
     def can_traverse(self, folder: Path) -> bool:
         """True when this user may go through `folder` itself, whatever its parents say."""

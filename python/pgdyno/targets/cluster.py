@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from pgdyno.errors import TargetError
 from pgdyno.targets.account import Account
 from pgdyno.targets.installation import Installation
+from pgdyno.targets.private_file import write_private
 from pgdyno.targets.programs import run_program
 from pgdyno.targets.storage import no_space_hint, storing
 
@@ -73,7 +73,7 @@ def init_cluster(
         account.take(data_directory)
     password_file = data_directory.with_name("password")
     try:
-        _write_password(password_file, password, account)
+        write_private(password_file, f"{password}\n", account)
         arguments = [
             # two words: a sweep knows a server by the folder among its arguments
             "-D",
@@ -103,15 +103,6 @@ def _checksums(installation: Installation, extra: Sequence[str]) -> list[str]:
     if without not in extra:
         return ["--data-checksums", *extra]
     return list(extra) if installation.major >= 18 else [each for each in extra if each != without]
-
-
-def _write_password(path: Path, password: str, account: Account) -> None:
-    with storing(path, "cannot write"):
-        path.unlink(missing_ok=True)
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w") as file:
-            file.write(f"{password}\n")
-        account.take(path)
 
 
 def _refusal(argument: str) -> str | None:

@@ -25,6 +25,7 @@ from pgdyno.targets.cluster_copy import folder_bytes
 from pgdyno.targets.home import Home
 from pgdyno.targets.installation import Installation
 from pgdyno.targets.postmaster import Deadlines, Postmaster
+from pgdyno.targets.private_file import write_private
 from pgdyno.targets.progress import Progress
 from pgdyno.targets.server import Server
 from pgdyno.targets.settings import own_settings, write_settings
@@ -286,12 +287,7 @@ class ReplicaSet:
         write_access(data)
 
     def _write(self, path: Path, text: str) -> None:
-        with storing(path, "cannot write"):
-            path.unlink(missing_ok=True)
-            with path.open("x", encoding="utf-8") as file:
-                file.write(text)
-            path.chmod(0o600)
-            self._home.account.take(path)
+        write_private(path, text, self._home.account)
 
     # ---- waiting ----
 

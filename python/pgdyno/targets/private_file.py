@@ -1,0 +1,25 @@
+"""Files that only the user that servers run as may read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pgdyno.targets.account import Account
+from pgdyno.targets.storage import storing
+
+
+def write_private(path: Path, text: str, account: Account) -> None:
+    """Writes `text` to `path`, in place of what is there: mode 0600, owned by `account`. Raises TargetError.
+
+    Others see it only when it is complete: a server deletes its trigger file as soon as it is there. No link is
+    followed: the folder may belong to the server's user, and we may be root.
+    """
+    partial = path.with_name(f".{path.name}.partial")
+    with storing(path, "cannot write"):
+        partial.unlink(missing_ok=True)
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            account.take(handle)
+        partial.replace(path)
