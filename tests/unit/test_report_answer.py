@@ -454,6 +454,15 @@ def test_what_differs_besides_is_told_after_the_verdict() -> None:
     assert said.details[0] == "Confounded by hardware: the difference may come from that"
 
 
+@pytest.mark.parametrize("language", [language for language in Language if language is not Language.ENGLISH])
+def test_the_title_at_one_number_of_clients_is_in_every_language(language: Language) -> None:
+    run = at_one_number_of_clients((1.03, 1.0, 1.06))
+    with use_language(language):
+        figure = curves_figure(digest(run), extras=extras_of(run))
+    assert figure is not None
+    assert re.search("[a-z]{2}", figure.title) is None
+
+
 def test_what_the_audit_says_is_invalid_is_told_before_the_answer() -> None:
     run = with_knee()
     lines = shown(run, 200, [invalid()])

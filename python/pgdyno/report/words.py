@@ -177,7 +177,7 @@ def dots_title(of: Digest, points: Sequence[ScalingPoint], extras: Extras = NO_E
     if not extras.ranks(first.summary.series, last.summary.series):
         return gettext(
             "At {clients}, throughput lies between {least} and {most} transactions a second",
-            clients=numbers.count(first.clients, "client"),
+            clients=numbers.clients(first.clients),
             least=numbers.estimate(last.tps),
             most=numbers.estimate(first.tps),
         )
