@@ -25,7 +25,8 @@ DEEPEST = 16
 _DIGITS = 40
 NO_LINKS = "a run folder holds files, no links: replace it by what it points to"
 """A hint."""
-_DAMAGED = "the file was changed or damaged"
+DAMAGED = "the file was changed or damaged"
+"""A hint."""
 
 
 def read_record(path: Path) -> bytes:
@@ -33,7 +34,7 @@ def read_record(path: Path) -> bytes:
     with storing("read", path), open_regular(path) as file:
         content = file.read(MOST_RECORD_BYTES + 1)
     if len(content) > MOST_RECORD_BYTES:
-        raise StoreError(f"cannot read {path}: it is larger than {MOST_RECORD_BYTES >> 20} MiB", hint=_DAMAGED)
+        raise StoreError(f"cannot read {path}: it is larger than {MOST_RECORD_BYTES >> 20} MiB", hint=DAMAGED)
     return content
 
 
@@ -60,14 +61,14 @@ def check_regular(path: Path, found: os.stat_result) -> None:
     if stat.S_ISLNK(found.st_mode):
         raise StoreError(f"cannot read {path}: it is a symbolic link", hint=NO_LINKS)
     if not stat.S_ISREG(found.st_mode):
-        raise StoreError(f"cannot read {path}: it is not a regular file", hint=_DAMAGED)
+        raise StoreError(f"cannot read {path}: it is not a regular file", hint=DAMAGED)
 
 
 def files_below(folder: Path, _depth: int = 1) -> Iterator[Path]:
     """Files in `folder` and its folders, by path, without hidden ones and links. Raises OSError, and StoreError for a
     folder that is nested too deep."""
     if _depth > DEEPEST:
-        raise StoreError(f"cannot read {folder}: it is nested deeper than {DEEPEST} folders", hint=_DAMAGED)
+        raise StoreError(f"cannot read {folder}: it is nested deeper than {DEEPEST} folders", hint=DAMAGED)
     for each in sorted(folder.iterdir()):
         # a link may name any file of this machine
         if each.name.startswith(".") or each.is_symlink():
@@ -94,9 +95,9 @@ def detail_of(kind: str, detail: str) -> dict[str, Any]:
     try:
         found = parsed(detail)
     except ValueError as error:
-        raise StoreError(f"cannot read the event {kind}: {error}", hint=_DAMAGED) from error
+        raise StoreError(f"cannot read the event {kind}: {error}", hint=DAMAGED) from error
     if not isinstance(found, dict):
-        raise StoreError(f"cannot read the event {kind}: its detail is no JSON object", hint=_DAMAGED)
+        raise StoreError(f"cannot read the event {kind}: its detail is no JSON object", hint=DAMAGED)
     return found
 
 
@@ -105,7 +106,7 @@ def whole_of(kind: str, detail: str, name: str) -> int | None:
     value = detail_of(kind, detail).get(name)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and abs(value) < MOST_US):
         return value
-    raise StoreError(f"cannot read the event {kind}: its {name} is no whole number", hint=_DAMAGED)
+    raise StoreError(f"cannot read the event {kind}: its {name} is no whole number", hint=DAMAGED)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from pgdyno.errors import StoreError
 from pgdyno.records import CloudRecord, CloudSource
 from pgdyno.store.beside import SeriesStep, WaitStep, rows_of
-from pgdyno.store.bounded import parsed, read_record
+from pgdyno.store.bounded import DAMAGED, parsed, read_record
 from pgdyno.store.parquet import write_tables
 from pgdyno.store.read import RunData
 from pgdyno.store.storing import replace_durably, storing, sync_tree
@@ -70,9 +70,7 @@ def stored_cloud(trial: Path) -> CloudRecord | None:
         parsed(content)
         return CloudRecord.model_validate_json(content)
     except ValueError as error:
-        raise StoreError(
-            f"cannot read {path}: {str(error).splitlines()[0]}", hint="the file was changed or damaged"
-        ) from error
+        raise StoreError(f"cannot read {path}: {str(error).splitlines()[0]}", hint=DAMAGED) from error
 
 
 def write_cloud(

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from pgdyno import __version__
 from pgdyno.errors import StoreError
 from pgdyno.records import FORMAT, Manifest, TrialRecord
-from pgdyno.store.bounded import NO_LINKS, parsed, read_record
+from pgdyno.store.bounded import DAMAGED, NO_LINKS, parsed, read_record
 from pgdyno.store.lock import run_lock
 from pgdyno.store.scripts import keep_scripts
 from pgdyno.store.storing import replace_durably, storing, sync
@@ -196,13 +196,9 @@ def _read_record(path: Path, model: type[_R]) -> _R:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         at = ".".join(str(part) for part in first["loc"])
-        raise StoreError(
-            f"cannot read {path}: {at}: {first['msg'].lower()}", hint="the file was changed or damaged"
-        ) from error
+        raise StoreError(f"cannot read {path}: {at}: {first['msg'].lower()}", hint=DAMAGED) from error
     except ValueError as error:
-        raise StoreError(
-            f"cannot read {path}: it is not JSON: {error}", hint="the file was changed or damaged"
-        ) from error
+        raise StoreError(f"cannot read {path}: it is not JSON: {error}", hint=DAMAGED) from error
 
 
 def _check_format(path: Path, data: dict[str, Any]) -> None:

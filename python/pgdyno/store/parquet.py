@@ -16,7 +16,7 @@ from typing import Any
 import duckdb
 
 from pgdyno.errors import StoreError
-from pgdyno.store.bounded import check_regular
+from pgdyno.store.bounded import DAMAGED, check_regular
 from pgdyno.store.storing import storing
 from pgdyno.store.tables import TABLES, Row, columns, required
 
@@ -72,13 +72,13 @@ def stored(paths: Sequence[Path], options: str = "") -> str:
             check_regular(path, found)
             rows, other = _described(str(path), found.st_mtime_ns, found.st_size)
         if other is not None:
-            raise StoreError(f"cannot read {path}: {other}", hint="the file was changed or damaged")
+            raise StoreError(f"cannot read {path}: {other}", hint=DAMAGED)
         a_byte = ROWS_A_BYTE if path.stem in MOST_ROWS else SAMPLES_A_BYTE
         most = min(MOST_ROWS.get(path.stem, MOST_SAMPLES), ROWS_FREE + a_byte * found.st_size)
         if rows > most:
             raise StoreError(
                 f"cannot read {path}: {rows:,} rows in {found.st_size:,} bytes, and at most {most:,} are read",
-                hint="the file was changed or damaged; DuckDB reads larger tables",
+                hint=f"{DAMAGED}; DuckDB reads larger tables",
             )
     # listed by name: a pattern would find what is not whole, too
     files = f"read_parquet([{', '.join(quoted(str(path)) for path in paths)}]{options})"
@@ -116,7 +116,7 @@ def fetched_rows(
         if other is not _NONE:
             raise StoreError(
                 f"cannot read {path}: a table has rows of trial {other}, which is not there",
-                hint="the file was changed or damaged",
+                hint=DAMAGED,
             )
         size += sum(len(value) for row in some for value in row if isinstance(value, str | bytes))
         if rows > MOST_READ or size > MOST_READ_BYTES:

@@ -12,6 +12,7 @@ import duckdb
 
 from pgdyno.errors import StoreError, UsageError
 from pgdyno.records import Manifest, TrialRecord
+from pgdyno.store.bounded import DAMAGED
 from pgdyno.store.folder import RunFolder
 from pgdyno.store.parquet import connect, fetched_rows, quoted, reader, sound, stored
 from pgdyno.store.storing import storing
@@ -90,7 +91,7 @@ class RunData:
                 if number not in by_trial:
                     raise StoreError(
                         f"cannot read {self.folder.path}: settings of trial {number}, which is not there",
-                        hint="the file was changed or damaged",
+                        hint=DAMAGED,
                     )
                 by_trial[number].append(SettingRow(number, *line))
         return [row for rows in by_trial.values() for row in rows]
