@@ -75,7 +75,9 @@ def read_catalogue() -> Catalogue:
     """The catalogue of the installed probe. Raises EngineError."""
     program = locate("pgprobe", "PGDYNO_PGPROBE", "the probe")
     try:
-        done = subprocess.run([program, "--describe"], capture_output=True, encoding="utf-8", check=True)
+        done = subprocess.run(
+            [program, "--describe"], capture_output=True, encoding="utf-8", errors="replace", check=True
+        )
     except (OSError, subprocess.CalledProcessError) as error:
         raise EngineError(f"{program} cannot say what its metrics are: {error}") from error
     return Catalogue(done.stdout)

@@ -160,12 +160,11 @@ def _ask_as_owner(process: ProcessId) -> str | None:
                 extra_groups=[],
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
-                text=True,
                 check=False,
             )
         except (OSError, subprocess.SubprocessError):
             return None
-        at = answer.stdout.rstrip("\n").removesuffix(" (deleted)")
+        at = os.fsdecode(answer.stdout).rstrip("\n").removesuffix(" (deleted)")
         if at in ("", "/"):
             return None
         _asked[process] = at

@@ -14,7 +14,13 @@ def run_tool(*command: str) -> None:
     doing = " ".join(command)
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
         )
     except (OSError, subprocess.SubprocessError) as error:
         raise TargetError(f"cannot run {doing}: {error}") from error

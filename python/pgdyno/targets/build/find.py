@@ -100,7 +100,8 @@ def _compiler(variables: Mapping[str, str], environ: Mapping[str, str]) -> str:
             [*words, "--version"],
             env={"PATH": environ.get("PATH", os.defpath)},
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=30,
             check=False,
         )

@@ -44,7 +44,8 @@ def _ask_pg_config(environ: Mapping[str, str]) -> tuple[str, Path]:
             [config, "--bindir"],
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
+            errors="replace",
             timeout=_ASK_TIMEOUT_S,
             check=True,
         )
