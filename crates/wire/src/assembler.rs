@@ -1,14 +1,14 @@
-//! Cuts a stream of chunks into messages, and keeps only what somebody wants.
+//! Cuts a stream of chunks into messages, and keeps only the requested ones.
 
 use crate::backend::{MAX_MESSAGE_BYTES, MAX_SHORT_MESSAGE_BYTES};
 use crate::error::ProtocolError;
 
-/// Type and length: what every message starts with.
+/// The length of a message's type and length.
 const HEADER_BYTES: usize = 5;
-/// A body buffer that has grown past this is given back after its message.
+/// A larger body buffer is released after its message.
 const RETAINED_BYTES: usize = 64 * 1024;
 
-/// Message types to read past, as a set of bits; their bodies need not be present.
+/// Message types to skip, as a set of bits; their bodies need not be present.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Skips([u64; 2]);
 
@@ -29,31 +29,31 @@ impl Skips {
         Skips([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
-    /// Types over 127 have no bit of their own: [`LONGEST`] refuses them before.
+    /// Types above 127 have no bit of their own, because [`LONGEST`] refuses them before.
     #[inline(always)]
     fn has(self, kind: u8) -> bool {
         self.0[usize::from(kind >> 6 & 1)] >> (kind & 63) & 1 == 1
     }
 }
 
-/// Bytes to keep of the body of a message; `None` when it may not come.
+/// How many bytes of a message's body are kept; `None` if the message is not allowed.
 pub(crate) type Kept = Option<u32>;
 
-/// Where the stream stands between two chunks.
+/// The state of the stream between two chunks.
 #[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// In a header, of which so many bytes are there.
+    /// In a header, of which this many bytes have arrived.
     Header(u8),
-    /// In a body that is kept: bytes still wanted, and bytes after them to skip.
+    /// In a body that is kept: the bytes that are still needed, and those after them to skip.
     Keep { wanted: u32, excess: u32 },
     /// In a body that is skipped.
     Skip(u32),
-    /// After an error. There is no way back into step.
+    /// After an error, from which the stream cannot recover.
     Broken(ProtocolError),
 }
 
-/// The state that a stream needs between two chunks; small, and without a buffer until a message
-/// that somebody wants is cut by the end of a chunk.
+/// The state that a stream needs between two chunks; it is small, and has no buffer until a message
+/// that is kept is cut by the end of a chunk.
 #[derive(Debug)]
 pub(crate) struct Assembler {
     stage: Stage,
@@ -61,8 +61,8 @@ pub(crate) struct Assembler {
     body: Vec<u8>,
 }
 
-/// The longest length field of each message type: 4 where the body is empty, 0 where there is no
-/// such message.
+/// The greatest length field of each message type: 4 if the body is empty, 0 if there is no such
+/// message.
 static LONGEST: [u32; 256] = longest();
 
 const fn longest() -> [u32; 256] {
@@ -95,12 +95,12 @@ impl Assembler {
         }
     }
 
-    /// Whether nothing of a message has been taken yet.
+    /// Whether the stream is between two messages.
     pub(crate) fn at_boundary(&self) -> bool {
         matches!(self.stage, Stage::Header(0))
     }
 
-    /// Bytes that the buffer for cut messages takes.
+    /// Size of the buffer for cut messages.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.body.capacity()
@@ -111,10 +111,10 @@ impl Assembler {
         self.header
     }
 
-    /// Takes from `input` up to the end of the next message that is kept; gives its type and body,
-    /// or `None` when the input is used up before.
+    /// Takes from `input` up to the end of the next message that is kept; returns its type and
+    /// body, or `None` when the input is used up before.
     ///
-    /// A body that is present as a whole is not copied.
+    /// A body that is completely in `input` is not copied.
     #[inline(always)]
     pub(crate) fn pull<'s, 'a: 's>(
         &'s mut self,
@@ -159,7 +159,7 @@ impl Assembler {
         Ok(None)
     }
 
-    /// Goes on in the middle of a message. True when it is now whole and was kept.
+    /// Continues in the middle of a message. Returns true if it is now complete and was kept.
     #[cold]
     fn resume(
         &mut self,
@@ -182,7 +182,7 @@ impl Assembler {
         Ok(kept && self.at_boundary())
     }
 
-    /// Takes bytes of a header; true when it is whole.
+    /// Takes bytes of a header; returns true when it is complete.
     #[cold]
     fn take_header(&mut self, input: &mut &[u8]) -> bool {
         let Stage::Header(have) = self.stage else {
@@ -197,7 +197,7 @@ impl Assembler {
         have + taken == HEADER_BYTES
     }
 
-    /// Decides what becomes of the message whose header is there.
+    /// Decides how to treat the message whose header is complete.
     #[cold]
     fn begin(&mut self, skips: Skips, kept: &impl Fn(u8) -> Kept) -> Result<(), ProtocolError> {
         let [kind, l0, l1, l2, l3] = self.header;
@@ -221,9 +221,9 @@ impl Assembler {
         Ok(())
     }
 
-    /// Takes bytes of a body; back at the boundary when it is whole.
+    /// Takes bytes of a body; returns to the boundary when it is complete.
     ///
-    /// The buffer grows with the bytes that came, never with the length that was claimed.
+    /// The buffer grows with the received bytes, never with the length in the header.
     fn take_body(&mut self, input: &mut &[u8]) {
         if let Stage::Keep { wanted, excess } = self.stage {
             let (part, rest) = input.split_at(input.len().min(wanted as usize));
@@ -262,7 +262,7 @@ impl Assembler {
         self.fail(error)
     }
 
-    /// Remembers that the stream is of no more use.
+    /// Marks the stream as unusable.
     #[cold]
     pub(crate) fn fail(&mut self, error: ProtocolError) -> ProtocolError {
         self.stage = Stage::Broken(error);
@@ -270,7 +270,7 @@ impl Assembler {
     }
 }
 
-/// Moves past at most `left` bytes; gives how many are still to come.
+/// Skips at most `left` bytes; returns how many are still to come.
 fn skip(input: &mut &[u8], left: u32) -> u32 {
     let taken = input.len().min(left as usize);
     *input = &input[taken..];

@@ -2,14 +2,14 @@
 
 use crate::error::ProtocolError;
 
-/// Longest body of a row, an error or a notice: what PostgreSQL can allocate.
+/// Longest body of a row, an error or a notice: the most that PostgreSQL can allocate.
 pub const MAX_MESSAGE_BYTES: u32 = 0x3fff_ffff;
-/// Longest message of every other kind (libpq's bound).
+/// Longest message of every other kind (libpq's limit).
 pub const MAX_SHORT_MESSAGE_BYTES: u32 = 30_000;
-/// What is kept of an error or a notice; the rest is skipped.
+/// How much of an error or a notice is kept; the rest is skipped.
 pub const MAX_ERROR_BYTES: u32 = 64 * 1024;
 
-/// What ReadyForQuery says about the transaction.
+/// The transaction status in a ReadyForQuery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TxStatus {
     /// Not in a transaction block.
@@ -54,7 +54,7 @@ impl<'a> CommandTag<'a> {
         String::from_utf8_lossy(self.0).into_owned()
     }
 
-    /// Rows affected or returned, for commands that say it.
+    /// Rows returned or affected, for commands that report it.
     pub fn rows(self) -> Option<u64> {
         let number = self.0.rsplit(|&b| b == b' ').next()?;
         std::str::from_utf8(number).ok()?.parse().ok()
@@ -69,7 +69,7 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// Reads the body of a DataRow; all lengths are checked here, once.
+    /// Reads the body of a DataRow; checks all lengths once.
     ///
     /// # Errors
     /// The lengths of the values do not fit the body.
@@ -88,7 +88,7 @@ impl<'a> Row<'a> {
         }
     }
 
-    /// Appends the body that [`Row::parse`] reads, to keep the row for later.
+    /// Appends the body for a later [`Row::parse`].
     pub fn append_to(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.columns.to_be_bytes());
         out.extend_from_slice(self.values);
@@ -99,7 +99,7 @@ impl<'a> Row<'a> {
         usize::from(self.columns)
     }
 
-    /// Whether the row has no column at all.
+    /// Whether the row has no columns.
     pub fn is_empty(&self) -> bool {
         self.columns == 0
     }
@@ -114,7 +114,7 @@ impl<'a> Row<'a> {
         })
     }
 
-    /// The value of a column, from 0; outer `None` when there is no such column.
+    /// The value of a column, from 0; the outer `None` means that there is no such column.
     pub fn get(&self, column: usize) -> Option<Option<&'a [u8]>> {
         self.values().nth(column)
     }
@@ -130,24 +130,24 @@ pub struct RowDescription<'a> {
 /// A column of a RowDescription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its name, in the client's encoding.
+    /// Name, in the client's encoding.
     pub name: &'a [u8],
-    /// OID of its table, or 0.
+    /// OID of the table, or 0.
     pub table_oid: u32,
-    /// Its number in that table, or 0.
+    /// Number of the column in that table, or 0.
     pub table_column: i16,
-    /// OID of its type.
+    /// OID of the type.
     pub type_oid: u32,
-    /// Bytes of a value; negative when they vary.
+    /// Size of a value in bytes; negative if it varies.
     pub type_bytes: i16,
-    /// Modifier of its type, or -1.
+    /// Modifier of the type, or -1.
     pub type_modifier: i32,
-    /// 0 for text, 1 for binary.
+    /// Format: 0 for text, 1 for binary.
     pub format: i16,
 }
 
 impl<'a> RowDescription<'a> {
-    /// Reads the body of a RowDescription; all lengths are checked here, once.
+    /// Reads the body of a RowDescription; checks all lengths once.
     pub(crate) fn parse(body: &'a [u8]) -> Result<Self, ProtocolError> {
         let bad = malformed(b'T', "descriptions of columns do not fit the message");
         let (columns, fields) = split_u16(body).ok_or(bad)?;
@@ -168,7 +168,7 @@ impl<'a> RowDescription<'a> {
         usize::from(self.columns)
     }
 
-    /// Whether there is no column at all.
+    /// Whether there are no columns.
     pub fn is_empty(&self) -> bool {
         self.columns == 0
     }
@@ -184,19 +184,19 @@ impl<'a> RowDescription<'a> {
     }
 }
 
-/// Cuts a string that ends with a zero byte off the front.
+/// Takes a zero-terminated string off the front.
 pub(crate) fn split_cstr(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().position(|&b| b == 0)?;
     Some((&bytes[..end], &bytes[end + 1..]))
 }
 
-/// Cuts a 32-bit number off the front.
+/// Takes a 32-bit number off the front.
 pub(crate) fn split_u32(bytes: &[u8]) -> Option<(u32, &[u8])> {
     let (number, rest) = bytes.split_first_chunk()?;
     Some((u32::from_be_bytes(*number), rest))
 }
 
-/// A malformed message.
+/// The error for a malformed message.
 pub(crate) const fn malformed(kind: u8, what: &'static str) -> ProtocolError {
     ProtocolError::Malformed { kind, what }
 }

@@ -1,36 +1,37 @@
-//! Bind and Execute of one prepared statement, formatted once, with parameters written in place.
+//! Bind and Execute of one prepared statement, formatted once, with parameters inserted for each
+//! execution.
 
 use crate::error::EncodeError;
 use crate::frontend::{self, Encoded};
 
-/// Whether the server is asked what columns the rows have.
+/// Whether the server describes the columns of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Columns {
-    /// A Describe of the portal stands before Execute.
+    /// A Describe of the portal comes before Execute.
     Described,
-    /// Nobody wants to know.
+    /// There is no Describe.
     Undescribed,
 }
 
-/// Bind and Execute of a prepared statement by the unnamed portal. All parameters and results are
+/// Bind and Execute of a prepared statement with the unnamed portal. All parameters and results are
 /// text.
 ///
-/// Everything but the values is formatted when it is made; [`BindTemplate::append`] then copies two
-/// stretches and the values, without an allocation when `out` has room.
+/// Everything except the values is formatted in advance; [`BindTemplate::append`] then copies two
+/// pieces and the values, without an allocation when `out` has room.
 #[derive(Clone, Debug)]
 pub struct BindTemplate {
-    /// Bind up to and with the number of parameters.
+    /// Bind up to and including the number of parameters.
     head: Vec<u8>,
-    /// The rest of Bind, Describe where columns are wanted, and Execute.
+    /// The rest of Bind, Describe if columns are requested, and Execute.
     tail: Vec<u8>,
     parameters: u16,
 }
 
 impl BindTemplate {
-    /// For a statement with so many parameters.
+    /// For a statement with this many parameters.
     ///
     /// # Errors
-    /// The name holds a zero byte.
+    /// The name contains a zero byte.
     pub fn new(statement: &str, parameters: u16, columns: Columns) -> Result<Self, EncodeError> {
         let mut head = Vec::new();
         frontend::bind(&mut head, "", statement, [])?;
@@ -48,11 +49,11 @@ impl BindTemplate {
         })
     }
 
-    /// Appends the messages; `write(i, out)` appends the text of parameter `i` (from 0) and gives
-    /// true, or gives false for NULL.
+    /// Appends the messages; `write(i, out)` appends the text of parameter `i` (from 0) and returns
+    /// true, or returns false for NULL.
     ///
     /// # Errors
-    /// A value is too long; `out` is then as it was before.
+    /// A value is too long; then `out` is unchanged.
     #[inline]
     pub fn append(
         &self,
@@ -71,7 +72,7 @@ impl BindTemplate {
                 out.truncate(at + 4);
             }
         }
-        // The length leaves out the type, and takes in the two bytes of result formats.
+        // The length excludes the type, and includes the two bytes of result formats.
         let bytes = out.len() - start - 1 + 2;
         patch(out, start + 1, start, bytes)?;
         out.extend_from_slice(&self.tail);
@@ -79,7 +80,7 @@ impl BindTemplate {
     }
 }
 
-/// Writes a length at `at`; cuts the buffer back to `start` when it does not fit.
+/// Writes a length at `at`; truncates the buffer to `start` if it does not fit.
 #[inline]
 fn patch(out: &mut Vec<u8>, at: usize, start: usize, bytes: usize) -> Encoded {
     match (i32::try_from(bytes), out.get_mut(at..at + 4)) {

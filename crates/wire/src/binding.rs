@@ -1,15 +1,15 @@
-//! Whether SCRAM is bound to the TLS channel: what we want, and what the server makes of it.
+//! Whether SCRAM is bound to the TLS channel: the client's wish, and what the server supports.
 
 use crate::scram::ChannelBinding;
 use crate::startup_error::{AuthMethod, StartupError};
 
-/// The mechanism that binds.
+/// The mechanism with channel binding.
 const PLUS: &str = "SCRAM-SHA-256-PLUS";
 
-/// What the session runs over.
+/// The transport of the session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Channel {
-    /// Bytes as they are.
+    /// Bytes without encryption.
     #[default]
     Plain,
     /// TLS, with the hash of the server's certificate for `tls-server-end-point` (RFC 5929).
@@ -18,32 +18,32 @@ pub enum Channel {
     TlsWithoutHash,
 }
 
-/// Whether authentication is to be bound to the channel.
+/// Whether authentication has to be bound to the channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
     /// Never.
     Never,
-    /// If it can be.
+    /// If it is possible.
     #[default]
     Preferred,
-    /// Always: a server that authenticates us in another way is refused.
+    /// Always: a server with another authentication method is refused.
     Required,
 }
 
 /// The channel, and whether to bind to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Binding {
-    /// What the session runs over.
+    /// The transport of the session.
     pub channel: Channel,
     /// Whether to bind to it.
     pub wanted: Wanted,
 }
 
 impl Binding {
-    /// What SCRAM says, when the server offers these mechanisms.
+    /// What the client's SCRAM messages say if the server offers these mechanisms.
     ///
     /// # Errors
-    /// None of them will do.
+    /// None of them is supported.
     pub(crate) fn choose(&self, offered: Vec<String>) -> Result<ChannelBinding, StartupError> {
         let has = |wanted: &str| offered.iter().any(|name| name == wanted);
         let chosen = match (&self.channel, self.wanted) {
@@ -62,10 +62,10 @@ impl Binding {
         }
     }
 
-    /// Refuses what cannot be bound, when it must be.
+    /// Refuses authentication without binding if that is required.
     ///
     /// # Errors
-    /// The server asks for it, or is satisfied without.
+    /// The server requests such a method, or no authentication.
     pub(crate) fn check(&self, asked: AuthMethod) -> Result<(), StartupError> {
         match asked {
             _ if self.wanted != Wanted::Required => Ok(()),

@@ -1,4 +1,4 @@
-//! What can be wrong: the server's own errors, broken streams, messages that cannot be sent.
+//! Errors: the server's own, broken streams, and messages that cannot be sent.
 
 use std::fmt;
 
@@ -10,25 +10,25 @@ use crate::sqlstate::SqlState;
 /// Displayed as libpq does at default verbosity, without a newline at the end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerError {
-    /// Severity as the server's language has it: `ERROR`, `FATAL`, `NOTICE`, ...
+    /// Severity in the server's language: `ERROR`, `FATAL`, `NOTICE`, ...
     pub severity: String,
     /// Severity in English, since PostgreSQL 9.6.
     pub severity_code: Option<String>,
-    /// The five-character code; `None` when missing or malformed.
+    /// The five-character code; `None` if missing or malformed.
     pub code: Option<SqlState>,
     /// The primary message.
     pub message: String,
     /// A secondary message.
     pub detail: Option<String>,
-    /// What to do about it.
+    /// The server's remedy.
     pub hint: Option<String>,
-    /// Where in the query, counted in characters from 1.
+    /// Position in the query, in characters from 1.
     pub position: Option<u32>,
-    /// Where in `internal_query`, counted in characters from 1.
+    /// Position in `internal_query`, in characters from 1.
     pub internal_position: Option<u32>,
-    /// A query that the server made itself.
+    /// A query that the server generated.
     pub internal_query: Option<String>,
-    /// The context: a traceback, innermost first, a line each.
+    /// The context: a traceback, innermost first, with one line for each level.
     pub context: Option<String>,
     /// Schema of the object concerned.
     pub schema: Option<String>,
@@ -51,8 +51,8 @@ pub struct ServerError {
 impl ServerError {
     /// Reads the body of an ErrorResponse or NoticeResponse.
     ///
-    /// Takes what is there: a body that was cut short gives its last field cut short, unknown
-    /// fields are left out, text that is not UTF-8 has its bad bytes replaced.
+    /// Accepts incomplete bodies: the last field of a truncated body is truncated, unknown fields
+    /// are ignored, and bytes that are not UTF-8 are replaced.
     pub fn parse(body: &[u8]) -> ServerError {
         let mut error = ServerError::default();
         let mut rest = body;
@@ -100,20 +100,20 @@ impl ServerError {
         self.code.unwrap_or(SqlState::UNKNOWN)
     }
 
-    /// Whether the server ends the session after this.
+    /// Whether the server ends the session after this error.
     pub fn is_fatal(&self) -> bool {
         let severity = self.severity_code.as_deref().unwrap_or(&self.severity);
         matches!(severity, "FATAL" | "PANIC")
     }
 
-    /// Whether this is a message for information, not an error.
+    /// Whether this is a notice instead of an error.
     fn is_notice(&self) -> bool {
         let severity = self.severity_code.as_deref().unwrap_or(&self.severity);
         matches!(severity, "WARNING" | "NOTICE" | "DEBUG" | "INFO" | "LOG")
     }
 
-    /// The same text as Display, with the place in `query` shown as libpq shows it
-    /// (`LINE 1: ...` and a caret).
+    /// The same text as Display, with the position in `query` shown as in libpq (`LINE 1: ...` and
+    /// a caret).
     pub fn display_with_query(&self, query: &str) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
@@ -136,7 +136,7 @@ impl ServerError {
             Some((position, None)) => write!(f, " at character {position}")?,
             None => {}
         }
-        // As libpq's default, the context is shown for errors and not for notices.
+        // By libpq's default, the context is shown for errors and not for notices.
         let context = self.context.as_ref().filter(|_| !self.is_notice());
         for (label, field) in [
             ("DETAIL", self.detail.as_ref()),
@@ -160,31 +160,32 @@ impl fmt::Display for ServerError {
 
 impl std::error::Error for ServerError {}
 
-/// A stream that is not PostgreSQL's protocol, or not what may come at this point.
+/// A stream that does not follow PostgreSQL's protocol, or a message that is not allowed at this
+/// point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
-    /// A message type that no server sends, or none at this point.
+    /// A message type that no server sends, or that is not allowed at this point.
     UnknownMessage {
         /// The message type.
         kind: u8,
-        /// The length that its header claims, itself included.
+        /// The length in its header, which includes itself.
         length: u32,
     },
-    /// A length that is too short, or longer than this type of message can be.
+    /// A length that is too short, or too long for this type of message.
     BadLength {
         /// The message type.
         kind: u8,
-        /// The length that its header claims, itself included.
+        /// The length in its header, which includes itself.
         length: u32,
     },
     /// A body that cannot be read.
     Malformed {
         /// The message type.
         kind: u8,
-        /// What is wrong with it.
+        /// The error in the body.
         what: &'static str,
     },
-    /// More than the bound for everything before the first ReadyForQuery.
+    /// More bytes than the limit for everything before the first ReadyForQuery.
     EndlessStartup,
 }
 
@@ -214,12 +215,12 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// A message that cannot be encoded. Nothing of it is in the buffer.
+/// A message that cannot be encoded. The buffer contains no part of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// A string that the protocol ends with a zero byte has one inside.
+    /// A zero-terminated string contains a zero byte.
     ZeroByte,
-    /// The message would be longer than the protocol can say.
+    /// The message exceeds the length field of the protocol.
     TooLong,
 }
 

@@ -1,10 +1,10 @@
-//! The line of a query that an error points into, cut to a window, with a caret below.
+//! The line of a query to which an error refers, cut to a window, with a caret below.
 
 use std::fmt;
 
-/// Columns that a line is cut to.
+/// Number of columns to which a line is cut.
 const WINDOW: usize = 60;
-/// Columns that stay to the right of the place when a line is cut on both sides.
+/// Number of columns that remain to the right of the position when a line is cut on both sides.
 const RIGHT_OF_PLACE: usize = 10;
 
 /// Writes a newline, `LINE n: text`, a newline and the caret, in the layout of libpq. Writes
@@ -41,7 +41,7 @@ fn is_newline(c: &char) -> bool {
     matches!(c, '\n' | '\r')
 }
 
-/// Ends of lines; CR LF counts once.
+/// Number of line ends; CR LF counts once.
 fn newlines(chars: &[char]) -> usize {
     let mut count = 0;
     let mut previous = ' ';
@@ -54,7 +54,7 @@ fn newlines(chars: &[char]) -> usize {
     count
 }
 
-/// The part of `begin..end` to show so that it fits and `place` is in it.
+/// The part of `begin..end` that fits into the window and contains `place`.
 fn window(begin: usize, end: usize, place: usize) -> (usize, usize) {
     if end - begin <= WINDOW {
         (begin, end)

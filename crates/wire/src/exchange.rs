@@ -1,4 +1,4 @@
-//! The hot path of a load engine: what the server answers, scanned as a stream.
+//! The hot path of a load engine: scans the server's answers as a stream.
 
 use crate::assembler::{Assembler, Kept, Skips};
 use crate::backend::{
@@ -6,29 +6,30 @@ use crate::backend::{
 };
 use crate::error::{ProtocolError, ServerError};
 
-/// Whether rows are wanted.
+/// Whether rows are reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Capture {
-    /// Rows, their descriptions and COPY data are skipped without being looked at.
+    /// Rows, their descriptions and COPY data are skipped unread.
     #[default]
     None,
-    /// They are reported.
+    /// Rows are reported.
     Rows,
 }
 
-/// A reply worth mention. Messages without news (ParseComplete, BindComplete, CloseComplete,
-/// NoData, ParameterDescription, NotificationResponse, FunctionCallResponse) give none.
+/// A reply that callers may need. Other messages (ParseComplete, BindComplete, CloseComplete,
+/// NoData, ParameterDescription, NotificationResponse, FunctionCallResponse) are not reported.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply<'a> {
-    /// ReadyForQuery: the answer to a query or a Sync is whole.
+    /// ReadyForQuery: the answer to a query or a Sync is complete.
     Ready(TxStatus),
-    /// A command is complete. Only with completions on.
+    /// A command is complete. Only if completions are enabled.
     Complete(CommandTag<'a>),
-    /// The query was empty. Only with completions on.
+    /// The query was empty. Only if completions are enabled.
     EmptyQuery,
-    /// Execute gave as many rows as it was asked for, and there are more. Only with completions on.
+    /// Execute returned the requested number of rows, and there are more. Only if completions are
+    /// enabled.
     PortalSuspended,
-    /// The command failed; up to the next Sync the server skips what follows.
+    /// The command failed; the server skips everything up to the next Sync.
     Error(Box<ServerError>),
     /// A notice or a warning; it may come at any time.
     Notice(Box<ServerError>),
@@ -46,21 +47,21 @@ pub enum Reply<'a> {
     CopyData(&'a [u8]),
     /// The server has sent all its COPY data.
     CopyDone,
-    /// A setting that clients are told about has a new value.
+    /// A parameter that the server reports has a new value.
     ParameterStatus {
-        /// Its name.
+        /// Name of the parameter.
         name: &'a [u8],
-        /// Its value.
+        /// Value of the parameter.
         value: &'a [u8],
     },
 }
 
 /// Scans the answers of one connection, after start-up.
 ///
-/// Feed it every chunk that was received, in order, whatever its size. Nothing is buffered but the
-/// bodies of replies that are cut by the end of a chunk: at most 64 KiB of an error (the rest of it
-/// is left out), and a row only when rows are wanted. After an error of the protocol the connection
-/// is of no more use; one that lost the boundaries of messages is repeated by every further call.
+/// Pass it every received chunk, in order, whatever its size. It buffers only the bodies of replies
+/// that are cut by the end of a chunk: at most 64 KiB of an error (the rest is dropped), and rows
+/// only if they are reported. After a protocol error the connection is unusable; if the boundaries
+/// of messages were lost, every further call returns the same error.
 ///
 /// ```
 /// use pgdyno_wire::{Capture, Exchange, Reply, TxStatus};
@@ -77,11 +78,11 @@ pub struct Exchange {
     skips: Skips,
 }
 
-/// Messages without news.
+/// Messages that are never reported.
 const NEVER_WANTED: Skips = Skips::of(b"123ntAV");
-/// Messages that only [`Capture::Rows`] wants.
+/// Messages that only [`Capture::Rows`] reports.
 const ROWS: Skips = Skips::of(b"TDd");
-/// Messages that only completions want.
+/// Messages that are only reported if completions are enabled.
 const COMPLETIONS: Skips = Skips::of(b"CIs");
 
 fn skips(capture: Capture, completions: bool) -> Skips {
@@ -107,7 +108,7 @@ fn kept(kind: u8) -> Kept {
 
 impl Exchange {
     /// A scanner at a message boundary. With `completions` off, the ends of single commands are
-    /// skipped too, and a good answer gives [`Reply::Ready`] alone.
+    /// skipped, too, and a successful answer gives only [`Reply::Ready`].
     pub fn new(capture: Capture, completions: bool) -> Self {
         Exchange {
             assembler: Assembler::new(),
@@ -117,34 +118,34 @@ impl Exchange {
         }
     }
 
-    /// Whether rows are wanted from the next message on.
+    /// Sets whether rows are reported from the next message on.
     pub fn set_capture(&mut self, capture: Capture) {
         self.capture = capture;
         self.skips = skips(capture, self.completions);
     }
 
-    /// Whether ends of single commands are wanted from the next message on.
+    /// Sets whether ends of single commands are reported from the next message on.
     pub fn set_completions(&mut self, completions: bool) {
         self.completions = completions;
         self.skips = skips(self.capture, completions);
     }
 
-    /// Whether the stream stands between two messages, so that another reader can take over.
+    /// Whether the stream is between two messages, so that another reader can take over.
     pub fn at_boundary(&self) -> bool {
         self.assembler.at_boundary()
     }
 
-    /// Bytes that the buffer for cut messages takes.
+    /// Size of the buffer for cut messages.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.assembler.buffer_bytes()
     }
 
-    /// Consumes from `input` up to and with the next reply worth mention, and gives it; `None` when
-    /// the input is used up.
+    /// Consumes `input` up to and including the next reply that is reported, and returns it; `None`
+    /// when the input is used up.
     ///
     /// # Errors
-    /// The stream is not the protocol, or holds a message that cannot come after start-up.
+    /// The stream is not the protocol, or contains a message that is not allowed after start-up.
     #[inline]
     pub fn next<'s, 'a: 's>(
         &'s mut self,

@@ -1,14 +1,14 @@
 //! The client's messages, appended to a buffer.
 //!
-//! On an error the buffer is as it was before.
+//! After an error the buffer is unchanged.
 
 use crate::error::EncodeError;
 
 /// Version 3.0 of the protocol.
 const PROTOCOL_VERSION: u32 = 3 << 16;
-/// What stands in place of a version to ask for TLS.
+/// The code in place of a version that requests TLS.
 const SSL_REQUEST: u32 = (1234 << 16) | 5679;
-/// What stands in place of a version to cancel a query.
+/// The code in place of a version that cancels a query.
 const CANCEL_REQUEST: u32 = (1234 << 16) | 5678;
 
 /// Result of encoding a message.
@@ -42,7 +42,7 @@ pub fn ssl_request(out: &mut Vec<u8>) {
 /// CancelRequest, for a connection of its own: the process and key of BackendKeyData.
 ///
 /// # Errors
-/// The key is too long to be sent.
+/// The key is too long.
 pub fn cancel_request(out: &mut Vec<u8>, pid: u32, key: &[u8]) -> Encoded {
     framed(out, None, |out| {
         out.extend_from_slice(&CANCEL_REQUEST.to_be_bytes());
@@ -55,7 +55,7 @@ pub fn cancel_request(out: &mut Vec<u8>, pid: u32, key: &[u8]) -> Encoded {
 /// PasswordMessage: the password, or its md5 answer.
 ///
 /// # Errors
-/// The password holds a zero byte.
+/// The password contains a zero byte.
 pub fn password(out: &mut Vec<u8>, password: &[u8]) -> Encoded {
     framed(out, Some(b'p'), |out| cstr_bytes(out, password))
 }
@@ -63,7 +63,7 @@ pub fn password(out: &mut Vec<u8>, password: &[u8]) -> Encoded {
 /// SASLInitialResponse: the mechanism chosen and its first message.
 ///
 /// # Errors
-/// The mechanism holds a zero byte.
+/// The mechanism contains a zero byte.
 pub fn sasl_initial(out: &mut Vec<u8>, mechanism: &str, first: &[u8]) -> Encoded {
     framed(out, Some(b'p'), |out| {
         cstr(out, mechanism)?;
@@ -74,7 +74,7 @@ pub fn sasl_initial(out: &mut Vec<u8>, mechanism: &str, first: &[u8]) -> Encoded
 /// SASLResponse: a later message of the mechanism.
 ///
 /// # Errors
-/// The message is too long to be sent.
+/// The message is too long.
 pub fn sasl_response(out: &mut Vec<u8>, message: &[u8]) -> Encoded {
     framed(out, Some(b'p'), |out| {
         out.extend_from_slice(message);
@@ -93,7 +93,7 @@ pub fn query(out: &mut Vec<u8>, sql: impl AsRef<[u8]>) -> Encoded {
 /// Parse: prepares a statement; `types` may name the types of fewer parameters than there are.
 ///
 /// # Errors
-/// A string holds a zero byte or is too long; more than 65,535 types.
+/// A string contains a zero byte or is too long, or there are more than 65,535 types.
 pub fn parse(out: &mut Vec<u8>, name: &str, sql: impl AsRef<[u8]>, types: &[u32]) -> Encoded {
     framed(out, Some(b'P'), |out| {
         cstr(out, name)?;
@@ -138,11 +138,11 @@ pub fn bind<'a>(
 /// A value of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Param<'a> {
-    /// NULL.
+    /// The value NULL.
     Null,
-    /// As text.
+    /// A value in text format.
     Text(&'a [u8]),
-    /// In the binary format of its type.
+    /// A value in the binary format of its type.
     Binary(&'a [u8]),
 }
 
@@ -201,7 +201,7 @@ pub fn close_statement(out: &mut Vec<u8>, name: &str) -> Encoded {
     named(out, b'C', b'S', name)
 }
 
-/// Execute a portal; `max_rows` 0 is all rows.
+/// Execute a portal; a `max_rows` of 0 means all rows.
 ///
 /// # Errors
 /// The name holds a zero byte.
@@ -228,7 +228,7 @@ pub fn terminate(out: &mut Vec<u8>) {
     bare(out, b'X');
 }
 
-/// CopyData: any stretch of the COPY stream, not necessarily whole rows.
+/// CopyData: any piece of the COPY stream, not necessarily whole rows.
 ///
 /// # Errors
 /// The data is too long for one message.
@@ -244,15 +244,16 @@ pub fn copy_done(out: &mut Vec<u8>) {
     bare(out, b'c');
 }
 
-/// CopyFail: the COPY is to fail, with this reason.
+/// CopyFail: makes the COPY fail with this reason.
 ///
 /// # Errors
-/// The reason holds a zero byte.
+/// The reason contains a zero byte.
 pub fn copy_fail(out: &mut Vec<u8>, reason: &str) -> Encoded {
     framed(out, Some(b'f'), |out| cstr(out, reason))
 }
 
-/// Type (where there is one), length, and what `body` appends; the length is patched afterwards.
+/// Appends the type (if there is one), the length, and what `body` appends; the length is filled in
+/// afterwards.
 #[inline]
 fn framed(
     out: &mut Vec<u8>,
@@ -276,12 +277,12 @@ fn framed(
     }
 }
 
-/// A message without a body.
+/// Appends a message without a body.
 fn bare(out: &mut Vec<u8>, kind: u8) {
     out.extend_from_slice(&[kind, 0, 0, 0, 4]);
 }
 
-/// A message with a kind of object and its name.
+/// Appends a message with a kind of object and its name.
 fn named(out: &mut Vec<u8>, kind: u8, object: u8, name: &str) -> Encoded {
     framed(out, Some(kind), |out| {
         out.push(object);
@@ -289,7 +290,7 @@ fn named(out: &mut Vec<u8>, kind: u8, object: u8, name: &str) -> Encoded {
     })
 }
 
-/// The names of a Bind, and no format codes: all parameters are text.
+/// Appends the names of a Bind without format codes, because all parameters are text.
 #[inline]
 fn bind_start(out: &mut Vec<u8>, portal: &str, statement: &str) -> Encoded {
     cstr(out, portal)?;
@@ -313,7 +314,7 @@ fn cstr_bytes(out: &mut Vec<u8>, text: &[u8]) -> Encoded {
     Ok(())
 }
 
-/// A value with its length before it.
+/// Appends a value after its length.
 #[inline]
 fn value(out: &mut Vec<u8>, bytes: &[u8]) -> Encoded {
     out.extend_from_slice(&length(bytes.len())?);

@@ -1,5 +1,5 @@
-//! What must hold whatever a server sends. The fuzz targets call it with fuzzed bytes, the tests
-//! below with every file of their corpora.
+//! Invariants for every server. The fuzz targets call it with fuzzed bytes, and the tests below
+//! with every file of their corpora.
 
 mod scram_server;
 pub mod stream;
@@ -14,21 +14,21 @@ use crate::startup::{MAX_NOTICES, MAX_PARAMETERS};
 use crate::{Capture, Exchange, Progress, Reply, Startup, StartupParams};
 use scram_server::ScramServer;
 
-/// Buffers may be so much larger than what was sent: what is kept between messages, and room that
-/// a growing buffer has in reserve.
+/// How much larger buffers may be than what was sent: bytes that are kept between messages, and
+/// spare capacity of a growing buffer.
 const SPARE_BYTES: usize = 128 * 1024;
-/// Streams up to this length are cut at every place.
+/// Streams up to this length are cut at every position.
 const CUT_EVERYWHERE_BYTES: usize = 160;
-/// What errors point into.
+/// The query to which errors refer.
 const QUERY: &str = "select a,\r\n\tb from \"t\u{e9}t\" where id = :id";
-/// Types of messages of a start.
+/// Types of messages during start-up.
 const STARTUP: &[u8] = b"RRRRSKvNEZ";
-/// As long as a real one.
+/// A nonce with the usual length.
 const NONCE: &str = "fyko+d2lbbFgONRv9qkxdawL";
 const PASSWORD: &[u8] = b"pencil";
 
-/// Replies after start-up: the first byte chooses what is captured, the pieces, and whether the
-/// rest is the stream itself or a recipe for one.
+/// Checks replies after start-up: the first byte chooses what is reported, the pieces, and whether
+/// the rest is the stream itself or a recipe for one.
 pub fn exchange(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else {
         return;
@@ -53,7 +53,7 @@ pub fn exchange(data: &[u8]) {
     }
 }
 
-/// Messages until the bytes are used up.
+/// Makes messages until the bytes are used up.
 fn running(u: &mut Unstructured<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     while !u.is_empty() && stream::message(u, stream::RUNNING, &mut out).is_ok() {}
@@ -92,7 +92,8 @@ fn replies<'a>(mode: u8, chunks: impl IntoIterator<Item = &'a [u8]>) -> String {
     format!("{said} boundary: {}", exchange.at_boundary())
 }
 
-/// The start of a session: a recipe for what the server sends, SCRAM's messages among it.
+/// Checks the start of a session, from a recipe for what the server sends, including SCRAM's
+/// messages.
 pub fn startup(data: &[u8]) {
     FIXED_NONCE.set(Some(NONCE));
     let whole = start(data, usize::MAX);
@@ -102,7 +103,7 @@ pub fn startup(data: &[u8]) {
     FIXED_NONCE.set(None);
 }
 
-/// Runs a start to its end; what came of it.
+/// Runs a start to its end; returns the result.
 fn start(data: &[u8], chunk_bytes: usize) -> String {
     let mut u = Unstructured::new(data);
     let mut params = StartupParams::new("alice");
@@ -137,7 +138,7 @@ fn start(data: &[u8], chunk_bytes: usize) -> String {
     format!("more {} {:?}", out.len(), startup.facts())
 }
 
-/// What the server sends next, given what it got.
+/// What the server sends next, given the client's messages.
 fn step(u: &mut Unstructured<'_>, server: &mut ScramServer, got: &[u8]) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     match u.int_in_range(0..=9)? {

@@ -1,12 +1,12 @@
-//! PostgreSQL's frontend/backend protocol, version 3, without input or output.
+//! PostgreSQL's frontend/backend protocol, version 3, without I/O.
 //!
 //! Bytes in, messages out; messages in, bytes out. Nothing here owns a socket, waits or reads a
 //! clock, so everything can be tested and fuzzed without a server.
 //!
 //! - [`frontend`] appends messages to a buffer;
 //! - [`exchange::Exchange`] scans what the server answers, in chunks of any size;
-//! - [`startup::Startup`] goes from the first byte to the first ReadyForQuery;
-//! - [`error::ServerError`] and [`sqlstate::SqlState`] say what the server complained of.
+//! - [`startup::Startup`] starts a session, up to the first ReadyForQuery;
+//! - [`error::ServerError`] and [`sqlstate::SqlState`] are the server's errors.
 
 mod assembler;
 pub mod backend;

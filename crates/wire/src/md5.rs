@@ -5,8 +5,8 @@ use std::fmt::Write;
 use md5::{Digest, Md5};
 use zeroize::Zeroizing;
 
-/// `md5` + hex(md5(hex(md5(password + user)) + salt)), as PostgreSQL's manual has it
-/// (Message Flow, AuthenticationMD5Password).
+/// `md5` + hex(md5(hex(md5(password + user)) + salt)), as in PostgreSQL's manual (Message Flow,
+/// AuthenticationMD5Password).
 pub fn response(user: &[u8], password: &[u8], salt: [u8; 4]) -> Zeroizing<String> {
     let inner = Zeroizing::new(hex(Md5::new().chain_update(password).chain_update(user)));
     let outer = hex(Md5::new().chain_update(inner.as_bytes()).chain_update(salt));
@@ -28,7 +28,7 @@ fn hex(digest: Md5) -> String {
 mod tests {
     use super::*;
 
-    /// Computed with md5sum, from its own output with the salt after it.
+    /// Computed with md5sum, applied to its own output followed by the salt.
     #[test]
     fn known_answer() {
         let answer = response(b"user", b"password", [0x2a, 0x3d, 0x8f, 0xe0]);

@@ -1,9 +1,9 @@
-//! What a server says, fit for a terminal.
+//! Makes text from a server safe for a terminal.
 
 use std::borrow::Cow;
 
-/// The text without characters that steer a terminal: what a server says must not. A newline, also
-/// with a carriage return before it, and a tab stay; others are shown as Rust writes them.
+/// Escapes characters that control the terminal, because text from a server must not. A newline,
+/// also after a carriage return, and a tab are kept; others are written with Rust's escapes.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(steers) {
         return Cow::Borrowed(text);
@@ -20,8 +20,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Control characters of ASCII and of Latin 1, whose 0x9b begins a sequence as ESC [ does; Unicode's bidirectional
-/// controls, which change the order in which a line is read, and its line separators.
+/// Whether a character controls the terminal: control characters of ASCII and of Latin 1, whose
+/// 0x9b begins a sequence like ESC [; Unicode's bidirectional controls, which change the order in
+/// which a line is read; and its line separators.
 fn steers(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && c != '\n' && c != '\t')

@@ -1,15 +1,15 @@
-//! Which ways of authenticating a user allows: the connection parameter `require_auth`.
+//! Which authentication methods a user allows: the connection parameter `require_auth`.
 
 use crate::startup_error::{AuthMethod, StartupError};
 
-/// What the parameter allows, as libpq reads it: methods that are allowed, or, with `!`, methods
-/// that are not.
+/// The parameter as libpq reads it: methods that are allowed or, with `!`, methods that are
+/// refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequireAuth {
-    /// As it was given, for messages.
+    /// The original value, for messages.
     text: String,
     listed: Vec<Method>,
-    /// Whether those that are listed are the ones refused.
+    /// Whether the listed methods are those that are refused.
     is_negated: bool,
 }
 
@@ -22,7 +22,7 @@ enum Method {
     Sspi,
     ScramSha256,
     Oauth,
-    /// The server asks for nothing.
+    /// The server requests no authentication.
     None,
 }
 
@@ -45,7 +45,7 @@ impl RequireAuth {
     /// Reads the parameter's value; an empty one allows everything.
     ///
     /// # Errors
-    /// In libpq's words: a method is unknown or listed twice, or `!` stands before some only.
+    /// A method is unknown or listed twice, or only some have a `!`; in libpq's words.
     pub fn parse(text: &str) -> Result<Option<Self>, String> {
         if text.is_empty() {
             return Ok(None);
@@ -87,8 +87,8 @@ impl RequireAuth {
         self.listed.contains(&method) != self.is_negated
     }
 
-    /// Refuses what the server asks for, when it is not allowed; `is_finished` says whether an
-    /// exchange is complete, for a server that is satisfied.
+    /// Refuses the method that the server requests if it is not allowed; `is_finished` says whether
+    /// an authentication exchange was completed before AuthenticationOk.
     ///
     /// # Errors
     /// In libpq's words.
@@ -130,7 +130,7 @@ impl RequireAuth {
         }
     }
 
-    /// Refuses SCRAM when it is not the SASL mechanism that is allowed.
+    /// Refuses SCRAM if it is not the allowed SASL mechanism.
     ///
     /// # Errors
     /// In libpq's words.
@@ -176,7 +176,8 @@ mod tests {
         assert_eq!(allowed("none,gss"), [Trust, Gss]);
         assert_eq!(allowed("!none"), [Cleartext, Md5, ScramSha256, Gss, Sspi]);
         assert_eq!(allowed("!password,!md5"), [Trust, ScramSha256, Gss, Sspi]);
-        // of the SASL mechanisms one is still allowed: which one the server offers comes later
+        // one of the SASL mechanisms is still allowed: which ones the server offers is not known
+        // yet
         assert!(allowed("!scram-sha-256").contains(&ScramSha256));
         assert_eq!(
             allowed("!scram-sha-256,!oauth"),

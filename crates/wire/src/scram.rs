@@ -1,4 +1,4 @@
-//! SCRAM-SHA-256 from the client's side (RFC 5802, RFC 7677).
+//! The client's side of SCRAM-SHA-256 (RFC 5802, RFC 7677).
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +9,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
-/// Bytes of randomness in a nonce, as libpq has it.
+/// Random bytes in a nonce, as in libpq.
 const NONCE_BYTES: usize = 18;
-/// More rounds than this are refused: a hostile server could keep the client busy for hours. The
-/// bound is a few hundred times PostgreSQL's default of 4,096, and about a second of work.
+/// More iterations are refused: a hostile server could keep the client busy for hours. The limit is
+/// a few hundred times PostgreSQL's default of 4,096, and takes about a second.
 pub const MAX_ITERATIONS: u32 = 2_000_000;
 
 /// What the client says about binding the exchange to a TLS channel.
@@ -20,14 +20,15 @@ pub const MAX_ITERATIONS: u32 = 2_000_000;
 pub enum ChannelBinding {
     /// The client cannot bind, as on a connection without TLS.
     Unsupported,
-    /// The client could, and believes that the server cannot.
+    /// The client supports it, and believes that the server does not.
     Unoffered,
-    /// Bound by `tls-server-end-point` (RFC 5929): the hash of the server's certificate.
+    /// The exchange is bound by `tls-server-end-point` (RFC 5929), the hash of the server's
+    /// certificate.
     TlsServerEndPoint(Vec<u8>),
 }
 
 impl ChannelBinding {
-    /// The mechanism that goes with it.
+    /// Name of the mechanism.
     pub fn mechanism(&self) -> &'static str {
         match self {
             ChannelBinding::Unsupported | ChannelBinding::Unoffered => "SCRAM-SHA-256",
@@ -51,16 +52,16 @@ impl ChannelBinding {
     }
 }
 
-/// What can go wrong in the exchange.
+/// Errors of the exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScramError {
-    /// A message that cannot be read, and what is wrong with it.
+    /// A message that cannot be read; the text says why.
     Malformed(&'static str),
     /// The server's nonce does not begin with the client's.
     NonceMismatch,
-    /// More rounds than [`MAX_ITERATIONS`].
+    /// More iterations than [`MAX_ITERATIONS`].
     TooManyIterations(u64),
-    /// The server refused, in its last message.
+    /// The server refused in its last message.
     Refused(String),
     /// The server did not prove that it knows the password.
     BadServerSignature,
@@ -88,8 +89,8 @@ impl fmt::Display for ScramError {
 
 impl std::error::Error for ScramError {}
 
-/// Keys of the last exchange, shared by connections to the same server as the same user, so that
-/// only the first of them pays for the rounds (RFC 5802, section 5.1, allows it).
+/// The keys of the last exchange, shared by connections to the same server as the same user, so
+/// that only the first of them computes them (RFC 5802, section 5.1, allows it).
 #[derive(Clone, Default)]
 pub struct KeyCache(Arc<Mutex<Option<Keys>>>);
 
@@ -111,7 +112,7 @@ impl KeyCache {
     }
 }
 
-/// What the rounds make of a password.
+/// The keys that the iterations derive from a password.
 #[derive(Clone)]
 struct Keys {
     password: Zeroizing<Vec<u8>>,
@@ -124,7 +125,7 @@ struct Keys {
 impl Keys {
     fn derive(password: &[u8], salt: &[u8], iterations: u32) -> Keys {
         let mut salted = Zeroizing::new([0u8; 32]);
-        // The length of the key fits every HMAC, so this cannot fail.
+        // HMAC accepts every length of key, so this cannot fail.
         let _ = pbkdf2::pbkdf2::<Hmac<Sha256>>(password, salt, iterations, salted.as_mut_slice());
         Keys {
             password: Zeroizing::new(password.to_vec()),
@@ -142,12 +143,13 @@ impl Keys {
 
 #[cfg(any(test, fuzzing))]
 thread_local! {
-    /// Instead of randomness, so that a fuzzed start repeats.
+    /// Used in place of random bytes, so that a fuzzed start is reproducible.
     pub(crate) static FIXED_NONCE: std::cell::Cell<Option<&'static str>> =
         const { std::cell::Cell::new(None) };
 }
 
-/// The client's half of one exchange: first message, final message, check of the server's answer.
+/// The client's side of one exchange: first message, final message, and check of the server's
+/// answer.
 pub struct ScramClient {
     binding: ChannelBinding,
     nonce: String,
@@ -301,8 +303,8 @@ impl<'a> Challenge<'a> {
     }
 }
 
-/// The password after SASLprep; as it is when it is not UTF-8 or holds what SASLprep forbids,
-/// which is what PostgreSQL does on both sides.
+/// The password after SASLprep; unchanged if it is not UTF-8 or contains characters that SASLprep
+/// forbids, as PostgreSQL does on both sides.
 fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
     let prepared = std::str::from_utf8(password)
         .ok()
@@ -310,7 +312,7 @@ fn prepared(password: &[u8]) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(prepared.map_or_else(|| password.to_vec(), |text| text.as_bytes().to_vec()))
 }
 
-/// What a server that knows the password signs an exchange with.
+/// The signature of an exchange by a server that knows the password.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn server_signature(
     password: &[u8],
@@ -325,7 +327,7 @@ pub(crate) fn server_signature(
 }
 
 fn mac(key: &[u8]) -> Hmac<Sha256> {
-    // Every length of key is valid for HMAC; the second branch is never taken.
+    // HMAC accepts every length of key, so the alternative is never used.
     Hmac::new_from_slice(key).unwrap_or_else(|_| Hmac::new(&Default::default()))
 }
 
@@ -440,7 +442,7 @@ mod tests {
 
     #[test]
     fn passwords_are_prepared() {
-        // RFC 4013, section 3: soft hyphen is mapped to nothing, feminine ordinal to "a".
+        // By RFC 4013, section 3, a soft hyphen is removed, and a feminine ordinal becomes "a".
         assert_eq!(*prepared("I\u{ad}X".as_bytes()), b"IX");
         assert_eq!(*prepared("\u{aa}".as_bytes()), b"a");
         assert_eq!(*prepared(b"\x07"), b"\x07");

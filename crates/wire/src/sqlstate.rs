@@ -1,11 +1,11 @@
-//! SQLSTATE: the five characters that say what kind of error it was.
+//! SQLSTATE: the five characters that identify the kind of an error.
 
 use std::fmt;
 
 /// A five-character error code, such as `40001`.
 ///
-/// Codes are listed in Appendix A of PostgreSQL's manual; the constants here are those that a
-/// program decides by.
+/// Codes are listed in Appendix A of PostgreSQL's manual; the constants here are those on which
+/// programs base decisions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SqlState([u8; 5]);
 
@@ -107,7 +107,7 @@ states! {
 }
 
 impl SqlState {
-    /// What stands for the code when the server sent none, or none that has the right form.
+    /// Stands for the code when the server sent none or a malformed one.
     pub const UNKNOWN: SqlState = SqlState(*b"?????");
 
     /// Reads a code: five characters, digits and upper-case letters only.
@@ -120,17 +120,17 @@ impl SqlState {
 
     /// The five characters.
     pub fn as_str(&self) -> &str {
-        // Both ways to make one admit ASCII only.
+        // Both constructors admit only ASCII.
         std::str::from_utf8(&self.0).unwrap_or("?????")
     }
 
-    /// The first two characters: the class that the code belongs to.
+    /// The first two characters, which are the class of the code.
     pub fn class(&self) -> &str {
         &self.as_str()[..2]
     }
 
-    /// Whether the same transaction may succeed when it is run again from its start:
-    /// a serialization failure or a deadlock.
+    /// Whether a retry of the whole transaction may succeed: for a serialization failure or a
+    /// deadlock.
     pub fn is_retryable(self) -> bool {
         self == SqlState::SERIALIZATION_FAILURE || self == SqlState::DEADLOCK_DETECTED
     }

@@ -1,4 +1,4 @@
-//! From the first byte to the first ReadyForQuery.
+//! Starts a session, up to the first ReadyForQuery.
 
 use std::fmt;
 
@@ -14,38 +14,38 @@ use crate::scram::{KeyCache, ScramClient};
 use crate::startup_error::{AuthMethod, StartupError};
 use crate::{frontend, md5};
 
-/// Everything before the first ReadyForQuery; more is an attack or a fault.
+/// The most bytes before the first ReadyForQuery; more are an attack or a fault.
 const MAX_STARTUP_BYTES: usize = 16 * 1024 * 1024;
-/// Notices that are kept; those after them are dropped.
+/// The most notices that are kept; later ones are dropped.
 pub(crate) const MAX_NOTICES: usize = 64;
-/// Parameters that are kept; a server has about fifteen. Each name is looked for among those
-/// before it, so that without a bound a storm of names would be work without end.
+/// The most parameters that are kept; a server has about fifteen. Each new name is compared with
+/// the earlier ones, so unlimited names would cause unlimited work.
 pub(crate) const MAX_PARAMETERS: usize = 256;
-/// What is kept of a refusal in bare text.
+/// How many bytes of a refusal as bare text are kept.
 const MAX_REFUSAL_BYTES: usize = 30_000;
 
-/// What a session is asked for.
+/// The parameters with which a session is requested.
 #[derive(Clone)]
 pub struct StartupParams {
     /// The role to log in as.
     pub user: String,
-    /// The database; `None` leaves it to the server, which takes the user's name.
+    /// The database; `None` for the server's default, which is the user's name.
     pub database: Option<String>,
     /// Further parameters and settings, such as `application_name`.
     pub settings: Vec<(String, String)>,
     /// The password, if there is one. An empty password counts as none, as in libpq.
     pub password: Option<Zeroizing<Vec<u8>>>,
-    /// What the session runs over, and whether SCRAM is to be bound to it.
+    /// The transport of the session, and whether SCRAM has to be bound to it.
     pub binding: Binding,
-    /// Which ways of authenticating are allowed; all when `None`.
+    /// Which authentication methods are allowed; all when `None`.
     pub require_auth: Option<RequireAuth>,
-    /// Keys that SCRAM has derived before; give clones of one to all connections of a user. They
-    /// are derived for each connection when `None`.
+    /// A cache of the keys that SCRAM derives; give clones of one to all connections of a user.
+    /// When `None`, each connection derives them.
     pub scram_keys: Option<KeyCache>,
 }
 
 impl StartupParams {
-    /// A user and nothing else.
+    /// A start with only a user.
     pub fn new(user: impl Into<String>) -> Self {
         StartupParams {
             user: user.into(),
@@ -70,21 +70,21 @@ impl fmt::Debug for StartupParams {
     }
 }
 
-/// How far the start is.
+/// The progress of the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Send what was appended, receive more, feed it.
+    /// Send what was appended, then receive more and pass it in.
     NeedMore,
     /// The session is ready. Input after ReadyForQuery was not consumed.
     Ready(TxStatus),
 }
 
-/// The key by which a query of the connection can be cancelled.
+/// The key for cancelling a query of the connection.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelKey {
-    /// Process of the backend.
+    /// Process ID of the backend.
     pub pid: u32,
-    /// Secret that goes with it: 4 bytes, or up to 256 in protocol 3.2.
+    /// The secret key: 4 bytes, or up to 256 in protocol 3.2.
     pub key: Vec<u8>,
 }
 
@@ -94,21 +94,21 @@ impl fmt::Debug for CancelKey {
     }
 }
 
-/// What NegotiateProtocolVersion says.
+/// The contents of a NegotiateProtocolVersion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Negotiated {
-    /// The newest protocol that the server speaks, as in a start-up message.
+    /// The newest protocol that the server supports, in the format of a start-up message.
     pub newest_version: u32,
-    /// Protocol options that the server does not know.
+    /// Protocol options that the server does not support.
     pub unrecognized: Vec<String>,
 }
 
-/// Where the authentication stands.
+/// The state of the authentication.
 #[derive(Debug)]
 enum Auth {
-    /// Nothing was asked yet.
+    /// Nothing was requested yet.
     Start,
-    /// A password was sent; only the verdict may follow.
+    /// A password was sent; only the result may follow.
     PasswordSent,
     /// SCRAM's first message was sent.
     ScramFirst(ScramClient),
@@ -116,9 +116,9 @@ enum Auth {
     ScramFinal(ScramClient),
     /// The server's signature was verified; only AuthenticationOk may follow.
     ScramVerified,
-    /// The server is satisfied.
+    /// The authentication is complete.
     Done,
-    /// The server refuses in bare text; what came of it.
+    /// The server refuses as bare text, of which this has arrived.
     RefusedInText(Vec<u8>),
 }
 
@@ -135,14 +135,14 @@ pub struct Startup {
     facts: Facts,
 }
 
-/// What the server told about itself and the session.
+/// What the server reported about itself and the session.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// ParameterStatus: names and values, in the order they came, each name once; at most 256.
+    /// Names and values of ParameterStatus, in their order, each name once; at most 256.
     pub parameters: Vec<(String, String)>,
-    /// BackendKeyData, if it came.
+    /// The BackendKeyData, if there was one.
     pub cancel_key: Option<CancelKey>,
-    /// NegotiateProtocolVersion, if it came.
+    /// The NegotiateProtocolVersion, if there was one.
     pub negotiated: Option<Negotiated>,
     /// Notices, at most 64 of them.
     pub notices: Vec<ServerError>,
@@ -155,7 +155,7 @@ impl Facts {
         found.map(|(_, value)| value.as_str())
     }
 
-    /// Takes note of a parameter's new value. New names are left out when there are 256.
+    /// Stores a parameter's new value. New names are ignored when there are 256.
     pub fn set_parameter(&mut self, name: &[u8], value: &[u8]) {
         let name = String::from_utf8_lossy(name);
         let value = String::from_utf8_lossy(value).into_owned();
@@ -186,7 +186,7 @@ impl Startup {
     /// Appends the first message.
     ///
     /// # Errors
-    /// A parameter holds a zero byte.
+    /// A parameter contains a zero byte.
     pub fn first(&self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
         let params = &self.params;
         let user = [("user", params.user.as_str())];
@@ -200,12 +200,12 @@ impl Startup {
         )
     }
 
-    /// Takes what the server sent, and appends the answers to `out`.
+    /// Processes the server's bytes, and appends the answers to `out`.
     ///
-    /// Consumes all of `input`, or up to and with ReadyForQuery.
+    /// Consumes all of `input`, or up to and including ReadyForQuery.
     ///
     /// # Errors
-    /// The session cannot be started; see [`StartupError`]. The connection is of no more use.
+    /// The session cannot be started; see [`StartupError`]. The connection is unusable.
     pub fn feed(&mut self, input: &mut &[u8], out: &mut Vec<u8>) -> Result<Progress, StartupError> {
         let before = input.len();
         let result = self.advance(input, out);
@@ -216,29 +216,28 @@ impl Startup {
         result
     }
 
-    /// The method by which the server authenticated us, as far as it has asked.
+    /// The authentication method that the server has requested so far.
     pub fn method(&self) -> Option<AuthMethod> {
         self.method
     }
 
-    /// Whether the server asked for a password (and so may have refused the one it got).
+    /// Whether the server requested a password (and so may have refused it).
     pub fn used_password(&self) -> bool {
         use AuthMethod::{Cleartext, Md5, ScramSha256};
         matches!(self.method, Some(Cleartext | Md5 | ScramSha256))
     }
 
-    /// Whether the server was satisfied with who we are: what it refuses after that has other
-    /// reasons.
+    /// Whether the authentication is complete: a later refusal has other reasons.
     pub fn is_authenticated(&self) -> bool {
         matches!(self.auth, Auth::Done)
     }
 
-    /// What the server told so far.
+    /// What the server has reported so far.
     pub fn facts(&self) -> &Facts {
         &self.facts
     }
 
-    /// What the server told; passwords and keys are dropped.
+    /// What the server reported; passwords and keys are dropped.
     pub fn into_facts(self) -> Facts {
         self.facts
     }
@@ -279,8 +278,8 @@ impl Startup {
         }
     }
 
-    /// A server that cannot fork answers `E` and bare text up to a zero byte, whose first letters
-    /// make an impossible length. Anything else is an error.
+    /// A server that cannot fork answers with `E` and bare text up to a zero byte, whose first
+    /// letters form an impossible length. Any other error is returned.
     fn try_refusal(&mut self, error: ProtocolError) -> Result<(), ProtocolError> {
         match error {
             ProtocolError::BadLength { kind: b'E', .. } if !self.begun => {
@@ -300,7 +299,7 @@ fn kept(kind: u8) -> Kept {
     }
 }
 
-/// Collects a refusal in bare text up to its zero byte.
+/// Collects a refusal as bare text up to its zero byte.
 fn refusal(text: &mut Vec<u8>, input: &mut &[u8]) -> Result<Progress, StartupError> {
     text.extend_from_slice(input);
     *input = &[];

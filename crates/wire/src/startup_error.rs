@@ -5,20 +5,20 @@ use std::fmt;
 use crate::error::{EncodeError, ProtocolError, ServerError};
 use crate::scram::ScramError;
 
-/// A way to authenticate that the server can ask for.
+/// An authentication method that the server can request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum AuthMethod {
-    /// Nothing is asked.
+    /// No authentication.
     Trust,
-    /// The password itself.
+    /// The password in clear text.
     Cleartext,
-    /// Salted md5.
+    /// The password with a salted md5 hash.
     Md5,
     /// SCRAM-SHA-256, plain or with channel binding.
     ScramSha256,
-    /// Kerberos 4 and 5 of old servers.
+    /// Kerberos 4 and 5, of old servers.
     Kerberos,
-    /// crypt() of old servers.
+    /// crypt(), of old servers.
     Crypt,
     /// Credentials over a unix socket, of old servers.
     ScmCredential,
@@ -26,13 +26,13 @@ pub enum AuthMethod {
     Gss,
     /// SSPI.
     Sspi,
-    /// A number that is not known.
+    /// An unknown number.
     Other(u32),
 }
 
 impl AuthMethod {
-    /// The method of an AuthenticationRequest's number; `None` for the numbers that go on with
-    /// a method.
+    /// The method for the number in an AuthenticationRequest; `None` for numbers that continue a
+    /// method.
     pub(crate) fn from_code(code: u32) -> Option<AuthMethod> {
         Some(match code {
             0 => AuthMethod::Trust,
@@ -55,37 +55,37 @@ impl AuthMethod {
 pub enum StartupError {
     /// The server refused.
     Server(Box<ServerError>),
-    /// The server refused in bare text, as its parent process does when it cannot fork.
+    /// The server refused as bare text, as the postmaster does when it cannot fork.
     Refused(String),
-    /// The server asks for a password and there is none.
+    /// The server requests a password and there is none.
     PasswordRequired,
-    /// The server asks for a method that `require_auth` does not allow, or for none.
+    /// The server requests a method that `require_auth` does not allow, or no authentication.
     AuthNotAllowed {
-        /// The parameter.
+        /// The value of the parameter.
         required: String,
-        /// What the server does.
+        /// What the server requests.
         why: String,
     },
-    /// The server asks for a method that is not supported.
+    /// The server requests a method that is not supported.
     UnsupportedAuth(AuthMethod),
-    /// The server offers no SASL mechanism that is supported; its own list.
+    /// The server offers only SASL mechanisms that are not supported; its list.
     UnsupportedMechanisms(Vec<String>),
-    /// The server offers SCRAM-SHA-256-PLUS though the connection is not encrypted: somebody may
-    /// sit in between.
+    /// The server offers SCRAM-SHA-256-PLUS although the connection is not encrypted: an attacker
+    /// may be in between.
     PlusWithoutTls,
     /// Channel binding is required and the connection is not encrypted.
     BindingWithoutTls,
-    /// Channel binding is required and the server's list has no mechanism that binds.
+    /// Channel binding is required, and the server's list has no mechanism that supports it.
     BindingNotOffered,
-    /// Channel binding is required and the server asks for a method that cannot bind.
+    /// Channel binding is required, and the server requests a method that does not support it.
     BindingUnsupported,
-    /// Channel binding is required and the server was satisfied without.
+    /// Channel binding is required, and the server completed the authentication without it.
     NotBound,
-    /// The signature of the server's certificate has no hash to bind by.
+    /// The signature algorithm of the server's certificate has no hash for channel binding.
     NoBindingHash,
     /// SCRAM failed, or the server could not prove that it knows the password.
     Scram(ScramError),
-    /// Not the protocol, or not what may come at this point.
+    /// The bytes are not the protocol, or a message that is not allowed at this point.
     Protocol(ProtocolError),
     /// A parameter or the password cannot be sent.
     Encode(EncodeError),

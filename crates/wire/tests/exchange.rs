@@ -1,4 +1,4 @@
-//! Answers as a server sends them, whole, cut anywhere, and broken.
+//! Answers of a server: complete, cut at any position, and broken.
 
 mod common;
 
@@ -33,7 +33,7 @@ fn select_only() -> Vec<u8> {
     .concat()
 }
 
-/// One of everything.
+/// One message of each kind.
 fn everything() -> Vec<u8> {
     [
         message(b'1', b""),
@@ -306,7 +306,7 @@ fn malformed_bodies_are_refused() {
     }
 }
 
-/// A message that may come in an answer.
+/// A message that may be part of an answer.
 fn any_message() -> impl Strategy<Value = Vec<u8>> {
     let value = proptest::option::of(proptest::collection::vec(any::<u8>(), 0..40));
     prop_oneof![
@@ -356,7 +356,7 @@ proptest! {
         cut in 0usize..400,
     ) {
         let (a, b) = stream.split_at(cut.min(stream.len()));
-        // The two ways of reading must agree, whatever comes of it.
+        // Both ways of reading must have the same result.
         prop_assert_eq!(
             replies(&mut capturing(), &[a, b]),
             replies(&mut capturing(), &[&stream])

@@ -1,4 +1,4 @@
-//! Session starts against scripted servers, also hostile ones.
+//! Session starts with scripted servers, including hostile ones.
 
 mod common;
 
@@ -23,7 +23,7 @@ fn params(password: Option<&str>) -> StartupParams {
     }
 }
 
-/// Feeds one message after the other; gives the last progress and all answers.
+/// Passes the messages one after the other; returns the last progress and all answers.
 fn play(startup: &mut Startup, messages: &[Vec<u8>]) -> Result<(Progress, Vec<u8>), StartupError> {
     let mut out = Vec::new();
     let mut progress = Progress::NeedMore;
@@ -126,7 +126,7 @@ fn cleartext_and_md5() {
     assert_eq!((out[0], out.len()), (b'p', 5 + 35 + 1));
 }
 
-/// What a server with this password does in SCRAM; `forge` breaks its proof.
+/// The SCRAM messages of a server with this password; `forge` invalidates its proof.
 fn scram_server(startup: &mut Startup, password: &[u8], forge: bool) -> Result<(), StartupError> {
     let mut out = Vec::new();
     let offer = auth(10, b"SCRAM-SHA-256\0\0");
@@ -252,7 +252,7 @@ fn refusals_of_the_server() {
         }
         other => panic!("not refused: {other:?}"),
     }
-    // A parent process that cannot fork says so without a length.
+    // The postmaster sends this message without a length when it cannot fork.
     let bare = b"Ecould not fork new process for connection: Resource temporarily unavailable\n\0";
     for cut in 0..bare.len() {
         let (a, b) = bare.split_at(cut);

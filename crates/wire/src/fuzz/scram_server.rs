@@ -1,4 +1,4 @@
-//! The server's half of SCRAM from fuzzed bytes: right most of the time, so that the client's
+//! The server's side of SCRAM from fuzzed bytes: correct most of the time, so that the client's
 //! last steps are reached.
 
 use std::borrow::Cow;
@@ -10,15 +10,15 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use super::{PASSWORD, stream};
 use crate::scram::{MAX_ITERATIONS, server_signature};
 
-/// Stands before the nonce in the client's first message, without a user's name.
+/// Comes before the nonce in the client's first message, without a user's name.
 const BARE: &str = "n=,r=";
-/// Stands before the nonce in its last one, without channel binding.
+/// Comes before the nonce in the client's last message, without channel binding.
 const ANSWER: &str = "c=biws,r=";
 const NONCE_CHARS: usize = 24;
 const FIRST: &[u8] = &[0, 0, 0, 11];
 const LAST: &[u8] = &[0, 0, 0, 12];
 
-/// What was sent, as far as the signature needs it.
+/// The parts of the messages so far that the signature needs.
 #[derive(Default)]
 pub struct ScramServer {
     first: String,
@@ -27,14 +27,14 @@ pub struct ScramServer {
 }
 
 impl ScramServer {
-    /// Body of AuthenticationSASLContinue.
+    /// The body of AuthenticationSASLContinue.
     pub fn first(&mut self, u: &mut Unstructured<'_>, got: &[u8]) -> Result<Vec<u8>> {
         if u.ratio(1, 16)? {
             return Ok([FIRST, stream::few_bytes(u, 24)?].concat());
         }
         let nonce = nonce(got);
         self.salt = stream::few_bytes(u, 6)?.to_vec();
-        // enough to be refused, or few enough for a quick answer
+        // so many that they are refused, or few enough for a fast answer
         self.iterations = match u.ratio(1, 8)? {
             true => u.int_in_range(MAX_ITERATIONS + 1..=u32::MAX)?,
             false => u.int_in_range(0..=9)?,
@@ -48,7 +48,7 @@ impl ScramServer {
         Ok([FIRST, self.first.as_bytes()].concat())
     }
 
-    /// Body of AuthenticationSASLFinal.
+    /// The body of AuthenticationSASLFinal.
     pub fn last(&mut self, u: &mut Unstructured<'_>, got: &[u8]) -> Result<Vec<u8>> {
         if u.ratio(1, 8)? || self.iterations > MAX_ITERATIONS {
             return Ok([LAST, stream::few_bytes(u, 24)?].concat());
@@ -64,7 +64,7 @@ impl ScramServer {
     }
 }
 
-/// The client's nonce in what it sent.
+/// The client's nonce in its message.
 fn nonce(got: &[u8]) -> Cow<'_, str> {
     let found = got
         .windows(BARE.len())

@@ -1,16 +1,16 @@
-//! The server's messages from fuzzed bytes: mostly well formed, so that they reach deep.
+//! The server's messages from fuzzed bytes: mostly well-formed, so that they reach deep states.
 
 use arbitrary::{Result, Unstructured};
 
-/// Types of messages, those after start-up; the ones that decide most come often.
+/// Types of messages after start-up; those with the most effect occur often.
 pub const RUNNING: &[u8] = b"ZZZCDTEENSGHWIs123ntAVdcRKv";
-/// A length is wrong, a body broken or a type unknown in one of so many messages.
+/// How many messages there are for each one with a wrong length, a broken body or an unknown type.
 const SELDOM: u16 = 24;
 
 /// Appends a message of one of these types.
 ///
 /// # Errors
-/// The fuzzed bytes do not reach; nothing was appended.
+/// There are not enough fuzzed bytes; nothing was appended.
 pub fn message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let kind = match u.ratio(1, SELDOM)? {
         true => u.arbitrary()?,
@@ -33,7 +33,7 @@ pub fn message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Res
 /// Appends a well-formed message of one of these types.
 ///
 /// # Errors
-/// The fuzzed bytes do not reach; nothing was appended.
+/// There are not enough fuzzed bytes; nothing was appended.
 #[allow(dead_code, reason = "not everybody who includes this file needs it")]
 pub fn sound_message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) -> Result<()> {
     let kind = *u.choose(kinds)?;
@@ -41,17 +41,17 @@ pub fn sound_message(u: &mut Unstructured<'_>, kinds: &[u8], out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// Appends a message with its right length.
+/// Appends a message with the correct length.
 pub fn framed(kind: u8, body: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&(body.len() as u32 + 4).to_be_bytes());
     out.extend_from_slice(body);
 }
 
-/// At most so many bytes.
+/// Takes at most `most` bytes.
 ///
 /// # Errors
-/// The fuzzed bytes do not reach.
+/// There are not enough fuzzed bytes.
 pub fn few_bytes<'a>(u: &mut Unstructured<'a>, most: usize) -> Result<&'a [u8]> {
     let length = u.int_in_range(0..=most)?.min(u.len());
     u.bytes(length)
@@ -121,7 +121,7 @@ fn description(u: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// Fields of an error or a notice.
+/// The fields of an error or a notice.
 fn fields(u: &mut Unstructured<'_>, body: &mut Vec<u8>) -> Result<()> {
     let severities = ["ERROR", "FATAL", "NOTICE", "PANIC"];
     let codes = ["40001", "40P01", "23505", "57P01", "4000", "\u{e9}"];

@@ -1,7 +1,7 @@
-//! The server's messages, written by hand.
+//! Hand-written encodings of the server's messages.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-/// A message: type, length, body.
+/// A message with type, length and body.
 pub fn message(kind: u8, body: &[u8]) -> Vec<u8> {
     let mut out = vec![kind];
     out.extend_from_slice(&u32::try_from(body.len() + 4).expect("short").to_be_bytes());
