@@ -1,4 +1,4 @@
-//! Connecting: hosts in turn, addresses of each, authentication.
+//! Tries to connect: the hosts in turn, the addresses of each, and the authentication.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -20,7 +20,7 @@ use crate::stream::{RECEIVE_BYTES, Stream};
 use crate::tls::TlsError;
 
 impl Cause {
-    /// What is tried after this: another address, another host, or nothing.
+    /// What to try next: another address, another host, or nothing.
     fn next(&self) -> Next {
         match self {
             Cause::Connect { .. } | Cause::Timeout => Next::Address,
@@ -41,17 +41,17 @@ enum Next {
     Nothing,
 }
 
-/// An address of a host, and how messages name it.
+/// An address of a host, with its name in messages.
 struct Target {
     endpoint: Endpoint,
     what: String,
 }
 
 impl Session {
-    /// Connects to the first host that has a session of the kind wanted.
+    /// Connects to the first host that offers a session of the requested kind.
     ///
     /// # Errors
-    /// None has; every attempt with its reason.
+    /// No host does; the error has every attempt with its reason.
     pub fn connect(params: &Params) -> Result<Session, ConnectError> {
         connect(params)
     }
@@ -60,7 +60,7 @@ impl Session {
 /// Tries the hosts in turn.
 fn connect(params: &Params) -> Result<Session, ConnectError> {
     let wanted = params.target_session_attrs;
-    // A second round takes what the first would not.
+    // the second round accepts what the first one rejected
     let rounds = match wanted {
         TargetSessionAttrs::PreferStandby => {
             &[TargetSessionAttrs::Standby, TargetSessionAttrs::Any][..]
@@ -106,7 +106,7 @@ fn try_host(
     Err(Next::Host)
 }
 
-/// Tries the ways to one address in turn.
+/// Tries the allowed encryptions for one address in turn.
 fn try_target(
     params: &Params,
     host: &Host,
@@ -197,7 +197,7 @@ pub(crate) fn open(
     Ok(stream)
 }
 
-/// Exchanges messages until the session is ready; gives what came after that.
+/// Exchanges messages until the session is ready; returns the bytes that came after that.
 fn start(
     stream: &mut Stream,
     startup: &mut Startup,
@@ -215,7 +215,8 @@ fn start(
     loop {
         let sent = send_all(stream, &out, patience);
         out.clear();
-        // A server that refuses at once may close before it has read; its reason is worth more.
+        // A server that refuses immediately may close before it has read everything; its error
+        // message is more useful than the broken connection.
         let received = receive(stream, &mut buffer, patience);
         let bytes = match (sent, received) {
             (_, Ok(bytes)) if bytes > 0 => bytes,
@@ -255,7 +256,8 @@ pub(crate) fn receive(
     patience: &Patience,
 ) -> Result<usize, Cause> {
     loop {
-        // one who never stops to send is never waited for
+        // checked for every message, because a server that never stops sending would otherwise
+        // escape the limit
         patience.slice().map_err(io_cause)?;
         match stream.try_recv(buffer) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -279,7 +281,7 @@ pub(crate) fn io_cause(error: io::Error) -> Cause {
     }
 }
 
-/// The addresses of a host.
+/// Looks up the addresses of a host.
 fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
     if let Some(path) = host.socket() {
         return Ok(vec![Target {
@@ -316,7 +318,7 @@ fn targets(host: &Host) -> Result<Vec<Target>, Cause> {
     Ok(addresses.map(target).collect())
 }
 
-/// What the resolver said, without what Rust puts before it.
+/// The resolver's message, without the prefix that Rust adds.
 fn resolver_message(error: &io::Error) -> String {
     let text = system_message(error);
     let prefix = "failed to lookup address information: ";
@@ -331,13 +333,13 @@ fn in_order(params: &Params) -> Vec<&Host> {
     hosts
 }
 
-/// Fisher and Yates' shuffle. Without randomness the order stays as it is.
+/// Fisher-Yates shuffle. Without randomness the order stays as it is.
 fn shuffle<T>(items: &mut [T]) {
     for last in (1..items.len()).rev() {
         let Ok(random) = getrandom::u64() else {
             return;
         };
-        // The bias of the remainder is beyond notice for lists of hosts.
+        // The bias of the remainder is negligible for lists of hosts.
         let other = random % (last as u64 + 1);
         items.swap(last, other as usize);
     }
@@ -358,7 +360,7 @@ fn check_peer(stream: &Stream, user: &str) -> Result<(), Cause> {
     }
 }
 
-/// Whether the session is of the kind that is wanted.
+/// Checks that the session is of the requested kind.
 fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), Cause> {
     use TargetSessionAttrs::{Any, PreferStandby, Primary, ReadOnly, ReadWrite, Standby};
     let (parameter, query) = match wanted {
@@ -370,7 +372,7 @@ fn check_kind(session: &mut Session, wanted: TargetSessionAttrs) -> Result<(), C
         Primary | Standby => ("in_hot_standby", "SELECT pg_catalog.pg_is_in_recovery()"),
     };
     let on = match session.parameter(parameter).map(|value| value == "on") {
-        // From PostgreSQL 14 on the server tells by itself.
+        // From PostgreSQL 14 on the server reports this without a query.
         Some(on) => {
             let standby = session.parameter("in_hot_standby") == Some("on");
             on || (matches!(wanted, ReadWrite | ReadOnly) && standby)

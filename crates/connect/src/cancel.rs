@@ -15,22 +15,22 @@ use crate::hosts::Endpoint;
 use crate::params::Params;
 use crate::patience::Patience;
 
-/// Requests that are under way at the same time: each takes a few round trips, and the server forks
-/// for each.
+/// How many requests run at the same time: each takes a few round trips, and the server forks for
+/// each.
 const AT_ONCE: usize = 32;
-/// Bytes of what the server may say to a request; they are ignored.
+/// How many bytes of the server's answer to a request are read; they are ignored.
 const ANSWER_BYTES: usize = 512;
 
 impl CancelToken {
     /// Asks the server to cancel the statement, and waits until it has passed the request on.
     ///
     /// The request goes to the address of the session, over TLS if the session does, and with the
-    /// parameters by which the session was made. Whether a statement was cancelled shows in the
-    /// session: a request that comes between two statements has no effect.
+    /// parameters by which the session was made. The session shows whether a statement was
+    /// cancelled: a request that arrives between two statements has no effect.
     ///
     /// # Errors
-    /// There is no connection, its encryption fails, or `patience` ends before the server has closed
-    /// the connection.
+    /// There is no connection, its encryption fails, or `patience` ends before the server has
+    /// closed the connection.
     pub fn send(&self, params: &Params, patience: &Patience) -> Result<(), Cause> {
         let Some(host) = params.hosts.get(usize::from(self.host)) else {
             return Err(Cause::Closed);
@@ -50,7 +50,7 @@ impl CancelToken {
             Key::Long(key) => key,
         };
         let mut message = Vec::new();
-        // a key that came in a message fits into one
+        // a key from a message is short enough
         frontend::cancel_request(&mut message, self.pid, key).map_err(|_| Cause::Closed)?;
         send_all(&mut stream, &message, patience)?;
         let mut ignored = [0; ANSWER_BYTES];
@@ -58,18 +58,18 @@ impl CancelToken {
             match receive(&mut stream, &mut ignored, patience) {
                 Ok(1..) => {}
                 Err(cause @ (Cause::Timeout | Cause::Interrupted)) => return Err(cause),
-                // however it closes the connection, it has read the request
+                // however it closes the connection, the server has read the request
                 Ok(0) | Err(_) => return Ok(()),
             }
         }
     }
 }
 
-/// Sends the requests of `tokens`, several at a time; those whose number `is_wanted` refuses by the
-/// time that their turn comes are left out. Returns when all are sent or `patience` ends.
+/// Sends the requests of `tokens`, several at a time; a request is left out if `is_wanted` returns
+/// false for its number when its turn comes. Returns when all are sent or `patience` ends.
 ///
 /// # Errors
-/// One of those of [`CancelToken::send`]; the other requests are sent all the same.
+/// One of the errors of [`CancelToken::send`]; the other requests are sent nevertheless.
 pub fn cancel_all(
     params: &Params,
     tokens: &[&CancelToken],
@@ -99,7 +99,7 @@ pub fn cancel_all(
         for _ in 1..AT_ONCE.min(tokens.len()) {
             let helper = thread::Builder::new().name("cancelling".into());
             if helper.spawn_scoped(scope, work).is_err() {
-                // this thread does the work, with as many helpers as there are
+                // the threads that have started do the work
                 break;
             }
         }

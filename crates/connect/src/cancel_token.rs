@@ -1,4 +1,4 @@
-//! What it takes to cancel a session's statement: its address and its key.
+//! The data that a cancel request needs: a session's address and its key.
 
 use std::fmt;
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -8,26 +8,28 @@ use pgdyno_wire::startup::CancelKey;
 use crate::hosts::{Endpoint, Host};
 use crate::params::Params;
 
-/// What cancels the statement that a session runs. It is small, as a load has one for each session.
+/// Identifies a session's statement for a cancel request. It is small, because a load has one for
+/// each session.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CancelToken {
     pub(crate) pid: u32,
     pub(crate) key: Key,
     pub(crate) address: Address,
-    /// Place of the session's host among those of the parameters.
+    /// Index of the session's host among those of the parameters.
     pub(crate) host: u16,
     pub(crate) is_encrypted: bool,
 }
 
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Key {
-    /// Protocol 3.0.
+    /// A key of protocol 3.0.
     Four([u8; 4]),
-    /// Protocol 3.2.
+    /// A key of protocol 3.2.
     Long(Box<[u8]>),
 }
 
-/// Where the session is. A name may have several addresses, and only one of them has the session.
+/// The address of the session. A name may have several addresses, and only one of them has the
+/// session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Address {
     /// The socket of the host.
@@ -47,7 +49,7 @@ impl fmt::Debug for CancelToken {
 }
 
 impl CancelToken {
-    /// For a session at `endpoint` of `host`, one of those of `params`.
+    /// A token for a session at `endpoint` of `host`, which is one of the hosts of `params`.
     pub(crate) fn new(
         params: &Params,
         host: &Host,

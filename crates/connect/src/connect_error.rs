@@ -1,4 +1,4 @@
-//! Why there is no session: every attempt with its reason.
+//! The error of a failed connection: every attempt with its reason.
 
 use std::fmt;
 use std::io;
@@ -10,67 +10,68 @@ use crate::param_error::system_message;
 use crate::session_error::CLOSED;
 use crate::tls::TlsError;
 
-/// No session: every attempt with its reason. Displayed as libpq does, an attempt a line or more.
+/// A failed connection, with the reason of every attempt. Displayed as libpq does, with at least
+/// one line for each attempt.
 #[derive(Debug)]
 pub struct ConnectError {
-    /// What was tried, in order; at least one.
+    /// The attempts in order; at least one.
     pub attempts: Vec<Attempt>,
 }
 
 /// One attempt at one address.
 #[derive(Debug)]
 pub struct Attempt {
-    /// What was tried, as `connection to server at "host" (address), port 5432 failed: `; empty
-    /// when no address was found.
+    /// The beginning of the message, `connection to server at "host" (address), port 5432 failed:
+    /// `; empty when no address was found.
     pub what: String,
-    /// Why it failed.
+    /// The reason of the failure.
     pub cause: Cause,
 }
 
 /// Why an attempt failed.
 #[derive(Debug)]
 pub enum Cause {
-    /// The name of the host has no address, or none can be found now.
+    /// The name of the host has no address, or the lookup failed.
     Resolve {
-        /// The name.
+        /// The name of the host.
         name: String,
-        /// What the resolver said.
+        /// The resolver's message.
         why: String,
     },
-    /// No connection to a unix socket or by TCP.
+    /// The unix socket or the TCP address refused the connection.
     Connect {
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
-        /// Whether it was a unix socket.
+        /// Whether the attempt used a unix socket.
         unix: bool,
     },
-    /// Connected, and then sending or receiving failed.
+    /// Sending or receiving failed after the connection was made.
     Io(io::Error),
-    /// `connect_timeout` has passed.
+    /// The attempt took longer than `connect_timeout`.
     Timeout,
-    /// Connecting was interrupted.
+    /// The attempt was interrupted.
     Interrupted,
     /// The server closed the connection before the session was ready.
     Closed,
-    /// The server or the protocol refused.
+    /// The server or the protocol refused the session.
     Startup {
         /// The refusal.
         error: StartupError,
-        /// The file that the refused password came from.
+        /// The file that contains the refused password.
         password_file: Option<PathBuf>,
     },
     /// The connection could not be encrypted.
     Tls(TlsError),
-    /// The session is not of the kind wanted by `target_session_attrs`.
+    /// The session is not of the kind that `target_session_attrs` requires.
     WrongKind(&'static str),
-    /// What its kind is could not be asked.
+    /// The query for the session's kind failed.
     Kind(String),
-    /// The server runs as another user than `requirepeer`; the whole message.
+    /// The server does not run as the user of `requirepeer`; the whole message.
     WrongPeer(String),
 }
 
 impl ConnectError {
-    /// The server's own error, if the last attempt ended by one.
+    /// The server's own error, if the last attempt ended with one.
     pub fn server_error(&self) -> Option<&ServerError> {
         match &self.attempts.last()?.cause {
             Cause::Startup {
@@ -81,7 +82,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether it was interrupted.
+    /// Whether the attempt was interrupted.
     pub fn is_interrupted(&self) -> bool {
         let last = self.attempts.last();
         last.is_some_and(|attempt| matches!(attempt.cause, Cause::Interrupted))

@@ -4,8 +4,8 @@ use crate::keyword::{self, Settings};
 use crate::param_error::ParamError;
 use crate::uri;
 
-/// Whether a text that stands for a database is a connection string, as libpq tells them apart: it
-/// has a URI's beginning, or an equals sign anywhere.
+/// Whether a text in place of a database name is a connection string, by libpq's rule: it begins
+/// like a URI, or contains an equals sign.
 pub fn is_conninfo(text: &str) -> bool {
     uri::is_uri(text) || text.contains('=')
 }
@@ -22,8 +22,8 @@ pub fn parse(text: &str) -> Result<Settings, ParamError> {
     }
 }
 
-/// Reads `keyword = value` pairs: spaces around the equals sign are allowed, values with spaces
-/// stand in single quotes, a backslash takes the next character as it is.
+/// Reads `keyword = value` pairs: spaces around the equals sign are allowed, values with spaces are
+/// in single quotes, and a backslash escapes the next character.
 fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
     let mut settings = Settings::default();
     let mut rest = text.trim_start_matches(is_space);
@@ -31,7 +31,7 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
     while !rest.is_empty() {
         let end = rest.find(|c| c == '=' || is_space(c)).unwrap_or(rest.len());
         let name = &rest[..end];
-        // What follows a password may be more of it, by somebody who forgot the quotes.
+        // The text after a password may be a part of it whose quotes were forgotten.
         let unknown = keyword::find(name).is_none();
         let shown = if after_secret && unknown { "***" } else { name };
         let after = rest[end..].trim_start_matches(is_space);
@@ -51,7 +51,7 @@ fn parse_pairs(text: &str) -> Result<Settings, ParamError> {
     Ok(settings)
 }
 
-/// Takes a value off the front, in quotes or up to a space.
+/// Takes a value off the front: in quotes, or up to a space.
 fn take_value(text: &str) -> Result<(String, &str), ParamError> {
     let (quoted, body) = match text.strip_prefix('\'') {
         Some(body) => (true, body),
@@ -80,7 +80,7 @@ fn is_space(c: char) -> bool {
     matches!(c, ' ' | '\t' | '\n' | '\r' | '\x0b' | '\x0c')
 }
 
-/// Writes a value so that it can stand in a connection string.
+/// Quotes a value for a connection string.
 pub(crate) fn quote(value: &str) -> String {
     let plain = !value.is_empty() && !value.contains(|c| is_space(c) || c == '\'' || c == '\\');
     if plain {

@@ -1,4 +1,4 @@
-//! COPY FROM STDIN.
+//! Sends data with COPY FROM STDIN.
 
 use std::io;
 
@@ -8,18 +8,18 @@ use crate::message_stream::Event;
 use crate::session::Session;
 use crate::session_error::SessionError;
 
-/// Bytes collected before they are sent.
+/// How many bytes are collected before they are sent.
 const BUFFER_BYTES: usize = 256 * 1024;
-/// Type and length of CopyData.
+/// Length of the type and the length of a CopyData message.
 const HEADER_BYTES: usize = 5;
-/// Longest CopyData that is made: far below the protocol's bound.
+/// Longest CopyData message that is sent; far below the protocol's limit.
 const MAX_FRAME_BYTES: usize = 64 * 1024 * 1024;
 
 impl Session {
     /// Starts a `COPY ... FROM STDIN`, a single statement.
     ///
     /// # Errors
-    /// The server refused it, it is no such statement, or the connection is gone.
+    /// The server refused it, it is another kind of statement, or the connection is lost.
     pub fn copy_in(&mut self, sql: &str) -> Result<CopyIn<'_>, SessionError> {
         self.send_query(sql)?;
         let mut failure = None;
@@ -41,16 +41,16 @@ impl Session {
     }
 }
 
-/// A COPY under way: takes the stream of its data in pieces of any size.
+/// A COPY in progress: accepts its data in pieces of any size.
 ///
-/// It must come to [`CopyIn::finish`] or [`CopyIn::abort`]; when it is dropped before, the session
-/// is unusable and the server gives the COPY up once the session is dropped too.
+/// The caller must call [`CopyIn::finish`] or [`CopyIn::abort`]; if it is dropped before, the
+/// session is unusable, and the server aborts the COPY when the session is dropped, too.
 #[derive(Debug)]
 pub struct CopyIn<'a> {
     session: &'a mut Session,
-    /// Place for a header, and the data after it.
+    /// Room for a header, followed by the data.
     frame: Vec<u8>,
-    /// Whether the server still wants data.
+    /// Whether the server still accepts data.
     open: bool,
 }
 
@@ -68,14 +68,14 @@ impl<'a> CopyIn<'a> {
     /// Adds data.
     ///
     /// # Errors
-    /// The server has refused what was sent before, or the connection is gone. The COPY is then
-    /// over, and every further call gives [`SessionError::Unusable`].
+    /// The server has refused earlier data, or the connection is lost. The COPY is then over, and
+    /// every further call returns [`SessionError::Unusable`].
     pub fn write(&mut self, data: &[u8]) -> Result<(), SessionError> {
         self.write_with(|buffer| buffer.extend_from_slice(data))
     }
 
-    /// Adds data in place: `fill` appends to the buffer, best a number of rows at a time, and
-    /// leaves alone what is in it.
+    /// Adds data in place: `fill` appends to the buffer, preferably several rows at a time, and
+    /// must not change its contents.
     ///
     /// # Errors
     /// As [`CopyIn::write`].
@@ -92,10 +92,10 @@ impl<'a> CopyIn<'a> {
         result
     }
 
-    /// Ends the COPY; gives the rows that were copied.
+    /// Ends the COPY; returns the number of rows that were copied.
     ///
     /// # Errors
-    /// The server refused the data, or the connection is gone.
+    /// The server refused the data, or the connection is lost.
     pub fn finish(mut self) -> Result<u64, SessionError> {
         if !self.open {
             return Err(SessionError::Unusable);
@@ -107,10 +107,10 @@ impl<'a> CopyIn<'a> {
         self.outcome()
     }
 
-    /// Makes the COPY fail, for this reason. The session goes on.
+    /// Makes the COPY fail with this reason. The session remains usable.
     ///
     /// # Errors
-    /// The connection is gone, or the reason holds a zero byte.
+    /// The connection is lost, or the reason contains a zero byte.
     pub fn abort(mut self, reason: &str) -> Result<(), SessionError> {
         if !self.open {
             return Ok(());
@@ -122,17 +122,17 @@ impl<'a> CopyIn<'a> {
         }
     }
 
-    /// Sends what was collected, unless the server has refused the data before.
+    /// Sends the collected data, unless the server has refused earlier data.
     fn flush(&mut self) -> Result<(), SessionError> {
         if self.session.refusal_waits()? {
-            // The server has left the COPY by itself: only its answer is to be read.
+            // The server has ended the COPY, so only its answer is left to read.
             return Err(self.outcome().err().unwrap_or(SessionError::Unexpected(
                 "could not go on with COPY: the server ended it",
             )));
         }
         let data_bytes = self.frame.len().saturating_sub(HEADER_BYTES);
         if (1..=MAX_FRAME_BYTES).contains(&data_bytes) {
-            // One message, in place.
+            // the header is filled in, so that one message is sent without a copy
             let header = header(data_bytes);
             for (place, byte) in self.frame.iter_mut().zip(header) {
                 *place = byte;
@@ -149,7 +149,7 @@ impl<'a> CopyIn<'a> {
         Ok(())
     }
 
-    /// Reads to the end of the answer.
+    /// Reads up to the end of the answer.
     fn outcome(&mut self) -> Result<u64, SessionError> {
         let mut copied = 0;
         let mut failure = None;
@@ -169,7 +169,7 @@ impl<'a> CopyIn<'a> {
     }
 }
 
-/// The header of CopyData with so many bytes, at most [`MAX_FRAME_BYTES`].
+/// The header of a CopyData message with this many bytes, at most [`MAX_FRAME_BYTES`].
 fn header(data_bytes: usize) -> [u8; HEADER_BYTES] {
     let [l0, l1, l2, l3] = (data_bytes as u32 + 4).to_be_bytes();
     [b'd', l0, l1, l2, l3]
@@ -181,7 +181,7 @@ impl io::Write for CopyIn<'_> {
         Ok(data.len())
     }
 
-    /// Does nothing: data goes out when there is enough of it, and by [`CopyIn::finish`].
+    /// Does nothing: data is sent when there is enough of it, and by [`CopyIn::finish`].
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Which connections are encrypted: the ways that `sslmode` allows, and which comes after which.
+//! Which connections are encrypted: the attempts that `sslmode` allows, and their order.
 
 use pgdyno_wire::binding::Channel;
 use pgdyno_wire::{SqlState, Startup, StartupError};
@@ -11,26 +11,26 @@ use crate::patience::Patience;
 use crate::stream::Stream;
 use crate::tls::{Negotiated, TlsError, negotiate};
 
-/// A way to connect to an address.
+/// An encryption for an attempt to connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     /// Without TLS.
     Plain,
-    /// With TLS if the server has it.
+    /// With TLS if the server supports it.
     TlsIfThere,
     /// With TLS.
     Tls,
 }
 
-/// Why a way did not lead to a session.
+/// Why an attempt failed.
 pub(crate) struct Failure {
     pub cause: Cause,
-    /// Whether another way to the same address might do.
+    /// Whether an attempt with another encryption may succeed at the same address.
     pub is_ways: bool,
 }
 
 impl Failure {
-    /// No other way would do better.
+    /// A failure that another encryption would not avoid.
     pub fn last(cause: Cause) -> Self {
         Failure {
             cause,
@@ -39,7 +39,7 @@ impl Failure {
     }
 }
 
-/// The ways to try, in turn.
+/// The encryptions to try, in order.
 pub(crate) fn ways(mode: SslMode, unix: bool) -> &'static [Way] {
     match mode {
         _ if unix => &[Way::Plain],
@@ -50,7 +50,7 @@ pub(crate) fn ways(mode: SslMode, unix: bool) -> &'static [Way] {
     }
 }
 
-/// Goes the first steps of a way: the stream that messages go through, and what it is.
+/// Encrypts a connection as required; returns the stream for messages, and its kind.
 pub(crate) fn take(
     params: &Params,
     host: &Host,
@@ -81,8 +81,8 @@ fn is_of_tls(cause: &Cause) -> bool {
     }
 }
 
-/// Whether the server might have answered otherwise over another way. It might before it knew who
-/// we are: pg_hba.conf may have a line for one way only.
+/// Whether the server might have answered differently with another encryption. It might before it
+/// knew the user, because pg_hba.conf may have a line for one kind of connection only.
 pub(crate) fn may_matter(error: &StartupError, startup: &Startup) -> bool {
     match error {
         StartupError::Server(error) => {
@@ -93,7 +93,8 @@ pub(crate) fn may_matter(error: &StartupError, startup: &Startup) -> bool {
     }
 }
 
-/// Without TLS no server asks for our certificate, as it must with `sslcertmode=require`.
+/// With `sslcertmode=require`, the server must ask for our certificate, which it cannot do without
+/// TLS.
 pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result<(), Cause> {
     if params.tls.certificate_mode == SslCertMode::Require && !stream.is_encrypted() {
         let text = "server did not request an SSL certificate";
@@ -102,7 +103,7 @@ pub(crate) fn check_certificate_mode(params: &Params, stream: &Stream) -> Result
     Ok(())
 }
 
-/// Encrypts a connection beside a session, to the same host as the session's and with its parameters.
+/// Encrypts an additional connection to a session's host, with the parameters of the session.
 ///
 /// # Errors
 /// The server has no TLS now, the handshake fails, or its certificate is not to be trusted.

@@ -1,4 +1,4 @@
-//! What parameters may be taken from besides the command line: variables, the user, the home.
+//! The environment in which parameters are resolved: variables, the user, the home directory.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use nix::unistd::{Uid, User};
 
 use crate::param_error::ParamError;
 
-/// Where servers put their sockets when nobody says otherwise: Debian's place, then upstream's.
+/// Default directories of server sockets: Debian's, then upstream's.
 const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
-/// Where system-wide configuration is looked for when PGSYSCONFDIR is not set.
+/// Directories of system-wide configuration if PGSYSCONFDIR is not set.
 const SYSTEM_CONFIG_DIRS: [&str; 2] = ["/etc/postgresql-common", "/etc"];
 
-/// Environment variables and what else the system knows about the user, as a value.
+/// Environment variables and what the system knows about the user, as a value.
 #[derive(Clone)]
 pub struct Env {
     vars: HashMap<String, String>,
@@ -20,12 +20,12 @@ pub struct Env {
     socket_dirs: Vec<PathBuf>,
 }
 
-/// Where the name of the user comes from.
+/// The source of the user's name.
 #[derive(Clone)]
 enum UserSource {
-    /// The system's user database, by the effective user ID.
+    /// The system's user database, by effective user ID.
     System,
-    /// Given.
+    /// A fixed name.
     Fixed(String),
 }
 
@@ -51,26 +51,26 @@ impl Env {
         }
     }
 
-    /// The same with a variable set.
+    /// Returns the environment with a variable set.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
         self.vars.insert(name.into(), value.into());
         self
     }
 
-    /// The same with other places for sockets, the most likely first.
+    /// Returns the environment with other socket directories, the most likely first.
     #[must_use]
     pub fn with_socket_dirs(mut self, dirs: impl IntoIterator<Item = PathBuf>) -> Self {
         self.socket_dirs = dirs.into_iter().collect();
         self
     }
 
-    /// A variable.
+    /// The value of a variable.
     pub fn var(&self, name: &str) -> Option<&str> {
         self.vars.get(name).map(String::as_str)
     }
 
-    /// Where sockets may be when no host is given.
+    /// Directories in which sockets may be when no host is given.
     pub fn socket_dirs(&self) -> &[PathBuf] {
         &self.socket_dirs
     }
@@ -86,7 +86,7 @@ impl Env {
         }
     }
 
-    /// The user's home: HOME, else what the user database says.
+    /// The user's home directory: HOME, otherwise that of the user database.
     pub fn home(&self) -> Option<PathBuf> {
         if let Some(home) = self.var("HOME").filter(|home| !home.is_empty()) {
             return Some(PathBuf::from(home));
@@ -110,7 +110,7 @@ impl Env {
 }
 
 impl std::fmt::Debug for Env {
-    /// Names of variables only: values may be passwords.
+    /// Prints only the names of variables, because values may be passwords.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut names: Vec<_> = self.vars.keys().collect();
         names.sort();
@@ -118,7 +118,7 @@ impl std::fmt::Debug for Env {
     }
 }
 
-/// The name of a user by number.
+/// The name of the user with this ID.
 pub(crate) fn name_of(uid: u32) -> Result<String, ParamError> {
     match User::from_uid(Uid::from_raw(uid)) {
         Ok(Some(user)) => Ok(user.name),

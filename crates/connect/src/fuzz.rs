@@ -1,5 +1,5 @@
-//! What must hold whatever stands in a connection string or in libpq's files. The fuzz target
-//! calls it with fuzzed bytes, the test below with every file of its corpus.
+//! Invariants for every connection string and every content of libpq's files. The fuzz target calls
+//! it with fuzzed bytes, and the test below with every file of its corpus.
 
 use std::path::Path;
 
@@ -11,13 +11,13 @@ use crate::pgpass::{Key, PasswordFile};
 use crate::service;
 use crate::uri;
 
-/// Options that name files: what is in them is fuzzed, not where they are.
+/// Options that name files: their contents are fuzzed, not their paths.
 const FILES: [&str; 3] = ["passfile", "service", "servicefile"];
 
-/// Stands in passwords of the corpus, and nowhere else.
+/// Appears in passwords of the corpus, and nowhere else.
 const SECRET: &str = "hunter2";
 
-/// The first byte chooses the reader of the rest.
+/// The first byte chooses how the rest is read.
 pub fn conninfo(data: &[u8]) {
     let Some((&mode, rest)) = data.split_first() else {
         return;
@@ -37,7 +37,7 @@ fn connection_string(text: &str) {
             return assert!(!words.is_empty());
         }
     };
-    // written out again it is the same
+    // written as text and read again, it is the same
     let written: Vec<String> = settings
         .iter()
         .map(|(name, value)| format!("{name}={}", conninfo::quote(value)))
@@ -62,7 +62,7 @@ fn connection_string(text: &str) {
         Err(error) => assert!(!error.to_string().is_empty()),
     }
     if uri::is_uri(text) {
-        // for messages; it must not fail on what the reader refused either
+        // used in messages, so it must not fail on text that the reader refused
         let _ = uri::mask(text);
     }
 }

@@ -8,10 +8,10 @@ use crate::keyword::Settings;
 use crate::param_error::ParamError;
 use crate::secret::Secret;
 
-/// PostgreSQL's port when nobody says otherwise.
+/// PostgreSQL's default port.
 pub const DEFAULT_PORT: u16 = 5432;
 
-/// Where a socket is connected to.
+/// The endpoint of a socket.
 pub(crate) enum Endpoint {
     Unix(PathBuf),
     Tcp(SocketAddr),
@@ -20,18 +20,18 @@ pub(crate) enum Endpoint {
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// A unix socket in one of these directories: the first that has it, else the first that
-    /// exists. More than one only when no host was given.
+    /// A unix socket in one of these directories: the first that contains it, otherwise the first
+    /// that exists. There are several only when no host was given.
     Socket(Vec<PathBuf>),
-    /// A unix socket in the abstract namespace, by its name after the `@`.
+    /// A unix socket in the abstract namespace; the name is the text after the `@`.
     AbstractSocket(String),
-    /// TCP: a name to look up.
+    /// TCP, with a name to look up.
     Name(String),
-    /// TCP: an address, and the name it goes by if one was given.
+    /// TCP, with an address and optionally a name.
     Address {
         /// The address, as it was written.
         address: String,
-        /// The name.
+        /// The name of the host, if one was given.
         name: Option<String>,
     },
 }
@@ -39,18 +39,19 @@ pub enum Place {
 /// One of the hosts to try.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Where it listens.
+    /// Where the server listens.
     pub place: Place,
-    /// Port of TCP, or the number in the socket's name.
+    /// TCP port, or the number in the socket's name.
     pub port: u16,
-    /// The password for it.
+    /// The password for this host.
     pub password: Option<Secret>,
-    /// The password file that the password was found in.
+    /// The password file that contains the password.
     pub password_file: Option<PathBuf>,
 }
 
 impl Host {
-    /// The unix socket to connect to; `None` for TCP. An abstract one begins with `@`.
+    /// The unix socket to connect to; `None` for TCP. The path of an abstract socket begins with
+    /// `@`.
     pub fn socket(&self) -> Option<PathBuf> {
         let name = format!(".s.PGSQL.{}", self.port);
         match &self.place {
@@ -66,7 +67,7 @@ impl Host {
         }
     }
 
-    /// The host as a connection string and messages name it.
+    /// The host as it is written in connection strings and messages.
     pub fn display(&self) -> String {
         match &self.place {
             Place::Socket(dirs) => dirs
@@ -87,13 +88,13 @@ impl Host {
         }
     }
 
-    /// The names by which a password file may know the host, in the order to try them.
+    /// The names under which a password file may list the host, in the order to try them.
     pub(crate) fn password_hosts(&self, env: &Env) -> Vec<String> {
         let mut names = vec![self.display()];
         if let Place::Socket(dirs) = &self.place
             && dirs.iter().all(|dir| env.socket_dirs().contains(dir))
         {
-            // Sockets in a default place go by this name too.
+            // Sockets in a default directory have this name, too.
             names.push("localhost".to_owned());
         }
         names
@@ -103,7 +104,7 @@ impl Host {
 /// Matches up the lists of `host`, `hostaddr` and `port`.
 ///
 /// # Errors
-/// They differ in length, or hold an address or a port that is none.
+/// The lists differ in length, or contain an invalid address or port.
 pub(crate) fn resolve(settings: &Settings, env: &Env) -> Result<Vec<Host>, ParamError> {
     let names = list(settings.get("host"));
     let addresses = list(settings.get("hostaddr"));
@@ -172,7 +173,7 @@ fn parse_port(text: &str) -> Result<u16, ParamError> {
     match text.trim().parse() {
         Ok(0) => Err(ParamError::InvalidPort(text.to_owned())),
         Ok(port) => Ok(port),
-        // Digits only: too many of them, or a sign.
+        // Digits with too large a value, or with a sign.
         Err(_) if text.trim().parse::<i64>().is_ok() => {
             Err(ParamError::InvalidPort(text.to_owned()))
         }

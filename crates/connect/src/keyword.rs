@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::param_error::ParamError;
 
-/// Names of options, each with the variable that stands for it when there is one.
+/// Names of options, with the environment variable of each that has one.
 const KEYWORDS: &[(&str, Option<&str>)] = &[
     ("application_name", Some("PGAPPNAME")),
     ("channel_binding", Some("PGCHANNELBINDING")),
@@ -65,14 +65,14 @@ pub fn find(name: &str) -> Option<&'static str> {
     known.into_iter().find(|known| *known == name)
 }
 
-/// All options that have a variable, with it.
+/// All options that have an environment variable, with its name.
 pub(crate) fn with_variable() -> impl Iterator<Item = (&'static str, &'static str)> {
     KEYWORDS
         .iter()
         .filter_map(|(name, variable)| Some((*name, (*variable)?)))
 }
 
-/// Options and their values, as text. It may hold passwords, so it cannot be shown.
+/// Options and their values, as text. It may contain passwords, so it does not implement Debug.
 #[derive(Clone, Default)]
 pub struct Settings(BTreeMap<&'static str, String>);
 
@@ -82,7 +82,7 @@ impl Settings {
         self.0.get(name).map(String::as_str)
     }
 
-    /// Sets an option, over what it was.
+    /// Sets an option; replaces an earlier value.
     ///
     /// # Errors
     /// There is no such option.
@@ -97,7 +97,7 @@ impl Settings {
         self.0.entry(name).or_insert_with(|| value.into());
     }
 
-    /// Sets all options that `others` has.
+    /// Sets all options of `others`.
     pub(crate) fn extend(&mut self, others: Settings) {
         self.0.extend(others.0);
     }

@@ -1,8 +1,8 @@
-//! Where a PostgreSQL server is, and how to reach it.
+//! Finds PostgreSQL servers and connects to them.
 //!
-//! [`Params::resolve`] finds the parameters of a connection where libpq finds them: options, a
-//! connection string, a service file, the environment, built-in defaults. [`Session::connect`]
-//! tries the hosts in turn and gives a small blocking session, for set-up queries and COPY, whose
+//! [`Params::resolve`] takes the parameters of a connection from the same places as libpq: options,
+//! a connection string, a service file, the environment, built-in defaults. [`Session::connect`]
+//! tries the hosts in turn and returns a small blocking session, for set-up queries and COPY, whose
 //! socket can be handed on to a load engine.
 
 mod attempt;

@@ -1,4 +1,4 @@
-//! The two directions of a session: bytes out without a deadlock, events in.
+//! The two directions of a session: bytes are sent without a deadlock, and events are received.
 
 use std::collections::VecDeque;
 use std::io;
@@ -10,9 +10,9 @@ use crate::patience::Patience;
 use crate::session_error::SessionError;
 use crate::stream::{RECEIVE_BYTES, Stream};
 
-/// Notices that are kept until somebody takes them.
+/// How many notices are kept until they are taken.
 const MAX_NOTICES: usize = 64;
-/// Bytes of one answer: a set-up query has a few rows, and all of them are kept.
+/// Longest answer in bytes: a set-up query has a few rows, and all of them are kept.
 const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
 /// A reply, owned.
@@ -29,7 +29,7 @@ pub(crate) enum Event {
     CopyBoth,
 }
 
-/// A stream with its scanner and what was received but not read.
+/// A stream with its scanner and the received bytes that were not read yet.
 pub(crate) struct Link {
     pub(crate) stream: Stream,
     pub(crate) facts: Facts,
@@ -43,7 +43,7 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// After a session's start, with the bytes that came behind it.
+    /// Makes a link after a session's start, with the bytes that came after it.
     pub(crate) fn new(stream: Stream, mut unread: Vec<u8>, facts: Facts) -> Self {
         let bytes = unread.len();
         unread.resize(bytes.max(RECEIVE_BYTES), 0);
@@ -60,20 +60,20 @@ impl Link {
         }
     }
 
-    /// Whether the stream can be handed on: nothing is half read, and nothing waits.
+    /// Whether the stream can be handed on: no message is partly read, and none waits.
     pub(crate) fn is_quiet(&self) -> bool {
         self.exchange.at_boundary() && self.events.is_empty()
     }
 
-    /// The stream, what was told, and bytes not yet read.
+    /// The stream, what the server reported, and the bytes that were not read yet.
     pub(crate) fn into_parts(mut self) -> Result<(Stream, Facts, Vec<u8>), SessionError> {
         let mut unread = self.buffer.get(self.unread).unwrap_or_default().to_vec();
         unread.extend(self.stream.take_plain()?);
         Ok((self.stream, self.facts, unread))
     }
 
-    /// Sends everything. What the server sends meanwhile is received, so that both sides never wait
-    /// for each other.
+    /// Sends everything. Bytes from the server are received in the meantime, so that the two sides
+    /// never wait for each other.
     pub(crate) fn send(&mut self, mut bytes: &[u8]) -> Result<(), SessionError> {
         while !bytes.is_empty() {
             match self.stream.try_send(bytes) {
@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Receives what is there, without waiting.
+    /// Receives the available bytes, without waiting.
     pub(crate) fn receive_ready(&mut self) -> Result<(), SessionError> {
         loop {
             self.scan()?;
@@ -112,7 +112,7 @@ impl Link {
         }
     }
 
-    /// From here on another answer comes.
+    /// Begins a new answer.
     pub(crate) fn begin_answer(&mut self) {
         self.answer_bytes = 0;
     }
@@ -124,7 +124,7 @@ impl Link {
             .any(|event| matches!(event, Event::Error(_)))
     }
 
-    /// The next event; waits for it.
+    /// Waits for the next event.
     pub(crate) fn next(&mut self) -> Result<Event, SessionError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -137,10 +137,11 @@ impl Link {
         }
     }
 
-    /// Waits for bytes; everything received before has been scanned.
+    /// Waits for bytes, after everything received before has been scanned.
     fn fill(&mut self) -> Result<(), SessionError> {
         loop {
-            // one who never stops to send is never waited for
+            // checked for every message, because a server that never stops sending would otherwise
+            // escape the limit
             self.patience.slice()?;
             match self.stream.try_recv(&mut self.buffer) {
                 Ok(0) => return Err(SessionError::Closed(self.last_fatal.take())),
@@ -156,7 +157,7 @@ impl Link {
         }
     }
 
-    /// A broken connection, with what the server said before it closed: that may still be unread.
+    /// The error for a broken connection, with the server's last message if it is still unread.
     fn explained(&mut self, error: io::Error) -> SessionError {
         match SessionError::from(error) {
             SessionError::Closed(None) => {
@@ -172,7 +173,7 @@ impl Link {
         }
     }
 
-    /// Makes events of all bytes received.
+    /// Turns all received bytes into events.
     fn scan(&mut self) -> Result<(), SessionError> {
         let mut input = self.buffer.get(self.unread.clone()).unwrap_or_default();
         self.unread = 0..0;
@@ -222,7 +223,7 @@ impl Link {
     }
 }
 
-/// Text of the server; bytes that are not UTF-8 are replaced.
+/// Text from the server; bytes that are not UTF-8 are replaced.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,4 +1,4 @@
-//! Options that take one of a few words.
+//! Options whose value is one of a few words.
 
 use crate::param_error::ParamError;
 
@@ -41,13 +41,13 @@ words! {
     SslMode of "sslmode" {
         /// Never.
         Disable = "disable",
-        /// If the server insists.
+        /// Only if the server insists.
         Allow = "allow",
-        /// If the server can.
+        /// If the server supports it.
         Prefer = "prefer",
         /// Always.
         Require = "require",
-        /// Always, with a certificate of a known authority.
+        /// Always, with a certificate of a trusted authority.
         VerifyCa = "verify-ca",
         /// Always, and the certificate has the name of the host.
         VerifyFull = "verify-full",
@@ -55,9 +55,9 @@ words! {
 }
 
 words! {
-    /// What kind of session will do.
+    /// The required kind of session.
     TargetSessionAttrs of "target_session_attrs" {
-        /// Every.
+        /// Any session.
         Any = "any",
         /// One that can write.
         ReadWrite = "read-write",
@@ -67,13 +67,13 @@ words! {
         Primary = "primary",
         /// One on a server in hot standby.
         Standby = "standby",
-        /// One on a server in hot standby if there is one among the hosts, else every.
+        /// One on a server in hot standby if any host has one, otherwise any session.
         PreferStandby = "prefer-standby",
     }
 }
 
 words! {
-    /// In which order hosts are tried.
+    /// The order in which hosts are tried.
     LoadBalance of "load_balance_hosts" {
         /// As they were given.
         Disable = "disable",
@@ -87,7 +87,7 @@ words! {
     ChannelBindingMode of "channel_binding" {
         /// Never.
         Disable = "disable",
-        /// If it can be.
+        /// If the server and the connection support it.
         Prefer = "prefer",
         /// Always.
         Require = "require",
@@ -97,15 +97,15 @@ words! {
 words! {
     /// How TLS begins.
     SslNegotiation of "sslnegotiation" {
-        /// The server is asked whether it has it.
+        /// The client asks the server whether it supports TLS.
         Postgres = "postgres",
-        /// At once.
+        /// TLS begins immediately.
         Direct = "direct",
     }
 }
 
 words! {
-    /// Whether our own certificate is shown.
+    /// Whether the client sends its own certificate.
     SslCertMode of "sslcertmode" {
         /// Never.
         Disable = "disable",
@@ -121,7 +121,7 @@ words! {
     GssEncMode of "gssencmode" {
         /// Never.
         Disable = "disable",
-        /// If it can be.
+        /// If it is possible.
         Prefer = "prefer",
         /// Always.
         Require = "require",

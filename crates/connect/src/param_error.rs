@@ -1,41 +1,41 @@
-//! What can be wrong with connection parameters, in libpq's words.
+//! Errors in connection parameters, in libpq's words.
 
 use std::fmt;
 
-/// Connection parameters that cannot be used.
+/// An error in the connection parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParamError {
-    /// There is no option of this name.
+    /// There is no option with this name.
     UnknownOption(String),
-    /// There is no option of this name that a URI can carry.
+    /// There is no option with this name that a URI can contain.
     UnknownUriParameter(String),
-    /// A connection string that cannot be read, and why.
+    /// A connection string with a syntax error; the whole message.
     Syntax(String),
-    /// A value that the option does not take.
+    /// A value that the option does not accept.
     InvalidValue {
         /// The option.
         option: &'static str,
-        /// Its value.
+        /// The rejected value.
         value: String,
     },
-    /// A value that should be a whole number.
+    /// A value that should be an integer.
     InvalidInteger {
         /// The option.
         option: &'static str,
-        /// Its value.
+        /// The rejected value.
         value: String,
     },
-    /// A value that asks for something this program does not have; the whole message.
+    /// A value that requests something that is not supported; the whole message.
     Unsupported(String),
     /// A `require_auth` that cannot be used; the whole message.
     RequireAuth(String),
     /// Lists of hosts, addresses or ports that do not match; the whole message.
     HostLists(String),
-    /// A port that is none.
+    /// An invalid port.
     InvalidPort(String),
     /// A service that cannot be found or read; the whole message.
     Service(String),
-    /// The name of the user cannot be found out; the whole message.
+    /// The name of the user cannot be determined; the whole message.
     User(String),
 }
 

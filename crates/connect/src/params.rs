@@ -21,31 +21,31 @@ use crate::secret::Secret;
 use crate::service;
 use crate::tls::{TlsConfig, TlsConfigCell, TlsError, TlsSettings};
 
-/// Settings that libpq takes from variables and sends when a session starts.
+/// Settings that libpq takes from environment variables and sends when a session starts.
 const SESSION_VARIABLES: [(&str, &str); 3] = [
     ("PGDATESTYLE", "datestyle"),
     ("PGTZ", "timezone"),
     ("PGGEQO", "geqo"),
 ];
 
-/// What parameters are resolved from, besides the environment.
+/// The sources of parameters other than the environment.
 ///
 /// Later fields win over earlier ones. An empty value of `options` or `overrides` counts as not
 /// given, as in libpq.
 #[derive(Clone, Copy, Default)]
 pub struct Sources<'a> {
-    /// Options of a command line that stand below a connection string, as psql and pgbench have it.
+    /// Options of a command line that rank below a connection string, as in psql and pgbench.
     pub options: &'a [(&'a str, String)],
     /// The name of a database, or a connection string.
     pub target: Option<&'a str>,
-    /// Options that stand above everything.
+    /// Options that rank above everything else.
     pub overrides: &'a [(&'a str, String)],
 }
 
-/// Probes by which TCP finds out that the other side is gone.
+/// TCP keepalives, which detect that the other side is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keepalives {
-    /// Whether to probe at all.
+    /// Whether keepalives are sent at all.
     pub enabled: bool,
     /// Idle time before the first probe; the system's default when `None`.
     pub idle: Option<Duration>,
@@ -57,50 +57,51 @@ pub struct Keepalives {
     pub user_timeout: Option<Duration>,
 }
 
-/// The parameters of a connection, complete and checked. Made by [`Params::resolve`].
+/// The parameters of a connection, complete and checked. [`Params::resolve`] makes them.
 ///
-/// Clones share what SCRAM has derived from the password, so that of many connections only the
-/// first pays for it ([`Params::without_scram_cache`] prevents that).
+/// Clones share the keys that SCRAM derives from the password, so that only the first of many
+/// connections pays for it ([`Params::without_scram_cache`] prevents that).
 #[derive(Clone, Debug)]
 pub struct Params {
     /// The hosts to try; at least one.
     pub hosts: Vec<Host>,
     /// Role to log in as.
     pub user: String,
-    /// Database.
+    /// Name of the database.
     pub dbname: String,
-    /// The password that was given, for every host; those of a password file stand with the hosts.
+    /// The password that was given for all hosts; those from a password file are stored with the
+    /// hosts.
     pub password: Option<Secret>,
-    /// Name of the application: `application_name`, else `fallback_application_name`.
+    /// The value of `application_name`, otherwise of `fallback_application_name`.
     pub application_name: Option<String>,
     /// Options for the server's command line.
     pub options: Option<String>,
-    /// Encoding of the client.
+    /// The client's encoding.
     pub client_encoding: Option<String>,
     /// Replication mode, for a walsender.
     pub replication: Option<String>,
     /// Other settings to start the session with: names and values.
     pub session_settings: Vec<(String, String)>,
-    /// How long an attempt at one address may take; forever when `None`.
+    /// How long an attempt at one address may take; None for no limit.
     pub connect_timeout: Option<Duration>,
-    /// Encryption.
+    /// Whether the connection is encrypted.
     pub sslmode: SslMode,
-    /// More about it. The files that it names are read when the first connection needs them, and
-    /// once for all clones.
+    /// The other settings of TLS. The files that they name are read when the first connection needs
+    /// them, once for all clones.
     pub tls: TlsSettings,
-    /// What kind of session will do.
+    /// The required kind of session.
     pub target_session_attrs: TargetSessionAttrs,
-    /// Order of the hosts.
+    /// The order in which hosts are tried.
     pub load_balance_hosts: LoadBalance,
-    /// TCP's probes.
+    /// The settings of TCP keepalives.
     pub keepalives: Keepalives,
-    /// The user that the server must run as, on a unix socket.
+    /// The user as which the server must run, for a unix socket.
     pub require_peer: Option<String>,
-    /// Ways of authenticating that are allowed; all when `None`.
+    /// The allowed authentication methods; all when `None`.
     pub require_auth: Option<RequireAuth>,
-    /// What should be said to the user, such as a password file that others can read.
+    /// Warnings for the user, for example about a password file that others can read.
     pub warnings: Vec<String>,
-    /// Ends connecting, and every wait of the session, before its time.
+    /// Ends connecting, and every wait of the session, early.
     pub interrupt: Interrupt,
     scram_keys: Option<KeyCache>,
     tls_config: TlsConfigCell,
@@ -118,7 +119,7 @@ impl Params {
     /// variables, then built-in defaults.
     ///
     /// # Errors
-    /// A parameter is unknown, malformed or asks for something that is not there.
+    /// A parameter is unknown, malformed or not supported.
     pub fn resolve(
         target: Option<&str>,
         overrides: &[(&str, String)],
@@ -132,7 +133,7 @@ impl Params {
         Params::resolve_from(sources, env)
     }
 
-    /// The same from options on both sides of the connection string.
+    /// Resolves parameters from options that rank below and above the connection string.
     ///
     /// # Errors
     /// As [`Params::resolve`].
@@ -194,25 +195,25 @@ impl Params {
         Ok(params)
     }
 
-    /// The same parameters, but SCRAM derives its keys for every connection, as libpq does: they
-    /// are not kept for the next one.
+    /// Returns the same parameters, except that SCRAM derives its keys for every connection, as
+    /// libpq does.
     #[must_use]
     pub fn without_scram_cache(mut self) -> Params {
         self.scram_keys = None;
         self
     }
 
-    /// What all TLS sessions share.
+    /// The configuration that all TLS sessions share.
     pub(crate) fn tls_config(&self) -> Result<&TlsConfig, TlsError> {
         self.tls_config.get(&self.tls, self.sslmode)
     }
 
-    /// The start of a session at one of the hosts, for a caller with plain sockets of its own.
+    /// The start of a session on one of the hosts, for a caller that uses plain sockets of its own.
     pub fn startup(&self, host: &Host) -> Startup {
         self.startup_over(host, Channel::Plain)
     }
 
-    /// The start of a session at one of the hosts, over this channel.
+    /// The start of a session on one of the hosts, over this channel.
     pub(crate) fn startup_over(&self, host: &Host, channel: Channel) -> Startup {
         let mut settings: Vec<(String, String)> = Vec::new();
         for (name, value) in [
@@ -284,7 +285,7 @@ impl Params {
     }
 }
 
-/// Puts all sources together, the strongest first.
+/// Combines all sources, the strongest first.
 fn gather(sources: Sources<'_>, env: &Env) -> Result<Settings, ParamError> {
     let mut settings = Settings::default();
     set_all(&mut settings, sources.options)?;
@@ -314,7 +315,7 @@ fn set_all(settings: &mut Settings, pairs: &[(&str, String)]) -> Result<(), Para
     Ok(())
 }
 
-/// Refuses what would weaken a connection if it were ignored.
+/// Refuses options that would weaken a connection if they were ignored.
 fn refuse_unsupported(settings: &Settings) -> Result<(), ParamError> {
     let refuse = |message: String| Err(ParamError::Unsupported(message));
     let gss = word(
@@ -352,7 +353,7 @@ fn word<T>(
     settings.get(name).map_or(Ok(default), parse)
 }
 
-/// A whole number, spaces around it allowed.
+/// An integer, optionally with spaces around it.
 fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, ParamError> {
     let read = |text: &str| {
         let number = text.trim().parse();
@@ -364,7 +365,7 @@ fn integer(settings: &Settings, name: &'static str) -> Result<Option<i32>, Param
     settings.get(name).map(read).transpose()
 }
 
-/// A number over 0; others count as not given.
+/// A number above 0; others count as not given.
 fn positive(settings: &Settings, name: &'static str) -> Result<Option<u32>, ParamError> {
     let number = integer(settings, name)?.and_then(|number| u32::try_from(number).ok());
     Ok(number.filter(|&number| number > 0))
@@ -375,7 +376,7 @@ fn seconds(settings: &Settings, name: &'static str) -> Result<Option<Duration>, 
     Ok(number.map(|seconds| Duration::from_secs(seconds.into())))
 }
 
-/// `auto` is the encoding of the locale: UTF-8 or nothing in particular.
+/// `auto` is the encoding of the locale: UTF-8 or unspecified.
 fn encoding(name: &str, env: &Env) -> String {
     if name != "auto" {
         return name.to_owned();

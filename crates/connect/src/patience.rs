@@ -1,19 +1,20 @@
-//! How long to wait for a server, and what ends the wait before.
+//! How long to wait for a server, and what ends the wait early.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How often a wait looks whether it is interrupted.
+/// How often a wait checks for an interruption.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// A flag that ends every wait of those who hold it: a signal handler may not do more than set one.
+/// A flag that ends every wait of its holders. It is a flag because a signal handler may do no more
+/// than set one.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt(Option<Arc<AtomicBool>>);
 
 impl Interrupt {
-    /// Interrupted when `flag` is set.
+    /// An interrupt that is triggered by `flag`.
     #[must_use]
     pub fn by(flag: Arc<AtomicBool>) -> Self {
         Self(Some(flag))
@@ -34,7 +35,8 @@ impl Interrupt {
     }
 }
 
-/// The error of an interrupted wait. Not of the kind `Interrupted`, which is tried again by all.
+/// The error of an interrupted wait. Its kind is not `Interrupted`, because callers retry after
+/// that.
 #[derive(Debug)]
 struct Interrupted;
 
@@ -46,7 +48,7 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// What ends a wait; by default nothing but what is waited for.
+/// The limits of a wait; by default there are none.
 #[derive(Clone, Debug, Default)]
 pub struct Patience {
     deadline: Option<Instant>,
@@ -54,7 +56,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// Until an instant, if there is one, or until interrupted.
+    /// Waits until an instant, if there is one, or until the interrupt.
     #[must_use]
     pub fn new(deadline: Option<Instant>, interrupt: Interrupt) -> Self {
         Self {
@@ -63,11 +65,11 @@ impl Patience {
         }
     }
 
-    /// How long to wait before this is asked again, at least a millisecond, so that it is never
-    /// taken for "no limit"; `None` for ever.
+    /// How long to wait before calling this again: at least a millisecond, so that it cannot be
+    /// mistaken for "no limit"; `None` for no limit.
     ///
     /// # Errors
-    /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other.
+    /// `TimedOut` when the deadline has passed; see [`Interrupt::caused`] for the other error.
     pub(crate) fn slice(&self) -> io::Result<Option<Duration>> {
         if self.interrupt.is_set() {
             return Err(io::Error::other(Interrupted));

@@ -1,4 +1,4 @@
-//! The password file: `host:port:database:user:password`, a line each.
+//! The password file, with one line of `host:port:database:user:password` for each password.
 
 use std::fs;
 use std::io::Read;
@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::secret::Secret;
 
-/// What a password is looked up by.
+/// The key under which a password is looked up.
 #[derive(Clone, Copy, Debug)]
 pub struct Key<'a> {
     /// Name, address or socket directory; `localhost` for the default socket.
@@ -28,15 +28,15 @@ pub struct PasswordFile {
 }
 
 impl PasswordFile {
-    /// Reads the file. Without one there are no passwords; one that others may read, or that is no
-    /// plain file, counts as none, and a warning says so.
+    /// Reads the file. Without a file there are no passwords. A file that others may read, or that
+    /// is not a plain file, is ignored with a warning.
     pub fn read(path: &Path) -> (PasswordFile, Option<String>) {
         let mut text = Zeroizing::new(Vec::new());
         let warning = read_if_private(path, &mut text).err();
         (PasswordFile { text }, warning)
     }
 
-    /// A file with this text.
+    /// A password file with this text.
     #[cfg(any(test, fuzzing))]
     pub(crate) fn of(text: &[u8]) -> PasswordFile {
         PasswordFile {
@@ -44,7 +44,7 @@ impl PasswordFile {
         }
     }
 
-    /// The password of the first line that fits. An empty one counts as none.
+    /// The password of the first line that matches. An empty password counts as none.
     pub fn find(&self, key: Key<'_>) -> Option<Secret> {
         let port = key.port.to_string();
         let wanted = [key.host, &port, key.dbname, key.user];
@@ -86,8 +86,8 @@ fn read_if_private(path: &Path, text: &mut Vec<u8>) -> Result<(), String> {
     Ok(())
 }
 
-/// Matches one field, `*` or the text with backslashes before `:` and `\`; gives what follows its
-/// colon.
+/// Matches one field, which is `*` or the text with backslashes before `:` and `\`; returns the
+/// rest after its colon.
 fn match_field<'a>(line: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     if let Some(rest) = line.strip_prefix(b"*:") {
         return Some(rest);
@@ -105,7 +105,7 @@ fn match_field<'a>(line: &'a [u8], wanted: &[u8]) -> Option<&'a [u8]> {
     rest.strip_prefix(b":")
 }
 
-/// The last field: up to a colon or the end, without its backslashes.
+/// The last field: up to a colon or the end, with its backslashes removed.
 fn unescape(field: &[u8]) -> Zeroizing<Vec<u8>> {
     let mut text = Zeroizing::new(Vec::with_capacity(field.len()));
     let mut bytes = field.iter();

@@ -1,10 +1,10 @@
-//! Text that is never shown.
+//! Text that is never displayed.
 
 use std::fmt;
 
 use zeroize::Zeroizing;
 
-/// A password: shown as `***`, wiped when dropped.
+/// A password: displayed as `***`, and wiped when dropped.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
@@ -14,12 +14,12 @@ impl Secret {
         Secret(Zeroizing::new(text.into()))
     }
 
-    /// The text itself; mind where it goes.
+    /// The text itself, which must not be displayed or logged.
     pub fn reveal(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is no text.
+    /// Whether the text is empty.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -11,8 +11,8 @@ use crate::param_error::{ParamError, system_message};
 /// Longest line, in bytes with its end, as in libpq.
 const MAX_LINE_BYTES: usize = 1023;
 
-/// Adds the options of the service that `settings` or PGSERVICE name, if any, where they are not
-/// set already: from the user's file, then from the system's.
+/// Adds the options of the service that `settings` or PGSERVICE name, if any, unless they are
+/// already set: from the user's file, then from the system's.
 ///
 /// # Errors
 /// The service is in no file, or the file cannot be read.
@@ -60,7 +60,7 @@ fn unreadable(path: &Path, error: &std::io::Error) -> ParamError {
     })
 }
 
-/// Reads the section of this service; false when the file has none.
+/// Reads the section of this service; returns false if the file has none.
 pub(crate) fn read_section(
     path: &Path,
     text: &[u8],

@@ -10,42 +10,42 @@ use crate::patience::{Interrupt, Patience};
 use crate::session_error::SessionError;
 use crate::stream::{Stream, Transport};
 
-/// What one statement gave.
+/// The result of one statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResultSet {
-    /// Names of the columns; none when the statement gives no rows.
+    /// Names of the columns; empty when the statement returns no rows.
     pub columns: Vec<String>,
     /// Rows of text; `None` is NULL. Bytes that are not UTF-8 are replaced.
     pub rows: Vec<Vec<Option<String>>>,
     /// The command's tag, such as `INSERT 0 5`; empty for an empty query.
     pub tag: String,
-    /// Rows returned or affected, when the tag says it.
+    /// Rows returned or affected, if the tag reports them.
     pub row_count: Option<u64>,
 }
 
-/// What a session leaves to one who goes on with its socket.
+/// The parts of a session, for code that continues with its socket.
 #[derive(Debug)]
 pub struct SessionParts {
     /// The socket, blocking.
     pub stream: Stream,
-    /// What the server told: parameters, and the key for cancelling.
+    /// What the server reported: parameters, and the key for cancelling.
     pub facts: Facts,
-    /// Bytes received but not read; they come before what the socket gives.
+    /// Bytes received but not read; they come before those from the socket.
     pub unread: Vec<u8>,
 }
 
-/// A session that waits for its answers.
+/// A session whose calls wait for their answers.
 ///
-/// Dropping it closes the socket; [`Session::close`] takes leave first.
+/// Dropping it closes the socket; [`Session::close`] sends Terminate before.
 pub struct Session {
     link: Link,
     out: Vec<u8>,
     status: TxStatus,
     usable: bool,
     cancel: Option<CancelToken>,
-    /// The server's version as it says it, such as `15.18 (Debian 15.18-0+deb12u1)`.
+    /// The server's version as it reports it, such as `15.18 (Debian 15.18-0+deb12u1)`.
     pub server_version: String,
-    /// The same as a number: 150018 for 15.18, 90624 for 9.6.24; 0 when it cannot be read.
+    /// The version as a number: 150018 for 15.18, 90624 for 9.6.24; 0 when it cannot be read.
     pub server_version_num: i32,
 }
 
@@ -80,54 +80,54 @@ impl Session {
         }
     }
 
-    /// Ends every wait for the server when interrupted; the session is unusable then.
+    /// Lets `interrupt` end every wait for the server; the session is unusable after that.
     pub fn interrupt_by(&mut self, interrupt: Interrupt) {
         self.link.patience = Patience::new(None, interrupt);
     }
 
-    /// A parameter that the server told, such as `TimeZone`, with its present value.
+    /// A parameter that the server reported, such as `TimeZone`, with its current value.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.link.facts.parameter(name)
     }
 
-    /// All parameters that the server told.
+    /// All parameters that the server reported.
     pub fn parameters(&self) -> &[(String, String)] {
         &self.link.facts.parameters
     }
 
-    /// Process of the backend; 0 when the server did not tell.
+    /// Process ID of the backend; 0 when the server did not report it.
     pub fn backend_pid(&self) -> u32 {
         let key = self.link.facts.cancel_key.as_ref();
         key.map_or(0, |key| key.pid)
     }
 
-    /// What cancels a statement that runs here; `None` when the server gave no key.
+    /// The token for cancelling a statement of this session; `None` when the server gave no key.
     pub fn cancel_token(&self) -> Option<&CancelToken> {
         self.cancel.as_ref()
     }
 
-    /// What the last answer said about the transaction.
+    /// The transaction status in the last answer.
     pub fn transaction_status(&self) -> TxStatus {
         self.status
     }
 
-    /// Notices since this was last called, the first 64 of them.
+    /// The notices since the last call; at most the first 64 of them.
     pub fn take_notices(&mut self) -> Vec<ServerError> {
         std::mem::take(&mut self.link.facts.notices)
     }
 
-    /// Writes them to standard error, as libpq does.
+    /// Prints the notices to standard error, as libpq does.
     pub fn print_notices(&mut self) {
         for notice in self.take_notices() {
             notice::print(&notice.to_string());
         }
     }
 
-    /// Runs one or more statements by the simple protocol; gives a result for each.
+    /// Runs one or more statements in the simple protocol; returns a result for each.
     ///
     /// # Errors
-    /// The server refused one of them, or the connection is gone. A statement that wants COPY is
-    /// refused too; [`Session::copy_in`] does that.
+    /// The server refused one of them, or the connection is lost. A COPY statement is refused, too;
+    /// use [`Session::copy_in`].
     pub fn simple_query(&mut self, sql: &str) -> Result<Vec<ResultSet>, SessionError> {
         self.send_query(sql)?;
         let mut results = Vec::new();
@@ -159,7 +159,7 @@ impl Session {
                     let what = "could not run query: it gives COPY data";
                     failure.get_or_insert(SessionError::Unexpected(what));
                 }
-                // There is no good end to it.
+                // This COPY cannot be ended properly.
                 Event::CopyBoth => {
                     return Err(SessionError::Unexpected(
                         "could not run query: it starts replication",
@@ -182,8 +182,8 @@ impl Session {
             ))
     }
 
-    /// Runs statements whose rows do not matter; gives the rows affected by the last one, 0 when
-    /// its tag does not say it.
+    /// Runs statements whose rows do not matter; returns the number of rows affected by the last
+    /// one, 0 when its tag does not report it.
     ///
     /// # Errors
     /// As [`Session::simple_query`].
@@ -192,10 +192,10 @@ impl Session {
         Ok(last.and_then(|result| result.row_count).unwrap_or(0))
     }
 
-    /// The socket with everything that one needs to go on with it.
+    /// The socket with everything that is needed to continue with it.
     ///
     /// # Errors
-    /// The session is unusable, or a message was received in the meantime, or half of one.
+    /// The session is unusable, or all or part of a message was received in the meantime.
     pub fn into_parts(self) -> Result<SessionParts, SessionError> {
         if !self.usable || !self.link.is_quiet() {
             return Err(SessionError::Unusable);
@@ -208,7 +208,7 @@ impl Session {
         })
     }
 
-    /// The socket with what goes with it, for those who move bytes themselves.
+    /// The socket with its TLS session and cancel token, for code that moves bytes itself.
     ///
     /// # Errors
     /// As [`Session::into_stream`].
@@ -236,17 +236,17 @@ impl Session {
         }
     }
 
-    /// Takes leave of the server and closes the socket.
+    /// Sends Terminate and closes the socket.
     ///
     /// # Errors
-    /// The message could not be sent; the socket is closed all the same.
+    /// The message could not be sent; the socket is closed nevertheless.
     pub fn close(mut self) -> Result<(), SessionError> {
         let mut leave = Vec::new();
         frontend::terminate(&mut leave);
         self.link.send(&leave)
     }
 
-    /// Sends; after an error the session is unusable.
+    /// Sends bytes; after an error the session is unusable.
     pub(crate) fn send(&mut self, bytes: &[u8]) -> Result<(), SessionError> {
         let sent = self.link.send(bytes);
         self.usable &= sent.is_ok();
@@ -270,20 +270,20 @@ impl Session {
         received.map(|()| false)
     }
 
-    /// An answer is whole.
+    /// Ends a complete answer: the session is usable again.
     pub(crate) fn ready(&mut self, status: TxStatus) {
         self.status = status;
         self.usable = true;
     }
 
-    /// Refuses a COPY that was not asked for.
+    /// Refuses a COPY that was not requested.
     pub(crate) fn send_copy_fail(&mut self, reason: &str) -> Result<(), SessionError> {
         let mut out = Vec::new();
         frontend::copy_fail(&mut out, reason)?;
         self.send(&out)
     }
 
-    /// Sends a query. Until its answer is whole the session counts as unusable.
+    /// Sends a query. Until its answer is complete, the session counts as unusable.
     pub(crate) fn send_query(&mut self, sql: &str) -> Result<(), SessionError> {
         if !self.usable {
             return Err(SessionError::Unusable);
@@ -302,7 +302,7 @@ impl Session {
     }
 }
 
-/// A version as libpq counts it: `major * 10000 + minor` from 10 on, three parts of two digits
+/// A version as libpq counts it: `major * 10000 + minor` from 10 on, and three parts of two digits
 /// before.
 fn version_number(version: &str) -> i32 {
     let mut parts = [0i32; 3];

@@ -1,4 +1,4 @@
-//! What can go wrong in a session.
+//! The errors of a session.
 
 use std::fmt;
 use std::io;
@@ -8,27 +8,28 @@ use pgdyno_wire::{EncodeError, ProtocolError, ServerError, SqlState};
 use crate::param_error::system_message;
 use crate::patience::Interrupt;
 
-/// libpq's words for a server that is gone.
+/// libpq's message for a server that closed the connection.
 pub(crate) const CLOSED: &str = "server closed the connection unexpectedly\n\tThis probably means the server terminated abnormally\n\tbefore or while processing the request.";
 
-/// What can go wrong in a session.
+/// An error of a session.
 #[derive(Debug)]
 pub enum SessionError {
-    /// The server refused; the session goes on.
+    /// The server refused a statement; the session remains usable.
     Server(Box<ServerError>),
-    /// The server closed the connection, perhaps after an error that says why.
+    /// The server closed the connection, possibly after an error that explains why.
     Closed(Option<Box<ServerError>>),
-    /// A wait for the server was interrupted: what was sent may still be carried out.
+    /// A wait for the server was interrupted: it may still carry out what was sent.
     Interrupted,
     /// Sending or receiving failed.
     Io(io::Error),
-    /// The answer is longer than so many bytes, and was given up.
+    /// The answer exceeds this many bytes, and was not read to the end.
     TooLong(usize),
-    /// Not the protocol.
+    /// The bytes are not PostgreSQL's protocol.
     Protocol(ProtocolError),
     /// The query cannot be sent.
     Encode(EncodeError),
-    /// An answer of another kind than the call expects; what was wrong. The session goes on.
+    /// The answer is of another kind than the call expects; the text says how. The session remains
+    /// usable.
     Unexpected(&'static str),
     /// An earlier failure, or a COPY that was not finished, left the session unusable.
     Unusable,

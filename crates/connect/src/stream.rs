@@ -18,7 +18,7 @@ use crate::params::Keepalives;
 use crate::patience::Patience;
 use crate::tls::{TlsChannel, TlsStream};
 
-/// Bytes received at once.
+/// How many bytes are received at a time.
 pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 
 /// A connected socket. It blocks unless [`Stream::set_nonblocking`] says otherwise.
@@ -26,30 +26,30 @@ pub(crate) const RECEIVE_BYTES: usize = 16 * 1024;
 pub enum Stream {
     /// A unix socket.
     Unix(UnixStream),
-    /// TCP, without Nagle's delay.
+    /// TCP, without Nagle's algorithm.
     Tcp(TcpStream),
     /// TLS over TCP.
     Tls(Box<TlsStream>),
 }
 
-/// A connected socket, and what its bytes go through.
+/// A connected socket with its TLS session and cancel token.
 #[derive(Debug)]
 pub struct Transport {
     /// The socket.
     pub socket: OwnedFd,
     /// The TLS session, if the socket carries one.
     pub tls: Option<Box<TlsChannel>>,
-    /// What cancels a statement of the session; `None` when the server gave no key.
+    /// The token for cancelling a statement of the session; `None` when the server gave no key.
     pub cancel: Option<CancelToken>,
 }
 
 impl Stream {
     /// Connects to a unix socket; a path that begins with `@` is in the abstract namespace.
     ///
-    /// When the server's backlog is full this waits, where libpq gives up with `EAGAIN`.
+    /// When the server's backlog is full this waits, unlike libpq, which fails with `EAGAIN`.
     ///
     /// # Errors
-    /// Those of the system; `TimedOut` when the deadline passes, or that of an interruption.
+    /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
     pub fn connect_unix(path: &Path, patience: impl Into<Patience>) -> io::Result<Stream> {
         let patience = patience.into();
         let address = match path.to_str().and_then(|text| text.strip_prefix('@')) {
@@ -63,7 +63,7 @@ impl Stream {
             None,
         )?;
         loop {
-            // A connect that blocks on the backlog ends by the timeout for sending.
+            // The timeout for sending ends a connect that blocks on the backlog.
             let slice = patience.slice()?;
             if slice.is_some() {
                 sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, slice)?;
@@ -82,7 +82,7 @@ impl Stream {
     /// Connects by TCP.
     ///
     /// # Errors
-    /// Those of the system; `TimedOut` when the deadline passes, or that of an interruption.
+    /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
     pub fn connect_tcp(
         address: SocketAddr,
         patience: impl Into<Patience>,
@@ -102,7 +102,7 @@ impl Stream {
         set_keepalives(&socket, keepalives)?;
         match connect(&socket, &address) {
             Ok(()) => {}
-            // An interrupted connect goes on by itself.
+            // An interrupted connect continues by itself.
             Err(Errno::INPROGRESS | Errno::INTR) => {
                 wait(&socket, PollFlags::OUT, &patience.into())?;
                 sockopt::socket_error(&socket)??;
@@ -114,8 +114,8 @@ impl Stream {
         Ok(Stream::Tcp(stream))
     }
 
-    /// Whether calls of `Read` and `Write` return `WouldBlock` instead of waiting. Those of a TLS
-    /// session wait in any case.
+    /// Sets whether calls of `Read` and `Write` return `WouldBlock` instead of waiting. Those of a
+    /// TLS session always wait.
     ///
     /// # Errors
     /// Those of the system.
@@ -132,7 +132,7 @@ impl Stream {
         matches!(self, Stream::Tls(_))
     }
 
-    /// The socket and the TLS session over it, for those who move bytes themselves.
+    /// The socket and the TLS session over it, for code that moves bytes itself.
     pub(crate) fn into_transport(self) -> Transport {
         match self {
             Stream::Unix(socket) => Transport {
@@ -156,7 +156,7 @@ impl Stream {
         }
     }
 
-    /// What was received and opened but not yet given to anybody.
+    /// Bytes that were received and decrypted but not returned yet.
     pub(crate) fn take_plain(&mut self) -> io::Result<Vec<u8>> {
         match self {
             Stream::Unix(_) | Stream::Tcp(_) => Ok(Vec::new()),
@@ -164,7 +164,7 @@ impl Stream {
         }
     }
 
-    /// Sends what fits of bytes that were accepted before; whether that was all.
+    /// Sends as many of the accepted bytes as fit; returns whether all were sent.
     ///
     /// # Errors
     /// Those of the system.
@@ -175,8 +175,8 @@ impl Stream {
         }
     }
 
-    /// Sends what fits without waiting. Over TLS more is accepted than fits; what is left goes with
-    /// the next call of any kind.
+    /// Sends as many bytes as fit without waiting. Over TLS, more are accepted than fit; the rest
+    /// is sent in the next call of any method.
     ///
     /// # Errors
     /// Those of the system; `WouldBlock` when nothing fits; `InvalidData` with a
@@ -191,10 +191,10 @@ impl Stream {
         })?)
     }
 
-    /// Receives what is there without waiting; 0 when the other side has closed.
+    /// Receives the available bytes without waiting; returns 0 when the other side has closed.
     ///
     /// # Errors
-    /// Those of the system; `WouldBlock` when nothing is there; `InvalidData` with a
+    /// Those of the system; `WouldBlock` when there are none; `InvalidData` with a
     /// [`TlsError`](crate::TlsError) when the TLS session is broken.
     pub fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Stream::Tls(stream) = self {
@@ -205,10 +205,10 @@ impl Stream {
         Ok(bytes)
     }
 
-    /// Waits until the stream can be read, or until it can be written if `write` is wanted.
+    /// Waits until the stream can be read, or written to if `write` is set.
     ///
     /// # Errors
-    /// Those of the system; `TimedOut` when the deadline passes, or that of an interruption.
+    /// Those of the system; `TimedOut` after the deadline; the error of an interruption.
     pub fn wait(&self, write: bool, patience: impl Into<Patience>) -> io::Result<()> {
         let patience = patience.into();
         if let Stream::Tls(stream) = self {
@@ -219,7 +219,7 @@ impl Stream {
         wait(self, events, &patience)
     }
 
-    /// The user that the process at the other end of a unix socket runs as.
+    /// The user as which the process at the other end of a unix socket runs.
     ///
     /// # Errors
     /// Those of the system.

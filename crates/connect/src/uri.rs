@@ -57,7 +57,7 @@ fn take_credentials<'a>(body: &'a str, settings: &mut Settings) -> Result<&'a st
     Ok(rest)
 }
 
-/// Takes hosts and ports off the front; gives what follows, from `/` or `?` on.
+/// Takes hosts and ports off the front; returns the rest, from `/` or `?` on.
 fn take_hosts<'a>(
     uri: &str,
     body: &'a str,
@@ -140,7 +140,7 @@ fn take_query(query: &str, settings: &mut Settings) -> Result<(), ParamError> {
         let shown = if is_secret(&name) { "***" } else { value };
         let value = decode(value, shown)?;
         match (name.as_str(), value.as_str()) {
-            // As JDBC says it.
+            // JDBC's spelling.
             ("ssl", "true") => settings.set("sslmode", "require")?,
             (name, _) if keyword::find(name).is_some() => settings.set(name, value)?,
             _ => return Err(ParamError::UnknownUriParameter(name)),
@@ -149,13 +149,13 @@ fn take_query(query: &str, settings: &mut Settings) -> Result<(), ParamError> {
     Ok(())
 }
 
-/// Whether values of this option are not to be shown.
+/// Whether the values of this option must not be displayed.
 pub(crate) fn is_secret(name: &str) -> bool {
     name.contains("password") || name.contains("secret") || name.contains("key")
 }
 
 /// Decodes `%XX`; spaces around the text are dropped, those inside are refused, as libpq 18 does.
-/// `shown` is what an error says in place of the text.
+/// an error displays `shown` in place of the text.
 fn decode(text: &str, shown: &str) -> Result<String, ParamError> {
     let syntax = |message: String| Err(ParamError::Syntax(message));
     let bad_token = || syntax(format!("invalid percent-encoded token: \"{shown}\""));
@@ -216,7 +216,7 @@ pub(crate) fn mask(uri: &str) -> String {
 
 fn mask_pair(pair: &str) -> String {
     match pair.split_once('=') {
-        // A name that cannot be decoded might have been a password's.
+        // A name that cannot be decoded might be that of a password.
         Some((name, _)) if decode(name, name).is_ok_and(|name| !is_secret(&name)) => {
             pair.to_owned()
         }

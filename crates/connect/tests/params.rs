@@ -1,4 +1,4 @@
-//! Where parameters come from, and which source wins.
+//! The sources of parameters, and their precedence.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

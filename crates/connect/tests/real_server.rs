@@ -1,4 +1,4 @@
-//! Sessions against a real server of our own, with every way to authenticate.
+//! Sessions with a real server that the test starts, with every authentication method.
 //!
 //! Run with `PGDYNO_TEST_PG_BIN` set to a directory with `initdb` and `postgres`, and `--ignored`.
 
@@ -14,7 +14,7 @@ use std::time::Duration;
 use pgdyno_connect::{Env, Params, Session, SessionError, Stream};
 use pgdyno_wire::{SqlState, TxStatus};
 
-/// PostgreSQL refuses to run as root, so there it runs as nobody.
+/// PostgreSQL refuses to run as root, so the tests of root run it as nobody.
 const NOBODY: u32 = 65534;
 
 /// A server in a directory of its own, stopped and removed when dropped.
@@ -25,7 +25,7 @@ struct Server {
 }
 
 impl Server {
-    /// Starts a server with roles for every way to authenticate, all with the password `secret`.
+    /// Starts a server with a role for each authentication method, all with the password `secret`.
     fn start() -> Server {
         let bin =
             PathBuf::from(std::env::var_os("PGDYNO_TEST_PG_BIN").expect("PGDYNO_TEST_PG_BIN"));
@@ -124,7 +124,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Immediate shutdown, which leaves no shared memory behind; by force if that fails.
+        // Immediate shutdown, which removes shared memory; a kill if that fails.
         let pid = self.process.id().to_string();
         let asked = Command::new("kill").args(["-QUIT", &pid]).status();
         if !asked.is_ok_and(|status| status.success()) {
@@ -363,7 +363,7 @@ fn copies(server: &Server) {
         .expect("a row");
     assert_eq!(sum.as_deref(), Some("19999900000"));
 
-    // More than one message can be, in one piece.
+    // The data is longer than one message, and is written in one piece.
     let mut copy = session.copy_in("copy c from stdin").expect("COPY");
     copy.write("7\tx\n".repeat(20_000_000).as_bytes())
         .expect("taken");
@@ -397,7 +397,7 @@ fn copies(server: &Server) {
     ));
 }
 
-/// The socket goes on by the protocol alone, prepared and pipelined, as a load engine does it.
+/// Continues with the socket at protocol level, prepared and pipelined, as a load engine does.
 fn handing_on(server: &Server) {
     use pgdyno_wire::{BindTemplate, Capture, Columns, Exchange, Reply, frontend};
     use std::io::{Read, Write};
@@ -443,7 +443,7 @@ fn being_terminated(server: &Server) {
     other
         .execute(&format!("select pg_terminate_backend({pid})"))
         .expect("terminated");
-    // The backend may answer once more before it notices.
+    // The backend may answer once more before it notices the signal.
     let error = (0..100).find_map(|_| victim.simple_query("select pg_sleep(0.1)").err());
     let error = error.expect("gone");
     assert_eq!(error.sqlstate(), Some(SqlState::ADMIN_SHUTDOWN));

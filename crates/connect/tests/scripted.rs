@@ -1,4 +1,4 @@
-//! Sessions against a scripted server on loopback.
+//! Sessions with a scripted server on loopback.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -37,7 +37,7 @@ fn fatal(code: &str, text: &str) -> Vec<u8> {
     message(b'E', body.as_bytes())
 }
 
-/// Reads one message with a type; `None` at the end of the stream.
+/// Reads one message with its type; `None` at the end of the stream.
 fn read_message(socket: &mut TcpStream) -> Option<(u8, Vec<u8>)> {
     let mut header = [0; 5];
     socket.read_exact(&mut header).ok()?;
@@ -54,7 +54,7 @@ fn read_startup(socket: &mut TcpStream) {
     socket.read_exact(&mut body).expect("a start");
 }
 
-/// A server that greets each connection and then does what the script says.
+/// A server that accepts each connection and then follows the script.
 fn serve(
     connections: usize,
     script: impl Fn(usize, TcpStream) + Send + 'static,
@@ -127,7 +127,7 @@ fn bytes_behind_the_start_are_handed_on() {
 
 #[test]
 fn kinds_of_session_are_chosen() {
-    // Connections come in the order that the cases below make them.
+    // Connections arrive in the order in which the cases below make them.
     let kinds = [false, false, false, true, true, false, true, false, false];
     let (port, server) = serve(kinds.len(), move |index, mut socket| {
         socket.write_all(&hello_of(kinds[index])).expect("sent");
@@ -147,7 +147,7 @@ fn kinds_of_session_are_chosen() {
         });
         assert_eq!(result.err().map(|error| error.to_string()), expected);
     }
-    // The first round finds no standby, the second takes what there is.
+    // The first round finds no standby, and the second accepts any session.
     let preferred = local(port, "target_session_attrs=prefer-standby");
     assert!(Session::connect(&preferred).is_ok());
     server.join().expect("the script");
@@ -209,7 +209,7 @@ fn failures_to_connect_read_as_libpqs() {
 #[test]
 fn a_server_that_says_nothing_runs_into_the_timeout() {
     let (port, server) = serve(1, |_, mut socket| {
-        // Until the client gives up.
+        // Waits until the client gives up.
         assert!(read_message(&mut socket).is_none());
     });
     let error = Session::connect(&local(port, "connect_timeout=1")).expect_err("silence");
@@ -244,8 +244,8 @@ fn servers_that_hang_up_or_talk_nonsense() {
     server.join().expect("the script");
 }
 
-/// A server that floods its client with notices while the client sends: neither may wait for the
-/// other for ever.
+/// A server floods its client with notices while the client sends: neither may wait for the other
+/// forever.
 #[test]
 fn both_sides_may_send_at_once() {
     let (port, server) = serve(1, |_, mut socket| {
@@ -352,7 +352,7 @@ fn servers_without_tls_and_those_that_answer_strangely() {
             socket
                 .write_all(b"HTTP/1.1 400 Bad Request\r\n")
                 .expect("sent");
-            // until the client has read it and gives up
+            // until the client has read everything and gives up
             let _ = socket.read_to_end(&mut Vec::new());
         });
         let text = format!("host=127.0.0.1 port={port} sslmode={mode}");
@@ -409,7 +409,7 @@ fn a_wait_can_be_interrupted() {
     }
 }
 
-/// What a server greets with that gives this key.
+/// The server's messages at a session's start, with this cancel key.
 fn hello_with_key(pid: u32, key: &[u8]) -> Vec<u8> {
     let body = [&pid.to_be_bytes()[..], key].concat();
     [
@@ -422,7 +422,7 @@ fn hello_with_key(pid: u32, key: &[u8]) -> Vec<u8> {
 
 #[test]
 fn a_request_goes_where_the_session_is() {
-    // a name has two addresses, and the first host refuses: only one listens where the session is
+    // a name with two addresses, of which only one listens; the first host refuses
     for key in [&b"\x01\x02\x03\x04"[..], &[7; 32]] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("bound").port();
@@ -434,7 +434,7 @@ fn a_request_goes_where_the_session_is() {
             session.write_all(&hello).expect("sent");
             let (mut request, _) = listener.accept().expect("a request");
             let mut bytes = Vec::new();
-            // the client waits for the end, so that all of the request is here first
+            // the client waits for the end, so the whole request has arrived
             let mut length = [0; 4];
             request.read_exact(&mut length).expect("a length");
             bytes.resize(u32::from_be_bytes(length) as usize - 4, 0);
@@ -462,7 +462,7 @@ fn requests_that_nobody_takes_end_with_the_patience() {
         read_startup(&mut session);
         let hello = hello_with_key(99, b"abcd");
         session.write_all(&hello).expect("sent");
-        // the kernel takes the others, and nobody reads
+        // the kernel accepts the other connections, and nothing reads from them
         (session, listener)
     });
     let params = local(port, "");
@@ -472,11 +472,11 @@ fn requests_that_nobody_takes_end_with_the_patience() {
     let soon = || Patience::from(Some(Instant::now() + Duration::from_millis(200)));
     let cause = token.send(&params, &soon()).expect_err("it is not taken");
     assert!(matches!(cause, Cause::Timeout), "{cause}");
-    // all of them together, whoever is first
+    // all requests together, in any order
     let tokens = [token; 100];
     let cause = cancel_all(&params, &tokens, |_| true, &soon()).expect_err("likewise");
     assert!(matches!(cause, Cause::Timeout), "{cause}");
-    // and those that are not wanted are not tried
+    // unwanted requests are not tried
     cancel_all(&params, &tokens, |_| false, &soon()).expect("nothing to do");
     drop(held);
 }

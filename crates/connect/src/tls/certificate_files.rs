@@ -1,4 +1,4 @@
-//! Certificates and revocations in files.
+//! Reads certificates and revocation lists from files.
 
 use std::path::Path;
 
@@ -12,10 +12,10 @@ use super::verifier::Trust;
 use crate::modes::SslMode;
 use crate::param_error::system_message;
 
-/// The certificates of authorities, when there are any or there must be.
+/// The certificates of authorities, if there are any.
 ///
 /// # Errors
-/// They are needed and not there, or cannot be read.
+/// They are required and missing, or cannot be read.
 pub(super) fn trust(settings: &TlsSettings, mode: SslMode) -> Result<Option<Trust>, TlsError> {
     let certificates = match &settings.root {
         RootSource::System => system_roots()?,
@@ -41,7 +41,7 @@ fn system_roots() -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(found.certs)
 }
 
-/// Without roots nothing can be verified.
+/// The error for missing root certificates, without which nothing can be verified.
 fn missing_roots(place: &FilePlace, mode: SslMode) -> Result<(), TlsError> {
     if !matches!(mode, SslMode::VerifyCa | SslMode::VerifyFull) {
         return Ok(());
@@ -76,7 +76,7 @@ pub(super) fn certificates(
     }
 }
 
-/// The lists of revocations that there are.
+/// All revocation lists that the settings name.
 fn revocations(settings: &TlsSettings) -> Result<Vec<CertRevocationList<'static>>, TlsError> {
     let mut lists = Vec::new();
     match &settings.crl {

@@ -7,8 +7,8 @@ use x509_parser::oid_registry as oid;
 use x509_parser::prelude::FromDer;
 use x509_parser::signature_algorithm::SignatureAlgorithm;
 
-/// The channel that a certificate (DER) stands for: its hash is of the signature's own kind, or
-/// SHA-256 where that is MD5 or SHA-1.
+/// The channel for a certificate (DER): its hash is that of the signature algorithm, or SHA-256 in
+/// place of MD5 and SHA-1.
 pub(super) fn channel(certificate: &[u8]) -> Channel {
     match hash(certificate) {
         Some(hash) => Channel::Tls(hash),

@@ -1,4 +1,4 @@
-//! Whether a certificate is a host's, by libpq's rules.
+//! Whether a certificate belongs to a host, by libpq's rules.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -8,13 +8,13 @@ use x509_parser::prelude::FromDer;
 
 use super::tls_error::TlsError;
 
-/// Checks that the certificate (DER) has the name of the host, a name or an address.
+/// Checks that the certificate (DER) contains the host, which is a name or an address.
 ///
-/// The alternative names count. The common name does only when none of them is of the host's kind,
-/// an address or a name. A wildcard stands for the first label.
+/// The alternative names count. The common name counts only if none of them is of the host's kind
+/// (address or name). A wildcard matches the first label.
 ///
 /// # Errors
-/// In libpq's words: it has other names or none.
+/// The certificate has other names or none; in libpq's words.
 pub(super) fn check(certificate: &[u8], host: &str) -> Result<(), TlsError> {
     let wrong = |text: String| Err(TlsError::WrongName(text));
     if host.is_empty() {
@@ -81,7 +81,7 @@ fn alternative_names<'a>(
     }
 }
 
-/// A zero byte could end the name where others read it, and not here.
+/// A zero byte could end the name for other readers, but not here.
 fn check_text(name: &str) -> Result<(), TlsError> {
     if name.contains('\0') {
         return Err(TlsError::WrongName(
@@ -99,7 +99,7 @@ fn ip(bytes: &[u8]) -> Option<IpAddr> {
     Some(IpAddr::V6(Ipv6Addr::from(sixteen)))
 }
 
-/// Whether a name of a certificate is the host's.
+/// Whether a name of a certificate matches the host.
 fn matches(name: &str, host: &str) -> bool {
     if name.eq_ignore_ascii_case(host) {
         return true;
@@ -107,7 +107,7 @@ fn matches(name: &str, host: &str) -> bool {
     let Some(domain) = name.strip_prefix('*').filter(|rest| rest.starts_with('.')) else {
         return false;
     };
-    // a wildcard stands for one label of a name, and for no part of an address
+    // a wildcard matches one label of a name, and no part of an address
     host.parse::<IpAddr>().is_err()
         && host
             .find('.')
@@ -151,7 +151,7 @@ mod tests {
             (None, &["127.0.0.1"], "127.0.0.1"),
             (None, &["::1"], "0:0:0:0:0:0:0:1"),
             (Some("127.0.0.1"), &[], "127.0.0.1"),
-            // an address is looked for, and there are names only: the common name counts
+            // for an address, when there are only names, the common name counts
             (Some("127.0.0.1"), &["db.example"], "127.0.0.1"),
             (Some("db.example"), &["127.0.0.1"], "db.example"),
         ] {
@@ -168,7 +168,7 @@ mod tests {
                 "b",
                 "server certificate for \"a\" does not match host name \"b\"",
             ),
-            // the common name does not count beside alternative names
+            // the common name does not count if there are alternative names
             (
                 Some("b"),
                 &["a"],

@@ -7,10 +7,10 @@ use rustls::ClientConnection;
 
 use super::tls_error::TlsError;
 
-/// Makes plain bytes of encrypted ones and the other way round; does no I/O.
+/// Encrypts and decrypts bytes; does no I/O.
 ///
-/// What the server sends beside data is answered with the next data that is sealed: nothing in TLS
-/// must be answered sooner.
+/// Messages of the server other than data are answered together with the next data, which TLS
+/// permits for all of them.
 pub struct TlsChannel {
     connection: ClientConnection,
     is_closed: bool,
@@ -26,7 +26,7 @@ impl fmt::Debug for TlsChannel {
 
 impl TlsChannel {
     pub(super) fn new(mut connection: ClientConnection) -> Self {
-        // all that is sealed at once is taken at once
+        // everything that is encrypted in one call is also taken in one call
         connection.set_buffer_limit(None);
         TlsChannel {
             connection,
@@ -38,15 +38,15 @@ impl TlsChannel {
         &self.connection
     }
 
-    /// Takes some of the encrypted bytes off the front of `encrypted`. Call it again when
-    /// [`TlsChannel::plain`] is empty, until none are left.
+    /// Decrypts some bytes from the front of `encrypted`. Call it again when [`TlsChannel::plain`]
+    /// is empty, until none are left.
     ///
     /// # Errors
-    /// They are not what the server has sent, or an alert ends the session.
+    /// The bytes were changed on their way, or an alert ends the session.
     pub fn open(&mut self, encrypted: &mut &[u8]) -> Result<(), TlsError> {
         let general = |error: io::Error| rustls::Error::General(error.to_string());
         if self.connection.read_tls(encrypted).map_err(general)? == 0 {
-            // behind the end of the session nothing counts
+            // bytes after the end of the session are ignored
             *encrypted = &[];
         }
         let state = self.connection.process_new_packets()?;
@@ -54,21 +54,21 @@ impl TlsChannel {
         Ok(())
     }
 
-    /// Plain bytes that were received and not yet consumed: some of them, or none.
+    /// Decrypted bytes that were not consumed yet; there may be more after these are.
     pub fn plain(&mut self) -> &[u8] {
-        // when there are none it says WouldBlock
+        // returns WouldBlock when there are none
         self.connection
             .reader()
             .into_first_chunk()
             .unwrap_or_default()
     }
 
-    /// Drops plain bytes off the front.
+    /// Drops decrypted bytes from the front.
     pub fn consume(&mut self, bytes: usize) {
         self.connection.reader().consume(bytes);
     }
 
-    /// Whether the server has ended the session in order.
+    /// Whether the server has closed the session in order.
     pub fn is_closed(&self) -> bool {
         self.is_closed
     }
@@ -84,9 +84,9 @@ impl TlsChannel {
         Ok(())
     }
 
-    /// Appends what is waiting to be sent to `out`: in the handshake, and alerts.
+    /// Appends the bytes that TLS itself has to send, in the handshake and for alerts.
     pub(super) fn flush(&mut self, out: &mut Vec<u8>) {
-        // a vector takes everything
+        // writing to a vector cannot fail
         while self.connection.wants_write() && self.connection.write_tls(out).is_ok() {}
     }
 }

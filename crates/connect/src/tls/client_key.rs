@@ -23,7 +23,8 @@ use crate::param_error::system_message;
 /// The certificate and the key, if there is a certificate.
 ///
 /// # Errors
-/// It cannot be read, has no key, or its key is somebody else's or open to others.
+/// The certificate cannot be read or has no key, or its key does not match or is accessible to
+/// others.
 pub(super) fn load(
     settings: &TlsSettings,
     provider: &CryptoProvider,
@@ -35,7 +36,7 @@ pub(super) fn load(
         return Ok(None);
     };
     match fs::metadata(path) {
-        // the server may do without
+        // the server may not require a certificate
         Err(error) if is_absent(&error) => return Ok(None),
         Err(error) => {
             let (path, why) = (path.display(), system_message(&error));
@@ -118,7 +119,7 @@ fn read_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
     }
 }
 
-/// A key is its owner's: nobody else may read it, but a group may read one of root's.
+/// Checks that nobody but its owner can read a key; a group may read a key that root owns.
 fn check_access(path: &Path, found: &Metadata) -> Result<(), TlsError> {
     let path = path.display();
     if !found.is_file() {

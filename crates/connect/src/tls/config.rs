@@ -1,4 +1,4 @@
-//! What all connections of the same parameters share.
+//! The TLS configuration that all connections with the same parameters share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,10 +17,10 @@ use super::verifier::Verifier;
 use super::{certificate_files, client_key};
 use crate::modes::{SslCertMode, SslMode};
 
-/// What ALPN calls the protocol.
+/// The name of the protocol in ALPN.
 pub(super) const PROTOCOL: &[u8] = b"postgresql";
 
-/// A configuration that is made when it is first needed, and shared by clones.
+/// A configuration that is created when it is first needed, and shared by clones.
 #[derive(Clone, Default)]
 pub(crate) struct TlsConfigCell(Arc<OnceLock<Result<TlsConfig, TlsError>>>);
 
@@ -34,14 +34,14 @@ impl TlsConfigCell {
     /// The configuration. The first call reads the files.
     ///
     /// # Errors
-    /// They cannot be read or used, as the first call found.
+    /// They cannot be read or used; later calls return the error of the first.
     pub fn get(&self, settings: &TlsSettings, mode: SslMode) -> Result<&TlsConfig, TlsError> {
         let config = self.0.get_or_init(|| TlsConfig::new(settings, mode));
         config.as_ref().map_err(Clone::clone)
     }
 }
 
-/// Files read, keys loaded.
+/// A configuration with its files read and keys loaded.
 pub(crate) struct TlsConfig {
     client: Arc<ClientConfig>,
     certificate: Option<Arc<CertifiedKey>>,
@@ -74,26 +74,28 @@ impl TlsConfig {
         self.checks_name
     }
 
-    /// The beginning of a session with a host, and who sees whether our certificate is asked for.
+    /// Begins a session with a host; the witness records whether the server asks for our
+    /// certificate.
     ///
     /// # Errors
-    /// Those of rustls: it finds no randomness, for one.
+    /// Those of rustls, for example missing randomness.
     pub fn connection(&self, host: &str) -> Result<(ClientConnection, Arc<Witness>), TlsError> {
         let witness = Arc::new(Witness::default());
-        // who needs no witness shares the configuration
+        // without a need for a witness, the configuration is shared
         let client = match self.certificate_mode {
             SslCertMode::Require => self.with_witness(&witness),
             SslCertMode::Allow | SslCertMode::Disable => Arc::clone(&self.client),
         };
         let name = match ServerName::try_from(host.to_owned()) {
             Ok(name) if self.sni => name,
-            // an address is not told to the server
+            // an address is not sent to the server
             _ => ServerName::from(std::net::IpAddr::from([127, 0, 0, 1])),
         };
         Ok((ClientConnection::new(client, name)?, witness))
     }
 
-    /// The same that lets `witness` see whether our certificate is asked for.
+    /// The same configuration, with a resolver that lets `witness` record requests for our
+    /// certificate.
     fn with_witness(&self, witness: &Arc<Witness>) -> Arc<ClientConfig> {
         let mut client = ClientConfig::clone(&self.client);
         client.client_auth_cert_resolver = Arc::new(Resolver {
@@ -103,7 +105,7 @@ impl TlsConfig {
         Arc::new(client)
     }
 
-    /// Refuses a server that did not ask for our certificate, if it is to.
+    /// Refuses a server that had to ask for our certificate and did not.
     ///
     /// # Errors
     /// In libpq's words.
@@ -149,7 +151,7 @@ fn versions(settings: &TlsSettings) -> &'static [&'static SupportedProtocolVersi
     }
 }
 
-/// Sees whether the server asks for our certificate.
+/// Records whether the server asks for our certificate.
 #[derive(Debug, Default)]
 pub(crate) struct Witness(AtomicBool);
 
@@ -159,7 +161,7 @@ impl Witness {
     }
 }
 
-/// Shows our certificate, whatever authorities the server names: so does OpenSSL.
+/// Sends our certificate, whatever authorities the server names, as OpenSSL does.
 #[derive(Debug)]
 struct Resolver {
     certificate: Option<Arc<CertifiedKey>>,

@@ -1,10 +1,10 @@
-//! Server certificates as PostgreSQL's manual makes them, which libpq accepts and webpki refuses.
+//! Server certificates made as in PostgreSQL's manual, which libpq accepts and webpki refuses.
 //!
-//! `openssl req -new -x509` makes a server's certificate that is its own authority, and
-//! `openssl x509 -req` makes one of version 1 before OpenSSL 3.2. Servers that were set up by the
-//! manual's two recipes have such certificates, and `sslmode=verify-ca` has to work with them. So
-//! one step is verified here: a certificate that is trusted itself, or that a trusted root has
-//! signed. A longer chain is webpki's business.
+//! `openssl req -new -x509` makes a server's certificate that is its own authority, and `openssl
+//! x509 -req` makes one of version 1 before OpenSSL 3.2. Servers that were set up with the manual's
+//! two recipes have such certificates, and `sslmode=verify-ca` must work with them. So this module
+//! verifies one step: a certificate that is trusted itself, or that a trusted root has signed.
+//! Longer chains are left to webpki.
 
 use rustls::CertificateError;
 use rustls::pki_types::{CertificateDer, SignatureVerificationAlgorithm, SubjectPublicKeyInfoDer};
@@ -15,10 +15,10 @@ use x509_parser::prelude::FromDer;
 use x509_parser::time::ASN1Time;
 use x509_parser::x509::X509Version;
 
-/// Verifies a server's certificate by `roots`, at an instant in seconds since 1970.
+/// Verifies a server's certificate with `roots`, at a time in seconds since 1970.
 ///
 /// # Errors
-/// It is not valid now, not meant for a server, or not signed by a root.
+/// It is not valid at that time, not meant for a server, or not signed by a root.
 pub(super) fn verify(
     server: &[u8],
     roots: &[CertificateDer<'_>],
@@ -64,7 +64,8 @@ fn check_time(certificate: &X509Certificate<'_>, now: ASN1Time) -> Result<(), Ce
     }
 }
 
-/// Refuses a certificate that is not for servers, or that demands what is not understood here.
+/// Refuses a certificate that is not for servers, or that has a critical extension which is not
+/// understood here.
 fn check_purpose(certificate: &X509Certificate<'_>) -> Result<(), CertificateError> {
     for extension in certificate.extensions() {
         match extension.parsed_extension() {
@@ -89,7 +90,7 @@ fn check_purpose(certificate: &X509Certificate<'_>) -> Result<(), CertificateErr
     Ok(())
 }
 
-/// Whether a root may sign server certificates. Before version 3 there was no way to say so;
+/// Whether a root may sign server certificates. Before version 3 a certificate could not say so;
 /// constraints on names are left to webpki.
 fn may_sign(root: &X509Certificate<'_>) -> bool {
     let is_authority = root.version() != X509Version::V3 || root.is_ca();
@@ -105,8 +106,8 @@ fn may_sign(root: &X509Certificate<'_>) -> bool {
     is_authority && signs && is_for_servers && has_no_constraints
 }
 
-/// Whether the key of `root` has signed `server`: by any algorithm that is good enough, for the one
-/// that is named is part of what is signed.
+/// Whether the key of `root` has signed `server`. Any sufficiently strong algorithm is accepted,
+/// because the name of the algorithm is part of the signed data.
 fn has_signed(
     root: &X509Certificate<'_>,
     server: &X509Certificate<'_>,

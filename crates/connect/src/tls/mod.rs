@@ -1,8 +1,8 @@
-//! TLS as libpq has it, on rustls.
+//! TLS with libpq's behaviour, on rustls.
 //!
-//! [`TlsSettings`] is what the parameters say. [`TlsConfig`] is made of it once, with the files
-//! read; [`negotiate`] makes a connected socket an encrypted one. [`TlsChannel`] is an established
-//! session without its socket, for those who move bytes themselves.
+//! [`TlsSettings`] is what the parameters say. [`TlsConfig`] is created from it once, with the
+//! files read; [`negotiate`] encrypts a connected socket. [`TlsChannel`] is an established session
+//! without its socket, for code that moves bytes itself.
 
 mod certificate_files;
 mod certificate_hash;

@@ -1,4 +1,4 @@
-//! From a connected socket to an encrypted one.
+//! Encrypts a connected socket.
 
 use std::io;
 
@@ -18,18 +18,18 @@ use crate::params::Params;
 use crate::patience::Patience;
 use crate::stream::Stream;
 
-/// What came of it.
+/// The result of a negotiation.
 pub(crate) enum Negotiated {
     /// The session is encrypted, over this channel.
     Encrypted(Stream, Channel),
-    /// The server has no TLS; the socket is as good as new.
+    /// The server does not support TLS; the socket is still usable.
     Refused(Stream),
 }
 
-/// Asks the server for TLS, and shakes hands if it has it.
+/// Asks the server for TLS, and performs the handshake if the server supports it.
 ///
 /// # Errors
-/// It answers something else, the handshake fails, or the certificate is not to be trusted.
+/// The server sends another answer, the handshake fails, or the certificate is not trusted.
 pub(crate) fn negotiate(
     params: &Params,
     host: &Host,
@@ -51,12 +51,12 @@ pub(crate) fn negotiate(
     ))
 }
 
-/// Whether the server has TLS.
+/// Asks the server whether it supports TLS.
 fn ask(stream: &mut Stream, patience: &Patience) -> Result<bool, Cause> {
     let mut request = Vec::new();
     frontend::ssl_request(&mut request);
     send_all(stream, &request, patience)?;
-    // one byte and no more: what comes behind it belongs to the handshake, or to somebody in between
+    // exactly one byte: bytes after it belong to the handshake, or come from an attacker
     let mut answer = [0];
     if receive(stream, &mut answer, patience)? == 0 {
         return Err(Cause::Closed);

@@ -1,4 +1,4 @@
-//! Certificates that are trusted or not, sessions in memory, files that are taken or not.
+//! Trusted and untrusted certificates, sessions in memory, accepted and rejected files.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -58,7 +58,7 @@ fn leaf(params: &CertificateParams, issuer: &Authority) -> CertificateDer<'stati
         .clone()
 }
 
-/// What is said of a server's chain when a file holds `roots`.
+/// The verdict on a server's chain when a file contains `roots`.
 fn judge(roots: &[&Authority], chain: &[&CertificateDer<'static>]) -> Result<(), String> {
     let roots = roots.iter().map(|root| root.der().clone()).collect();
     judge_by(Some(Trust::new(roots, Vec::new())), chain)
@@ -103,7 +103,7 @@ fn authorities_in_between_come_from_the_server_or_the_file() {
     assert_eq!(judge(&[&top], &[&server, middle.der()]), Ok(()));
     assert_eq!(judge(&[&top, &middle], &[&server]), Ok(()));
     assert_eq!(judge(&[&top], &[&server]), refused(NO_ISSUER));
-    // what has not issued itself is no root
+    // a certificate that another one has issued is not a root
     assert_eq!(judge(&[&middle], &[&server]), refused(NO_ISSUER));
 }
 
@@ -127,18 +127,18 @@ fn dates_count_of_servers_and_of_roots() {
     (old.not_before, old.not_after) = (past.start, past.end);
     let old = root(old);
     assert!(judge(&[&old], &[&leaf(&params("s"), &old)]).is_err());
-    // beside an expired root the others are as good as ever
+    // an expired root does not affect the others
     assert_eq!(judge(&[&old, &good], &[&leaf(&params("s"), &good)]), Ok(()));
 }
 
-/// So many days from now.
+/// A time this many days from now.
 fn time(days: i64) -> time::OffsetDateTime {
     time::OffsetDateTime::now_utc() + time::Duration::days(days)
 }
 
 #[test]
 fn a_server_may_have_the_certificate_of_an_authority() {
-    // as `openssl req -new -x509` makes it: its own root
+    // made by `openssl req -new -x509`: its own root
     let alone = root(authority_params("localhost"));
     let other = root(authority_params("localhost"));
     assert_eq!(judge(&[&alone], &[alone.der()]), Ok(()));
@@ -172,7 +172,7 @@ fn who_is_no_authority_vouches_for_nobody() {
     unsigning.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     let mut narrow = authority_params("m");
     narrow.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-    // one server for webpki, which does not look at the use of keys, one for our own search
+    // one server for webpki, which does not check the use of keys, and one for our own search
     let both = [params("s"), authority_params("s")];
     for (middle, servers) in [
         (untitled, &both[..]),
@@ -262,10 +262,10 @@ fn revoked_certificates_and_those_of_unknown_state() {
         assert_eq!(judge(&leaf(&good, &top)), Ok(()));
         assert_eq!(judge(&leaf(&bad, &top)), refused("certificate revoked"));
         assert!(judge(&leaf(&good, &other)).is_err());
-        // what our own search would take has no list to be looked up in
+        // a certificate that our own search would accept has no revocation list
         assert!(judge(&leaf(&authority_params("s"), &top)).is_err());
     }
-    // a file without a list would let everything pass
+    // a missing list would otherwise let everything pass
     for place in [&strange, &format!("{folder}/none")] {
         let none = settings(&[("sslrootcert", &root_file), ("sslcrl", place)]);
         let error = super::certificate_files::trust(&none, SslMode::VerifyCa)
@@ -404,7 +404,7 @@ fn settings(pairs: &[(&str, &str)]) -> TlsSettings {
     resolved.expect("consistent").1
 }
 
-/// A certificate and its key, in files.
+/// Writes a certificate and its key to files.
 fn pair(dir: &Path) -> TlsSettings {
     let key = key();
     let certificate = params("alice").self_signed(&key).expect("signed");
@@ -516,7 +516,7 @@ fn roots_are_needed_to_verify_and_not_else() {
         let error = trust(&homeless, mode).expect_err("no home");
         assert!(error.starts_with("could not get home directory"), "{error}");
     }
-    // a file that is there counts in every mode
+    // an existing file is used in every mode
     fs::write(&place, root(authority_params("r")).pem()).expect("writable");
     assert_eq!(trust(&with, SslMode::Prefer), Ok(true));
     fs::write(&place, "nothing").expect("writable");

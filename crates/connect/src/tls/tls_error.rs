@@ -1,29 +1,29 @@
-//! Why a connection could not be encrypted.
+//! Errors of encrypted connections.
 
 use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error};
 
-/// Why a connection could not be encrypted, or went wrong once it was.
+/// Why a connection could not be encrypted, or failed after that.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TlsError {
-    /// The server has no TLS, and it is required.
+    /// TLS is required, and the server does not support it.
     Unsupported,
     /// The server answered the request for TLS with an error message.
     ErrorResponse,
-    /// The server answered the request for TLS with a byte that means nothing.
+    /// The server answered the request for TLS with an unknown byte.
     InvalidResponse(u8),
     /// A connection that began with TLS did not agree on the protocol.
     NoProtocol,
-    /// A file or a parameter cannot be used; the whole message.
+    /// A file or a parameter is unusable; the whole message.
     Setup(String),
     /// The handshake or a record failed.
     Failed(Error),
-    /// The other side closed in the midst of the handshake.
+    /// The other side closed the connection during the handshake.
     Closed,
-    /// The certificate is not the host's; the whole message.
+    /// The certificate does not belong to the host; the whole message.
     WrongName(String),
-    /// The server did not ask for the certificate that it is to ask for; the whole message.
+    /// The server did not ask for the certificate although it must; the whole message.
     ClientCertificate(&'static str),
 }
 
@@ -67,7 +67,7 @@ impl From<Error> for TlsError {
     }
 }
 
-/// An error near the words that OpenSSL has for it.
+/// The message for an error, close to OpenSSL's.
 fn words(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(why) => {

@@ -7,14 +7,14 @@ use crate::keyword::Settings;
 use crate::modes::{ChannelBindingMode, SslCertMode, SslMode, SslNegotiation};
 use crate::param_error::ParamError;
 
-/// Where a file is looked for.
+/// The location of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FilePlace {
-    /// Where a parameter says.
+    /// The path that a parameter gives.
     Given(PathBuf),
-    /// In the user's home, because no parameter says anything.
+    /// The default path in the user's home directory.
     Default(PathBuf),
-    /// No parameter says anything, and the user has no home.
+    /// Nowhere: no parameter gives a path, and the user has no home directory.
     Nowhere,
 }
 
@@ -28,10 +28,10 @@ impl FilePlace {
     }
 }
 
-/// Where the certificates of trusted authorities are.
+/// The location of the certificates of trusted authorities.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootSource {
-    /// Where the system keeps them.
+    /// The system's certificates.
     System,
     /// In a file.
     File(FilePlace),
@@ -40,44 +40,44 @@ pub enum RootSource {
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TlsVersion {
-    /// 1.2.
+    /// TLS 1.2.
     V1_2,
-    /// 1.3.
+    /// TLS 1.3.
     V1_3,
 }
 
 /// What the connection parameters say about TLS, complete and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// Whether TLS is asked for or simply begun.
+    /// Whether the client asks for TLS or begins with it.
     pub negotiation: SslNegotiation,
-    /// Trusted authorities.
+    /// The trusted authorities.
     pub root: RootSource,
-    /// Whether our own certificate is shown.
+    /// Whether the client sends its own certificate.
     pub certificate_mode: SslCertMode,
-    /// Our own certificate.
+    /// The client's own certificate.
     pub certificate: FilePlace,
-    /// Its private key.
+    /// The private key of the certificate.
     pub key: FilePlace,
-    /// File of revocations.
+    /// File of revocation lists.
     pub crl: FilePlace,
-    /// Folder of such files.
+    /// Folder with files of revocation lists.
     pub crl_folder: Option<PathBuf>,
-    /// Whether the handshake tells the name of the host.
+    /// Whether the handshake contains the name of the host.
     pub sni: bool,
-    /// The oldest version that is spoken.
+    /// The oldest version that is allowed.
     pub oldest: TlsVersion,
-    /// The newest.
+    /// The newest version that is allowed.
     pub newest: TlsVersion,
     /// Whether authentication is bound to the channel.
     pub binding: ChannelBindingMode,
 }
 
 impl TlsSettings {
-    /// Reads them, together with `sslmode`, which other parameters change.
+    /// Reads the settings, together with `sslmode`, which depends on other parameters.
     ///
     /// # Errors
-    /// A value that is none, or values that exclude each other, in libpq's words.
+    /// A value is invalid, or values exclude each other; in libpq's words.
     pub(crate) fn resolve(
         settings: &Settings,
         env: &Env,

@@ -1,4 +1,4 @@
-//! An encrypted socket, for those who wait.
+//! An encrypted socket whose calls wait.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -8,9 +8,9 @@ use super::tls_error::TlsError;
 use crate::patience::Patience;
 use crate::stream::Stream;
 
-/// Encrypted bytes received at once.
+/// How many encrypted bytes are received at a time.
 const RECEIVE_BYTES: usize = 16 * 1024;
-/// Plain bytes sealed at once.
+/// How many plain bytes are encrypted at a time.
 const SEAL_BYTES: usize = 64 * 1024;
 
 /// A TLS session over a connected socket.
@@ -18,9 +18,9 @@ const SEAL_BYTES: usize = 64 * 1024;
 pub struct TlsStream {
     socket: Stream,
     channel: TlsChannel,
-    /// Received, not yet opened.
+    /// Bytes that were received and not decrypted yet.
     received: Vec<u8>,
-    /// Sealed, not yet sent.
+    /// Bytes that were encrypted and not sent yet.
     sealed: Vec<u8>,
 }
 
@@ -38,12 +38,12 @@ impl TlsStream {
         &self.channel
     }
 
-    /// Shakes hands.
+    /// Performs the handshake.
     pub(super) fn handshake(&mut self, patience: &Patience) -> io::Result<()> {
         while self.channel.connection().is_handshaking() {
             self.channel.flush(&mut self.sealed);
             let sent = self.send_sealed();
-            // why a server has closed is still to be read
+            // the reason why the server has closed is still to be read
             match self.receive() {
                 Ok(0) => return Err(failed(TlsError::Closed)),
                 Ok(_) => {}
@@ -65,7 +65,8 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Receives and opens what is there; bytes received, 0 when the other side has closed.
+    /// Receives and decrypts the available bytes; returns how many were received, 0 when the other
+    /// side has closed.
     fn receive(&mut self) -> io::Result<usize> {
         if self.received.is_empty() {
             self.received.resize(RECEIVE_BYTES, 0);
@@ -83,7 +84,7 @@ impl TlsStream {
         Ok(taken)
     }
 
-    /// Sends what was sealed, as much as fits.
+    /// Sends as many encrypted bytes as fit.
     fn send_sealed(&mut self) -> io::Result<()> {
         while !self.sealed.is_empty() {
             match self.socket.try_send(&self.sealed) {
@@ -95,13 +96,13 @@ impl TlsStream {
         Ok(())
     }
 
-    /// Whether all that was accepted has been sent, after another try.
+    /// Tries to send the rest of the accepted bytes; returns whether all have been sent.
     pub(crate) fn try_flush(&mut self) -> io::Result<bool> {
         self.send_sealed()?;
         Ok(self.sealed.is_empty())
     }
 
-    /// Accepts some of the bytes; `WouldBlock` while earlier ones do not fit.
+    /// Accepts some of the bytes; returns `WouldBlock` while earlier ones do not fit.
     pub(crate) fn try_send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if !self.try_flush()? {
             return Err(io::ErrorKind::WouldBlock.into());
@@ -112,9 +113,9 @@ impl TlsStream {
         Ok(now.len())
     }
 
-    /// Gives plain bytes that are there.
+    /// Returns decrypted bytes that are available.
     pub(crate) fn try_recv(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // a server that has closed may have said why
+        // a server that has closed may have sent the reason before
         let sent = self.send_sealed();
         loop {
             let plain = self.channel.plain();
@@ -138,12 +139,12 @@ impl TlsStream {
         }
     }
 
-    /// Waits until there may be something to receive, or to send if `write` is wanted.
+    /// Waits until there may be bytes to receive, or room to send if `write` is set.
     pub(crate) fn wait(&self, write: bool, patience: &Patience) -> io::Result<()> {
         self.socket.wait(write || !self.sealed.is_empty(), patience)
     }
 
-    /// Plain bytes received but not yet given to anybody.
+    /// Decrypted bytes that were not returned yet.
     pub(crate) fn take_plain(&mut self) -> io::Result<Vec<u8>> {
         let mut taken = Vec::new();
         loop {
@@ -161,8 +162,8 @@ impl TlsStream {
         }
     }
 
-    /// The socket and the session, for those who move bytes themselves. Everything received has
-    /// been opened by [`TlsStream::take_plain`] before.
+    /// The socket and the session, for code that moves bytes itself. Call [`TlsStream::take_plain`]
+    /// before, so that everything that was received has been decrypted.
     pub(crate) fn into_parts(self) -> (Stream, TlsChannel) {
         (self.socket, self.channel)
     }
@@ -178,7 +179,7 @@ impl AsFd for TlsStream {
     }
 }
 
-/// An error that goes through those who know sockets only.
+/// Wraps the error for callers that know only errors of sockets.
 fn failed(error: TlsError) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, error)
 }

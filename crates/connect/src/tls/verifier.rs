@@ -1,4 +1,4 @@
-//! Whether a server's certificate is to be trusted. Its name is not looked at here.
+//! Whether a server's certificate is trusted. Its name is not checked here.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use x509_parser::prelude::FromDer;
 
 use super::manual_recipes;
 
-/// Trusted authorities.
+/// The trusted authorities.
 pub(super) struct Trust {
     roots: Vec<CertificateDer<'static>>,
     anchors: Vec<TrustAnchor<'static>>,
@@ -30,8 +30,9 @@ pub(super) struct Trust {
 }
 
 impl Trust {
-    /// Certificates as they stand in a file: those that have issued themselves are roots, the rest
-    /// helps to build chains. With revocations each certificate of a chain must be in their scope.
+    /// Sorts the certificates of a file: those that have issued themselves are roots, and the
+    /// others help to build chains. With revocation lists, each certificate of a chain must be in
+    /// their scope.
     pub fn new(
         certificates: Vec<CertificateDer<'static>>,
         crls: Vec<CertRevocationList<'static>>,
@@ -75,7 +76,7 @@ impl Trust {
             ) if self.crls.is_empty() => {
                 let now_s = seconds(now);
                 match manual_recipes::verify(server, &self.roots, algorithms.all, now_s) {
-                    // why webpki refuses the chain in between
+                    // why webpki refuses the rest of the chain
                     Err(CertificateError::UnknownIssuer) if !intermediates.is_empty() => {
                         Err(explained(refusal))
                     }
@@ -105,7 +106,7 @@ impl Trust {
         });
         let now_s = seconds(now);
         let current;
-        // webpki does not look at the dates of roots
+        // webpki does not check the dates of roots
         let anchors = if (self.valid_s.0..=self.valid_s.1).contains(&now_s) {
             &self.anchors
         } else {
@@ -136,7 +137,7 @@ impl Trust {
     }
 }
 
-/// Whether a certificate has issued itself, and from when to when it is valid.
+/// Whether a certificate has issued itself, and its period of validity.
 fn facts(der: &[u8]) -> Option<(bool, i64, i64)> {
     let (_, certificate) = X509Certificate::from_der(der).ok()?;
     let is_root = certificate.subject().as_raw() == certificate.issuer().as_raw();
@@ -149,7 +150,7 @@ fn seconds(time: UnixTime) -> i64 {
     i64::try_from(time.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// rustls's error for webpki's.
+/// The error of rustls that corresponds to one of webpki.
 fn explained(error: webpki::Error) -> Error {
     use webpki::Error as Why;
     Error::InvalidCertificate(match error {
@@ -170,7 +171,7 @@ fn explained(error: webpki::Error) -> Error {
     })
 }
 
-/// webpki's refusals that neither rustls nor OpenSSL has words for.
+/// A refusal by webpki for which neither rustls nor OpenSSL has a message.
 #[derive(Debug)]
 struct Refusal(webpki::Error);
 
@@ -192,15 +193,15 @@ impl fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
-/// Trusts the server's certificate by its chain, or whatever it is; its handshake is checked in any
-/// case.
+/// Checks the chain of a server's certificate, or accepts any certificate; the handshake is checked
+/// in either case.
 pub(super) struct Verifier {
     trust: Option<Trust>,
     algorithms: WebPkiSupportedAlgorithms,
 }
 
 impl Verifier {
-    /// Without `trust` every certificate will do.
+    /// Without `trust`, every certificate is accepted.
     pub fn new(trust: Option<Trust>, algorithms: WebPkiSupportedAlgorithms) -> Self {
         Verifier { trust, algorithms }
     }
@@ -257,7 +258,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, Error> {
-        // by the key alone: rustls's own check would refuse certificates of version 1
+        // with the key alone, because rustls's own check would refuse certificates of version 1
         verify_tls13_signature_with_raw_key(message, &public_key(cert)?, dss, &self.algorithms)
     }
 
