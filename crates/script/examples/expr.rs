@@ -1,4 +1,4 @@
-//! Evaluates an expression of the script language, as client 0 would:
+//! Evaluates an expression of the script language, as client 0 of pgbench would:
 //!
 //! ```text
 //! cargo run -p pgdyno-script --example expr -- 'random(1, 100000 * :scale)' scale=10

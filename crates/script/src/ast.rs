@@ -1,12 +1,12 @@
-//! A parsed script: pgbench's list of commands, names not yet resolved.
+//! A parsed script: pgbench's list of commands, with names that are not yet resolved.
 
 use crate::expr::Node;
 use crate::program::Capture;
 
-/// The text of a script and what to call it.
+/// The text of a script and its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// The path as given, or a built-in script's description.
+    /// The path as given, or the description of a built-in script.
     pub name: String,
     /// The whole text. As in pgbench, it ends at the first NUL character.
     pub text: String,
@@ -21,8 +21,8 @@ pub struct Script {
 }
 
 impl Script {
-    /// How many commands pgbench counts: SQL and backslash commands, `\gset` and
-    /// `\aset` not among them. At least 1.
+    /// Number of commands as pgbench counts them: SQL and backslash commands, without `\gset` and
+    /// `\aset`. At least 1.
     pub fn command_count(&self) -> usize {
         self.commands.len()
     }
@@ -30,11 +30,11 @@ impl Script {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Command {
-    /// Line where it begins, from 1.
+    /// Line where the command begins, from 1.
     pub line: u32,
     /// Name of a backslash command as typed; `SQL` for SQL.
     pub word: String,
-    /// What reports show: the first line of SQL, a whole backslash command.
+    /// The text in reports: the first line of SQL, or a whole backslash command.
     pub text: String,
     pub kind: CommandKind,
 }

@@ -7,9 +7,9 @@ use crate::ast::Source;
 /// A built-in script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Builtin {
-    /// What `-b` calls it.
+    /// Name for `-b`.
     pub name: &'static str,
-    /// What reports call it.
+    /// Name in reports.
     pub description: &'static str,
     /// Its text.
     pub text: &'static str,
@@ -25,7 +25,7 @@ impl Builtin {
     }
 }
 
-/// All of them, in the order of `-b list`.
+/// All built-in scripts, in the order of `-b list`.
 pub const BUILTINS: [Builtin; 3] = [
     Builtin {
         name: "tpcb-like",
@@ -66,19 +66,19 @@ SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
     },
 ];
 
-/// Why a name means no built-in script. Show [`builtin_list`] with it.
+/// Why a name does not select a built-in script. Display [`builtin_list`] with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuiltinError {
-    /// No name begins so.
+    /// No script's name begins with the text.
     NotFound {
-        /// What was asked for.
+        /// The given text.
         name: String,
     },
-    /// Several names begin so.
+    /// Several scripts' names begin with the text.
     Ambiguous {
-        /// What was asked for.
+        /// The given text.
         prefix: String,
-        /// How many.
+        /// How many there are.
         count: usize,
     },
 }
@@ -99,10 +99,7 @@ impl fmt::Display for BuiltinError {
 
 impl std::error::Error for BuiltinError {}
 
-/// The built-in script whose name alone begins with `prefix`.
-///
-/// # Errors
-/// There is none, or more than one.
+/// The only built-in script whose name begins with `prefix`.
 pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {
     let found: Vec<&Builtin> = BUILTINS
         .iter()
@@ -120,7 +117,7 @@ pub fn builtin(prefix: &str) -> Result<Builtin, BuiltinError> {
     }
 }
 
-/// What `-b list` prints.
+/// The output of `-b list`.
 pub fn builtin_list() -> String {
     let mut list = String::from("Available builtin scripts:\n");
     for builtin in &BUILTINS {

@@ -37,12 +37,12 @@ pub fn compile(
     Ok(compiler.program)
 }
 
-/// An `\if` whose `\endif` is still to come: the steps whose target is not known.
+/// An `\if` whose `\endif` has not come yet: the steps whose targets are unknown.
 #[derive(Default)]
 struct Condition {
-    /// The test of the current branch; goes to the next branch.
+    /// The test of the current branch, which jumps to the next branch.
     test: Option<usize>,
-    /// The jumps behind each branch; go to the end.
+    /// The jumps after each branch, which go to the end.
     ends: Vec<usize>,
 }
 
@@ -151,7 +151,7 @@ impl Compiler<'_> {
             .collect()
     }
 
-    /// The test of a branch; where it goes if it fails is known at the next branch.
+    /// Adds the test of a branch; its target on failure is known at the next branch.
     fn test(&mut self, expr: &ast::Expr) {
         let expr = self.expr(expr);
         let step = self.program.ops.len();
@@ -161,13 +161,13 @@ impl Compiler<'_> {
         }
     }
 
-    /// `\elif` and `\else`: whoever comes from above goes to the end; a failed test
-    /// goes on here.
+    /// Ends a branch at `\elif` or `\else`: execution from above jumps to the end, and a failed
+    /// test continues here.
     fn end_branch(&mut self) {
         let step = self.program.ops.len();
         self.push(Op::Jump(0));
         let Some(condition) = self.open.last_mut() else {
-            return; // The parser lets none without \if pass.
+            return; // The parser accepts none of these commands without an \if.
         };
         condition.ends.push(step);
         if let Some(test) = condition.test.take() {
@@ -182,7 +182,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// Lets a jump go to the next step.
+    /// Sets the target of a jump to the next step.
     fn aim(&mut self, step: usize) {
         let here = self.program.ops.len();
         if let Op::Jump(target) | Op::JumpUnless { target, .. } = &mut self.program.ops[step] {

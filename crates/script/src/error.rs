@@ -1,10 +1,10 @@
-//! What can be wrong with a script, in pgbench's words.
+//! Errors in scripts, in pgbench's words.
 
 use std::fmt;
 
 use crate::number::fixed;
 
-/// A syntax error at a line of a script; shown as pgbench shows it, over three lines:
+/// A syntax error at a line of a script; displayed as pgbench does, in three lines:
 ///
 /// ```text
 /// f.sql:3: unexpected function name (nosuch) in command "set"
@@ -17,7 +17,7 @@ pub struct SyntaxError {
     pub script: String,
     /// Line of the command, from 1.
     pub line: u32,
-    /// What is wrong.
+    /// The error message.
     pub message: &'static str,
     /// The offending text, where there is one.
     pub detail: Option<String>,
@@ -25,7 +25,7 @@ pub struct SyntaxError {
     pub command: Option<String>,
     /// The whole command, with its continuation lines.
     pub text: Option<String>,
-    /// Place within `text` in octets, from 0.
+    /// Position within `text` in bytes, from 0.
     pub column: Option<usize>,
 }
 
@@ -51,15 +51,15 @@ impl fmt::Display for SyntaxError {
 /// Why a script was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ParseError {
-    /// A backslash command is wrong. (Boxed: it is large, and rare.)
+    /// An error in a backslash command. (Boxed, because it is large and rare.)
     Syntax(Box<SyntaxError>),
-    /// `\if`, `\elif`, `\else` and `\endif` do not fit together.
+    /// `\if`, `\elif`, `\else` and `\endif` do not match.
     Condition {
         /// Name of the script.
         script: String,
         /// Command number, from 1.
         command: usize,
-        /// What does not fit.
+        /// The error message.
         message: &'static str,
     },
     /// The script has no command.
@@ -117,10 +117,10 @@ impl fmt::Display for CompileError {
 
 impl std::error::Error for CompileError {}
 
-/// A name that no variable can have.
+/// A name that a variable cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidName {
-    /// Who wanted to assign: `set`, `gset`, `aset`, `setshell`, `startup`, ...
+    /// The command that assigns: `set`, `gset`, `aset`, `setshell`, `startup`, ...
     pub context: &'static str,
     /// The name.
     pub name: String,
@@ -140,7 +140,7 @@ impl std::error::Error for InvalidName {}
 
 /// Why a command failed while a client ran it.
 #[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs)] // the fields are the words in the messages below
+#[allow(missing_docs)] // the messages below explain the fields
 pub enum EvalError {
     UndefinedVariable {
         name: String,

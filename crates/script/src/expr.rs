@@ -1,4 +1,4 @@
-//! Compiled expressions: variables are slots, constants are folded.
+//! Compiled expressions: variables are slots, and constants are folded.
 
 use crate::error::EvalError;
 use crate::functions::{Binary, Extreme, Shape, Unary};
@@ -21,7 +21,7 @@ pub(crate) enum Node<V = SlotId> {
     Variable(V),
     Binary(Binary, Box<[Node<V>; 2]>),
     Unary(Unary, Box<Node<V>>),
-    /// Whether the operand is this very constant.
+    /// Whether the operand is exactly this constant.
     Is(Box<Node<V>>, Value),
     And(Box<[Node<V>; 2]>),
     Or(Box<[Node<V>; 2]>),
@@ -40,11 +40,11 @@ pub(crate) struct Case<V = SlotId> {
     pub otherwise: Node<V>,
 }
 
-/// What an expression may touch.
+/// The state that an expression may use.
 pub(crate) struct Env<'a> {
     pub vars: &'a mut Vars,
     pub rng: &'a mut Rng,
-    /// Gets the values that `debug()` shows.
+    /// Receives the values that `debug()` displays.
     pub debug: &'a mut dyn FnMut(Value),
 }
 
@@ -82,7 +82,7 @@ impl Node {
     }
 }
 
-/// The limits of a random range as they were evaluated.
+/// The evaluated limits of a random range.
 struct Limits(Value, Value);
 
 #[inline]
@@ -93,8 +93,8 @@ fn range(min: &Node, max: &Node, env: &mut Env<'_>) -> Result<Limits, Fault> {
 }
 
 impl Limits {
-    /// The limits as integers, none of both if one is null; checks that there is a
-    /// value between them, and that their number fits an integer.
+    /// The limits as integers, or None if one is null; checks that the range is not empty and that
+    /// its size fits an integer.
     #[inline]
     fn filled(self) -> Result<Option<(i64, i64)>, Fault> {
         if self.0 == Value::Null || self.1 == Value::Null {
@@ -111,8 +111,8 @@ impl Limits {
     }
 }
 
-/// AND (`decides` = false) and OR (`decides` = true): the left side may decide
-/// alone; null on the left is null whatever the right side would be.
+/// AND (`decides` = false) and OR (`decides` = true): the left side alone may decide; null on the
+/// left gives null whatever the right side is.
 fn logical(both: &[Node; 2], env: &mut Env<'_>, decides: bool) -> Result<Value, Fault> {
     let left = both[0].eval(env)?;
     if left == Value::Null || left.as_bool()? == decides {
@@ -160,7 +160,7 @@ fn shaped(shape: Shape, args: &[Node; 3], env: &mut Env<'_>) -> Result<Value, Fa
         return Ok(Value::Null);
     };
     let value = parameter.as_double()?;
-    // Not a number is in no range: pgbench would draw for ever.
+    // NaN is in no range: pgbench would draw forever.
     let drawn = match shape {
         Shape::Gaussian if value >= MIN_GAUSSIAN => env.rng.gaussian(min, max, value),
         Shape::Gaussian => return Err(Box::new(EvalError::GaussianParameter { value })),

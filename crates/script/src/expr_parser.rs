@@ -9,12 +9,12 @@ use crate::functions::{Binary, Function, Unary, find};
 use crate::lexer::{LexError, Lexer, Token};
 use crate::value::Value;
 
-/// Deepest nesting of parentheses, calls and prefixes; keeps the parser's
-/// recursion within any thread's stack.
+/// The deepest nesting of parentheses, calls and prefixes; limits the parser's recursion to the
+/// stack of any thread.
 const MAX_NESTING: u32 = 250;
 
-/// Greatest height of the tree, which a long chain such as `a + b + c + ...` also
-/// has; keeps the recursion of evaluation within any thread's stack.
+/// The greatest height of the tree, which also grows with a long chain such as `a + b + c + ...`;
+/// limits the recursion of evaluation to the stack of any thread.
 const MAX_HEIGHT: u32 = 1000;
 
 /// Binding strengths, weakest first.
@@ -30,10 +30,10 @@ mod level {
     pub const UNARY: u8 = 9;
 }
 
-/// What is wrong with an expression; the lexer stands behind the offending token.
+/// An error in an expression; the lexer is after the offending token.
 pub(crate) type ExprError = LexError;
 
-/// An expression and how deep it is nested.
+/// An expression and the depth of its nesting.
 struct Tree {
     expr: Expr,
     height: u32,
@@ -41,7 +41,7 @@ struct Tree {
 
 pub(crate) struct ExprParser<'l, 't> {
     lexer: &'l mut Lexer<'t>,
-    /// The token read ahead, if any.
+    /// The token that was read ahead, if any.
     ahead: Option<Token<'t>>,
     depth: u32,
 }
@@ -116,7 +116,7 @@ impl<'t> ExprParser<'_, 't> {
         Ok(token)
     }
 
-    /// Passes a token if it is the wanted one.
+    /// Consumes a token if it is the expected one.
     fn accept(&mut self, wanted: Token<'_>) -> Result<bool, ExprError> {
         let found = self.peek()? == wanted;
         if found {
@@ -133,7 +133,7 @@ impl<'t> ExprParser<'_, 't> {
         }
     }
 
-    /// An expression of operators that bind at least as tightly as `least`.
+    /// Parses an expression of operators that bind at least as tightly as `least`.
     fn expression(&mut self, least: u8) -> Result<Tree, ExprError> {
         self.depth += 1;
         if self.depth > MAX_NESTING {
@@ -148,7 +148,7 @@ impl<'t> ExprParser<'_, 't> {
                 }
                 self.ahead = None;
                 let right = self.expression(strength + 1)?;
-                // Comparisons do not associate: a < b < c is an error.
+                // Comparisons are not associative: a < b < c is an error.
                 if strength == level::COMPARISON
                     && matches!(self::operator(self.peek()?), Some((level::COMPARISON, _)))
                 {
@@ -167,7 +167,7 @@ impl<'t> ExprParser<'_, 't> {
         Ok(left)
     }
 
-    /// `IS [NOT] NULL|TRUE|FALSE`, `ISNULL`, `NOTNULL` behind an operand.
+    /// Parses `IS [NOT] NULL|TRUE|FALSE`, `ISNULL` or `NOTNULL` after an operand.
     fn is_clause(&mut self, operand: Tree) -> Result<Tree, ExprError> {
         let (negated, value) = match self.next()? {
             Token::IsNull => (false, Value::Null),
@@ -191,7 +191,7 @@ impl<'t> ExprParser<'_, 't> {
         }
     }
 
-    /// Prefix operators and what they stand before.
+    /// Parses prefix operators and their operand.
     fn operand(&mut self) -> Result<Tree, ExprError> {
         match self.peek()? {
             Token::Plus => {
@@ -347,7 +347,7 @@ fn operation(operator: Operator, left: Tree, right: Tree) -> Result<Tree, ExprEr
     checked(expr, height)
 }
 
-/// A call, or what is wrong with the number of its arguments.
+/// A call, or an error in the number of its arguments.
 fn call(function: Function, mut args: Vec<Expr>) -> Result<Expr, &'static str> {
     let seeded_from = match function {
         Function::Hash(_) => 1,
@@ -393,7 +393,7 @@ fn checked(expr: Expr, height: u32) -> Result<Tree, ExprError> {
     }
 }
 
-/// The words of pgbench's parser when its own (larger) stack is full.
+/// The message of pgbench's parser when its own (larger) stack is full.
 fn too_deep() -> ExprError {
     LexError {
         message: "memory exhausted",

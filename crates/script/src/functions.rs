@@ -1,4 +1,4 @@
-//! The functions and operators, by name and by what they do.
+//! The functions and operators, by name and by operation.
 
 use crate::error::EvalError;
 use crate::value::{Fault, Value};
@@ -8,7 +8,7 @@ use crate::value::{Fault, Value};
 pub(crate) enum Function {
     Unary(Unary),
     Binary(Binary),
-    /// A binary one whose second argument is `:default_seed` if left out.
+    /// A binary function whose second argument defaults to `:default_seed`.
     Hash(Binary),
     Extreme(Extreme),
     Shaped(Shape),
@@ -42,7 +42,7 @@ const FUNCTIONS: [(&str, Function); 21] = [
     ("sqrt", Function::Unary(Unary::Sqrt)),
 ];
 
-/// Finds a function by its name in any letter case; gives the name in lower case.
+/// Finds a function by its name in any letter case; returns the name in lower case.
 pub(crate) fn find(name: &str) -> Option<(&'static str, Function)> {
     FUNCTIONS
         .iter()
@@ -50,7 +50,7 @@ pub(crate) fn find(name: &str) -> Option<(&'static str, Function)> {
         .copied()
 }
 
-/// A function of two values that needs nothing else.
+/// A function of two values and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Binary {
     Add,
@@ -72,7 +72,7 @@ pub(crate) enum Binary {
     Murmur2,
 }
 
-/// A function of one value that needs nothing else.
+/// A function of one value and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unary {
     Not,
@@ -85,7 +85,7 @@ pub(crate) enum Unary {
 }
 
 impl Binary {
-    /// Null if an argument is; double arithmetic if an argument is double.
+    /// Null if an argument is null; double arithmetic if an argument is a double.
     #[inline]
     pub fn apply(self, left: Value, right: Value) -> Result<Value, Fault> {
         match (left, right) {
@@ -99,7 +99,7 @@ impl Binary {
         }
     }
 
-    /// Whether a double among the arguments makes the operation one of doubles.
+    /// Whether a double among the arguments makes this an operation on doubles.
     fn is_overloaded(self) -> bool {
         use Binary::*;
         matches!(
@@ -163,7 +163,7 @@ fn int(result: Option<i64>, operation: &'static str) -> Result<Value, Fault> {
 }
 
 impl Unary {
-    /// Null if the argument is.
+    /// Null if the argument is null.
     pub fn apply(self, value: Value) -> Result<Value, Fault> {
         if value == Value::Null {
             return Ok(Value::Null);
@@ -171,7 +171,7 @@ impl Unary {
         Ok(match (self, value) {
             (Unary::Not, _) => Value::Bool(!value.as_bool()?),
             (Unary::Int, _) => Value::Int(value.as_int()?),
-            // The smallest integer has no positive counterpart and stays.
+            // The smallest integer has no positive counterpart and remains unchanged.
             (Unary::Abs, Value::Int(int)) => Value::Int(int.wrapping_abs()),
             (Unary::Abs, _) => {
                 let double = value.as_double()?;
@@ -193,7 +193,7 @@ pub(crate) enum Shape {
     Zipfian,
 }
 
-/// Which end `least` and `greatest` look for.
+/// Which extreme `least` and `greatest` return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extreme {
     Least,
@@ -201,7 +201,7 @@ pub(crate) enum Extreme {
 }
 
 impl Extreme {
-    /// The extreme of values none of which is null; a double if one of them is.
+    /// The extreme of values without nulls; a double if one of them is a double.
     pub fn apply(self, values: &[Value]) -> Result<Value, Fault> {
         if values.iter().any(|value| matches!(value, Value::Double(_))) {
             let doubles = values.iter().map(|value| value.as_double());
@@ -212,7 +212,7 @@ impl Extreme {
         }
     }
 
-    /// A later value wins unless it is beaten, so that NaN takes the place of any.
+    /// A later value replaces the current one unless it is worse, so that NaN replaces any value.
     fn of<T: PartialOrd + Default>(
         self,
         mut values: impl Iterator<Item = Result<T, Fault>>,

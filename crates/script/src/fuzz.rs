@@ -1,5 +1,5 @@
-//! What must hold whatever a script says. The fuzz target calls it with fuzzed bytes, the test
-//! below with every file of its corpus.
+//! Invariants for every script. The fuzz target calls it with fuzzed bytes, and the test below with
+//! every file of its corpus.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::{compile, parse};
 
 const NAME: &str = "fuzz.sql";
 
-/// Parses, compiles and walks a script.
+/// Parses, compiles and runs a script.
 pub fn script(data: &[u8]) {
     let source = Source {
         name: NAME.to_owned(),
@@ -31,7 +31,7 @@ pub fn script(data: &[u8]) {
     }
 }
 
-/// An error says where it is.
+/// Checks that an error contains its position.
 fn check_error(error: &ParseError, text: &str) {
     let words = error.to_string();
     assert!(words.contains(NAME), "{words}");
@@ -48,7 +48,7 @@ fn check_error(error: &ParseError, text: &str) {
     }
 }
 
-/// Walks a program without a server; what it sent, or the error that ended it.
+/// Runs a program without a server; returns what it sent, or the error that ended it.
 fn walk(program: &Program, symbols: Symbols) -> Vec<u8> {
     let mut vars = Vars::new(Arc::new(symbols));
     let mut rng = Rng::seed(5432).derive();

@@ -1,6 +1,6 @@
-//! The hash functions of expressions, over the 8 octets of an integer.
+//! The hash functions of expressions, over the 8 bytes of an integer.
 
-/// FNV-1a (Fowler, Noll, Vo), 64 bits, octets from the lowest; the seed alters the basis.
+/// FNV-1a (Fowler, Noll, Vo), 64 bits, from the lowest byte; the seed changes the basis.
 pub(crate) fn fnv1a(value: i64, seed: i64) -> i64 {
     const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
     const PRIME: u64 = 0x0100_0000_01b3;
@@ -11,7 +11,7 @@ pub(crate) fn fnv1a(value: i64, seed: i64) -> i64 {
     hash as i64
 }
 
-/// MurmurHash64A (Appleby, MurmurHash2) of one 8-octet block.
+/// MurmurHash64A (Appleby, MurmurHash2) of one 8-byte block.
 pub(crate) fn murmur2(value: i64, seed: i64) -> i64 {
     const MULTIPLIER: u64 = 0xc6a4_a793_5bd1_e995;
     const SHIFT: u32 = 47;

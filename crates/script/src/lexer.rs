@@ -44,14 +44,14 @@ pub(crate) enum Token<'t> {
     Null,
     Boolean(bool),
     Integer(i64),
-    /// 9223372036854775808, which only a minus sign makes an integer.
+    /// 9223372036854775808, which is an integer only after a minus sign.
     MaxIntPlusOne,
     Double(f64),
     Variable(&'t str),
     Name(&'t str),
 }
 
-/// A character or number that is no token.
+/// An invalid character or number.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct LexError {
     pub message: &'static str,
@@ -91,7 +91,7 @@ impl<'t> Lexer<'t> {
             .count()
     }
 
-    /// Length of a continuation mark `ahead` of here; 0 if there is none.
+    /// Length of a continuation mark `ahead` bytes from here; 0 if there is none.
     fn continuation(&self, ahead: usize) -> usize {
         match (self.peek(ahead), self.peek(ahead + 1), self.peek(ahead + 2)) {
             (b'\\', b'\n', _) => 2,
@@ -138,7 +138,7 @@ impl<'t> Lexer<'t> {
                 }
             }
         }
-        // pgbench counts back from the end, beyond a continuation mark.
+        // pgbench counts back from the end, past a continuation mark.
         Some((&self.text[start..start + length], self.position - length))
     }
 
@@ -199,7 +199,7 @@ impl<'t> Lexer<'t> {
         Ok(token)
     }
 
-    /// Digits; with a point or an exponent, a double.
+    /// Parses digits; with a decimal point or an exponent, a double.
     fn number(&mut self) -> Result<Token<'t>, LexError> {
         let start = self.position;
         let digits = |lexer: &Self, ahead| lexer.run_length(ahead, |b| b.is_ascii_digit());

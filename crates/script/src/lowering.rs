@@ -1,4 +1,4 @@
-//! From parsed expressions to compiled ones.
+//! Compiles parsed expressions.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use crate::expr::{Case, Env, Node};
 use crate::random::Rng;
 use crate::vars::{Symbols, Vars};
 
-/// Resolves variables and folds what is constant. An operation that would fail is
-/// left to fail when it runs; random numbers and `debug` are never folded.
+/// Resolves variables and folds constants. An operation that would fail is not folded, so that it
+/// fails when it runs; random numbers and `debug` are never folded.
 pub(crate) fn lower(expr: &Expr, symbols: &mut Symbols) -> Node {
     fold(match expr {
         Node::Constant(value) => Node::Constant(*value),
@@ -45,7 +45,7 @@ fn all<const N: usize>(exprs: &[Expr; N], symbols: &mut Symbols) -> Box<[Node; N
     Box::new(exprs.each_ref().map(|expr| lower(expr, symbols)))
 }
 
-/// The node's value, if its arguments are constants and it does not fail.
+/// Replaces the node by its value if its arguments are constants and it does not fail.
 fn fold(node: Node) -> Node {
     let constant = |node: &Node| matches!(node, Node::Constant(_));
     let foldable = match &node {

@@ -1,8 +1,8 @@
-//! Numbers to text and back, to the letter as C's printf and strtod.
+//! Converts numbers to text and back, exactly as C's printf and strtod.
 
 use std::io::Write;
 
-/// Appends an integer in decimal. On the way of every parameter, hence by hand.
+/// Appends an integer in decimal. Written by hand because every parameter goes through it.
 pub(crate) fn write_int(value: i64, out: &mut Vec<u8>) {
     let mut digits = [0u8; 20];
     let mut start = digits.len();
@@ -70,11 +70,11 @@ pub(crate) fn write_double(value: f64, out: &mut Vec<u8>) {
     }
 }
 
-/// The 15 rounded decimal digits of a finite double, and the first one's exponent.
+/// The 15 rounded decimal digits of a finite double, and the exponent of the first one.
 fn fifteen_digits(value: f64) -> ([u8; 15], i32) {
     let mut buffer = [0u8; 32];
     let mut rest = &mut buffer[..];
-    // d.dddddddddddddde[-]x: at most 22 octets, so the write cannot fail.
+    // d.dddddddddddddde[-]x has at most 22 bytes, so the write cannot fail.
     let _ = write!(rest, "{value:.14e}");
     let unused = rest.len();
     let text = &buffer[..buffer.len() - unused];
@@ -88,7 +88,7 @@ fn fifteen_digits(value: f64) -> ([u8; 15], i32) {
     (digits, exponent)
 }
 
-/// A double as printf's `%f` shows it in messages.
+/// A double in messages, as printf's `%f` formats it.
 pub(crate) fn fixed(value: f64) -> String {
     if value.is_nan() {
         "NaN".to_owned()
@@ -103,9 +103,9 @@ pub(crate) fn fixed(value: f64) -> String {
     }
 }
 
-/// Reads a whole text as strtod does (leading blanks, decimal, hexadecimal, inf,
-/// nan). None when something is left over, or when the number is out of range:
-/// too large, or so small that it loses precision.
+/// Parses a whole text as strtod does (leading blanks, decimal, hexadecimal, inf, nan). None if
+/// characters are left over, or if the number is out of range: too large, or so small that it loses
+/// precision.
 pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     let blanks = text
         .iter()
@@ -131,7 +131,7 @@ pub(crate) fn parse_double(text: &[u8]) -> Option<f64> {
     (named || value.is_normal() || (value == 0.0 && zero)).then_some(value)
 }
 
-/// Hexadecimal digits, perhaps with a point, perhaps `p` and a binary exponent.
+/// Parses hexadecimal digits, optionally with a point, and optionally `p` with a binary exponent.
 fn parse_hex(text: &str) -> Option<f64> {
     let (mantissa, exponent) = match text.split_once(['p', 'P']) {
         Some((mantissa, exponent)) => {
@@ -139,7 +139,7 @@ fn parse_hex(text: &str) -> Option<f64> {
             if digits.is_empty() || !digits.bytes().all(|b| b.is_ascii_digit()) {
                 return None;
             }
-            // Past this limit every result is out of range or zero.
+            // Beyond this limit every result is out of range or zero.
             (
                 mantissa,
                 exponent.parse::<i64>().ok().filter(|e| e.abs() < 1 << 20)?,
@@ -158,7 +158,7 @@ fn parse_hex(text: &str) -> Option<f64> {
         if sum >> 60 == 0 {
             sum = sum << 4 | digit;
         } else {
-            // More digits than a double holds: the lowest bit stands for them in rounding.
+            // More digits than a double has: the lowest bit represents them in rounding.
             scale += 4;
             sum |= u64::from(digit != 0);
         }

@@ -1,4 +1,4 @@
-//! A script's text to its commands.
+//! Parses a script's text into commands.
 
 use crate::ast::{Command, CommandKind, Script, SleepText, Source};
 use crate::error::{ParseError, SyntaxError};
@@ -8,16 +8,16 @@ use crate::program::Capture;
 use crate::sql_scanner::{Scanned, SqlScanner, Stop};
 use crate::value::leading_int;
 
-/// Most words of a backslash command, its name among them.
+/// The most words of a backslash command, including its name.
 const MAX_WORDS: usize = 256;
 
-/// Longest text of a statement in reports, in octets.
+/// Length limit of a statement's text in reports, in bytes.
 const MAX_DISPLAY: usize = 127;
 
 /// Parses a whole script.
 ///
 /// # Errors
-/// The first error, in pgbench's words, with its place.
+/// The first error, in pgbench's words, with its position.
 pub fn parse(source: &Source) -> Result<Script, ParseError> {
     let text = source.text.split('\0').next().unwrap_or("");
     let mut parser = Parser {
@@ -47,23 +47,23 @@ struct Parser<'t> {
     text: &'t str,
     scanner: SqlScanner<'t>,
     commands: Vec<Command>,
-    /// Line of `line_offset`: how far lines are counted.
+    /// Line number of `line_offset`, up to which lines are counted.
     line: u32,
     line_offset: usize,
 }
 
-/// A backslash command while it is parsed: what its errors need.
+/// The backslash command that is being parsed, for its errors.
 struct Context<'t> {
     line: u32,
     start: usize,
     word: &'t str,
 }
 
-/// A word of a command and the offset reported for it.
+/// A word of a command and the offset that errors report for it.
 type Word<'t> = (&'t str, usize);
 
 impl<'t> Parser<'t> {
-    /// One statement, and the backslash command that ended it if one did.
+    /// Parses one statement, and the backslash command that ended it if one did.
     fn piece(&mut self) -> Result<Stop, ParseError> {
         let Scanned { sql, start, stop } = self.scanner.next_piece();
         let sql = sql.trim_start_matches(|c: char| c.is_ascii() && crate::value::is_space(c as u8));
@@ -85,7 +85,7 @@ impl<'t> Parser<'t> {
         Ok(stop)
     }
 
-    /// Line of an offset; offsets must come in order.
+    /// Line of an offset; offsets must be ascending.
     fn line_at(&mut self, offset: usize) -> u32 {
         let between = &self.text.as_bytes()[self.line_offset..offset];
         self.line += between.iter().filter(|b| **b == b'\n').count() as u32;
@@ -130,7 +130,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// A command that is made of words. None if it belongs to the one before.
+    /// Parses a command that consists of words. None if it belongs to the previous command.
     fn words_command(
         &mut self,
         name: &str,
@@ -181,7 +181,7 @@ impl<'t> Parser<'t> {
         Ok(Some(kind))
     }
 
-    /// `\sleep 10 ms`, `\sleep 10ms`, `\sleep :x us`; seconds by default.
+    /// Parses `\sleep 10 ms`, `\sleep 10ms` or `\sleep :x us`; the default unit is seconds.
     fn sleep(
         &self,
         context: &Context<'t>,
@@ -242,7 +242,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Attaches `\gset` or `\aset` to the statement before it.
+    /// Attaches `\gset` or `\aset` to the previous statement.
     fn capture(&mut self, context: &Context<'t>, capture: Capture) -> Result<(), ParseError> {
         let detail = match self.commands.last_mut() {
             Some(Command {
@@ -279,8 +279,8 @@ impl<'t> Parser<'t> {
         parse_expr(lexer).map_err(|error| self.expr_error(context, lexer, error))
     }
 
-    /// The place of an error is the last octet of the last token. pgbench then
-    /// reads on to the end of the line, where a wrong character takes precedence.
+    /// The position of an error is the last byte of the last token. pgbench then reads on to the
+    /// end of the line, where an invalid character takes precedence.
     fn expr_error(
         &self,
         context: &Context<'t>,
@@ -303,7 +303,7 @@ impl<'t> Parser<'t> {
         self.error_in(context, whole, error.message, detail, Some(place))
     }
 
-    /// A command without the end of its line.
+    /// The text of a command without the end of its line.
     fn command_text(&self, start: usize, end: usize) -> &'t str {
         self.text[start..end].trim_end_matches(['\n', '\r'])
     }

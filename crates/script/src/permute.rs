@@ -4,11 +4,11 @@ use crate::random::Rng;
 
 const ROUNDS: usize = 6;
 
-/// The place of `value` (modulo size) in the permutation that `seed` chooses.
-/// 0 if there is nothing to permute (size < 2).
+/// The position of `value` (modulo size) in the permutation that `seed` chooses. 0 if there is
+/// nothing to permute (size < 2).
 ///
-/// Each round mixes the lower and the upper power-of-two part of the range by a
-/// bijection (odd multiplier, xor, rotation), then shifts the whole range.
+/// Each round mixes the lower and the upper power-of-two part of the range by a bijection (odd
+/// multiplier, xor, rotation), then shifts the whole range.
 pub(crate) fn permute(value: i64, size: i64, seed: i64) -> i64 {
     let Ok(size @ 2..) = u64::try_from(size) else {
         return 0;
@@ -21,13 +21,14 @@ pub(crate) fn permute(value: i64, size: i64, seed: i64) -> i64 {
         let mirrored = mix(size - 1 - place, bits, &mut rng);
         place = size - 1 - mirrored;
         let offset = rng.range_u64(0, size - 1);
-        // Below 2 * 2^63, so the sum cannot wrap.
+        // The sum is below 2 * 2^63, so it cannot wrap.
         place = (place + offset) % size;
     }
     place as i64
 }
 
-/// A random bijection of [0, 2^bits); numbers beyond stay. Draws either way.
+/// A random bijection of [0, 2^bits); greater numbers remain unchanged. Draws random numbers in
+/// either case.
 fn mix(place: u64, bits: u32, rng: &mut Rng) -> u64 {
     let mask = (1u64 << bits) - 1;
     let multiplier = (rng.next_u64() & mask) | 1;

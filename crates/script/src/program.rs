@@ -11,35 +11,35 @@ use crate::vars::{SlotId, Target, Vars};
 /// How statements reach the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueryMode {
-    /// One message a statement; variables are replaced in its text.
+    /// One message for each statement; variables are replaced in its text.
     Simple,
-    /// Parse, bind, execute each time; variables are parameters.
+    /// Parse, bind and execute each time; variables are parameters.
     Extended,
-    /// Parse once a client, then bind and execute.
+    /// Parse once for each client, then bind and execute.
     Prepared,
 }
 
-/// What to do with the rows of a statement.
+/// What happens to the rows of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Capture {
-    /// Discard them.
+    /// They are discarded.
     None,
-    /// The last result must be one row; its columns become variables.
+    /// The last result must be one row, whose columns become variables.
     Gset {
-        /// Put before the columns' names.
+        /// Prefix of the variables' names.
         prefix: Box<str>,
     },
-    /// The last row of every result that has rows becomes variables.
+    /// The last row of every result with rows becomes variables.
     Aset {
-        /// Put before the columns' names.
+        /// Prefix of the variables' names.
         prefix: Box<str>,
     },
 }
 
-/// How long to sleep, before the unit.
+/// The length of a sleep, without its unit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SleepAmount {
-    /// A number; negative is no sleep.
+    /// A number; a negative one means no sleep.
     Const(i64),
     /// A variable, read when the command runs.
     Slot(SlotId),
@@ -48,65 +48,64 @@ pub enum SleepAmount {
 /// One step. Jump targets are indices of [`Program::ops`]; its length is the end.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// Send a statement.
+    /// Sends a statement.
     Sql {
         /// Index of [`Program::statements`].
         statement: usize,
-        /// What to do with its rows.
+        /// What happens to its rows.
         capture: Capture,
     },
-    /// Evaluate and assign; see [`Vars::assign`].
+    /// Evaluates an expression and assigns its value; see [`Vars::assign`].
     Set {
-        /// Where to.
+        /// The variable.
         target: Target,
-        /// What.
+        /// The expression.
         expr: Expr,
     },
-    /// Wait; see [`Program::sleep_us`].
+    /// Waits; see [`Program::sleep_us`].
     Sleep {
-        /// How many units.
+        /// Number of units.
         amount: SleepAmount,
-        /// Microseconds of a unit.
+        /// Length of a unit in microseconds.
         unit_us: i64,
     },
-    /// Run a shell command; see [`Program::shell_command`].
+    /// Runs a shell command; see [`Program::shell_command`].
     Shell {
-        /// Its words.
+        /// The words of the command.
         args: Vec<ShellArg>,
     },
-    /// Run a shell command and assign the integer that it prints.
+    /// Runs a shell command and assigns the integer that it prints.
     SetShell {
-        /// Where to.
+        /// The variable.
         target: Target,
-        /// Its words.
+        /// The words of the command.
         args: Vec<ShellArg>,
     },
-    /// Go on at a step.
+    /// Continues at a step.
     Jump(usize),
-    /// Go on at a step if the condition is not true.
+    /// Continues at a step if the condition is not true.
     JumpUnless {
         /// The condition.
         expr: Expr,
         /// The step.
         target: usize,
     },
-    /// Begin a pipeline.
+    /// Begins a pipeline.
     StartPipeline,
-    /// Send a sync without waiting.
+    /// Sends a Sync without waiting.
     SyncPipeline,
-    /// Send a sync and wait for all results.
+    /// Sends a Sync and waits for all results.
     EndPipeline,
 }
 
 /// One command as pgbench counts and reports them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Line in the script, from 1; 0 when it is in none.
+    /// Line in the script, from 1; 0 if it is in none.
     pub line: u32,
-    /// What "aborted in command 3 (...)" calls it: `SQL`, or a backslash command's
-    /// name as typed.
+    /// The name in "aborted in command 3 (...)": `SQL`, or a backslash command's name as typed.
     pub word: Box<str>,
-    /// What `-r` shows: the first line of SQL, a whole backslash command.
+    /// The text in reports of `-r`: the first line of SQL, or a whole backslash command.
     pub text: Box<str>,
     /// Its statement, if it is SQL.
     pub statement: Option<usize>,
@@ -115,27 +114,27 @@ pub struct Command {
 /// A piece of the text of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
-    /// As it is.
+    /// Constant text.
     Text(Box<str>),
     /// A variable's value, or the source text if it is not set.
     Var {
         /// The variable.
         slot: SlotId,
-        /// `:name`.
+        /// The text in the script: `:name`.
         source: Box<str>,
     },
 }
 
-/// What to send.
+/// What is sent to the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Sql {
-    /// Text in which variables are replaced each time.
+    /// Text in which variables are replaced for each execution.
     Simple(Vec<Piece>),
     /// Text with `$1`, `$2`, ... and the variable of each.
     Extended {
         /// The text.
         sql: String,
-        /// One variable an occurrence.
+        /// One variable for each occurrence.
         params: Vec<SlotId>,
     },
 }
@@ -149,11 +148,11 @@ pub struct Statement {
     pub command: usize,
     /// Line in the script, from 1.
     pub line: u32,
-    /// Its first line, for display.
+    /// The first line, for display.
     pub text: Box<str>,
-    /// What to send.
+    /// What is sent to the server.
     pub sql: Sql,
-    /// What it means for those behind it.
+    /// Its effect on the following statements.
     pub sequel: Sequel,
 }
 
@@ -188,15 +187,15 @@ pub struct Program {
     pub ops: Vec<Op>,
     /// The statements, in order.
     pub statements: Vec<Statement>,
-    /// The commands, in order. Conditions are among them, `\gset` and `\aset` not.
+    /// The commands, in order. Conditions are among them, `\gset` and `\aset` are not.
     pub commands: Vec<Command>,
-    /// Command of each step.
+    /// Number of the command of each step.
     pub(crate) op_commands: Vec<u32>,
 }
 
 impl Program {
-    /// A script that has no steps of its own: what its transactions do is decided while they run.
-    /// `commands` are the names under which its statements are reported; at least one.
+    /// A script without steps, whose transactions are decided while they run. `commands` are the
+    /// names under which its statements are reported; at least one.
     pub fn driven<'a>(name: &str, commands: impl IntoIterator<Item = &'a str>) -> Self {
         let commands: Vec<Command> = commands
             .into_iter()
@@ -217,7 +216,8 @@ impl Program {
         }
     }
 
-    /// Likewise, with `count` commands whose texts are known only while they are sent: they have no line.
+    /// A script without steps and with `count` commands, whose texts are known only when they are
+    /// sent: they have no line.
     pub fn unnamed(name: &str, count: usize) -> Self {
         let mut program = Self::driven(name, std::iter::repeat_n("", count));
         program
@@ -227,13 +227,13 @@ impl Program {
         program
     }
 
-    /// The step `op`, or the last one where there are not so many.
+    /// Limits `op` to the last step.
     #[must_use]
     pub fn clamp_step(&self, op: usize) -> usize {
         op.min(self.op_commands.len().saturating_sub(1))
     }
 
-    /// Number of a step's command, from 0: pgbench's "aborted in command 3".
+    /// Number of a step's command, from 0, as in pgbench's "aborted in command 3".
     #[inline]
     pub fn command_number(&self, op: usize) -> usize {
         self.op_commands[op] as usize
@@ -244,8 +244,8 @@ impl Program {
         &self.commands[self.command_number(op)]
     }
 
-    /// Evaluates an expression of this program. `debug` gets each value that the
-    /// function `debug` is called with; see [`Program::debug_line`].
+    /// Evaluates an expression of this program. `debug` receives the argument of each call of the
+    /// function `debug`; see [`Program::debug_line`].
     ///
     /// # Errors
     /// Displayed as pgbench logs them.
@@ -269,7 +269,7 @@ impl Program {
         )
     }
 
-    /// Microseconds to sleep at a step; not positive is no sleep.
+    /// Microseconds to sleep at a step; zero or less means no sleep.
     ///
     /// # Errors
     /// The variable is not set, or does not begin with a number.
@@ -310,10 +310,10 @@ impl Program {
         Ok(units)
     }
 
-    /// Joins the words of a shell command, variables replaced, into `out`.
+    /// Joins the words of a shell command, with variables replaced, in `out`.
     ///
     /// # Errors
-    /// A variable is not set, or the command is longer than pgbench allows.
+    /// A variable is not set, or the command exceeds pgbench's limit.
     pub fn shell_command(
         &self,
         args: &[ShellArg],

@@ -1,7 +1,7 @@
-//! pgbench's random numbers, bit for bit: the same state gives the same values.
+//! pgbench's random numbers, identical to the bit: the same state gives the same values.
 //!
-//! Generator: xoroshiro128** 1.0 of Blackman and Vigna, its state filled by
-//! splitmix64 (<https://prng.di.unimi.it/>).
+//! Generator: xoroshiro128** 1.0 of Blackman and Vigna, its state filled by splitmix64
+//! (<https://prng.di.unimi.it/>).
 
 use std::f64::consts::TAU;
 
@@ -10,8 +10,8 @@ pub(crate) const MIN_GAUSSIAN: f64 = 2.0;
 /// Range of the parameter of a zipfian distribution.
 pub(crate) const ZIPFIAN: std::ops::RangeInclusive<f64> = 1.001..=1000.0;
 
-/// A random generator. A copy goes on with the same numbers: that is how a
-/// retried transaction gets its random state back.
+/// A random generator. A copy continues with the same numbers, which is how a retried transaction
+/// restores its random state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rng {
     s0: u64,
@@ -23,7 +23,7 @@ impl Rng {
     pub fn seed(mut seed: u64) -> Rng {
         let (s0, s1) = (splitmix64(&mut seed), splitmix64(&mut seed));
         if s0 == 0 && s1 == 0 {
-            // The one state that never leaves zero; these are Knuth's LCG parameters.
+            // The only state that never leaves zero; these are Knuth's LCG parameters.
             return Rng {
                 s0: 0x5851_F42D_4C95_7F2D,
                 s1: 0x1405_7B7E_F767_814F,
@@ -32,7 +32,7 @@ impl Rng {
         Rng { s0, s1 }
     }
 
-    /// A new generator seeded by the next number of this one.
+    /// A new generator, seeded by the next number of this one.
     pub fn derive(&mut self) -> Rng {
         Rng::seed(self.next_u64())
     }
@@ -53,8 +53,8 @@ impl Rng {
         (self.next_u64() >> 12) as f64 * SCALE
     }
 
-    /// Uniform in [min, max]; min if that is empty. Draws until a number under
-    /// the next power of two fits, twice at most on average.
+    /// Uniform in [min, max]; min if that is empty. Draws until a number below the next power of
+    /// two fits, at most twice on average.
     #[inline]
     pub fn range_u64(&mut self, min: u64, max: u64) -> u64 {
         if max <= min {
@@ -98,9 +98,8 @@ impl Rng {
         spread(min, max, (deviations + parameter) / (parameter * 2.0))
     }
 
-    /// In [min, max], the k-th value with a probability proportional to k^-s,
-    /// s in [1.001, 1000]. Rejection after Devroye, "Non-Uniform Random Variate
-    /// Generation", 1986, p. 550.
+    /// In [min, max], with the probability of the k-th value proportional to k^-s, s in [1.001,
+    /// 1000]. Rejection after Devroye, "Non-Uniform Random Variate Generation", 1986, p. 550.
     pub fn zipfian(&mut self, min: i64, max: i64, s: f64) -> i64 {
         let count = max.wrapping_sub(min).wrapping_add(1);
         if count <= 1 {
@@ -117,14 +116,14 @@ impl Rng {
         }
     }
 
-    /// A waiting time, rounded, of a Poisson process whose mean is `center`.
+    /// A rounded waiting time of a Poisson process whose mean is `center`.
     pub fn poisson(&mut self, center: f64) -> i64 {
         let uniform = 1.0 - self.next_f64();
         (-uniform.ln() * center + 0.5) as i64
     }
 }
 
-/// The value at `part` (0 to 1) of the way through [min, max].
+/// The value at the fraction `part` (0 to 1) of [min, max].
 fn spread(min: i64, max: i64, part: f64) -> i64 {
     let count = max.wrapping_sub(min).wrapping_add(1);
     min.wrapping_add((count as f64 * part) as i64)
@@ -158,7 +157,7 @@ mod tests {
 
     #[test]
     fn splitmix_reference() {
-        // First outputs for state 1234567 from the author's page.
+        // The first outputs for state 1234567, from the author's page.
         let mut state = 1_234_567;
         assert_eq!(splitmix64(&mut state), 6_457_827_717_110_365_317);
         assert_eq!(splitmix64(&mut state), 3_203_168_211_198_807_973);

@@ -1,28 +1,28 @@
-//! `\shell` and `\setshell`: the text to run and the integer that comes back.
+//! `\shell` and `\setshell`: the command that is run, and the integer that it prints.
 
 use crate::error::EvalError;
 use crate::value::{Fault, is_space, leading_int};
 use crate::vars::{SlotId, Symbols, Vars};
 
-/// Longest command, in octets.
+/// Length limit of a command, in bytes.
 const MAX_COMMAND_LENGTH: usize = 254;
 
 /// A word of a shell command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ShellArg {
-    /// As it is (a doubled colon in front is already one).
+    /// Constant text (a doubled colon at its beginning is already a single one).
     Text(Box<str>),
     /// A variable's value.
     Var {
         /// The variable.
         slot: SlotId,
-        /// `:name`.
+        /// The text in the script: `:name`.
         source: Box<str>,
     },
 }
 
 impl ShellArg {
-    /// `name` and `::name` are text, `:name` is a variable.
+    /// `name` and `::name` are text, and `:name` is a variable.
     pub(crate) fn new(word: &str, symbols: &mut Symbols) -> ShellArg {
         match word.strip_prefix(':') {
             Some(text) if text.starts_with(':') => ShellArg::Text(text.into()),
@@ -42,7 +42,7 @@ impl ShellArg {
     }
 }
 
-/// The word that messages about a shell command begin with.
+/// The word with which messages about a shell command begin.
 fn program(args: &[ShellArg]) -> String {
     args.first()
         .map(|arg| arg.source().to_owned())
@@ -74,11 +74,11 @@ pub(crate) fn join(args: &[ShellArg], vars: &Vars, out: &mut Vec<u8>) -> Result<
     Ok(())
 }
 
-/// The value of `\setshell`: the first line that the command printed must be an
-/// integer, blanks around it allowed. As in pgbench it is cut to 32 bits.
+/// The value of `\setshell`: the first line that the command printed must be an integer, with
+/// optional blanks around it. As in pgbench it is truncated to 32 bits.
 ///
 /// # Errors
-/// It is something else.
+/// The line is not an integer.
 pub fn shell_result(args: &[ShellArg], line: &[u8]) -> Result<i64, Box<EvalError>> {
     let trimmed = line.trim_ascii();
     let digits = trimmed
@@ -86,7 +86,7 @@ pub fn shell_result(args: &[ShellArg], line: &[u8]) -> Result<i64, Box<EvalError
         .or(trimmed.strip_prefix(b"+"))
         .unwrap_or(trimmed);
     let blank = line.iter().all(|b| is_space(*b)) && !line.is_empty();
-    // strtol takes blanks alone for a zero.
+    // strtol reads blanks alone as zero.
     if blank || (!digits.is_empty() && digits.iter().all(u8::is_ascii_digit)) {
         return Ok(i64::from(leading_int(line) as i32));
     }

@@ -1,9 +1,8 @@
 //! Where SQL ends: the rules of psql's scanner, which pgbench uses.
 //!
-//! A statement ends at a semicolon outside of quotes, comments, parentheses and
-//! the body of `CREATE FUNCTION ... BEGIN ATOMIC`, or at a backslash command.
-//! Blanks and `--` comments before a statement are left out; `\;` and `\:` are a
-//! semicolon and a colon that mean nothing.
+//! A statement ends at a semicolon outside quotes, comments, parentheses and the body of `CREATE
+//! FUNCTION ... BEGIN ATOMIC`, or at a backslash command. Blanks and `--` comments before a
+//! statement are dropped; `\;` and `\:` are a semicolon and a colon without their special meaning.
 
 use crate::value::is_space;
 use crate::vars::is_name_byte;
@@ -12,21 +11,21 @@ use crate::vars::is_name_byte;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stop {
     Semicolon,
-    /// The scanner is right behind the backslash.
+    /// A backslash; the scanner is immediately after it.
     Backslash,
     End,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Scanned {
-    /// The SQL, perhaps empty.
+    /// The SQL, which may be empty.
     pub sql: String,
-    /// Offset of its first octet.
+    /// Offset of its first byte.
     pub start: usize,
     pub stop: Stop,
 }
 
-/// Scans one text piece by piece; some state lasts over backslash commands.
+/// Scans one text piece by piece; some state persists across backslash commands.
 #[derive(Debug)]
 pub(crate) struct SqlScanner<'t> {
     text: &'t str,
@@ -34,8 +33,8 @@ pub(crate) struct SqlScanner<'t> {
     paren_depth: u32,
     begin_depth: u32,
     identifier_count: usize,
-    /// First letters of the statement's first words, as far as they can belong
-    /// to `CREATE [OR REPLACE] {FUNCTION | PROCEDURE}`.
+    /// First letters of the statement's first words, as far as they may belong to `CREATE [OR
+    /// REPLACE] {FUNCTION | PROCEDURE}`.
     identifiers: [u8; 4],
 }
 
@@ -123,7 +122,7 @@ impl<'t> SqlScanner<'t> {
         }
     }
 
-    /// Passes one token that begins with `first`; true if it is blank.
+    /// Consumes one token that begins with `first`; returns true if it is blank.
     pub fn token(&mut self, first: u8) -> bool {
         let second = self.peek(1);
         match (first, second) {
@@ -163,7 +162,7 @@ impl<'t> SqlScanner<'t> {
         self.position += self.run_length(0, |b| b != b'\n' && b != b'\r');
     }
 
-    /// A comment, and comments within it.
+    /// Skips a comment, with nested ones.
     fn skip_comment(&mut self) {
         let mut depth = 1;
         self.position += 2;
@@ -182,15 +181,15 @@ impl<'t> SqlScanner<'t> {
         }
     }
 
-    /// A string or a quoted identifier; two quotes in a row are two of these,
-    /// which ends at the same place.
+    /// Skips a string or a quoted identifier. Two quotes in a row end one and begin another, which
+    /// has the same end.
     fn skip_quoted(&mut self, quote: u8) {
         self.position += 1;
         self.position += self.run_length(0, |b| b != quote);
         self.position = (self.position + 1).min(self.text.len());
     }
 
-    /// A string with backslash escapes. Continued on a further line, it remains one.
+    /// Skips a string with backslash escapes. If it is continued on a further line, it remains one.
     fn skip_escaped_string(&mut self) {
         self.position += 2;
         while self.position < self.text.len() {
@@ -210,7 +209,7 @@ impl<'t> SqlScanner<'t> {
         self.position = self.text.len();
     }
 
-    /// Length of blanks with a newline among them and a quote behind.
+    /// Length of blanks that contain a newline and are followed by a quote.
     fn quote_continuation(&self) -> Option<usize> {
         let mut ahead = 0;
         let mut newline = false;
@@ -230,7 +229,7 @@ impl<'t> SqlScanner<'t> {
         }
     }
 
-    /// `$tag$ ... $tag$`, `$1`, or a mere dollar sign.
+    /// Skips `$tag$ ... $tag$`, `$1`, or a single dollar sign.
     fn skip_dollar(&mut self) {
         let tag = match self.peek(1) {
             b'0'..=b'9' => {
@@ -257,8 +256,8 @@ impl<'t> SqlScanner<'t> {
         self.position = end.map_or(self.text.len(), |end| body + end + delimiter.len());
     }
 
-    /// A number, with any letters stuck to it, so that they begin no string, and
-    /// with the sign of an exponent, so that it begins no comment.
+    /// Skips a number, with adjacent letters, so that they do not begin a string, and with the sign
+    /// of an exponent, so that it does not begin a comment.
     fn skip_number(&mut self) {
         let is_digit = |b: u8| b.is_ascii_digit() || b == b'_';
         self.position += self.run_length(0, is_digit);
@@ -277,7 +276,7 @@ impl<'t> SqlScanner<'t> {
         }
     }
 
-    /// A word; those of a function's definition move the nesting of BEGIN ... END.
+    /// Reads a word; words of a function's definition change the nesting of BEGIN ... END.
     fn identifier(&mut self) {
         let start = self.position;
         self.position += self.run_length(0, is_identifier_byte);
@@ -301,7 +300,7 @@ impl<'t> SqlScanner<'t> {
         if !defines_function || self.paren_depth > 0 {
             return;
         }
-        // CASE ends with END too, which matters within a body only.
+        // CASE ends with END, too, which matters only within a body.
         if is("begin") || (is("case") && self.begin_depth > 0) {
             self.begin_depth += 1;
         } else if is("end") {

@@ -1,22 +1,22 @@
-//! What a statement means for the statements behind it, as far as its first words tell.
+//! The effect of a statement on the following ones, as far as its first words show it.
 
 use crate::sql_scanner::{SqlScanner, Stop};
 use crate::vars::is_name_byte;
 
-/// What is known of the transaction behind a statement, before its answer.
+/// What is known of the transaction block after a statement, before its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sequel {
-    /// A block stays open, or none is: the usual statement.
+    /// A block remains open, or none is: the usual statement.
     Unchanged,
     /// A block is open: BEGIN, START TRANSACTION.
     OpensBlock,
-    /// Only the answer tells: the end of a block, which may be a rollback; COPY, which may want
-    /// data; text that begins with a variable.
+    /// Only the answer shows it: for the end of a block, which may be a rollback; for COPY, which
+    /// may need data; and for text that begins with a variable.
     Unknown,
 }
 
 impl Sequel {
-    /// Of a statement's text; of all of them, where several are joined by `\;`.
+    /// The effect of a statement's text, or of several statements joined by `\;`.
     pub(crate) fn of(sql: &str) -> Sequel {
         let mut scanner = SqlScanner::new(sql);
         let mut sequel = Sequel::Unchanged;
@@ -40,7 +40,7 @@ impl Sequel {
         let is = |word: &str, keyword: &str| word.eq_ignore_ascii_case(keyword);
         let is_any = |keywords: &[&str]| keywords.iter().any(|keyword| is(first, keyword));
         let opens = is_any(&["begin"]) || (is(first, "start") && is(second, "transaction"));
-        // ROLLBACK [WORK | TRANSACTION] TO a savepoint stays in the block
+        // ROLLBACK [WORK | TRANSACTION] TO a savepoint remains in the block
         let ends = is_any(&["commit", "end", "abort"])
             || (is(first, "rollback") && !is(second, "to") && !is(third, "to"))
             || (is(first, "prepare") && is(second, "transaction"));
@@ -54,8 +54,8 @@ impl Sequel {
     }
 }
 
-/// The words that a statement begins with, empty behind the last; comments are passed over. None
-/// if it begins with a variable.
+/// The first words of a statement, padded with empty ones; comments are skipped. None if it begins
+/// with a variable.
 fn first_words(sql: &str) -> Option<[&str; 3]> {
     let mut words = [""; 3];
     let mut found = 0;

@@ -1,13 +1,13 @@
 //! Variables in the text of SQL.
 //!
-//! `:name` is a variable wherever it stands, within quotes too. A colon that
-//! follows a colon begins none, so `::type` is left alone.
+//! `:name` is a variable everywhere, even within quotes. A colon after a colon does not begin one,
+//! so `::type` remains unchanged.
 
 use crate::error::CompileError;
 use crate::program::{Piece, QueryMode, Sql};
 use crate::vars::{Symbols, is_name_byte};
 
-/// Most variables of a statement of the extended protocols.
+/// The most variables of a statement in the extended protocols.
 const MAX_PARAMS: usize = 255;
 
 pub(crate) fn substitute(
@@ -21,7 +21,7 @@ pub(crate) fn substitute(
     }
 }
 
-/// Splits text at the next variable: what is before it, its name, what is behind.
+/// Splits text at the next variable: the text before it, its name, and the rest.
 fn split_variable(text: &str) -> Option<(&str, &str, &str)> {
     let bytes = text.as_bytes();
     let mut colon = 0;

@@ -3,7 +3,7 @@
 use crate::error::EvalError;
 use crate::number::{parse_double, write_double, write_int};
 
-/// A fault of evaluation. Boxed, so that the result of evaluating stays two words.
+/// An error of evaluation, boxed so that the result of an evaluation has two words.
 pub(crate) type Fault = Box<EvalError>;
 
 /// A value of an expression or a variable.
@@ -97,7 +97,7 @@ impl Value {
         }
     }
 
-    /// Types a variable's text: null, then booleans (any prefix of true, yes,
+    /// Determines the type of a variable's text: null, then booleans (any prefix of true, yes,
     /// false, no; on, off, of), integers, doubles. Letter case does not matter.
     pub(crate) fn from_text(text: &[u8]) -> Result<Value, TextFault> {
         let prefix_of = |word: &str| {

@@ -1,4 +1,4 @@
-//! Variables: names once for a run, values once for a client.
+//! Variables: their names exist once for a run, and their values once for each client.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,16 +6,16 @@ use std::sync::Arc;
 use crate::error::{EvalError, InvalidName};
 use crate::value::{Fault, TextFault, Value};
 
-/// Where `\set` and `\setshell` store.
+/// The target of `\set` and `\setshell`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A variable.
     Slot(SlotId),
-    /// A name that no variable can have: an error, but only when it is reached.
+    /// A name that a variable cannot have: an error, but only when the command runs.
     Invalid(Box<str>),
 }
 
-/// Where a variable's value is in every client's [`Vars`].
+/// The position of a variable's value in every client's [`Vars`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlotId(u32);
 
@@ -34,7 +34,7 @@ pub fn valid_name(name: &str) -> bool {
         && name.bytes().all(is_name_byte)
 }
 
-/// Whether a byte can be within a variable's name.
+/// Whether a byte may be part of a variable's name.
 pub(crate) fn is_name_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || !byte.is_ascii()
 }
@@ -47,13 +47,13 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// No names yet.
+    /// An empty set of names.
     pub fn new() -> Symbols {
         Symbols::default()
     }
 
-    /// The slot of a name, given out now if it is new. The name is not checked:
-    /// expressions may read names that nothing can assign.
+    /// The slot of a name, which is assigned now if it is new. The name is not checked: expressions
+    /// may read names to which nothing can be assigned.
     pub fn slot(&mut self, name: &str) -> SlotId {
         if let Some(slot) = self.slots.get(name) {
             return *slot;
@@ -69,7 +69,7 @@ impl Symbols {
         self.slots.get(name).copied()
     }
 
-    /// Where to store a column of `\gset` or `\aset`; None if no program reads it.
+    /// The slot for a column of `\gset` or `\aset`; None if no program reads it.
     pub fn column(&self, context: &'static str, name: &str) -> Result<Option<SlotId>, InvalidName> {
         if valid_name(name) {
             Ok(self.lookup(name))
@@ -86,12 +86,12 @@ impl Symbols {
         &self.names[slot.index()]
     }
 
-    /// How many names there are, hence slots.
+    /// Number of names, and so of slots.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is no name.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
@@ -100,11 +100,11 @@ impl Symbols {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Content {
     Unset,
-    /// `value` holds it.
+    /// `value` is the current value.
     Value,
-    /// `text` holds it, and nobody asked for its type yet.
+    /// `text` is the current value, and its type has not been needed yet.
     Text,
-    /// `text` holds it and `value` is what it means in an expression.
+    /// `text` is the current value, and `value` is its value in expressions.
     TypedText,
 }
 
@@ -112,8 +112,8 @@ enum Content {
 struct Slot {
     content: Content,
     value: Value,
-    /// Kept when a value replaces a text, so that the next text needs no memory. Most variables
-    /// never have one, and of clients there may be many thousand.
+    /// Kept when a value replaces a text, so that the next text needs no allocation. Most variables
+    /// never have a text, and there may be many thousand clients.
     text: Option<Box<Text>>,
 }
 
@@ -134,7 +134,7 @@ pub struct Vars {
 }
 
 impl Vars {
-    /// All variables of `symbols`, unset. Compile every program before.
+    /// All variables of `symbols`, unset. Compile all programs before this.
     pub fn new(symbols: Arc<Symbols>) -> Vars {
         let unset = Slot {
             content: Content::Unset,
@@ -158,8 +158,8 @@ impl Vars {
         slot.value = value;
     }
 
-    /// Assigns a text, as `-D` and `\gset` do. Expressions see it typed: see
-    /// [`Vars::get`]; SQL sees it as it is.
+    /// Assigns a text, as `-D` and `\gset` do. Expressions determine its type: see [`Vars::get`];
+    /// SQL uses it unchanged.
     pub fn set_text(&mut self, slot: SlotId, text: &[u8]) {
         let slot = &mut self.slots[slot.index()];
         slot.content = Content::Text;
@@ -188,8 +188,8 @@ impl Vars {
         }
     }
 
-    /// The value as an expression sees it. A text is typed the first time: null,
-    /// boolean, integer or double.
+    /// The value for an expression. The type of a text is determined on first use: null, boolean,
+    /// integer or double.
     ///
     /// # Errors
     /// The variable is not set, or its text is none of these.
@@ -203,7 +203,7 @@ impl Vars {
         }
     }
 
-    /// Appends the value as SQL shows it; false, and nothing, if it is not set.
+    /// Appends the value as text for SQL; returns false and appends nothing if it is not set.
     pub fn write_text(&self, slot: SlotId, out: &mut Vec<u8>) -> bool {
         let slot = &self.slots[slot.index()];
         match slot.content {
@@ -239,7 +239,7 @@ impl Vars {
                 Err(Box::new(match fault {
                     TextFault::OutOfRange => EvalError::BigintOutOfRange { text },
                     TextFault::NotAnInteger => EvalError::NotABigint { text },
-                    // pgbench fails on an empty text without a word; a word helps.
+                    // pgbench fails on an empty text without a message; this reports one.
                     TextFault::Malformed | TextFault::Empty => {
                         let name = self.symbols.name(id).to_owned();
                         EvalError::MalformedVariable { name, text }

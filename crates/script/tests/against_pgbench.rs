@@ -1,7 +1,7 @@
-//! The same scripts through a real pgbench: values, errors, statements.
+//! Compares the same scripts with a real pgbench: values, errors, statements.
 //!
-//! `PGDYNO_TEST_PGBENCH` names the binary, `PGDYNO_TEST_DSN` a server (pgbench runs
-//! no script without one; errors of syntax need none). Nothing is stored there.
+//! `PGDYNO_TEST_PGBENCH` names the binary, `PGDYNO_TEST_DSN` a server (pgbench runs no script
+//! without one; errors of syntax need none). Nothing is stored there.
 //!
 //! ```text
 //! PGDYNO_TEST_PGBENCH=/usr/bin/pgbench PGDYNO_TEST_DSN='host=/tmp user=postgres' \
@@ -22,13 +22,13 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
 
-/// What `-D` defines in every run.
+/// The variables that `-D` defines in every run.
 const DEFINES: [(&str, &str); 3] = [("x", "7"), ("text", "bla"), ("default_seed", "5432")];
 
-/// Nobody listens here: pgbench gets no further than the syntax.
+/// Nothing listens here, so pgbench only checks the syntax.
 const NO_SERVER: &str = "host=/nonexistent";
 
-/// Runs a script once as one client; gives what it says on stderr.
+/// Runs a script once as one client; returns its standard error.
 fn pgbench(name: &str, script: &str, dsn: &str, options: &[&str]) -> String {
     let binary = std::env::var("PGDYNO_TEST_PGBENCH").expect("PGDYNO_TEST_PGBENCH is not set");
     let path: PathBuf =
@@ -68,8 +68,8 @@ fn set_debug(expr: &str) -> String {
     format!("\\set y debug({expr})\n")
 }
 
-/// Where pgbench's C is undefined, or draws for ever, and ours says what is wrong:
-/// abs() of a boolean, and parameters of distributions that are not finite.
+/// Whether pgbench's C is undefined, or draws forever, where we report an error: abs() of a
+/// boolean, and parameters of distributions that are not finite.
 fn undefined_in_c(expr: &str, error: &str) -> bool {
     (expr.contains("abs(") && error == "cannot coerce boolean to double")
         || error.ends_with("(not NaN)")
@@ -83,7 +83,7 @@ fn values() {
         .map(|expr| set_debug(expr))
         .filter(|line| run(line, &DEFINES).error.is_none())
         .collect();
-    // Some fail only with the random numbers that those before leave.
+    // Some expressions fail only with the random numbers that earlier ones leave.
     let ours = loop {
         let ours = run(&lines.concat(), &DEFINES);
         if ours.error.is_none() {
@@ -194,7 +194,7 @@ fn without_gset_line(message: &str) -> String {
     }
 }
 
-/// The statements that pgbench says it sends.
+/// The statements that pgbench reports as sent.
 fn sent(stderr: &str) -> Vec<String> {
     stderr
         .split("pgbench: ")
@@ -252,7 +252,7 @@ fn first_statements() {
     let strategy = prop::collection::vec(sql_fragment(), 1..14).prop_map(|parts| parts.concat());
     let mut compared = 0;
     for mut text in generated(&strategy, 600) {
-        // Behind a colon or a variable right at the end pgbench reads on, too far.
+        // After a colon or a variable at the very end, pgbench reads beyond the end.
         text.push(' ');
         if parse(&source(&text)).is_err() {
             continue;
@@ -260,7 +260,7 @@ fn first_statements() {
         for (mode, option) in MODES {
             let stderr = pgbench("first", &text, &dsn(), &["--debug", "-M", option]);
             let (theirs, ours) = (sent(&stderr), ours(&text, mode));
-            // The server refuses most of it: then nothing more is sent.
+            // The server refuses most statements, and then nothing more is sent.
             assert!(!theirs.is_empty(), "{text:?}\n{stderr}");
             let ours: Vec<&str> = ours.iter().map(|sql| sql.trim_end_matches('\n')).collect();
             assert!(

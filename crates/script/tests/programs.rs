@@ -70,7 +70,7 @@ fn statements_are_shown_by_their_first_line() {
     let text = format!("-- c\nSELECT 1\n + 2;\n{long};\n \\set x 1 \\\n + 1\n");
     let (program, _) = compiled(&text, QueryMode::Simple);
     let texts: Vec<&str> = program.commands.iter().map(|c| &*c.text).collect();
-    // 8 octets before the letters of two octets; 127 would split one.
+    // 8 bytes before the letters of two bytes; a cut at 127 would split one.
     assert_eq!(texts, ["SELECT 1", &long[..126], "\\set x 1 \\\n + 1"]);
     let lines: Vec<u32> = program.commands.iter().map(|c| c.line).collect();
     assert_eq!(lines, [2, 4, 5]);

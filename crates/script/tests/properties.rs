@@ -1,4 +1,5 @@
-//! Whatever the text: no panic, and what holds for every script.
+//! Properties of every script, whatever its text: there is no panic, and the results are
+//! consistent.
 
 mod common;
 
@@ -19,7 +20,7 @@ proptest! {
                 for mode in [QueryMode::Simple, QueryMode::Extended] {
                     let program = compile(&script, mode, &mut Symbols::new()).unwrap();
                     prop_assert_eq!(program.commands.len(), script.command_count());
-                    // Everything a program refers to is there.
+                    // Everything to which a program refers exists.
                     for op in 0..program.ops.len() {
                         prop_assert!(program.command_number(op) < program.commands.len());
                     }
@@ -42,8 +43,8 @@ proptest! {
         prop_assert!(first.error.is_some() || !first.debug.is_empty());
     }
 
-    /// A constant and a variable of the same value give the same result, though
-    /// only the first is folded.
+    /// A constant and a variable with the same value give the same result, although only the first
+    /// is folded.
     #[test]
     fn folding_changes_nothing(expr in expression()) {
         let folded = run(&format!("\\set y debug({})\n", expr.replace(":x", "7")), &[]);
@@ -66,7 +67,7 @@ proptest! {
         text.push_str(&"\\endif\n".repeat(open));
         let steps = run(&text, &[]).steps;
         let (program, _) = compiled(&text, QueryMode::Simple);
-        // Jumps go forward only.
+        // All jumps go forward.
         prop_assert!(steps <= program.ops.len());
     }
 }

@@ -1,4 +1,4 @@
-//! Every syntax error, to the letter and to the column.
+//! Every syntax error, with its exact message and column.
 
 mod common;
 

@@ -111,7 +111,7 @@ pub fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// SQL that psql's scanner has to look at closely.
+/// SQL that needs all rules of psql's scanner.
 pub fn sql_fragment() -> impl Strategy<Value = String> {
     let words = [
         "SELECT ",

@@ -1,6 +1,6 @@
 //! Runs programs without a server.
 
-#![allow(dead_code)] // each test file uses a part
+#![allow(dead_code)] // each test file uses only a part
 
 pub mod generate;
 
@@ -18,7 +18,7 @@ pub fn source(text: &str) -> Source {
     }
 }
 
-/// Compiles a script that is right.
+/// Compiles a correct script.
 pub fn compiled(text: &str, mode: QueryMode) -> (Program, Symbols) {
     let script = parse(&source(text)).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let mut symbols = Symbols::new();
@@ -26,16 +26,16 @@ pub fn compiled(text: &str, mode: QueryMode) -> (Program, Symbols) {
     (program, symbols)
 }
 
-/// What a script did.
+/// The effects of a script.
 #[derive(Debug, Default, PartialEq)]
 pub struct Trace {
-    /// Lines of `debug()`.
+    /// The lines that `debug()` printed.
     pub debug: Vec<String>,
     /// Statements as the simple protocol sends them.
     pub sql: Vec<String>,
     /// The error that ended it.
     pub error: Option<String>,
-    /// Steps taken.
+    /// Number of steps that were run.
     pub steps: usize,
 }
 
@@ -44,7 +44,7 @@ pub fn client_0() -> Rng {
     Rng::seed(5432).derive()
 }
 
-/// Runs a script as client 0 under `--random-seed=5432`; SQL is not sent.
+/// Runs a script as client 0 under `--random-seed=5432`, without sending SQL.
 pub fn run(text: &str, defines: &[(&str, &str)]) -> Trace {
     let (program, mut symbols) = compiled(text, QueryMode::Simple);
     for (name, _) in defines {
@@ -123,7 +123,7 @@ fn step(
     outcome.map(|()| after)
 }
 
-/// The value of an expression, as `debug()` shows it, or the error.
+/// The value of an expression as `debug()` displays it, or the error.
 pub fn evaluated(expr: &str, defines: &[(&str, &str)]) -> String {
     let mut trace = run(&format!("\\set x debug({expr})\n"), defines);
     match (trace.error.take(), trace.debug.pop()) {
